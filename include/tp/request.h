@@ -1,0 +1,75 @@
+// What a program asks of an engine, and what it gets back.
+#pragma once
+
+#include "tp/token_id.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tp {
+
+// How the next token is chosen from the logits. The order is: penalties, temperature, top-k, top-p, min-p,
+// draw.
+struct SamplingParams {
+  float temperature = 1.0F;  // >= 0; 0 is greedy
+  int top_k = 0;             // keep the k most likely tokens; 0 keeps all
+  float top_p = 1.0F;        // keep the most likely tokens whose probabilities sum to p, in (0, 1]
+  float min_p = 0.0F;        // keep tokens with at least min_p of the best one's probability, in [0, 1]
+  float repetition_penalty =
+      1.0F;  // > 0; logits of tokens seen in prompt or text: / if positive, * if negative
+  float presence_penalty = 0.0F;   // subtracted once from the logit of a token generated before
+  float frequency_penalty = 0.0F;  // subtracted from the logit for every time the token was generated before
+  std::optional<std::uint64_t> seed;  // without one, every request draws a seed of its own
+  int logprobs = -1;  // log-probabilities of the chosen and the n most likely tokens; -1: none
+
+  bool greedy() const { return temperature == 0.0F; }
+
+  // Throws RequestError naming the first value out of range.
+  void validate() const;
+};
+
+// One prompt to be continued.
+struct Request {
+  std::vector<TokenId> prompt;
+  SamplingParams sampling;
+  int max_tokens = 256;           // tokens to generate at most, >= 1
+  int n = 1;                      // continuations of this prompt, >= 1; they share the prompt's cache blocks
+  bool ignore_eos = false;        // go on after an end-of-sequence token
+  std::vector<std::string> stop;  // texts that end a continuation; they are not part of it
+
+  // Throws RequestError naming the first value out of range, in `sampling` too. What depends on the model
+  // (token ids, the longest sequence) is checked by Engine::submit.
+  void validate() const;
+};
+
+enum class FinishReason : std::uint8_t {
+  none,    // not finished
+  stop,    // an end-of-sequence token or a stop text
+  length,  // max_tokens, or the model's longest sequence
+  cancelled,
+};
+
+// "stop", "length", ... as in `--json`.
+std::string_view name_of(FinishReason reason);
+
+struct TokenLogprob {
+  TokenId id = 0;
+  float logprob =
+      0.0F;  // natural logarithm, of the model's own distribution (before penalties and temperature)
+};
+
+// A token that was chosen, with what is known of it.
+struct TokenEvent {
+  std::uint64_t request = 0;  // what Engine::submit returned
+  int sample = 0;             // which of the request's n continuations
+  TokenId token = 0;
+  std::string text;  // the text that has become certain with it: whole UTF-8 characters, may be empty
+  std::optional<TokenLogprob> logprob;
+  std::vector<TokenLogprob> top_logprobs;  // the most likely first
+  FinishReason finish_reason = FinishReason::none;
+};
+
+}  // namespace tp

@@ -1,0 +1,76 @@
+// Element types and non-owning views of dense, row-major arrays.
+#pragma once
+
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+namespace tp {
+
+// How the elements of a stored tensor are encoded.
+enum class DType : std::uint8_t { f32, f16, bf16 };
+
+// Bytes of one element.
+constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
+
+// "f32", "f16" or "bf16", as in `--weights`.
+constexpr std::string_view name_of(DType type) {
+  return type == DType::f32 ? "f32" : type == DType::f16 ? "f16" : "bf16";
+}
+
+// A view of a matrix, [rows, columns], whose rows are `stride` elements apart (>= columns).
+//
+// Arrays of more dimensions are matrices whose columns are flattened, and say so where they are declared:
+// `TensorView<float> query;  // [tokens, local_heads * head_dim]`. A view owns nothing and is passed by
+// value.
+template <class T>
+class TensorView {
+ public:
+  TensorView() = default;
+  TensorView(T* data, std::size_t rows, std::size_t columns) : TensorView(data, rows, columns, columns) {}
+  TensorView(T* data, std::size_t rows, std::size_t columns, std::size_t stride)
+      : data_(data), rows_(rows), columns_(columns), stride_(stride) {
+    assert(stride >= columns);
+  }
+  // A mutable view converts to a const one.
+  template <class U>
+  requires std::is_same_v<const U, T> TensorView(TensorView<U> other)
+      : TensorView(other.data(), other.rows(), other.columns(), other.stride()) {}
+
+  T* data() const { return data_; }
+  std::size_t rows() const { return rows_; }
+  std::size_t columns() const { return columns_; }
+  std::size_t stride() const { return stride_; }
+  std::size_t size() const { return rows_ * columns_; }
+  bool empty() const { return size() == 0; }
+  bool contiguous() const { return stride_ == columns_ || rows_ <= 1; }
+
+  T* row(std::size_t index) const {
+    assert(index < rows_);
+    return data_ + index * stride_;
+  }
+  T& operator()(std::size_t row_index, std::size_t column) const {
+    assert(column < columns_);
+    return row(row_index)[column];
+  }
+  // Rows [begin, begin + count).
+  TensorView rows_from(std::size_t begin, std::size_t count) const {
+    assert(begin + count <= rows_);
+    return TensorView(data_ + begin * stride_, count, columns_, stride_);
+  }
+  // Columns [begin, begin + count) of every row.
+  TensorView columns_from(std::size_t begin, std::size_t count) const {
+    assert(begin + count <= columns_);
+    return TensorView(data_ + begin, rows_, count, stride_);
+  }
+
+ private:
+  T* data_ = nullptr;
+  std::size_t rows_ = 0;
+  std::size_t columns_ = 0;
+  std::size_t stride_ = 0;
+};
+
+}  // namespace tp

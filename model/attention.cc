@@ -1,0 +1,90 @@
+#include "model/attention.h"
+
+#include "model/kernels/rope.h"
+
+#include <algorithm>
+
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+// The rows of a head-wise projection that belong to a range of heads.
+Range features_of(Range heads, std::size_t head_dim) {
+  return {heads.begin * head_dim, heads.end * head_dim};
+}
+
+std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_size,
+                                const tensor_names::Block& names, const HeadShard& shard) {
+  const MatrixShape query{spec.num_attention_heads * spec.head_dim, hidden_size};
+  const MatrixShape kv{spec.num_key_value_heads * spec.head_dim, hidden_size};
+  const char* query_reason = "num_attention_heads x head_dim, hidden_size";
+  const char* kv_reason = "num_key_value_heads x head_dim, hidden_size";
+  return {{{names.q_proj, query, query_reason}, features_of(shard.query_heads, spec.head_dim)},
+          {{names.k_proj, kv, kv_reason}, features_of(shard.kv_heads, spec.head_dim)},
+          {{names.v_proj, kv, kv_reason}, features_of(shard.kv_heads, spec.head_dim)}};
+}
+
+}  // namespace
+
+Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+                     const tensor_names::Block& names)
+    : Attention(loader, spec, hidden_size, names,
+                shard_heads(spec.num_attention_heads, spec.num_key_value_heads, loader.part())) {}
+
+Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+                     const tensor_names::Block& names, const HeadShard& shard)
+    : query_size_(shard.local_heads() * spec.head_dim),
+      kv_size_(shard.local_kv_heads() * spec.head_dim),
+      pattern_{.causal = true, .window = spec.sliding_window},
+      scale_(spec.scale),
+      qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
+      o_proj_(loader,
+              {names.o_proj,
+               {hidden_size, spec.num_attention_heads * spec.head_dim},
+               "hidden_size, num_attention_heads x head_dim"},
+              features_of(shard.query_heads, spec.head_dim), spec.o_bias) {
+  for (std::size_t head = 0; head < shard.local_heads(); ++head)
+    kv_of_head_.push_back(shard.local_kv_of(head));
+}
+
+PartialSum Attention::operator()(TensorView<const float> x, const StepContext& step,
+                                 const kernels::PagedCache& cache) const {
+  const TensorView<float> qkv = qkv_proj_(x, step.workspace);             // [tokens, query + 2 kv]
+  const TensorView<float> query = qkv.columns_from(0, query_size_);       // [tokens, query_size]
+  const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
+  const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
+  kernels::rotate(query, step.angles.cosine, step.angles.sine);
+  kernels::rotate(key, step.angles.cosine, step.angles.sine);
+  kernels::store_keys_values(key, value, step.batch.spans, cache);
+
+  std::size_t max_blocks = 0;
+  for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
+  const std::size_t scratch =
+      kernels::attention_scratch(kv_of_head_.size(), cache.head_dim, cache.block_size, max_blocks);
+  const TensorView<float> attended = step.workspace.take(x.rows(), query_size_);
+  kernels::paged_attention(
+      {.query = query,
+       .cache = cache,
+       .spans = step.batch.spans,
+       .kv_of_head = kv_of_head_,
+       .pattern = pattern_,
+       .scale = scale_,
+       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+       .out = attended});
+  return o_proj_(attended, step.workspace);
+}
+
+std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
+                                std::size_t tokens, std::size_t threads, std::size_t block_size,
+                                std::size_t max_blocks) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  const std::size_t query_size = shard.local_heads() * spec.head_dim;
+  const std::size_t kv_size = shard.local_kv_heads() * spec.head_dim;
+  const std::size_t scratch =
+      kernels::attention_scratch(shard.local_heads(), spec.head_dim, block_size, max_blocks);
+  return Workspace::footprint(tokens, query_size + 2 * kv_size) + Workspace::footprint(tokens, query_size) +
+         Workspace::footprint(threads, scratch) + Workspace::footprint(tokens, hidden_size);
+}
+
+}  // namespace tp

@@ -1,0 +1,46 @@
+// Multi-head, grouped-query and multi-query attention: they differ in how many query heads share a KV head.
+#pragma once
+
+#include "model/kv_cache.h"
+#include "model/linear.h"
+#include "model/spec.h"
+#include "model/step_context.h"
+#include "model/tensor_names.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+class Attention {
+ public:
+  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+            const tensor_names::Block& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
+  // cache.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  std::size_t bytes() const { return qkv_proj_.bytes() + o_proj_.bytes(); }
+
+ private:
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+            const tensor_names::Block& names, const HeadShard& shard);
+
+  std::size_t query_size_;               // local_heads * head_dim
+  std::size_t kv_size_;                  // local_kv_heads * head_dim
+  std::vector<std::size_t> kv_of_head_;  // [local_heads]
+  kernels::AttentionPattern pattern_;
+  float scale_;
+  ColumnParallelLinear qkv_proj_;  // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
+  RowParallelLinear o_proj_;       // [hidden_size, query_size]
+};
+
+// Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
+std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
+                                std::size_t tokens, std::size_t threads, std::size_t block_size,
+                                std::size_t max_blocks);
+
+}  // namespace tp

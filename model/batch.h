@@ -1,0 +1,21 @@
+// What one step computes: tokens of several sequences laid end to end.
+#pragma once
+
+#include "model/kernels/attention.h"
+#include "tp/token_id.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tp {
+
+// A ragged batch. Prefill chunks and single decode tokens mix freely; nothing in the model tells them apart.
+struct Batch {
+  std::vector<TokenId> tokens;                // [tokens]
+  std::vector<std::size_t> positions;         // [tokens] place of each token in its sequence
+  std::vector<kernels::AttentionSpan> spans;  // one per sequence, in order, covering all tokens
+  std::vector<std::size_t> output_rows;       // [outputs] the tokens whose logits are wanted
+};
+
+}  // namespace tp

@@ -1,0 +1,37 @@
+// config.json to ModelConfig.
+#pragma once
+
+#include "tp/model_config.h"
+
+#include <filesystem>
+#include <string>
+
+namespace tp {
+
+// Reads `file`, or config.json in it if it is a folder. Throws CheckpointError if it cannot be read and
+// ConfigError if a value is missing, has the wrong type, or cannot work.
+ModelConfig load_config(const std::filesystem::path& file);
+
+// The same from JSON text; `name` stands for the file in error texts.
+ModelConfig parse_config(const std::string& text, const std::string& name);
+
+}  // namespace tp
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/) {
+  archive& scaling.kind& scaling.factor& scaling.low_freq_factor& scaling.high_freq_factor& scaling
+      .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling.attention_factor;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) {
+  archive& config.architecture& config.hidden_size& config.intermediate_size& config.num_hidden_layers& config
+      .num_attention_heads& config.num_key_value_heads& config.head_dim& config.vocab_size& config
+      .max_position_embeddings& config.rms_norm_eps& config.rope_theta& config.rope_scaling& config
+      .attention_bias& config.mlp_bias& config.tie_word_embeddings& config.hidden_act& config
+      .torch_dtype& config.eos_token_ids;
+}
+
+}  // namespace boost::serialization

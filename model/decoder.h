@@ -1,0 +1,62 @@
+// The whole model on this rank: embedding, blocks, final norm, LM head.
+#pragma once
+
+#include "model/batch.h"
+#include "model/decoder_block.h"
+#include "model/embedding.h"
+#include "model/kv_cache.h"
+#include "model/rope.h"
+#include "model/spec.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace tp {
+
+// How large a step can be; the workspace follows from it.
+struct StepLimits {
+  std::size_t tokens = 0;   // in a batch
+  std::size_t outputs = 0;  // rows of logits in a batch
+  std::size_t threads = 1;
+  std::size_t block_size = 0;  // of the cache, in tokens
+  std::size_t max_blocks = 0;  // of one sequence
+};
+
+class Decoder {
+ public:
+  // Reads this rank's slices. Throws ConfigError or CheckpointError; does not communicate.
+  Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
+          const LoadProgress& progress = {});
+
+  // Runs one step: 2 * num_hidden_layers + 1 all-reduces. `on_logits` gets the logits of the output rows in
+  // groups of at most kLogitRows: the index of the first output and a tensor [rows, local_vocab]. Every rank
+  // calls it with its shard. Collective; throws CommError.
+  using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
+  void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+               const OnLogits& on_logits) const;
+
+  // The tokens whose logits this rank computes.
+  Range local_vocab() const { return lm_head_.tokens(); }
+  // Bytes of weights that this rank holds.
+  std::size_t weight_bytes() const;
+
+  static constexpr std::size_t kLogitRows = 32;
+
+ private:
+  Decoder(const DecoderSpec& spec, WeightLoader loader);
+
+  std::shared_ptr<const VocabShard> embed_tokens_;
+  VocabParallelEmbedding embedding_;
+  std::vector<DecoderBlock> blocks_;
+  RmsNorm final_norm_;
+  std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
+  LmHead lm_head_;
+  Rope rope_;
+};
+
+// Floats of workspace that the largest step needs on this rank.
+std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits);
+
+}  // namespace tp

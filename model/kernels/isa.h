@@ -1,0 +1,20 @@
+// Which instruction set the kernels use, chosen when the program runs.
+#pragma once
+
+#include <string_view>
+
+namespace tp::kernels {
+
+// In ascending order; a machine that has one has those before it.
+enum class Isa { portable, avx2, avx512 };
+
+std::string_view name_of(Isa isa);
+
+// The best that this machine has and the program was compiled for.
+Isa best_isa();
+
+// What the kernels use: best_isa(), or the lower one that the environment variable TP_ISA names. Throws
+// ConfigError if TP_ISA names none that this machine has.
+Isa active_isa();
+
+}  // namespace tp::kernels

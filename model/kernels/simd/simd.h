@@ -1,0 +1,53 @@
+// The inner loops that are compiled once for every instruction set.
+//
+// simd_kernels.cc is compiled several times, each with other machine flags and its own namespace. It must not
+// use inline functions of the standard library: the linker would keep one copy, perhaps one that an older
+// machine cannot run. So these signatures are plain pointers, and the typed kernels beside this folder are
+// what others call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tp::kernels {
+
+// One tile of attention: query rows of one KV head against a run of its cache blocks.
+struct AttentionTile {
+  const float* query;  // [rows, head_dim]
+  std::size_t rows;
+  std::size_t head_dim;
+  const float* const* key_blocks;    // each [head_dim, block_size]: a key is a column
+  const float* const* value_blocks;  // each [block_size, head_dim]
+  std::size_t num_blocks;
+  std::size_t block_size;
+  std::size_t first_position;        // of the first token of the first block
+  const std::size_t* visible_begin;  // [rows] the first position that a row sees
+  const std::size_t* visible_end;    // [rows] one past the last
+  float scale;                       // of query . key
+  float* out;                        // [rows, head_dim]
+  float* scratch;                    // [rows, block_size + 2]
+};
+
+struct SimdKernels {
+  // y[t * y_stride + o] = sum over i of x[t * x_stride + i] * weight[o * w_stride + i], for few tokens t.
+  void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
+                 const float* x, std::size_t x_stride, std::size_t tokens, float* y, std::size_t y_stride);
+  // out = x / rms(x) * gain
+  void (*rms_norm)(const float* x, const float* gain, std::size_t size, float eps, float* out);
+  // out = gate / (1 + exp(-gate)) * up
+  void (*silu_multiply)(const float* gate, const float* up, std::size_t size, float* out);
+  // y += x
+  void (*add)(const float* x, std::size_t size, float* y);
+  // Turns the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
+  void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
+  void (*attention)(const AttentionTile& tile);
+  // The largest of x, which must not be empty.
+  float (*max)(const float* x, std::size_t size);
+  // The sum of exp(x - shift).
+  double (*sum_exp)(const float* x, std::size_t size, float shift);
+};
+
+// The kernels of the active instruction set.
+const SimdKernels& simd();
+
+}  // namespace tp::kernels

@@ -1,0 +1,58 @@
+// Reads this rank's slices and reports progress.
+#pragma once
+
+#include "model/buffer.h"
+#include "model/checkpoint/weight_source.h"
+#include "parallel/shard.h"
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// Called after every tensor with the elements loaded so far on this rank.
+using LoadProgress = std::function<void(std::size_t elements)>;
+
+// A stored layer (weight and perhaps bias), or the rows of it that this rank owns.
+struct StoredLayer {
+  std::string name;    // without ".weight"
+  MatrixShape shape;   // of the whole weight, [out_features, in_features]
+  std::string reason;  // the config values that the shape follows from, for error texts
+};
+
+// Which rows of a stored layer a rank owns.
+struct OwnedRows {
+  StoredLayer layer;
+  Range rows;
+};
+
+class WeightLoader {
+ public:
+  // `part` is this rank; what is loaded is all that differs between ranks.
+  WeightLoader(const WeightSource& source, RankOf part, LoadProgress progress)
+      : source_(source), part_(part), progress_(std::move(progress)) {}
+
+  RankOf part() const { return part_; }
+
+  // The weights' owned rows under each other: [sum of rows, in_features], float32.
+  Buffer<float> rows_of_weights(std::span<const OwnedRows> parts);
+  // The same rows of the biases: [sum of rows].
+  std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
+  // Columns of one weight: [out_features, columns.size()].
+  Buffer<float> columns_of_weight(const StoredLayer& layer, Range columns);
+  // A whole vector of a layer's `.weight` or `.bias`: [size].
+  std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
+
+ private:
+  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice, TensorView<float> out);
+
+  const WeightSource& source_;
+  RankOf part_;
+  LoadProgress progress_;
+  std::size_t loaded_ = 0;
+};
+
+}  // namespace tp

@@ -1,0 +1,12 @@
+// Every return code of MPI is looked at.
+#pragma once
+
+namespace tp {
+
+// Throws CommError with MPI's own text unless `code` is MPI_SUCCESS. `call` is the function's name.
+void check_mpi(int code, const char* call);
+
+}  // namespace tp
+
+// TP_MPI(MPI_Barrier(comm)): calls and checks.
+#define TP_MPI(call) ::tp::check_mpi((call), #call)

@@ -1,0 +1,51 @@
+#include "parallel/mpi_session.h"
+
+#include "parallel/mpi_call.h"
+
+#include <cstdlib>
+#include <initializer_list>
+
+#include <mpi.h>
+
+namespace tp {
+namespace {
+
+// The first of the variables that holds a number, else `otherwise`.
+int from_environment(std::initializer_list<const char*> names, int otherwise) {
+  for (const char* name : names) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return std::atoi(value);
+  }
+  return otherwise;
+}
+
+}  // namespace
+
+MpiSession::MpiSession() {
+  int provided = MPI_THREAD_SINGLE;
+  // Kernels are threaded with OpenMP, but only the main thread communicates.
+  TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+}
+
+MpiSession::~MpiSession() { MPI_Finalize(); }
+
+void MpiSession::abort(int status) {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  if (initialized != 0) MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+LaunchedRank launched_rank() {
+  return {from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0),
+          from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1)};
+}
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string whole(text, static_cast<std::size_t>(length));
+  return whole.substr(0, whole.find_first_of(",\n"));
+}
+
+}  // namespace tp

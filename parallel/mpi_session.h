@@ -1,0 +1,32 @@
+// MPI's life time in a program of ours.
+#pragma once
+
+#include <string>
+
+namespace tp {
+
+// Initializes MPI for this process and finalizes it at the end. Without mpirun the process is the only rank.
+class MpiSession {
+ public:
+  MpiSession();
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  // Ends every rank of the job at once with this exit status: for an error which the others cannot be told
+  // of, because they wait inside a collective.
+  [[noreturn]] static void abort(int status);
+};
+
+// This process's rank and the number of ranks as the launcher says in the environment, before MPI is started:
+// 0 and 1 without a launcher.
+struct LaunchedRank {
+  int rank = 0;
+  int size = 1;
+};
+LaunchedRank launched_rank();
+
+// "Open MPI v4.1.4", the first line of what the library says of itself.
+std::string mpi_library();
+
+}  // namespace tp

@@ -1,0 +1,31 @@
+// A sum over ranks that has not been taken yet is a type of its own.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <utility>
+
+namespace tp {
+
+class Communicator;
+
+// This rank's addend of a row-parallel layer's result, [tokens, hidden_size].
+//
+// Only all_reduce can turn it into a tensor. A forgotten all-reduce is invisible on one rank and garbage on
+// two; with this type it does not compile. It views memory of the workspace and is movable only, so that it
+// is summed once.
+class [[nodiscard]] PartialSum {
+ public:
+  explicit PartialSum(TensorView<float> addend) : addend_(addend) {}
+  PartialSum(PartialSum&& other) noexcept : addend_(std::exchange(other.addend_, {})) {}
+  PartialSum& operator=(PartialSum&&) = delete;
+  PartialSum(const PartialSum&) = delete;
+  PartialSum& operator=(const PartialSum&) = delete;
+
+ private:
+  friend TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
+
+  TensorView<float> addend_;
+};
+
+}  // namespace tp

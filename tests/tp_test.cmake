@@ -1,0 +1,27 @@
+# tp_test(NAME sources... [LIBS targets...] [RANKS 1 2 3 4] [LABELS labels...])
+#
+# One GoogleTest program. Without RANKS it is a plain process and every TEST becomes a CTest test. With RANKS it
+# is started by mpirun once for each rank count, as one CTest test named NAME@ranks.
+include(GoogleTest)
+
+set(TP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
+
+function(tp_test name)
+  cmake_parse_arguments(ARG "" "" "LIBS;RANKS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest)
+  target_compile_definitions(${name} PRIVATE TP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
+                                             TP_SHARED_FIXTURES="${PROJECT_SOURCE_DIR}/../shared/fixtures")
+  if(NOT ARG_RANKS)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}"
+                         ENVIRONMENT "OMP_NUM_THREADS=2")
+    return()
+  endif()
+  target_link_libraries(${name} PRIVATE tp_mpi_test_main)
+  foreach(ranks ${ARG_RANKS})
+    add_test(NAME ${name}@${ranks} COMMAND ${TP_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT 300 PROCESSORS 2
+      ENVIRONMENT "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMP_NUM_THREADS=1")
+  endforeach()
+endfunction()
