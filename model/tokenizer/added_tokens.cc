@@ -1,0 +1,106 @@
+#include "model/tokenizer/added_tokens.h"
+
+#include "model/tokenizer/unicode.h"
+#include "model/tokenizer/utf8.h"
+#include "model/tokenizer/vocabulary.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+// Looking for tokens takes time proportional to their length at every place of a text.
+constexpr std::size_t max_content_size = 1024;
+
+AddedToken token_from_json(const JsonNode& json) {
+  AddedToken token;
+  token.id = static_cast<TokenId>(json.at("id").integer_below(max_vocabulary_size));
+  token.content = json.at("content").string();
+  token.special = json.boolean_or("special", false);
+  token.lstrip = json.boolean_or("lstrip", false);
+  token.rstrip = json.boolean_or("rstrip", false);
+  token.single_word = json.boolean_or("single_word", false);
+  token.normalized = json.boolean_or("normalized", !token.special);
+  if (token.content.size() > max_content_size) {
+    json.at("content").fail(fmt::format("{} bytes", token.content.size()),
+                            fmt::format("at most {}", max_content_size));
+  }
+  return token;
+}
+
+bool is_inside_word(std::string_view text, const Span& span) {
+  const std::string_view before = text.substr(0, span.begin);
+  const std::string_view after = text.substr(span.end);
+  return (!before.empty() && unicode::is_word_character(utf8::last_character(before))) ||
+         (!after.empty() && unicode::is_word_character(utf8::first_character(after).code_point));
+}
+
+// Takes the white space around a token with it, but none before `limit`, which belongs to the token before.
+Span with_white_space(std::string_view text, Span span, const AddedToken& token, std::size_t limit) {
+  if (token.lstrip) {
+    const std::size_t begin = span.begin - unicode::trailing_white_space(text.substr(0, span.begin));
+    span.begin = std::max(begin, limit);
+  }
+  if (token.rstrip) span.end += unicode::leading_white_space(text.substr(span.end));
+  return span;
+}
+
+}  // namespace
+
+AddedTokens AddedTokens::from_json(const JsonNode& json,
+                                   const std::function<std::string(std::string)>& normalize) {
+  AddedTokens added;
+  for (const JsonNode& element : json.elements()) {
+    AddedToken token = token_from_json(element);
+    if (token.content.empty()) continue;
+    const std::size_t index = added.tokens_.size();
+    if (!added.by_id_.emplace(token.id, index).second)
+      element.fail(fmt::format("id {} a second time", token.id), "a different id for every token");
+    if (!added.by_content_.emplace(token.content, index).second)
+      element.fail(fmt::format("'{}' a second time", token.content), "every token once");
+    const std::string pattern = token.normalized ? normalize(token.content) : token.content;
+    if (!pattern.empty()) (token.normalized ? added.normalized_ : added.raw_).insert(pattern, index);
+    added.tokens_.push_back(std::move(token));
+  }
+  return added;
+}
+
+std::optional<TokenId> AddedTokens::find(std::string_view content) const {
+  const auto entry = by_content_.find(std::string(content));
+  if (entry == by_content_.end()) return std::nullopt;
+  return tokens_[entry->second].id;
+}
+
+const AddedToken* AddedTokens::by_id(TokenId id) const {
+  const auto entry = by_id_.find(id);
+  return entry == by_id_.end() ? nullptr : &tokens_[entry->second];
+}
+
+std::vector<Fragment> AddedTokens::split(std::string_view text, const StringSet& patterns) const {
+  std::vector<Fragment> fragments;
+  std::size_t done = 0;
+  const auto add_text_until = [&](std::size_t end) {
+    if (done < end) fragments.push_back({{done, end}, std::nullopt});
+  };
+  for (std::size_t place = 0; place < text.size();) {
+    const std::optional<StringSet::Match> match = patterns.longest_prefix_of(text.substr(place));
+    if (!match) {
+      ++place;
+      continue;
+    }
+    const Span found = {place, place + match->length};
+    place = found.end;
+    const AddedToken& token = tokens_[match->value];
+    if (token.single_word && is_inside_word(text, found)) continue;
+    const Span taken = with_white_space(text, found, token, done);
+    add_text_until(taken.begin);
+    fragments.push_back({taken, token.id});
+    done = taken.end;
+  }
+  add_text_until(text.size());
+  return fragments;
+}
+
+}  // namespace tp

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "model/tokenizer/json_node.h"
+#include "model/tokenizer/span.h"
+#include "model/tokenizer/string_set.h"
+#include "tp/token_id.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tp {
+
+// A token that is found in the text as it stands, before anything else looks at the text.
+struct AddedToken {
+  TokenId id;
+  std::string content;
+  bool special;      // control tokens, which SkipSpecial leaves out
+  bool lstrip;       // takes the white space to its left with it
+  bool rstrip;       // and to its right
+  bool single_word;  // not inside of a word
+  bool normalized;   // is looked for in the normalized text, in its own normalized form
+};
+
+// A part of a text: an added token, or text between them.
+struct Fragment {
+  Span span;
+  std::optional<TokenId> token;
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+
+  // `json`: the value of "added_tokens". `normalize` is the tokenizer's normalizer. Throws CheckpointError.
+  static AddedTokens from_json(const JsonNode& json,
+                               const std::function<std::string(std::string)>& normalize);
+
+  // Cuts a text at the tokens that are looked for in texts as they are, or in normalized texts. Of several
+  // that begin at the same place the longest is taken.
+  std::vector<Fragment> split_raw(std::string_view text) const { return split(text, raw_); }
+  std::vector<Fragment> split_normalized(std::string_view text) const { return split(text, normalized_); }
+
+  const std::vector<AddedToken>& all() const { return tokens_; }
+  std::optional<TokenId> find(std::string_view content) const;
+  const AddedToken* by_id(TokenId id) const;
+
+ private:
+  std::vector<Fragment> split(std::string_view text, const StringSet& patterns) const;
+
+  std::vector<AddedToken> tokens_;
+  std::unordered_map<std::string, std::size_t> by_content_;  // indices into tokens_
+  std::unordered_map<TokenId, std::size_t> by_id_;
+  StringSet raw_;  // values are indices into tokens_
+  StringSet normalized_;
+};
+
+}  // namespace tp

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "model/tokenizer/split.h"
+
+#include <optional>
+
+namespace tp {
+
+// The pre-tokenizer "ByteLevel": cuts every piece into words by GPT-2's pattern, if asked to, and writes the
+// bytes in the byte-level alphabet.
+class ByteLevelSplit {
+ public:
+  // `add_prefix_space`: every piece that does not begin with a space gets one.
+  ByteLevelSplit(bool add_prefix_space, bool split_words);
+
+  void operator()(PreTokens& tokens) const;
+
+ private:
+  bool add_prefix_space_;
+  std::optional<Split> words_;
+};
+
+}  // namespace tp

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "model/tokenizer/decoder_parts.h"
+#include "model/tokenizer/json_node.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tp {
+
+// Makes text of the texts of tokens, which come one at a time. What it gives is well-formed UTF-8 in whole
+// characters, if the tokens are. A copy goes on by itself: a tokenizer keeps one decoder that no token has
+// been pushed to, and every stream begins as a copy of it.
+class Decoder {
+ public:
+  // The decoder of a tokenizer that has none: tokens with spaces between them.
+  Decoder() : parts_{JoinWithSpaces()} {}
+
+  // `json`: the value of "decoder". Throws CheckpointError.
+  static Decoder from_json(const JsonNode& json);
+
+  // Appends the text that the next token makes certain. Takes time in the length of the token, not of the
+  // text.
+  void push(std::string_view token, std::string& out);
+
+  // Appends the text of the tokens so far as if no more came, but keeps the beginning of an unfinished
+  // character.
+  void settle(std::string& out);
+
+  // Appends the rest. No token may follow.
+  void finish(std::string& out);
+
+ private:
+  template <class End>
+  void run(TokenTexts tokens, std::string& out, End&& end);
+
+  std::vector<DecoderPart> parts_;
+};
+
+}  // namespace tp

@@ -1,0 +1,76 @@
+// Reading a checkpoint's JSON files, which come from strangers: every access checks the type, and every error
+// says which value of which file is wrong.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// Parses a file. Throws CheckpointError when it cannot be read, is too large or is not JSON.
+nlohmann::json read_json_file(const std::filesystem::path& file);
+
+// A JSON value that knows its place in its file. It refers to the document and must not outlive it.
+class JsonNode {
+ public:
+  JsonNode(const nlohmann::json& document, const std::filesystem::path& file);
+
+  // The member `key` of this object. at() throws when it is missing or null; find() returns nothing then.
+  // Both throw when this is not an object.
+  JsonNode at(std::string_view key) const;
+  std::optional<JsonNode> find(std::string_view key) const;
+
+  // The elements of this array.
+  std::vector<JsonNode> elements() const;
+
+  // This value, which must be of the type asked for.
+  const std::string& string() const;
+  bool boolean() const;
+  // An integer in [0, limit).
+  std::int64_t integer_below(std::int64_t limit) const;
+  // A string that is one character.
+  const std::string& character() const;
+
+  // The member `key`, or `fallback` when it is missing or null.
+  bool boolean_or(std::string_view key, bool fallback) const;
+
+  // The member "type".
+  const std::string& type() const;
+
+  bool is_string() const { return value().is_string(); }
+  bool is_array() const { return value().is_array(); }
+  const nlohmann::json& value() const { return value_; }
+
+  // Calls visit(key, value) for the members of this object without making nodes of them: vocabularies are
+  // large.
+  void for_each_member(const std::function<void(const std::string&, const nlohmann::json&)>& visit) const;
+
+  // Throws CheckpointError: "FILE: cannot use PLACE: found .., expected ..; advice".
+  [[noreturn]] void fail(std::string_view found, std::string_view expected,
+                         std::string_view advice = damaged_advice) const;
+  // The same with a description of this value as what was found.
+  [[noreturn]] void fail_type(std::string_view expected) const;
+  // The same for a "type" that tp-infer does not know.
+  [[noreturn]] void fail_unsupported_type(std::string_view supported) const;
+
+  static constexpr std::string_view damaged_advice =
+      "the file may be damaged: get it again from where the model comes from";
+
+ private:
+  JsonNode(const nlohmann::json& value, const std::string& file, std::string place);
+
+  JsonNode child(const nlohmann::json& value, std::string_view key) const;
+
+  std::reference_wrapper<const nlohmann::json> value_;
+  std::string file_;
+  std::string place_;  // "normalizer.normalizers[1]"; empty for the document
+};
+
+}  // namespace tp

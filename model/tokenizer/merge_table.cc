@@ -1,0 +1,21 @@
+#include "model/tokenizer/merge_table.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tp {
+
+MergeTable::MergeTable(std::size_t merge_count)
+    : entries_(std::bit_ceil(std::max<std::size_t>(2 * merge_count, 16))),
+      mask_(entries_.size() - 1),
+      shift_(64 - static_cast<unsigned>(std::countr_zero(entries_.size()))) {
+  results_.reserve(merge_count);
+}
+
+void MergeTable::add(TokenId left, TokenId right, TokenId result) {
+  const std::uint64_t key = key_of(left, right);
+  entries_[slot_of(key)] = {key, static_cast<Rank>(results_.size())};
+  results_.push_back(result);
+}
+
+}  // namespace tp

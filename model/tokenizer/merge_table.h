@@ -1,0 +1,56 @@
+#pragma once
+
+#include "tp/token_id.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tp {
+
+// The merges of a BPE model: which two neighbouring tokens become one, and in which order. A hash table with
+// open addressing: it is read several times for every character of a text.
+class MergeTable {
+ public:
+  using Rank = std::uint32_t;
+  static constexpr Rank no_rank = 0xFFFFFFFF;
+
+  explicit MergeTable(std::size_t merge_count);
+
+  // Adds the next merge, whose rank is the number of merges added before. A pair that is added again gets the
+  // later rank. At most merge_count times.
+  void add(TokenId left, TokenId right, TokenId result);
+
+  // The rank of a pair, no_rank when it does not merge. Lower ranks merge first.
+  Rank rank_of(TokenId left, TokenId right) const {
+    const Entry& entry = entries_[slot_of(key_of(left, right))];
+    return entry.rank;
+  }
+
+  // What the merge of this rank makes.
+  TokenId result_of(Rank rank) const { return results_[rank]; }
+
+ private:
+  struct Entry {
+    std::uint64_t key = 0;
+    Rank rank = no_rank;  // no_rank: the slot is free
+  };
+
+  static std::uint64_t key_of(TokenId left, TokenId right) {
+    return (std::uint64_t{static_cast<std::uint32_t>(left)} << 32) | static_cast<std::uint32_t>(right);
+  }
+
+  // The slot that holds the key, or the free one where it belongs.
+  std::size_t slot_of(std::uint64_t key) const {
+    std::size_t slot = (key * 0x9E3779B97F4A7C15u) >> shift_;
+    while (entries_[slot].rank != no_rank && entries_[slot].key != key) slot = (slot + 1) & mask_;
+    return slot;
+  }
+
+  std::vector<Entry> entries_;  // at most half full
+  std::size_t mask_;
+  unsigned shift_;
+  std::vector<TokenId> results_;
+};
+
+}  // namespace tp

@@ -1,0 +1,48 @@
+#include "model/tokenizer/normalizer.h"
+
+#include "model/tokenizer/json_pattern.h"
+#include "model/tokenizer/json_sequence.h"
+#include "model/tokenizer/unicode.h"
+
+namespace tp {
+
+Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
+  using unicode::Form;
+  const std::string& type = json.type();
+  if (type == "NFC") return [](std::string text) { return unicode::normalize(std::move(text), Form::nfc); };
+  if (type == "NFD") return [](std::string text) { return unicode::normalize(std::move(text), Form::nfd); };
+  if (type == "NFKC") return [](std::string text) { return unicode::normalize(std::move(text), Form::nfkc); };
+  if (type == "NFKD") return [](std::string text) { return unicode::normalize(std::move(text), Form::nfkd); };
+  if (type == "Lowercase") return [](const std::string& text) { return unicode::to_lower(text); };
+  if (type == "StripAccents") return [](const std::string& text) { return unicode::without_marks(text); };
+  if (type == "Prepend") {
+    return [prefix = json.at("prepend").string()](const std::string& text) {
+      return text.empty() ? text : prefix + text;
+    };
+  }
+  if (type == "Replace") {
+    return [pattern = pattern_from_json(json.at("pattern")), content = json.at("content").string()](
+               const std::string& text) { return pattern.replace(text, content); };
+  }
+  if (type == "Strip") {
+    const bool left = json.boolean_or("strip_left", true);
+    const bool right = json.boolean_or("strip_right", true);
+    return [left, right](const std::string& text) { return unicode::stripped(text, left, right); };
+  }
+  json.fail_unsupported_type(
+      "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or StripAccents");
+}
+
+Normalizer Normalizer::from_json(const JsonNode& json) {
+  Normalizer normalizer;
+  for_each_in_sequence(json, "normalizers",
+                       [&](const JsonNode& part) { normalizer.steps_.push_back(step_from_json(part)); });
+  return normalizer;
+}
+
+std::string Normalizer::operator()(std::string text) const {
+  for (const Step& step : steps_) text = step(std::move(text));
+  return text;
+}
+
+}  // namespace tp

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "model/tokenizer/byte_level_split.h"
+#include "model/tokenizer/json_node.h"
+#include "model/tokenizer/metaspace.h"
+#include "model/tokenizer/split.h"
+
+#include <variant>
+#include <vector>
+
+namespace tp {
+
+using PreTokenizerPart = std::variant<Split, ByteLevelSplit, Metaspace>;
+
+// Cuts a text into the pieces that the token model sees, step by step.
+class PreTokenizer {
+ public:
+  PreTokenizer() = default;
+
+  // `json`: the value of "pre_tokenizer". Throws CheckpointError.
+  static PreTokenizer from_json(const JsonNode& json);
+
+  // Throws RequestError when a pattern needs too many steps.
+  void operator()(PreTokens& tokens) const;
+
+ private:
+  std::vector<PreTokenizerPart> parts_;
+};
+
+}  // namespace tp

@@ -1,0 +1,33 @@
+// What normalizers and added tokens need of the Unicode character database. Texts are well-formed UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tp::unicode {
+
+enum class Form : std::uint8_t { nfc, nfd, nfkc, nfkd };
+
+std::string normalize(std::string text, Form form);
+
+// Every character in its lower case by itself: there is no final sigma.
+std::string to_lower(std::string_view text);
+
+// Without the characters of category M.
+std::string without_marks(std::string_view text);
+
+// Without the white space at its ends.
+std::string stripped(std::string_view text, bool left, bool right);
+
+// The property White_Space.
+bool is_white_space(char32_t code_point);
+
+// A letter, mark, number-like letter, decimal digit or connector: what \w matches.
+bool is_word_character(char32_t code_point);
+
+// Length in bytes of the white space at the beginning or end of a text.
+std::size_t leading_white_space(std::string_view text);
+std::size_t trailing_white_space(std::string_view text);
+
+}  // namespace tp::unicode
