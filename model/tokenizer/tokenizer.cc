@@ -87,7 +87,8 @@ const Vocabulary& Tokenizer::model_vocabulary() const {
 void Tokenizer::read_config(const fs::path& folder) {
   for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {
     const fs::path file = folder / name;
-    if (!fs::exists(file)) continue;
+    std::error_code ignored;
+    if (!fs::exists(file, ignored)) continue;
     const nlohmann::json document = read_json_file(file);
     const JsonNode json(document, file);
     read_special_tokens(json);

@@ -1,0 +1,90 @@
+#include "launch/detokenize_command.h"
+
+#include "launch/for_each_line.h"
+
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+constexpr const char* examples = R"(Examples:
+  echo '[1, 15043, 3186]' | tp-infer detokenize --model DIR
+  echo '{"ids": [1, 15043]}' | tp-infer detokenize --model DIR --jsonl
+  tp-infer tokenize --model DIR < in.txt | tp-infer detokenize --model DIR --skip-special
+)";
+
+[[noreturn]] void fail(std::string_view found) {
+  throw_error<RequestError>(
+      "cannot decode it: expected a JSON list of ids such as [1, 15043] or {{\"ids\": [1, 15043]}}, found "
+      "{}; give one "
+      "list per line",
+      found);
+}
+
+TokenId id_from_json(const nlohmann::json& value) {
+  if (!value.is_number_integer()) fail(fmt::format("{} in the list", value.type_name()));
+  const bool fits = value.is_number_unsigned()
+                        ? value.get<std::uint64_t>() <= std::numeric_limits<TokenId>::max()
+                        : value.get<std::int64_t>() >= std::numeric_limits<TokenId>::min();
+  if (!fits) fail(fmt::format("the id {}, which no vocabulary has", value.dump()));
+  return value.get<TokenId>();
+}
+
+std::vector<TokenId> ids_of_line(const std::string& line) {
+  const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+  if (value.is_discarded()) fail("something that is not JSON");
+  const bool has_ids = value.is_object() && value.contains("ids");
+  const nlohmann::json& list = has_ids ? value["ids"] : value;
+  if (!list.is_array()) fail(list.type_name());
+  std::vector<TokenId> ids;
+  ids.reserve(list.size());
+  for (const nlohmann::json& id : list) ids.push_back(id_from_json(id));
+  return ids;
+}
+
+struct Arguments {
+  std::string model;
+  bool skip_special = false;
+  DetokenizeOptions options;
+};
+
+void run(Arguments& arguments) {
+  std::ios::sync_with_stdio(false);
+  if (arguments.skip_special) arguments.options.skip_special = SkipSpecial::yes;
+  const Tokenizer tokenizer = Tokenizer::load(arguments.model);
+  detokenize_lines(tokenizer, arguments.options, std::cin, std::cout);
+  std::cout.flush();
+  require<Error>(std::cout.good(), "cannot write the result: the output takes no more; check the disk");
+}
+
+}  // namespace
+
+void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& options, std::istream& in,
+                      std::ostream& out) {
+  for_each_line(in, out, [&](const std::string& line) {
+    const std::string text = tokenizer.decode(ids_of_line(line), options.skip_special);
+    return options.jsonl ? nlohmann::json(text).dump() : text;
+  });
+}
+
+void add_detokenize_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("detokenize", "Print the texts of token ids");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--model", arguments->model, "The folder of a model, or a tokenizer.json")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag("--jsonl", arguments->options.jsonl,
+                    "Print every text as a JSON string on a line of its own");
+  command->add_flag("--skip-special", arguments->skip_special,
+                    "Leave out control tokens such as BOS and EOS");
+  command->footer(examples);
+  command->callback([arguments] { run(*arguments); });
+}
+
+}  // namespace tp

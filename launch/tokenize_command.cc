@@ -1,0 +1,87 @@
+#include "launch/tokenize_command.h"
+
+#include "launch/for_each_line.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+constexpr const char* examples = R"(Examples:
+  tp-infer tokenize --model DIR "Hello world"
+  tp-infer tokenize --model DIR < texts.txt          a list of ids for every line
+  tp-infer tokenize --model DIR --jsonl < texts.jsonl
+  tp-infer tokenize --model DIR -- "--a text that begins with dashes"
+)";
+
+std::string text_of_json_line(const std::string& line) {
+  const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
+  require<RequestError>(
+      value.is_string(),
+      "cannot tokenize it: expected a JSON string such as \"a\\nb\" (--jsonl), found {}; quote the "
+      "text, or leave out --jsonl",
+      value.is_discarded() ? "something that is not JSON" : value.type_name());
+  return value.get<std::string>();
+}
+
+std::string list_of(const std::vector<TokenId>& ids) { return fmt::format("[{}]", fmt::join(ids, ", ")); }
+
+struct Arguments {
+  std::string model;
+  std::string text;
+  bool has_text = false;
+  bool no_special = false;
+  TokenizeOptions options;
+};
+
+void run(Arguments& arguments) {
+  std::ios::sync_with_stdio(false);
+  if (arguments.no_special) arguments.options.add_special = AddSpecial::no;
+  const Tokenizer tokenizer = Tokenizer::load(arguments.model);
+  if (arguments.has_text)
+    std::cout << list_of(tokenizer.encode(arguments.text, arguments.options.add_special)) << '\n';
+  else
+    tokenize_lines(tokenizer, arguments.options, std::cin, std::cout);
+  std::cout.flush();
+  require<Error>(std::cout.good(), "cannot write the result: the output takes no more; check the disk");
+}
+
+}  // namespace
+
+void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
+                    std::ostream& out) {
+  for_each_line(in, out, [&](const std::string& line) {
+    return list_of(tokenizer.encode(options.jsonl ? text_of_json_line(line) : line, options.add_special));
+  });
+}
+
+void add_tokenize_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of texts");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("--model", arguments->model, "The folder of a model, or a tokenizer.json")
+      ->required()
+      ->type_name("DIR");
+  CLI::Option* text =
+      command
+          ->add_option("TEXT", arguments->text, "The text; without it, every line of standard input is one")
+          ->type_name("");
+  command
+      ->add_flag("--jsonl", arguments->options.jsonl,
+                 "Every line is a JSON string, so that texts may hold newlines")
+      ->excludes(text);
+  command->add_flag("--no-special", arguments->no_special,
+                    "Do not add BOS and EOS; written out in the text they are recognised all the same");
+  command->footer(examples);
+  command->callback([arguments, text] {
+    arguments->has_text = text->count() > 0;
+    run(*arguments);
+  });
+}
+
+}  // namespace tp

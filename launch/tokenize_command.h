@@ -1,0 +1,26 @@
+#pragma once
+
+#include "model/tokenizer/tokenizer.h"
+
+#include <iosfwd>
+
+namespace CLI {
+class App;
+}
+
+namespace tp {
+
+// Adds `tp-infer tokenize`: text to ids.
+void add_tokenize_command(CLI::App& app);
+
+struct TokenizeOptions {
+  bool jsonl = false;  // every line is a JSON string
+  AddSpecial add_special = AddSpecial::yes;
+};
+
+// What the command does with its input: writes a JSON list of ids for every line, which is a text or, with
+// `jsonl`, the JSON string of one. Throws RequestError with the number of the line.
+void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
+                    std::ostream& out);
+
+}  // namespace tp
