@@ -1,0 +1,71 @@
+#include "tp/request.h"
+
+#include "tp/error.h"
+
+#include <cmath>
+
+namespace tp {
+namespace {
+
+// NaN fails every comparison, so conditions say what is right, never what is wrong.
+void check(bool in_range, std::string_view name, float found, std::string_view expected,
+           std::string_view advice) {
+  require<RequestError>(in_range, "cannot sample: {} is {}, expected {}; {}", name, found, expected, advice);
+}
+
+}  // namespace
+
+void SamplingParams::validate() const {
+  check(temperature >= 0.0F && std::isfinite(temperature), "temperature", temperature, "a finite number >= 0",
+        "use 0 for the most likely token, 1 for the model's own distribution");
+  require<RequestError>(top_k >= 0, "cannot sample: top_k is {}, expected >= 0; use 0 to keep all tokens",
+                        top_k);
+  check(top_p > 0.0F && top_p <= 1.0F, "top_p", top_p, "a number in (0, 1]", "use 1 to keep all tokens");
+  check(min_p >= 0.0F && min_p <= 1.0F, "min_p", min_p, "a number in [0, 1]", "use 0 to keep all tokens");
+  check(repetition_penalty > 0.0F && std::isfinite(repetition_penalty), "repetition_penalty",
+        repetition_penalty, "a finite number > 0", "use 1 for no penalty");
+  check(std::isfinite(presence_penalty), "presence_penalty", presence_penalty, "a finite number",
+        "use 0 for no penalty");
+  check(std::isfinite(frequency_penalty), "frequency_penalty", frequency_penalty, "a finite number",
+        "use 0 for no penalty");
+  require<RequestError>(logprobs >= -1,
+                        "cannot report log-probabilities: logprobs is {}, expected >= -1; use -1 for none",
+                        logprobs);
+}
+
+void Request::validate() const {
+  sampling.validate();
+  require<RequestError>(
+      !prompt.empty(),
+      "cannot continue a prompt: it has 0 tokens, expected at least 1; give a text, or the model's "
+      "beginning-of-sequence token");
+  require<RequestError>(max_tokens >= 1,
+                        "cannot generate: max_tokens is {}, expected >= 1; ask for at least one token",
+                        max_tokens);
+  require<RequestError>(n >= 1, "cannot generate: n is {}, expected >= 1; ask for at least one continuation",
+                        n);
+  for (const std::string& text : stop) {
+    require<RequestError>(
+        !text.empty(),
+        "cannot stop at an empty text: stop has one, expected texts of at least 1 character; remove "
+        "it");
+  }
+}
+
+std::string_view name_of(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::none:
+      return "none";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::error:
+      return "error";
+  }
+  return "none";
+}
+
+}  // namespace tp

@@ -1,0 +1,91 @@
+#include "tp/request.h"
+
+#include "tp/error.h"
+
+#include <functional>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const RequestError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void expect_error_names(const SamplingParams& params, std::string_view name) {
+  const std::string text = error_of([&] { params.validate(); });
+  EXPECT_NE(text.find(name), std::string::npos) << text;
+  EXPECT_NE(text.find("expected"), std::string::npos) << text;
+}
+
+TEST(SamplingParams, DefaultsAndLimitsAreValid) {
+  SamplingParams{}.validate();
+  SamplingParams{.temperature = 0.0F, .top_k = 1, .top_p = 1e-6F, .min_p = 1.0F}.validate();
+  SamplingParams{
+      .repetition_penalty = 0.1F, .presence_penalty = -2.0F, .frequency_penalty = -2.0F, .logprobs = 0}
+      .validate();
+}
+
+TEST(SamplingParams, EveryValueOutOfRangeIsNamed) {
+  for (const float bad : {-0.1F, kInfinity, kNan}) expect_error_names({.temperature = bad}, "temperature");
+  expect_error_names({.top_k = -1}, "top_k");
+  for (const float bad : {-0.1F, 0.0F, 1.1F, kInfinity, kNan}) expect_error_names({.top_p = bad}, "top_p");
+  for (const float bad : {-0.1F, 1.1F, kInfinity, kNan}) expect_error_names({.min_p = bad}, "min_p");
+  for (const float bad : {-1.0F, 0.0F, kInfinity, kNan}) {
+    expect_error_names({.repetition_penalty = bad}, "repetition_penalty");
+  }
+  for (const float bad : {kInfinity, -kInfinity, kNan}) {
+    expect_error_names({.presence_penalty = bad}, "presence_penalty");
+    expect_error_names({.frequency_penalty = bad}, "frequency_penalty");
+  }
+  expect_error_names({.logprobs = -2}, "logprobs");
+}
+
+TEST(SamplingParams, ErrorSaysWhatIsExpectedFoundAndToBeDone) {
+  EXPECT_EQ(error_of([] { SamplingParams{.top_p = 1.5F}.validate(); }),
+            "cannot sample: top_p is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
+}
+
+TEST(Request, IsValidWithAPromptOnly) {
+  Request request;
+  request.prompt = {1};
+  request.validate();
+}
+
+TEST(Request, EveryValueOutOfRangeIsNamed) {
+  const auto error_after = [](const std::function<void(Request&)>& spoil) {
+    Request request;
+    request.prompt = {1};
+    spoil(request);
+    return error_of([&] { request.validate(); });
+  };
+  const auto names = [](const std::string& text, std::string_view name) {
+    return text.find(name) != text.npos;
+  };
+  EXPECT_TRUE(names(error_after([](Request& r) { r.prompt.clear(); }), "it has 0 tokens"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.max_tokens = 0; }), "max_tokens is 0"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.n = 0; }), "n is 0"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.stop = {".", ""}; }), "empty text"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.sampling.top_p = 2.0F; }), "top_p is 2"));
+}
+
+TEST(FinishReason, HasTheNamesOfTheJsonOutput) {
+  EXPECT_EQ(name_of(FinishReason::none), "none");
+  EXPECT_EQ(name_of(FinishReason::stop), "stop");
+  EXPECT_EQ(name_of(FinishReason::length), "length");
+  EXPECT_EQ(name_of(FinishReason::cancelled), "cancelled");
+  EXPECT_EQ(name_of(FinishReason::error), "error");
+}
+
+}  // namespace
+}  // namespace tp
