@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tp {
+
+// An index into the blocks of the KV cache.
+using BlockId = std::int32_t;
+
+// The cache blocks that no sequence owns, in the order in which they are given out. All operations take
+// constant time.
+class FreeBlockList {
+ public:
+  // All blocks [0, num_blocks) are free, the lowest first in line.
+  explicit FreeBlockList(std::size_t num_blocks);
+
+  std::size_t size() const { return size_; }
+  bool contains(BlockId block) const { return link(block).next != kUnlinked; }
+  // The blocks, first in line first.
+  std::vector<BlockId> blocks() const;
+
+  // A block that is in use becomes free.
+  void push_front(BlockId block);
+  void push_back(BlockId block);
+  // Takes the first in line; there must be one.
+  BlockId pop_front();
+  // Takes a certain block, wherever it stands.
+  void remove(BlockId block);
+
+ private:
+  static constexpr BlockId kUnlinked = -1;
+  struct Link {
+    BlockId previous = kUnlinked;
+    BlockId next = kUnlinked;
+  };
+
+  Link& link(BlockId block) { return links_[static_cast<std::size_t>(block)]; }
+  const Link& link(BlockId block) const { return links_[static_cast<std::size_t>(block)]; }
+  void insert_after(BlockId previous, BlockId block);
+
+  BlockId end_;              // joins the last to the first: a ring needs no special cases
+  std::vector<Link> links_;  // of every block, and of end_
+  std::size_t size_ = 0;
+};
+
+}  // namespace tp

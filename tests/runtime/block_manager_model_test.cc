@@ -1,0 +1,180 @@
+// Random operations on a block manager whose blocks are really written to. What a position of the cache holds
+// depends on all tokens up to it, so the model stores the whole beginning of the text in every position, and
+// looks whether a sequence still finds its own text there.
+#include "runtime/block_manager.h"
+
+#include <map>
+#include <ostream>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using Tokens = std::vector<TokenId>;
+
+std::uint64_t constant_hash(std::uint64_t, std::span<const TokenId>) { return 1; }
+std::uint64_t two_bit_hash(std::uint64_t prefix, std::span<const TokenId> tokens) {
+  return hash_of_block(prefix, tokens) & 3U;
+}
+
+struct ModelCase {
+  const char* name;
+  unsigned seed;
+  std::size_t num_blocks;
+  std::size_t block_size;
+  BlockHash hash;
+};
+
+// For GoogleTest, which otherwise prints bytes.
+void PrintTo(const ModelCase& c, std::ostream* stream) { *stream << c.name; }
+
+class Model {
+ public:
+  explicit Model(const ModelCase& c)
+      : random_(c.seed), manager_(c.num_blocks, c.block_size, c.hash), cache_(c.num_blocks * c.block_size) {}
+
+  void operate() {
+    const auto dice = random_() % 10;
+    if (sequences_.empty() || (dice < 2 && sequences_.size() < 6)) {
+      begin();
+    } else if (dice < 8) {
+      compute();
+    } else {
+      end();
+    }
+    manager_.check_invariants();
+    for (const auto& [id, sequence] : sequences_) expect_intact(id, sequence);
+  }
+
+  void end_all() {
+    while (!sequences_.empty()) end();
+    manager_.check_invariants();
+    EXPECT_EQ(manager_.free_blocks(), manager_.num_blocks());
+  }
+
+  std::size_t tokens_found() const { return tokens_found_; }
+  std::size_t refusals() const { return refusals_; }
+
+ private:
+  struct Sequence {
+    Tokens tokens;
+    std::size_t computed = 0;
+  };
+
+  // Two different tokens: beginnings in common are frequent.
+  void extend(Tokens& tokens, std::size_t count) {
+    for (; count > 0; --count) tokens.push_back(static_cast<TokenId>(random_() % 2));
+  }
+
+  Tokens random_prompt() {
+    Tokens tokens;
+    if (!ended_.empty() && random_() % 2 == 0) tokens = ended_[random_() % ended_.size()];
+    if (!tokens.empty()) tokens.resize(1 + random_() % tokens.size());
+    extend(tokens, 1 + random_() % (2 * manager_.block_size()));
+    return tokens;
+  }
+
+  void begin() {
+    Sequence sequence{.tokens = random_prompt()};
+    const std::size_t free_before = manager_.free_blocks();
+    const PrefixMatch match = manager_.match_prefix(sequence.tokens);
+    sequence.computed = manager_.begin_sequence(next_id_, sequence.tokens);
+    EXPECT_EQ(sequence.computed, match.tokens);
+    EXPECT_EQ(manager_.free_blocks(), free_before - match.free_blocks);
+    EXPECT_EQ(sequence.computed % manager_.block_size(), 0U);
+    EXPECT_LT(sequence.computed, sequence.tokens.size());
+    tokens_found_ += sequence.computed;
+    sequences_.emplace(next_id_++, std::move(sequence));
+  }
+
+  void compute() {
+    const auto chosen = std::next(sequences_.begin(), static_cast<long>(random_() % sequences_.size()));
+    auto& [id, sequence] = *chosen;
+    if (sequence.computed == sequence.tokens.size()) extend(sequence.tokens, 1);
+    const std::size_t end = sequence.computed + 1 + random_() % (sequence.tokens.size() - sequence.computed);
+    if (!reserve(id, end)) return;
+    for (std::size_t position = sequence.computed; position < end; ++position) write(id, sequence, position);
+    sequence.computed = end;
+    manager_.commit(id, sequence.tokens, end);
+  }
+
+  bool reserve(SequenceId id, std::size_t total_tokens) {
+    const std::size_t free_before = manager_.free_blocks();
+    const auto before = manager_.table(id);
+    const Tokens old_table(before.begin(), before.end());
+    std::vector<BlockId> new_blocks;
+    const std::size_t needed = manager_.blocks_for(total_tokens);
+    const std::size_t missing = needed > old_table.size() ? needed - old_table.size() : 0;
+    const bool reserved = manager_.try_reserve(id, total_tokens, new_blocks);
+    EXPECT_EQ(reserved, missing <= free_before);
+    EXPECT_EQ(new_blocks.size(), reserved ? missing : 0);
+    EXPECT_EQ(manager_.free_blocks(), free_before - new_blocks.size());
+    Tokens expected = old_table;
+    expected.insert(expected.end(), new_blocks.begin(), new_blocks.end());
+    EXPECT_TRUE(std::ranges::equal(manager_.table(id), expected));
+    refusals_ += reserved ? 0 : 1;
+    return reserved;
+  }
+
+  Tokens& slot(SequenceId id, std::size_t position) {
+    const auto block = static_cast<std::size_t>(manager_.table(id)[position / manager_.block_size()]);
+    return cache_[block * manager_.block_size() + position % manager_.block_size()];
+  }
+
+  void write(SequenceId id, const Sequence& sequence, std::size_t position) {
+    slot(id, position)
+        .assign(sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position) + 1);
+  }
+
+  void expect_intact(SequenceId id, const Sequence& sequence) {
+    for (std::size_t position = 0; position < sequence.computed; ++position) {
+      const Tokens& held = slot(id, position);
+      ASSERT_EQ(held.size(), position + 1);
+      ASSERT_TRUE(std::equal(held.begin(), held.end(), sequence.tokens.begin()));
+    }
+  }
+
+  void end() {
+    const auto chosen = std::next(sequences_.begin(), static_cast<long>(random_() % sequences_.size()));
+    manager_.end_sequence(chosen->first);
+    ended_.push_back(chosen->second.tokens);
+    sequences_.erase(chosen);
+  }
+
+  std::mt19937 random_;
+  BlockManager manager_;
+  std::vector<Tokens>
+      cache_;  // [num_blocks * block_size], the text up to the position that was written there
+  std::map<SequenceId, Sequence> sequences_;
+  std::vector<Tokens> ended_;
+  SequenceId next_id_ = 1;
+  std::size_t tokens_found_ = 0;
+  std::size_t refusals_ = 0;
+};
+
+class BlockManagerModel : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(BlockManagerModel, EverySequenceAlwaysFindsItsOwnText) {
+  Model model(GetParam());
+  for (int i = 0; i < 10000; ++i) {
+    model.operate();
+    ASSERT_FALSE(HasFailure()) << "operation " << i;
+  }
+  model.end_all();
+  // The cases are such that these do occur; otherwise the test would show less than its name says.
+  EXPECT_GT(model.tokens_found(), 100U);
+  EXPECT_GT(model.refusals(), 10U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, BlockManagerModel,
+                         ::testing::Values(ModelCase{"GoodHash", 1, 14, 4, hash_of_block},
+                                           ModelCase{"ConstantHash", 2, 14, 4, constant_hash},
+                                           ModelCase{"TwoBitHash", 3, 14, 4, two_bit_hash},
+                                           ModelCase{"SmallBlocks", 4, 30, 1, two_bit_hash},
+                                           ModelCase{"FewBlocks", 5, 5, 3, hash_of_block}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tp
