@@ -75,6 +75,14 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   return o_proj_(attended, step.workspace);
 }
 
+std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hidden_size, RankOf part) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  const std::size_t query_size = shard.local_heads() * spec.head_dim;
+  const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
+  return qkv_size * (hidden_size + (spec.qkv_bias ? 1 : 0)) + hidden_size * query_size +
+         (spec.o_bias && part.is_first() ? hidden_size : 0);
+}
+
 std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
                                 std::size_t tokens, std::size_t threads, std::size_t block_size,
                                 std::size_t max_blocks) {

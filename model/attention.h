@@ -38,6 +38,9 @@ class Attention {
   RowParallelLinear o_proj_;       // [hidden_size, query_size]
 };
 
+// Weights and biases that one rank holds.
+std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hidden_size, RankOf part);
+
 // Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
 std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
                                 std::size_t tokens, std::size_t threads, std::size_t block_size,

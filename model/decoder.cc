@@ -61,6 +61,18 @@ std::size_t Decoder::weight_bytes() const {
   return bytes;
 }
 
+std::size_t count_parameters(const DecoderSpec& spec) { return count_local_parameters(spec, {0, 1}); }
+
+std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part) {
+  const std::size_t vocab = shard_columns(spec.vocab_size, part).size() * spec.hidden_size;
+  std::size_t total = vocab + (spec.tied_embeddings ? 0 : vocab) + spec.hidden_size;
+  for (const BlockSpec& block : spec.blocks) {
+    total += 2 * spec.hidden_size + count_attention_parameters(block.attention, spec.hidden_size, part) +
+             count_mlp_parameters(block.mlp, spec.hidden_size, part);
+  }
+  return total;
+}
+
 std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits) {
   const std::size_t residual = Workspace::footprint(limits.tokens, spec.hidden_size);
   std::size_t angles = 0;

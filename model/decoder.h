@@ -56,6 +56,11 @@ class Decoder {
   Rope rope_;
 };
 
+// Weights and biases of the whole model.
+std::size_t count_parameters(const DecoderSpec& spec);
+// Those that one rank holds.
+std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part);
+
 // Floats of workspace that the largest step needs on this rank.
 std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits);
 

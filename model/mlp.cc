@@ -33,6 +33,12 @@ PartialSum GatedMlp::operator()(TensorView<const float> x, Workspace& workspace)
   return down_proj_(gated, workspace);
 }
 
+std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return 2 * local_size * (hidden_size + (spec.bias ? 1 : 0)) + hidden_size * local_size +
+         (spec.bias && part.is_first() ? hidden_size : 0);
+}
+
 std::size_t mlp_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
                           std::size_t tokens) {
   const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();

@@ -30,6 +30,9 @@ class GatedMlp {
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
+// Weights and biases that one rank holds.
+std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part);
+
 // Floats that it takes from the workspace for a step of `tokens` tokens.
 std::size_t mlp_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part, std::size_t tokens);
 

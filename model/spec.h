@@ -52,7 +52,4 @@ struct DecoderSpec {
   bool tied_embeddings = false;
 };
 
-// Weights and biases of the whole model.
-std::size_t count_parameters(const DecoderSpec& spec);
-
 }  // namespace tp

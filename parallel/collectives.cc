@@ -62,11 +62,14 @@ TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
                      "all_reduce needs a contiguous tensor, found rows {} apart with {} columns",
                      sum.stride(), sum.columns());
   const Counted counted(comm.stats().all_reduce, sum.size() * sizeof(float));
+  const Stopwatch watch;
   for (std::size_t begin = 0; begin < sum.size(); begin += kMaxCount) {
     const std::size_t count = std::min(kMaxCount, sum.size() - begin);
     TP_MPI(MPI_Allreduce(MPI_IN_PLACE, sum.data() + begin, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
                          comm.handle()));
   }
+  CommStats& stats = comm.stats();
+  if (stats.keep_all_reduce_seconds) stats.all_reduce_seconds.push_back(static_cast<float>(watch.seconds()));
   return sum;
 }
 
@@ -113,6 +116,17 @@ std::int64_t max_over_ranks(Communicator& comm, std::int64_t value) {
   std::int64_t largest = value;
   TP_MPI(MPI_Allreduce(&value, &largest, 1, MPI_INT64_T, MPI_MAX, comm.handle()));
   return largest;
+}
+
+double waiting_seconds(Communicator& comm) {
+  const std::vector<float>& own = comm.stats().all_reduce_seconds;
+  std::vector<float> quickest(own.size());
+  TP_MPI(MPI_Allreduce(own.data(), quickest.data(), static_cast<int>(own.size()), MPI_FLOAT, MPI_MIN,
+                       comm.handle()));
+  double waited = 0.0;
+  for (std::size_t call = 0; call < own.size(); ++call)
+    waited += static_cast<double>(own[call] - quickest[call]);
+  return waited;
 }
 
 void barrier(Communicator& comm) { TP_MPI(MPI_Barrier(comm.handle())); }

@@ -32,7 +32,7 @@ class Detokenizer {
 
  private:
   const Tokenizer* tokenizer_;
-  Decoder decoder_;
+  TokenDecoder decoder_;
   SkipSpecial skip_special_;
 };
 

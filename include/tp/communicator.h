@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <mpi.h>
 
@@ -19,6 +20,9 @@ struct CommStats {
   CommCounter all_reduce;
   CommCounter gather;
   CommCounter broadcast;
+  // Seconds of every single all-reduce, if they are kept: compared over ranks they tell waiting from working.
+  bool keep_all_reduce_seconds = false;
+  std::vector<float> all_reduce_seconds;
 };
 
 // A duplicate of an MPI communicator, so that our messages never mix with the embedding program's. MPI must

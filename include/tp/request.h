@@ -22,7 +22,7 @@ struct SamplingParams {
       1.0F;  // > 0; logits of tokens seen in prompt or text: / if positive, * if negative
   float presence_penalty = 0.0F;   // subtracted once from the logit of a token generated before
   float frequency_penalty = 0.0F;  // subtracted from the logit for every time the token was generated before
-  std::optional<std::uint64_t> seed;  // without one, every request draws a seed of its own
+  std::optional<std::uint64_t> seed{};  // without one, every request draws a seed of its own
   int logprobs = -1;  // log-probabilities of the chosen and the n most likely tokens; -1: none
 
   bool greedy() const { return temperature == 0.0F; }
@@ -33,12 +33,12 @@ struct SamplingParams {
 
 // One prompt to be continued.
 struct Request {
-  std::vector<TokenId> prompt;
-  SamplingParams sampling;
-  int max_tokens = 256;           // tokens to generate at most, >= 1
-  int n = 1;                      // continuations of this prompt, >= 1; they share the prompt's cache blocks
-  bool ignore_eos = false;        // go on after an end-of-sequence token
-  std::vector<std::string> stop;  // texts that end a continuation; they are not part of it
+  std::vector<TokenId> prompt{};
+  SamplingParams sampling{};
+  int max_tokens = 256;     // tokens to generate at most, >= 1
+  int n = 1;                // continuations of this prompt, >= 1; they share the prompt's cache blocks
+  bool ignore_eos = false;  // go on after an end-of-sequence token
+  std::vector<std::string> stop{};  // texts that end a continuation; they are not part of it
 
   // Throws RequestError naming the first value out of range, in `sampling` too. What depends on the model
   // (token ids, the longest sequence) is checked by Engine::submit.
@@ -50,6 +50,7 @@ enum class FinishReason : std::uint8_t {
   stop,    // an end-of-sequence token or a stop text
   length,  // max_tokens, or the model's longest sequence
   cancelled,
+  error,  // TokenEvent::error says what
 };
 
 // "stop", "length", ... as in `--json`.
@@ -70,6 +71,7 @@ struct TokenEvent {
   std::optional<TokenLogprob> logprob;
   std::vector<TokenLogprob> top_logprobs;  // the most likely first
   FinishReason finish_reason = FinishReason::none;
+  std::string error;  // why the request cannot go on; there is no token then
 };
 
 }  // namespace tp

@@ -27,8 +27,8 @@ StripDecoder strip_from_json(const JsonNode& json, bool joined) {
 
 }  // namespace
 
-Decoder Decoder::from_json(const JsonNode& json) {
-  Decoder decoder;
+TokenDecoder TokenDecoder::from_json(const JsonNode& json) {
+  TokenDecoder decoder;
   decoder.parts_.clear();
   bool joined = false;
   for_each_in_sequence(json, "decoders", [&](const JsonNode& part) {
@@ -56,7 +56,7 @@ Decoder Decoder::from_json(const JsonNode& json) {
 
 // Sends `tokens` through the parts, each of which may add what it kept: end(part, out).
 template <class End>
-void Decoder::run(TokenTexts tokens, std::string& out, End&& end) {
+void TokenDecoder::run(TokenTexts tokens, std::string& out, End&& end) {
   for (DecoderPart& part : parts_) {
     TokenTexts next;
     std::visit(
@@ -70,15 +70,15 @@ void Decoder::run(TokenTexts tokens, std::string& out, End&& end) {
   for (const std::string& token : tokens) out.append(token);
 }
 
-void Decoder::push(std::string_view token, std::string& out) {
+void TokenDecoder::push(std::string_view token, std::string& out) {
   run({std::string(token)}, out, [](auto&, TokenTexts&) {});
 }
 
-void Decoder::settle(std::string& out) {
+void TokenDecoder::settle(std::string& out) {
   run({}, out, [](auto& step, TokenTexts& rest) { step.settle(rest); });
 }
 
-void Decoder::finish(std::string& out) {
+void TokenDecoder::finish(std::string& out) {
   run({}, out, [](auto& step, TokenTexts& rest) { step.finish(rest); });
 }
 

@@ -12,13 +12,13 @@ namespace tp {
 // Makes text of the texts of tokens, which come one at a time. What it gives is well-formed UTF-8 in whole
 // characters, if the tokens are. A copy goes on by itself: a tokenizer keeps one decoder that no token has
 // been pushed to, and every stream begins as a copy of it.
-class Decoder {
+class TokenDecoder {
  public:
   // The decoder of a tokenizer that has none: tokens with spaces between them.
-  Decoder() : parts_{JoinWithSpaces()} {}
+  TokenDecoder() : parts_{JoinWithSpaces()} {}
 
   // `json`: the value of "decoder". Throws CheckpointError.
-  static Decoder from_json(const JsonNode& json);
+  static TokenDecoder from_json(const JsonNode& json);
 
   // Appends the text that the next token makes certain. Takes time in the length of the token, not of the
   // text.

@@ -55,7 +55,7 @@ Tokenizer Tokenizer::load(const fs::path& path) {
 Tokenizer::Tokenizer(const JsonNode& json) : model_(model_from_json(json.at("model"))) {
   if (const auto part = json.find("normalizer")) normalizer_ = Normalizer::from_json(*part);
   if (const auto part = json.find("pre_tokenizer")) pre_tokenizer_ = PreTokenizer::from_json(*part);
-  if (const auto part = json.find("decoder")) decoder_ = Decoder::from_json(*part);
+  if (const auto part = json.find("decoder")) decoder_ = TokenDecoder::from_json(*part);
   vocab_size_ = model_vocabulary().size();
   if (const auto part = json.find("added_tokens")) {
     added_ = AddedTokens::from_json(*part, normalizer_);
@@ -165,7 +165,7 @@ void Tokenizer::encode_plain(std::string_view text, bool at_start, std::vector<T
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, SkipSpecial skip_special) const {
-  Decoder decoder = decoder_;
+  TokenDecoder decoder = decoder_;
   std::string text;
   for (const TokenId id : ids) {
     const std::string_view token = id_to_token(id);

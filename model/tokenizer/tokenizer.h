@@ -73,7 +73,7 @@ class Tokenizer {
   const std::optional<std::string>& chat_template() const { return chat_template_; }
 
   // A decoder that no token has been pushed to, for decoding ids as they come.
-  const Decoder& decoder() const { return decoder_; }
+  const TokenDecoder& decoder() const { return decoder_; }
 
  private:
   explicit Tokenizer(const JsonNode& json);
@@ -92,7 +92,7 @@ class Tokenizer {
   TokenModel model_;
   AddedTokens added_;
   PostProcessor post_processor_;
-  Decoder decoder_;
+  TokenDecoder decoder_;
   std::size_t vocab_size_ = 0;
   std::optional<TokenId> bos_id_;
   std::optional<TokenId> eos_id_;

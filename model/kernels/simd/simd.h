@@ -41,10 +41,6 @@ struct SimdKernels {
   // Turns the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
   void (*attention)(const AttentionTile& tile);
-  // The largest of x, which must not be empty.
-  float (*max)(const float* x, std::size_t size);
-  // The sum of exp(x - shift).
-  double (*sum_exp)(const float* x, std::size_t size, float shift);
 };
 
 // The kernels of the active instruction set.

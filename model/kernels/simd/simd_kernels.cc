@@ -194,30 +194,9 @@ void attention(const AttentionTile& tile) {
   }
 }
 
-float max(const float* x, std::size_t size) {
-  float highest = x[0];
-#pragma omp simd reduction(max : highest)
-  for (std::size_t i = 1; i < size; ++i) highest = x[i] > highest ? x[i] : highest;
-  return highest;
-}
-
-double sum_exp(const float* x, std::size_t size, float shift) {
-  double total = 0.0;
-  // Short runs in float vectorize well, and their sums in double keep the precision of a long row.
-  constexpr std::size_t kRun = 256;
-  for (std::size_t begin = 0; begin < size; begin += kRun) {
-    const std::size_t end = begin + kRun < size ? begin + kRun : size;
-    float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-    for (std::size_t i = begin; i < end; ++i) sum += fast_exp(x[i] - shift);
-    total += static_cast<double>(sum);
-  }
-  return total;
-}
-
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec, rms_norm, silu_multiply, add, rotate_halves, attention, max, sum_exp};
+const SimdKernels kKernels = {matvec, rms_norm, silu_multiply, add, rotate_halves, attention};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -1,0 +1,125 @@
+// The engine: opens a model over the ranks of a communicator and continues prompts.
+//
+//   MPI_Init(...);
+//   tp::Communicator comm(MPI_COMM_WORLD);
+//   tp::Engine engine(comm, {.model = "/models/llama"});   // every rank; loads the rank's slices
+//   if (!comm.is_root()) return engine.follow();           // ranks > 0 serve until rank 0's engine is gone
+//   engine.submit({.prompt = engine.encode("Once upon a time")});
+//   while (engine.has_work())
+//     for (const tp::TokenEvent& event : engine.step()) std::cout << event.text << std::flush;
+//
+// Everything but the constructor and follow() is rank 0's alone.
+#pragma once
+
+#include "tp/communicator.h"
+#include "tp/model_config.h"
+#include "tp/request.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tp {
+
+struct EngineOptions {
+  std::filesystem::path model;      // a folder with config.json and *.safetensors
+  bool synthetic = false;           // `model` is a config.json, and weights of its shapes are generated
+  std::string weights = "f32";      // how weights are held
+  std::size_t prefill_chunk = 512;  // tokens of a step at most
+  std::size_t max_sequences = 16;   // worked on at once
+  std::size_t max_length = 0;       // tokens of a sequence at most; 0: max_position_embeddings
+  std::size_t block_size = 32;      // tokens of a cache block
+  std::size_t cache_tokens = 0;  // that the KV cache holds; 0: what max_sequences need, as far as memory goes
+  std::size_t threads = 0;  // of this rank; 0: the processors it may use, divided fairly among a host's ranks
+};
+
+// What an engine is made of, as seen by this rank.
+struct EngineInfo {
+  ModelConfig config;
+  std::size_t parameters = 0;  // of the whole model
+  std::size_t threads = 1;
+  std::size_t weight_bytes = 0;  // this rank holds
+  std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
+  std::size_t bytes_read = 0;    // of them, by this rank
+  std::size_t cache_tokens = 0;
+  std::size_t cache_bytes = 0;      // when the cache is full, on this rank
+  std::size_t workspace_bytes = 0;  // on this rank
+  std::size_t max_length = 0;       // tokens of a sequence
+  double load_seconds = 0.0;
+  std::vector<TokenId> eos_token_ids;
+  SamplingParams default_sampling;  // from generation_config.json
+};
+
+// What one rank is and did since the engine was opened or the statistics were reset.
+struct RankReport {
+  char host[64] = "";
+  std::uint64_t processors = 0;  // that the rank may run on
+  std::uint64_t threads = 0;
+  std::uint64_t weight_bytes = 0;  // held
+  std::uint64_t bytes_read = 0;    // of the checkpoint's tensors
+  std::uint64_t cache_bytes = 0;   // when full
+  std::uint64_t workspace_bytes = 0;
+  std::uint64_t peak_resident_bytes = 0;
+  std::uint64_t steps = 0;
+  double step_seconds = 0.0;  // inside steps
+  std::uint64_t all_reduces = 0;
+  std::uint64_t all_reduce_bytes = 0;
+  double all_reduce_seconds = 0.0;  // waiting included
+  double waiting_seconds = 0.0;     // of them, for slower ranks; known once the statistics were reset
+  double gather_seconds = 0.0;      // logits to rank 0
+};
+
+class Engine {
+ public:
+  // Called with the fraction of this rank's weights that has been loaded, in [0, 1].
+  using Progress = std::function<void(double fraction)>;
+
+  // Collective. Rank 0's options hold for all ranks, except `threads`. Throws an Error that is the same on
+  // every rank.
+  Engine(Communicator& comm, EngineOptions options, const Progress& progress = {});
+  // On rank 0 it lets the other ranks return from follow(): with 0, or with 1 while an exception is on its
+  // way.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const EngineInfo& info() const;
+
+  // Ranks > 0: serves rank 0's steps. Returns the exit status that rank 0 ends with.
+  int follow();
+
+  // Text to ids and back, with the model's tokenizer. encode adds the special tokens with which its prompts
+  // begin. Throws CheckpointError if the model has none.
+  bool has_tokenizer() const;
+  std::vector<TokenId> encode(std::string_view text) const;
+  std::string decode(std::span<const TokenId> ids) const;
+
+  // Queues a request; returns its number. Throws RequestError for one that cannot be served.
+  std::uint64_t submit(Request request);
+  // The request's samples end without further events.
+  void cancel(std::uint64_t request);
+  bool has_work() const;
+  // Runs one step: a forward pass over what is most urgent. Returns the tokens that it gave, perhaps none.
+  std::vector<TokenEvent> step();
+
+  // What every rank is and did, in rank order.
+  std::vector<RankReport> reports();
+  // Starts the counts of reports() afresh, and from here on tells waiting from exchanging.
+  void reset_statistics();
+
+  // The logits of every position of a sequence: on_row(position, [vocab_size]). There must be no other work.
+  void logits(std::span<const TokenId> tokens,
+              const std::function<void(std::size_t position, std::span<const float> logits)>& on_row);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+  bool is_root_;
+};
+
+}  // namespace tp

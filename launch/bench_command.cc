@@ -1,0 +1,254 @@
+#include "launch/bench_command.h"
+
+#include "launch/engine_flags.h"
+#include "launch/rank_program.h"
+#include "parallel/stopwatch.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+struct BenchFlags {
+  EngineFlags engine;
+  std::string synthetic;
+  std::vector<std::size_t> prompts = {512};
+  std::size_t generate = 64;
+  std::vector<std::size_t> batches = {1};
+  int repeat = 1;
+  bool json = false;
+};
+
+// One measurement, over all ranks.
+struct BenchRow {
+  std::string phase;  // "prefill" or "decode"
+  std::size_t batch = 0;
+  std::size_t prompt = 0;  // tokens of each sequence's prompt
+  std::size_t tokens = 0;  // computed (prefill) or generated (decode), in all sequences
+  std::size_t steps = 0;
+  double seconds = 0.0;
+  std::vector<RankReport> ranks{};
+  std::vector<TokenId> token_ids{};  // decode: of the first sequence
+
+  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  double ms_per_step() const { return 1000 * seconds / static_cast<double>(steps); }
+};
+
+// A prompt of the sequence `index` that shares no beginning with another one's; the same in every run.
+std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::size_t vocab_size) {
+  std::vector<TokenId> prompt(length);
+  std::uint64_t state = 0x9E3779B97F4A7C15ULL * (index + 1);
+  for (TokenId& id : prompt) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    id = static_cast<TokenId>((state >> 33) % vocab_size);
+  }
+  return prompt;
+}
+
+void submit_all(Engine& engine, std::size_t prompt, std::size_t batch, std::size_t max_tokens,
+                std::size_t first) {
+  for (std::size_t sequence = 0; sequence < batch; ++sequence) {
+    Request request;
+    request.prompt = make_prompt(prompt, first + sequence, engine.info().config.vocab_size);
+    request.sampling.temperature = 0.0F;
+    request.max_tokens = static_cast<int>(max_tokens);
+    request.ignore_eos = true;
+    engine.submit(std::move(request));
+  }
+}
+
+// Every prompt once, with one token each. `first` numbers the prompts, so that no earlier run has cached
+// them.
+BenchRow measure_prefill(Engine& engine, std::size_t prompt, std::size_t batch, std::size_t first) {
+  BenchRow row{.phase = "prefill", .batch = batch, .prompt = prompt, .tokens = prompt * batch};
+  submit_all(engine, prompt, batch, 1, first);
+  engine.reset_statistics();
+  const Stopwatch watch;
+  for (; engine.has_work(); ++row.steps) engine.step();
+  row.seconds = watch.seconds();
+  row.ranks = engine.reports();
+  return row;
+}
+
+// The prompts of measure_prefill again, found in the cache; timed from the step on in which all sequences
+// generate.
+BenchRow measure_decode(Engine& engine, std::size_t prompt, std::size_t generate, std::size_t batch,
+                        std::size_t first) {
+  BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt};
+  submit_all(engine, prompt, batch, generate + 1, first);
+  std::uint64_t first_request = 0;
+  std::size_t started = 0;
+  Stopwatch watch;
+  while (engine.has_work()) {
+    const bool counted = started == batch;
+    for (const TokenEvent& event : engine.step()) {
+      if (first_request == 0) first_request = event.request;
+      if (event.request == first_request) row.token_ids.push_back(event.token);
+      row.tokens += counted ? 1 : 0;
+      started += counted ? 0 : 1;
+    }
+    row.steps += counted ? 1 : 0;
+    if (!counted && started == batch) {
+      engine.reset_statistics();
+      watch.restart();
+    }
+  }
+  row.seconds = watch.seconds();
+  row.ranks = engine.reports();
+  return row;
+}
+
+nlohmann::json rank_json(const RankReport& report) {
+  return {{"host", report.host},
+          {"step_s", report.step_seconds},
+          {"all_reduce_s", report.all_reduce_seconds},
+          {"waiting_s", report.waiting_seconds},
+          {"gather_s", report.gather_seconds},
+          {"peak_resident_bytes", report.peak_resident_bytes},
+          {"weight_bytes", report.weight_bytes}};
+}
+
+nlohmann::json row_json(const BenchRow& row, const Engine& engine) {
+  std::size_t weight_bytes = 0;
+  nlohmann::json ranks = nlohmann::json::array();
+  double collective = 0.0;
+  double waiting = 0.0;
+  for (const RankReport& report : row.ranks) {
+    ranks.push_back(rank_json(report));
+    weight_bytes += report.weight_bytes;
+    collective += report.all_reduce_seconds - report.waiting_seconds;
+    waiting += report.waiting_seconds;
+  }
+  const auto size = static_cast<double>(row.ranks.size());
+  const double weights_per_step = static_cast<double>(weight_bytes);
+  nlohmann::json json = {
+      {"phase", row.phase},
+      {"batch", row.batch},
+      {"prompt", row.prompt},
+      {"tokens", row.tokens},
+      {"steps", row.steps},
+      {"seconds", row.seconds},
+      {"tokens_per_s", row.tokens_per_second()},
+      {"ms_per_step", row.ms_per_step()},
+      {"weights", "f32"},
+      {"ranks", row.ranks.size()},
+      {"threads", row.ranks.front().threads},
+      {"parameters", engine.info().parameters},
+      {"weight_bytes_per_step", weight_bytes},
+      {"bandwidth_gb_s", weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9},
+      {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
+      {"all_reduce_bytes_per_token",
+       static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens)},
+      {"collective_share", collective / size / row.seconds},
+      {"waiting_share", waiting / size / row.seconds},
+      {"per_rank", ranks}};
+  if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
+  return json;
+}
+
+void print_header() {
+  fmt::print("{:<8} {:>6} {:>7} {:>6} {:>8} {:>10} {:>11} {:>9} {:>11} {:>8}\n", "phase", "batch", "prompt",
+             "ranks", "threads", "tokens/s", "ms/step", "GB/s", "collective", "waiting");
+}
+
+void print_row(const BenchRow& row, const Engine& engine, bool json) {
+  const nlohmann::json object = row_json(row, engine);
+  if (json) {
+    fmt::print("{}\n", object.dump());
+  } else {
+    fmt::print("{:<8} {:>6} {:>7} {:>6} {:>8} {:>10.1f} {:>11.3f} {:>9.2f} {:>10.1f}% {:>7.1f}%\n", row.phase,
+               row.batch, row.prompt, row.ranks.size(), row.ranks.front().threads, row.tokens_per_second(),
+               row.ms_per_step(), object.at("bandwidth_gb_s").get<double>(),
+               100 * object.at("collective_share").get<double>(),
+               100 * object.at("waiting_share").get<double>());
+  }
+  std::fflush(stdout);
+}
+
+void bench(Engine& engine, const BenchFlags& flags) {
+  std::size_t next_prompt = 1;
+  measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
+                  0);  // warms up threads and memory
+  if (!flags.json) print_header();
+  for (const std::size_t prompt : flags.prompts) {
+    for (const std::size_t batch : flags.batches) {
+      for (int run = 0; run < flags.repeat; ++run) {
+        print_row(measure_prefill(engine, prompt, batch, next_prompt), engine, flags.json);
+        if (flags.generate > 0) {
+          print_row(measure_decode(engine, prompt, flags.generate, batch, next_prompt), engine, flags.json);
+        }
+        next_prompt += batch;
+      }
+    }
+  }
+}
+
+// The engine must hold the largest batch at once, whatever the model's own limits would suggest.
+EngineFlags engine_flags_of(const BenchFlags& flags) {
+  EngineFlags engine = flags.engine;
+  const std::size_t batch = *std::max_element(flags.batches.begin(), flags.batches.end());
+  const std::size_t length =
+      *std::max_element(flags.prompts.begin(), flags.prompts.end()) + flags.generate + 1;
+  engine.options.max_sequences = std::max(engine.options.max_sequences, batch);
+  if (engine.options.cache_tokens == 0) {
+    const std::size_t block = engine.options.block_size;
+    engine.options.cache_tokens = batch * ((length + block - 1) / block * block + block);
+  }
+  if (!flags.synthetic.empty()) {
+    engine.options.model = flags.synthetic;
+    engine.options.synthetic = true;
+  }
+  if (engine.options.model.empty()) engine.options.model = demo_model();
+  return engine;
+}
+
+int run_bench(const BenchFlags& flags) {
+  return run_on_ranks([&](Communicator& comm) {
+    const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
+    if (!comm.is_root()) return engine->follow();
+    bench(*engine, flags);
+    return 0;
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<BenchFlags>();
+  CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
+  flags->engine.add_to(*command);
+  command
+      ->add_option("--synthetic", flags->synthetic,
+                   "A config.json: weights of its shapes are generated, no checkpoint is needed")
+      ->type_name("FILE")
+      ->excludes(command->get_option("--model"));
+  command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--generate", flags->generate, "Tokens to generate; 0 measures prefill only")
+      ->check(CLI::Range(0, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--batch", flags->batches, "Sequences at once; several: 1,16")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command->add_option("--repeat", flags->repeat, "Times to measure every row")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "One JSON object a line for every row");
+  command->footer(
+      "A decode row counts the steps in which all sequences generate. `collective` is the share of time in "
+      "the "
+      "exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
+      "Examples:\n"
+      "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");
+  command->callback([flags, &status] { status = run_bench(*flags); });
+}
+
+}  // namespace tp

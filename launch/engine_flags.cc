@@ -1,0 +1,102 @@
+#include "launch/engine_flags.h"
+
+#include "launch/progress.h"
+#include "model/kernels/isa.h"
+#include "parallel/mpi_session.h"
+#include "tp/error.h"
+#include "tp/version.h"
+
+#include <array>
+
+namespace tp {
+
+void EngineFlags::add_to(CLI::App& command) {
+  command
+      .add_option_function<std::string>(
+          "-m,--model", [this](const std::string& folder) { options.model = folder; },
+          "Folder with config.json, *.safetensors and tokenizer.json")
+      ->type_name("DIR");
+  command.add_option("--weights", options.weights, "How weights are held: f32")
+      ->check(CLI::IsMember({"f32"}))
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads, "Threads of a rank (default: its processors, shared fairly)")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--prefill-chunk", options.prefill_chunk,
+                  "Tokens of a prompt that one step computes at most")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command.add_option("--max-batch", options.max_sequences, "Sequences that are worked on at once")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      .add_option("--max-length", options.max_length, "Tokens of a sequence (default: the model's maximum)")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--cache-tokens", options.cache_tokens,
+                  "Tokens that the KV cache holds (default: by memory)")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("-v,--verbose", verbose, "Say what every rank holds, on stderr");
+}
+
+std::filesystem::path demo_model() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path folder = program.parent_path().parent_path() / "share/tp-infer/demo";
+  require<CheckpointError>(std::filesystem::exists(folder / "config.json"),
+                           "the demo model is not at {}, beside the program; give --model DIR",
+                           folder.string());
+  return folder;
+}
+
+std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
+  if (!comm.is_root()) return std::make_unique<Engine>(comm, flags.options);
+  std::unique_ptr<Engine> engine;
+  {
+    const std::string name =
+        std::filesystem::path(flags.options.model / "").parent_path().filename().string();
+    ProgressBar bar(fmt::format("loading {}", name));
+    engine = std::make_unique<Engine>(comm, flags.options, [&](double fraction) { bar.update(fraction); });
+  }
+  if (flags.verbose) print_rank_map(*engine);
+  return engine;
+}
+
+void print_rank_map(Engine& engine) {
+  const EngineInfo& info = engine.info();
+  fmt::print(stderr, "tp-infer {} on {}, kernels {}\n", kVersion, mpi_library(),
+             kernels::name_of(kernels::active_isa()));
+  fmt::print(stderr, "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
+             info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens,
+             info.max_length);
+  fmt::print(stderr, "{:>4}  {:<20} {:>5} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "rank", "host",
+             "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS");
+  std::size_t rank = 0;
+  std::size_t read = 0;
+  for (const RankReport& report : engine.reports()) {
+    fmt::print(stderr, "{:>4}  {:<20} {:>5} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}\n", rank++, report.host,
+               report.processors, report.threads, format_bytes(report.bytes_read),
+               format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
+               format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes));
+    read += report.bytes_read;
+  }
+  if (info.stored_bytes != 0) {
+    fmt::print(stderr, "all ranks read {:.3f} x the checkpoint's {}\n",
+               static_cast<double>(read) / static_cast<double>(info.stored_bytes),
+               format_bytes(info.stored_bytes));
+  }
+}
+
+std::string format_bytes(std::size_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+}
+
+}  // namespace tp

@@ -1,0 +1,36 @@
+// The options that every subcommand with a model has.
+#pragma once
+
+#include "tp/communicator.h"
+#include "tp/engine.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+
+// What was given on the command line for the engine.
+struct EngineFlags {
+  EngineOptions options;
+  bool verbose = false;
+
+  // Adds --model, --weights, --threads, --prefill-chunk, --cache-tokens, ... to a subcommand.
+  void add_to(CLI::App& command);
+};
+
+// The folder of the demo model that ships with the program. Throws CheckpointError if it was not installed.
+std::filesystem::path demo_model();
+
+// Opens the engine on all ranks with a progress bar; with --verbose rank 0 prints who holds what. Collective.
+std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags);
+
+// Prints the rank map to stderr. Rank 0, while no step runs.
+void print_rank_map(Engine& engine);
+
+// "1.5 GiB"
+std::string format_bytes(std::size_t bytes);
+
+}  // namespace tp

@@ -1,0 +1,72 @@
+// How generated text leaves the program.
+#pragma once
+
+#include "parallel/stopwatch.h"
+#include "tp/request.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+struct OutputStyle {
+  bool json = false;     // one object a line; else text
+  bool echo = true;      // text: the prompt before its continuation
+  bool has_text = true;  // the model has a tokenizer; without one, text is a list of ids
+  double load_seconds = 0.0;
+};
+
+// Collects the tokens of many continuations and prints these in the order in which they were asked for. A
+// text that is next in order is printed as it comes.
+class GenerateOutput {
+ public:
+  explicit GenerateOutput(OutputStyle style) : style_(style) {}
+
+  // A request whose n continuations come next in order. `name` is printed before them if there are several.
+  void expect(std::uint64_t request, int n, std::string prompt, std::size_t prompt_tokens);
+  // A request that was not accepted.
+  void fail(const std::string& error);
+  void add(const TokenEvent& event);
+
+  // Whether a request failed.
+  bool failed() const { return failed_; }
+  std::size_t generated_tokens() const { return generated_tokens_; }
+
+ private:
+  struct Continuation {
+    std::size_t index = 0;  // of the request, in the order given
+    int sample = 0;
+    bool alone = false;  // the only one of its request
+    std::string prompt;
+    std::size_t prompt_tokens = 0;
+    std::string text;
+    std::vector<TokenId> token_ids;
+    nlohmann::json logprobs;
+    std::size_t printed = 0;  // bytes of text
+    bool begun = false;       // its prompt is printed
+    FinishReason finish_reason = FinishReason::none;
+    std::string error;
+    Stopwatch watch;
+    double first_token_seconds = 0.0;
+    double seconds = 0.0;
+  };
+
+  void print_ready();
+  void print_text(Continuation& continuation);
+  void print_json(const Continuation& continuation) const;
+
+  OutputStyle style_;
+  std::vector<Continuation> continuations_;
+  std::map<std::pair<std::uint64_t, int>, std::size_t> places_;
+  std::size_t requests_ = 0;
+  std::size_t next_ = 0;  // to be printed
+  std::size_t generated_tokens_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace tp

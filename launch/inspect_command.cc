@@ -1,0 +1,188 @@
+#include "launch/inspect_command.h"
+
+#include "launch/engine_flags.h"
+#include "model/architectures.h"
+#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/config.h"
+#include "model/decoder.h"
+#include "parallel/processors.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <iostream>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+struct InspectFlags {
+  std::string model;
+  std::size_t ranks = 1;
+  std::size_t context = 0;
+  std::size_t prefill_chunk = 512;
+  bool json = false;
+};
+
+// What one rank would hold.
+struct RankShare {
+  HeadShard heads;
+  Range columns;
+  Range vocab;
+  std::size_t weight_bytes = 0;
+  std::size_t cache_bytes = 0;
+  std::size_t workspace_bytes = 0;
+};
+
+std::size_t bytes_of(std::size_t elements) { return elements * sizeof(float); }
+
+RankShare share_of(const DecoderSpec& spec, RankOf part, std::size_t context, std::size_t prefill_chunk) {
+  const BlockSpec& first = spec.blocks.front();
+  RankShare share;
+  share.heads = shard_heads(first.attention.num_attention_heads, first.attention.num_key_value_heads, part);
+  share.columns = shard_columns(first.mlp.intermediate_size, part);
+  share.vocab = shard_columns(spec.vocab_size, part);
+  share.weight_bytes = bytes_of(count_local_parameters(spec, part));
+  share.cache_bytes =
+      bytes_of(2 * share.heads.local_kv_heads() * first.attention.head_dim * context) * spec.blocks.size();
+  constexpr std::size_t kBlockSize = 32;
+  const StepLimits limits{.tokens = prefill_chunk,
+                          .outputs = prefill_chunk,
+                          .threads = allowed_processors(),
+                          .block_size = kBlockSize,
+                          .max_blocks = (context + kBlockSize - 1) / kBlockSize};
+  share.workspace_bytes = bytes_of(decoder_workspace(spec, part, limits));
+  return share;
+}
+
+std::string format_range(Range range) {
+  return range.empty() ? "-" : fmt::format("{}-{}", range.begin, range.end - 1);
+}
+
+std::string rope_text(const RopeScaling& scaling) {
+  switch (scaling.kind) {
+    case RopeScaling::Kind::none:
+      return "none";
+    case RopeScaling::Kind::linear:
+      return fmt::format("linear, factor {}", scaling.factor);
+    case RopeScaling::Kind::llama3:
+      return fmt::format("llama3, factor {}", scaling.factor);
+    case RopeScaling::Kind::yarn:
+      return fmt::format("yarn, factor {}", scaling.factor);
+  }
+  return "";
+}
+
+std::string attention_text(const ModelConfig& config) {
+  if (config.num_key_value_heads == config.num_attention_heads) return "MHA";
+  return config.num_key_value_heads == 1 ? "MQA" : "GQA";
+}
+
+// Throws CheckpointError if the folder has no weights; a bare config.json has none to speak of.
+std::size_t stored_bytes_of(const std::filesystem::path& model) {
+  return std::filesystem::is_directory(model) ? SafetensorsCheckpoint::open(model)->stored_bytes() : 0;
+}
+
+void print_text(const ModelConfig& config, std::size_t parameters, std::size_t stored,
+                const std::vector<RankShare>& shares, std::size_t context) {
+  const auto row = [](const char* name, const auto& value) { fmt::print("{:<26}{}\n", name, value); };
+  row("architecture", config.architecture);
+  row("parameters", parameters);
+  if (stored != 0)
+    row("checkpoint", fmt::format("{} ({})", format_bytes(stored), name_of(config.torch_dtype)));
+  row("hidden_size", config.hidden_size);
+  row("intermediate_size", config.intermediate_size);
+  row("num_hidden_layers", config.num_hidden_layers);
+  row("num_attention_heads", config.num_attention_heads);
+  row("num_key_value_heads", fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
+  row("head_dim", config.head_dim);
+  row("vocab_size", config.vocab_size);
+  row("max_position_embeddings", config.max_position_embeddings);
+  row("rope_theta", config.rope_theta);
+  row("rope_scaling", rope_text(config.rope_scaling));
+  row("tie_word_embeddings", config.tie_word_embeddings);
+  fmt::print("\n{} rank{}, weights in f32, cache for {} tokens:\n", shares.size(),
+             shares.size() == 1 ? "" : "s", context);
+  fmt::print("{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", "rank", "q heads", "kv heads",
+             "mlp columns", "vocabulary", "weights", "cache", "workspace");
+  for (std::size_t rank = 0; rank < shares.size(); ++rank) {
+    const RankShare& share = shares[rank];
+    fmt::print("{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", rank,
+               format_range(share.heads.query_heads), format_range(share.heads.kv_heads),
+               format_range(share.columns), format_range(share.vocab), format_bytes(share.weight_bytes),
+               format_bytes(share.cache_bytes), format_bytes(share.workspace_bytes));
+  }
+}
+
+void print_json(const ModelConfig& config, std::size_t parameters, std::size_t stored,
+                const std::vector<RankShare>& shares, std::size_t context) {
+  const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankShare& share : shares) {
+    ranks.push_back({{"query_heads", range(share.heads.query_heads)},
+                     {"kv_heads", range(share.heads.kv_heads)},
+                     {"mlp_columns", range(share.columns)},
+                     {"vocabulary", range(share.vocab)},
+                     {"weight_bytes", share.weight_bytes},
+                     {"cache_bytes", share.cache_bytes},
+                     {"workspace_bytes", share.workspace_bytes}});
+  }
+  const nlohmann::json object = {{"architecture", config.architecture},
+                                 {"parameters", parameters},
+                                 {"stored_bytes", stored},
+                                 {"torch_dtype", name_of(config.torch_dtype)},
+                                 {"hidden_size", config.hidden_size},
+                                 {"intermediate_size", config.intermediate_size},
+                                 {"num_hidden_layers", config.num_hidden_layers},
+                                 {"num_attention_heads", config.num_attention_heads},
+                                 {"num_key_value_heads", config.num_key_value_heads},
+                                 {"head_dim", config.head_dim},
+                                 {"vocab_size", config.vocab_size},
+                                 {"max_position_embeddings", config.max_position_embeddings},
+                                 {"rope_theta", config.rope_theta},
+                                 {"rope_scaling", rope_text(config.rope_scaling)},
+                                 {"tie_word_embeddings", config.tie_word_embeddings},
+                                 {"context", context},
+                                 {"ranks", ranks}};
+  std::cout << object.dump(2) << "\n";
+}
+
+void inspect(const InspectFlags& flags) {
+  const std::filesystem::path model = flags.model.empty() ? demo_model() : std::filesystem::path(flags.model);
+  const ModelConfig config = load_config(model);
+  const DecoderSpec spec = make_spec(config);
+  const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
+  std::vector<RankShare> shares;
+  for (std::size_t rank = 0; rank < flags.ranks; ++rank) {
+    shares.push_back(share_of(spec, {rank, flags.ranks}, context, flags.prefill_chunk));
+  }
+  const std::size_t stored = stored_bytes_of(model);
+  (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context);
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command = app.add_subcommand("inspect", "Say what a model is and what each rank would own");
+  command->add_option("-m,--model", flags->model,
+                      "Folder of a checkpoint, or a config.json (default: the demo model)");
+  command->add_option("--ranks", flags->ranks, "Ranks to plan for")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  command
+      ->add_option("--context", flags->context, "Tokens in the cache (default: the model's longest sequence)")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--prefill-chunk", flags->prefill_chunk, "Tokens of a step at most")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
+  command->add_flag("--json", flags->json, "One JSON object");
+  command->footer(
+      "Loads no weights and needs no mpirun.\n"
+      "Example:\n"
+      "  tp-infer inspect --model DIR --ranks 8 --context 4096");
+  command->callback([flags] { inspect(*flags); });
+}
+
+}  // namespace tp

@@ -1,0 +1,78 @@
+// tp-infer: tensor-parallel inference of language models on CPUs.
+
+#include "launch/bench_command.h"
+#include "launch/detokenize_command.h"
+#include "launch/generate_command.h"
+#include "launch/inspect_command.h"
+#include "launch/logits_command.h"
+#include "launch/tokenize_command.h"
+#include "parallel/mpi_session.h"
+#include "tp/version.h"
+
+#include <cstdio>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace {
+
+constexpr int kUsageError = 2;
+
+const char* const kFooter =
+    "Without a subcommand the demo model tells a story.\n"
+    "Examples:\n"
+    "  mpirun -np 2 tp-infer\n"
+    "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
+    "  tp-infer inspect --model DIR --ranks 8\n"
+    "Every subcommand explains itself: tp-infer generate --help\n"
+    "Exit status: 0 done, 1 an error, 2 wrong usage";
+
+void say_what_to_try_next() {
+  fmt::print(
+      stderr,
+      "\nThat was the demo model, {} rank(s). What to try next:\n"
+      "  tp-infer generate --prompt \"One rainy morning\" --seed 7     another story\n"
+      "  mpirun -np 2 tp-infer generate --model DIR --prompt TEXT    a Hugging Face Llama checkpoint\n"
+      "  tp-infer inspect --ranks 4                                  what each of four ranks would own\n"
+      "  tp-infer --help                                             everything else\n",
+      tp::launched_rank().size);
+}
+
+// A usage error is every rank's; one of them says it.
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  const bool wrong = error.get_exit_code() != 0;
+  if (tp::launched_rank().rank == 0) app.exit(error);
+  return wrong ? kUsageError : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Tensor-parallel inference of language models on CPUs over MPI");
+  app.name("tp-infer");
+  app.footer(kFooter);
+  app.set_version_flag("--version", fmt::format("tp-infer {}", tp::kVersion));
+  app.require_subcommand(0, 1);
+  int status = 0;
+  tp::add_generate_command(app, status);
+  tp::add_logits_command(app, status);
+  tp::add_tokenize_command(app);
+  tp::add_detokenize_command(app);
+  tp::add_inspect_command(app);
+  tp::add_bench_command(app, status);
+  try {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty()) {
+      status = tp::run_demo();
+      if (status == 0 && tp::launched_rank().rank == 0) say_what_to_try_next();
+    }
+    return status;
+  } catch (const CLI::ParseError& error) {
+    return report_usage(app, error);
+  } catch (const std::exception& error) {
+    // Before MPI starts every rank meets the same error.
+    if (tp::launched_rank().rank == 0) fmt::print(stderr, "tp-infer: {}\n", error.what());
+    return 1;
+  }
+}

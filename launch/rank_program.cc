@@ -1,0 +1,46 @@
+#include "launch/rank_program.h"
+
+#include "parallel/fail_together.h"
+#include "parallel/mpi_session.h"
+#include "tp/error.h"
+
+#include <cstdio>
+#include <new>
+
+namespace tp {
+namespace {
+
+// One write, so that the lines of several ranks do not mix.
+void report_error(std::size_t rank, std::size_t size, const char* message) {
+  const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
+  const std::string line = fmt::format("tp-infer: {}{}\n", where, message);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+[[noreturn]] void end_all_ranks() {
+  std::fflush(stdout);
+  MpiSession::abort(1);
+}
+
+}  // namespace
+
+int run_on_ranks(const std::function<int(Communicator&)>& body) {
+  const MpiSession session;
+  Communicator comm(MPI_COMM_WORLD);
+  try {
+    return body(comm);
+  } catch (const AgreedError& error) {
+    if (comm.is_root()) report_error(error.rank(), comm.size(), error.what());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    report_error(comm.rank(), comm.size(),
+                 "out of memory; use more ranks or hosts, or a smaller --cache-tokens");
+  } catch (const std::exception& error) {
+    report_error(comm.rank(), comm.size(), error.what());
+  }
+  if (comm.size() == 1) return 1;
+  end_all_ranks();
+}
+
+}  // namespace tp

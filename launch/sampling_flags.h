@@ -1,0 +1,38 @@
+// The options that say how tokens are chosen.
+#pragma once
+
+#include "tp/request.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+
+// What was given; what was not is taken from the model's generation_config.json.
+struct SamplingFlags {
+  std::optional<float> temperature;
+  std::optional<int> top_k;
+  std::optional<float> top_p;
+  std::optional<float> min_p;
+  std::optional<float> repetition_penalty;
+  std::optional<float> presence_penalty;
+  std::optional<float> frequency_penalty;
+  std::optional<std::uint64_t> seed;
+  std::optional<int> logprobs;
+  bool greedy = false;
+  int max_tokens = 256;
+  int n = 1;
+  bool ignore_eos = false;
+  std::vector<std::string> stop;
+
+  void add_to(CLI::App& command);
+
+  // A request with these settings and no prompt.
+  Request make_request(const SamplingParams& defaults) const;
+};
+
+}  // namespace tp

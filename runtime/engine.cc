@@ -1,0 +1,383 @@
+#include "tp/engine.h"
+
+#include "model/architectures.h"
+#include "model/generation_config.h"
+#include "parallel/agreement.h"
+#include "parallel/archive.h"
+#include "parallel/fail_together.h"
+#include "parallel/processors.h"
+#include "parallel/stopwatch.h"
+#include "runtime/engine_impl.h"
+#include "runtime/rank_report.h"
+#include "tp/version.h"
+
+#include <algorithm>
+#include <exception>
+#include <random>
+
+#include <omp.h>
+
+namespace tp {
+
+Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress) : comm_(comm) {
+  require_agreement(comm, fingerprint_of(kVersion), "the program's version",
+                    "start the same program on every host");
+  fail_together(comm, [&] {
+    if (comm.is_root()) plan_ = make_plan(options, comm.size(), comm.local_size());
+  });
+  broadcast_object(comm, plan_);
+  info_.threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
+  omp_set_num_threads(static_cast<int>(info_.threads));
+  load(progress);
+  if (comm.is_root())
+    fail_together(comm, [&] { set_up_root(); });
+  else
+    fail_together(comm, [] {});
+}
+
+void Engine::Impl::load(const Progress& progress) {
+  const Stopwatch watch;
+  const RankOf part{comm_.rank(), comm_.size()};
+  DecoderSpec spec;
+  std::unique_ptr<WeightSource> source;
+  fail_together(comm_, [&] {
+    spec = make_spec(plan_.config);
+    source = open_weights(plan_);
+  });
+  require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan_.model),
+                    "copy the same files to every host");
+  fail_together(comm_, [&] {
+    const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
+    decoder_.emplace(spec, *source, part, [&](std::size_t elements) {
+      if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
+    });
+    const StepLimits limits = plan_.step_limits(info_.threads);
+    const AttentionSpec& attention = spec.blocks.front().attention;
+    const HeadShard heads = shard_heads(attention.num_attention_heads, attention.num_key_value_heads, part);
+    cache_.emplace(spec.blocks.size(), plan_.cache_blocks, plan_.block_size, heads.local_kv_heads(),
+                   attention.head_dim);
+    workspace_.emplace(decoder_workspace(spec, part, limits));
+  });
+  executor_.emplace(comm_, *decoder_, *cache_, *workspace_, spec.vocab_size);
+  info_.load_seconds = watch.seconds();
+  fill_info(spec, *source);
+}
+
+void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source) {
+  info_.config = plan_.config;
+  info_.parameters = count_parameters(spec);
+  info_.weight_bytes = decoder_->weight_bytes();
+  info_.stored_bytes = source.stored_bytes();
+  info_.bytes_read = source.bytes_read();
+  info_.cache_tokens = plan_.cache_blocks * plan_.block_size;
+  info_.cache_bytes = cache_->capacity_bytes();
+  info_.workspace_bytes = workspace_->capacity_bytes();
+  info_.max_length = plan_.max_length;
+}
+
+void Engine::Impl::set_up_root() {
+  const std::filesystem::path folder =
+      plan_.synthetic ? std::filesystem::path(plan_.model).parent_path() : std::filesystem::path(plan_.model);
+  if (!plan_.synthetic && std::filesystem::exists(folder / "tokenizer.json"))
+    tokenizer_ = Tokenizer::load(folder);
+  const GenerationConfig defaults = plan_.synthetic ? GenerationConfig{} : load_generation_config(folder);
+  info_.default_sampling = defaults.sampling;
+  info_.eos_token_ids = defaults.eos_token_ids.empty() ? plan_.config.eos_token_ids : defaults.eos_token_ids;
+  blocks_.emplace(plan_.cache_blocks, plan_.block_size);
+  scheduler_.emplace(*blocks_, SchedulerLimits{.step_tokens = plan_.step_limits(1).tokens,
+                                               .max_sequences = plan_.max_sequences,
+                                               .vocab_size = plan_.config.vocab_size});
+}
+
+int Engine::Impl::follow() {
+  Step step;
+  while (true) {
+    step = Step();
+    broadcast_object(comm_, step);
+    if (step.kind == Step::Kind::stop) return step.exit_status;
+    run(step, {});
+  }
+}
+
+void Engine::Impl::stop_followers(int exit_status) noexcept {
+  if (broken_) return;
+  try {
+    Step step;
+    step.kind = Step::Kind::stop;
+    step.exit_status = exit_status;
+    broadcast_object(comm_, step);
+  } catch (const std::exception&) {
+    // They are gone already; whoever made them go says why.
+  }
+}
+
+// Rank 0: tells the others of a step and runs it with them.
+void Engine::Impl::lead(Step& step, const OutputSink& sink) {
+  try {
+    broadcast_object(comm_, step);
+    run(step, sink);
+  } catch (const std::exception& error) {
+    broken_ = true;
+    throw LockstepError(error.what());
+  }
+}
+
+void Engine::Impl::run(const Step& step, const OutputSink& sink) {
+  switch (step.kind) {
+    case Step::Kind::forward:
+      return run_forward(step, sink);
+    case Step::Kind::report:
+      return report();
+    case Step::Kind::reset_stats:
+      return reset_counts();
+    case Step::Kind::stop:
+      return;
+  }
+}
+
+void Engine::Impl::run_forward(const Step& step, const OutputSink& sink) {
+  const Stopwatch watch;
+  executor_->run(step, sink);
+  steps_ += 1;
+  step_seconds_ += watch.seconds();
+}
+
+void Engine::Impl::report() {
+  const CommStats& stats = comm_.stats();
+  RankReport report = describe_rank();
+  report.threads = info_.threads;
+  report.weight_bytes = info_.weight_bytes;
+  report.bytes_read = info_.bytes_read;
+  report.cache_bytes = info_.cache_bytes;
+  report.workspace_bytes = info_.workspace_bytes;
+  report.steps = steps_;
+  report.step_seconds = step_seconds_;
+  report.all_reduces = stats.all_reduce.calls;
+  report.all_reduce_bytes = stats.all_reduce.bytes;
+  report.all_reduce_seconds = stats.all_reduce.seconds;
+  report.gather_seconds = stats.gather.seconds;
+  report.waiting_seconds = waiting_seconds(comm_);
+  reports_ = gather_values(comm_, report);
+}
+
+void Engine::Impl::reset_counts() {
+  comm_.stats() = CommStats{};
+  comm_.stats().keep_all_reduce_seconds = true;
+  steps_ = 0;
+  step_seconds_ = 0.0;
+}
+
+std::vector<RankReport> Engine::Impl::reports() {
+  Step step;
+  step.kind = Step::Kind::report;
+  lead(step, {});
+  return std::move(reports_);
+}
+
+void Engine::Impl::reset_statistics() {
+  Step step;
+  step.kind = Step::Kind::reset_stats;
+  lead(step, {});
+}
+
+std::uint64_t Engine::Impl::submit(Request request) {
+  check_request(request);
+  auto state = std::make_shared<RequestState>();
+  state->id = next_id_++;
+  state->seed = request.sampling.seed ? *request.sampling.seed : std::random_device{}() * 0x100000001ULL;
+  state->max_tokens = std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens),
+                                            plan_.max_length - request.prompt.size());
+  state->request = std::move(request);
+
+  const SequenceId leader = next_id_;
+  for (int sample = 0; sample < state->request.n; ++sample) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->id = next_id_++;
+    sequence->state = state;
+    sequence->sample = sample;
+    sequence->leader = leader;
+    sequence->tokens = state->request.prompt;
+    sequence->prompt_tokens = sequence->tokens.size();
+    sequence->history.add_prompt(sequence->tokens);
+    if (tokenizer_) {
+      texts_.emplace(sequence->id, TextState{Detokenizer(*tokenizer_, sequence->tokens, SkipSpecial::yes),
+                                             StopMatcher(state->request.stop)});
+    }
+    scheduler_->add(std::move(sequence));
+  }
+  return state->id;
+}
+
+void Engine::Impl::check_request(const Request& request) const {
+  request.validate();
+  const std::size_t prompt = request.prompt.size();
+  require<RequestError>(
+      prompt < plan_.max_length,
+      "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or --max-length), one "
+      "of them generated; shorten the prompt",
+      prompt, plan_.max_length);
+  for (const TokenId id : request.prompt) {
+    require<RequestError>(
+        id >= 0 && static_cast<std::size_t>(id) < plan_.config.vocab_size,
+        "prompt has token id {}, but the vocabulary has the ids 0 to {}; is it this model's prompt?", id,
+        plan_.config.vocab_size - 1);
+  }
+  const std::size_t longest =
+      std::min<std::size_t>(plan_.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
+  require<RequestError>(
+      longest <= info_.cache_tokens,
+      "prompt and continuation have up to {} tokens but the cache holds {}; lower --max-tokens or "
+      "raise --cache-tokens",
+      longest, info_.cache_tokens);
+  require<RequestError>(request.stop.empty() || tokenizer_,
+                        "stop texts need a tokenizer, but there is no tokenizer.json in {}", plan_.model);
+}
+
+void Engine::Impl::cancel(std::uint64_t request) { scheduler_->cancel(request); }
+
+std::vector<TokenEvent> Engine::Impl::step() {
+  PlannedStep planned = scheduler_->plan();
+  if (planned.step.tokens.empty()) return {};
+  std::vector<Candidates> candidates(planned.outputs.size());
+  const OutputSink sink{
+      .on_candidates = [&](std::size_t index, Candidates found) { candidates[index] = std::move(found); },
+      .on_row =
+          [&](std::size_t index, std::span<const float> logits) {
+            const ShardCandidates whole = shard_candidates(logits, 0, logits.size());
+            candidates[index] = merge_candidates({&whole, 1});
+          }};
+  lead(planned.step, sink);
+  scheduler_->mark_computed();
+
+  std::vector<TokenEvent> events;
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    events.push_back(advance(*planned.outputs[i], candidates[i]));
+  scheduler_->remove_finished();
+  return events;
+}
+
+// Chooses a sequence's next token and says what follows from it.
+TokenEvent Engine::Impl::advance(Sequence& sequence, const Candidates& candidates) {
+  const RequestState& state = *sequence.state;
+  const SamplingParams& sampling = state.request.sampling;
+  const DrawKey key{state.seed, static_cast<std::uint64_t>(sequence.sample), sequence.tokens.size()};
+  TokenEvent event;
+  event.request = state.id;
+  event.sample = sequence.sample;
+  Choice choice;
+  try {
+    choice = sampler_.choose(candidates, sampling, sequence.history, key);
+  } catch (const RequestError& error) {
+    event.error = error.what();
+    event.finish_reason = sequence.finish_reason = FinishReason::error;
+    return event;
+  }
+  sequence.tokens.push_back(choice.id);
+  sequence.history.add_generated(choice.id);
+  event.token = choice.id;
+  if (sampling.logprobs >= 0) {
+    event.logprob = TokenLogprob{choice.id, choice.logprob};
+    event.top_logprobs = std::move(choice.top_logprobs);
+  }
+  sequence.finish_reason = finish_reason_of(sequence, choice.id);
+  add_text(event, sequence);
+  if (const auto text = texts_.find(sequence.id); text != texts_.end()) {
+    if (text->second.stops.matched()) sequence.finish_reason = FinishReason::stop;
+    if (sequence.finished()) texts_.erase(text);
+  }
+  event.finish_reason = sequence.finish_reason;
+  return event;
+}
+
+FinishReason Engine::Impl::finish_reason_of(const Sequence& sequence, TokenId token) const {
+  const auto& eos = info_.eos_token_ids;
+  const bool is_eos = std::find(eos.begin(), eos.end(), token) != eos.end();
+  if (is_eos && !sequence.state->request.ignore_eos) return FinishReason::stop;
+  if (sequence.generated_tokens() >= sequence.state->max_tokens) return FinishReason::length;
+  return FinishReason::none;
+}
+
+void Engine::Impl::add_text(TokenEvent& event, const Sequence& sequence) {
+  const auto found = texts_.find(sequence.id);
+  if (found == texts_.end()) return;
+  auto& [detokenizer, stops] = found->second;
+  // A model may have more rows than its tokenizer has tokens; those have no text.
+  if (static_cast<std::size_t>(event.token) < tokenizer_->vocab_size()) {
+    event.text = stops.push(detokenizer.push(event.token));
+  }
+  if (sequence.finished()) {
+    event.text += stops.push(detokenizer.finish());
+    event.text += stops.finish();
+  }
+}
+
+void Engine::Impl::logits(std::span<const TokenId> tokens,
+                          const std::function<void(std::size_t, std::span<const float>)>& on_row) {
+  Request request;
+  request.prompt.assign(tokens.begin(), tokens.end());
+  request.max_tokens = 1;
+  // The logits of the last position need no place for a token after it.
+  if (request.prompt.size() == plan_.max_length) request.prompt.pop_back();
+  check_request(request);
+
+  const SequenceId id = next_id_++;
+  std::vector<BlockId> blocks;
+  blocks_->begin_sequence(id, {});
+  require<RequestError>(blocks_->try_reserve(id, tokens.size(), blocks),
+                        "the sequence has {} tokens but the cache holds {}; raise --cache-tokens",
+                        tokens.size(), info_.cache_tokens);
+  for (std::size_t begin = 0; begin < tokens.size(); begin += plan_.prefill_chunk) {
+    const std::size_t count = std::min<std::size_t>(plan_.prefill_chunk, tokens.size() - begin);
+    Step step;
+    step.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+                       tokens.begin() + static_cast<std::ptrdiff_t>(begin + count));
+    step.chunks.push_back({id, begin, static_cast<std::uint32_t>(count), begin == 0,
+                           begin == 0 ? blocks : std::vector<BlockId>()});
+    for (std::size_t row = 0; row < count; ++row) {
+      step.outputs.push_back(
+          {static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(plan_.config.vocab_size)});
+    }
+    const OutputSink sink{.on_candidates = {}, .on_row = [&](std::size_t index, std::span<const float> row) {
+                            on_row(begin + index, row);
+                          }};
+    lead(step, sink);
+  }
+  blocks_->end_sequence(id);
+}
+
+Engine::Engine(Communicator& comm, EngineOptions options, const Progress& progress)
+    : impl_(std::make_unique<Impl>(comm, options, progress)), is_root_(comm.is_root()) {}
+
+Engine::~Engine() {
+  if (is_root_) impl_->stop_followers(std::uncaught_exceptions() > 0 ? 1 : 0);
+}
+
+std::vector<RankReport> Engine::reports() { return impl_->reports(); }
+void Engine::reset_statistics() { impl_->reset_statistics(); }
+const EngineInfo& Engine::info() const { return impl_->info(); }
+int Engine::follow() { return impl_->follow(); }
+bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
+
+std::vector<TokenId> Engine::encode(std::string_view text) const {
+  require<CheckpointError>(has_tokenizer(),
+                           "cannot tokenize: the model's folder has no tokenizer.json; give --tokens");
+  return impl_->tokenizer()->encode(text, AddSpecial::yes);
+}
+
+std::string Engine::decode(std::span<const TokenId> ids) const {
+  require<CheckpointError>(has_tokenizer(),
+                           "cannot make text of ids: the model's folder has no tokenizer.json");
+  return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
+}
+
+std::uint64_t Engine::submit(Request request) { return impl_->submit(std::move(request)); }
+void Engine::cancel(std::uint64_t request) { impl_->cancel(request); }
+bool Engine::has_work() const { return impl_->has_work(); }
+std::vector<TokenEvent> Engine::step() { return impl_->step(); }
+
+void Engine::logits(std::span<const TokenId> tokens,
+                    const std::function<void(std::size_t, std::span<const float>)>& on_row) {
+  impl_->logits(tokens, on_row);
+}
+
+}  // namespace tp

@@ -1,0 +1,78 @@
+// The engine's inside: see tp/engine.h for what it promises.
+#pragma once
+
+#include "model/tokenizer/tokenizer.h"
+#include "runtime/detokenizer.h"
+#include "runtime/engine_setup.h"
+#include "runtime/sampler.h"
+#include "runtime/scheduler.h"
+#include "runtime/step_executor.h"
+#include "runtime/stop_matcher.h"
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+namespace tp {
+
+class Engine::Impl {
+ public:
+  Impl(Communicator& comm, const EngineOptions& options, const Progress& progress);
+
+  const EngineInfo& info() const { return info_; }
+  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+
+  int follow();
+  void stop_followers(int exit_status) noexcept;
+
+  std::uint64_t submit(Request request);
+  void cancel(std::uint64_t request);
+  bool has_work() const { return scheduler_->has_work(); }
+  std::vector<TokenEvent> step();
+  std::vector<RankReport> reports();
+  void reset_statistics();
+  void logits(std::span<const TokenId> tokens,
+              const std::function<void(std::size_t, std::span<const float>)>& on_row);
+
+ private:
+  // Text of a sequence on its way out.
+  struct TextState {
+    Detokenizer detokenizer;
+    StopMatcher stops;
+  };
+
+  void load(const Progress& progress);
+  void fill_info(const DecoderSpec& spec, const WeightSource& source);
+  void set_up_root();
+  void check_request(const Request& request) const;
+  void lead(Step& step, const OutputSink& sink);
+  void run(const Step& step, const OutputSink& sink);
+  void run_forward(const Step& step, const OutputSink& sink);
+  void report();
+  void reset_counts();
+  TokenEvent advance(Sequence& sequence, const Candidates& candidates);
+  FinishReason finish_reason_of(const Sequence& sequence, TokenId token) const;
+  void add_text(TokenEvent& event, const Sequence& sequence);
+
+  Communicator& comm_;
+  EnginePlan plan_;
+  EngineInfo info_;
+  std::optional<Decoder> decoder_;
+  std::optional<KvCache> cache_;
+  std::optional<Workspace> workspace_;
+  std::optional<StepExecutor> executor_;
+  std::uint64_t steps_ = 0;
+  double step_seconds_ = 0.0;
+  bool broken_ = false;  // a step failed on this rank: the others cannot be told
+
+  // Rank 0 only.
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<BlockManager> blocks_;
+  std::optional<Scheduler> scheduler_;
+  Sampler sampler_;
+  std::vector<RankReport> reports_;
+  std::unordered_map<SequenceId, TextState> texts_;
+  std::uint64_t next_id_ = 1;
+};
+
+}  // namespace tp

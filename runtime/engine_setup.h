@@ -1,0 +1,44 @@
+// What an engine is opened with, put together and agreed on by all ranks.
+#pragma once
+
+#include "model/checkpoint/weight_source.h"
+#include "model/config.h"
+#include "model/decoder.h"
+#include "tp/engine.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace tp {
+
+// Everything that follows from rank 0's options and files; equal on every rank.
+struct EnginePlan {
+  ModelConfig config;
+  std::string model;
+  bool synthetic = false;
+  std::uint64_t block_size = 0;
+  std::uint64_t cache_blocks = 0;
+  std::uint64_t prefill_chunk = 0;
+  std::uint64_t max_sequences = 0;
+  std::uint64_t max_length = 0;
+
+  StepLimits step_limits(std::size_t threads) const;
+};
+
+// Reads config.json and decides what is not given. Rank 0 only. Throws ConfigError or CheckpointError.
+EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_t ranks_on_host);
+
+// The checkpoint's files, or generated weights. Throws CheckpointError.
+std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan);
+
+}  // namespace tp
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
+  archive& plan.config& plan.model& plan.synthetic& plan.block_size& plan.cache_blocks& plan
+      .prefill_chunk& plan.max_sequences& plan.max_length;
+}
+
+}  // namespace boost::serialization
