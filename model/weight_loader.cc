@@ -8,7 +8,7 @@ namespace tp {
 // Every thread reads, and thus first touches, a part of the rows.
 void WeightLoader::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                         TensorView<float> out) {
-  for_thread_parts(slice.rows.size(), [&](std::size_t begin, std::size_t end) {
+  for_thread_parts(slice.rows.size(), slice.size(), [&](std::size_t begin, std::size_t end) {
     const Range rows{slice.rows.begin + begin, slice.rows.begin + end};
     source_.read(name, shape, {rows, slice.columns}, out.rows_from(begin, end - begin));
   });

@@ -1,6 +1,7 @@
 #include "model/kernels/attention.h"
 
 #include "model/kernels/simd/simd.h"
+#include "model/threads.h"
 
 #include <algorithm>
 #include <cassert>
@@ -114,7 +115,13 @@ void paged_attention(const AttentionArgs& args) {
   assert(args.scratch.columns() >=
          attention_scratch(largest_group, cache.head_dim, cache.block_size, max_blocks));
 
-#pragma omp parallel
+  std::size_t work = 0;
+  for (const AttentionSpan& span : args.spans) {
+    const std::size_t seen =
+        std::min(span.start_position + span.tokens, args.pattern.window.value_or(SIZE_MAX));
+    work += span.tokens * seen * args.query.columns();
+  }
+#pragma omp parallel if (work >= kWorthThreads)
   {
     const auto thread = static_cast<std::size_t>(omp_get_thread_num());
     const TileScratch scratch(args.scratch.row(thread), tile_tokens * largest_group, cache.head_dim,
@@ -135,7 +142,7 @@ void paged_attention(const AttentionArgs& args) {
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache) {
   for (const AttentionSpan& span : spans) {
-#pragma omp parallel for schedule(static) if (span.tokens > 8)
+#pragma omp parallel for schedule(static) if (span.tokens > 1 && span.tokens * key.columns() >= kWorthThreads)
     for (std::size_t token = 0; token < span.tokens; ++token) {
       const std::size_t position = span.start_position + token;
       const auto block = static_cast<std::size_t>(span.block_table[position / cache.block_size]);

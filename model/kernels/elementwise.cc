@@ -1,18 +1,16 @@
 #include "model/kernels/elementwise.h"
 
 #include "model/kernels/simd/simd.h"
+#include "model/threads.h"
 
 #include <cassert>
 
 namespace tp::kernels {
 namespace {
 
-// Below this many elements waking the threads costs more than the work.
-constexpr std::size_t kWorthThreads = 1 << 15;
-
 template <class Body>
 void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * columns > kWorthThreads)
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * columns >= kWorthThreads)
   for (std::size_t row = 0; row < rows; ++row) body(row);
 }
 

@@ -22,7 +22,7 @@ void matmul(TensorView<const float> x, TensorView<const float> weight, TensorVie
   // A rank may own no input feature (more ranks than columns): its addend is zero, and sgemm refuses a width
   // of 0.
   if (x.rows() <= kFewTokens || x.columns() == 0) {
-    for_thread_parts(weight.rows(), [&](std::size_t begin, std::size_t end) {
+    for_thread_parts(weight.rows(), weight.size() * x.rows(), [&](std::size_t begin, std::size_t end) {
       simd().matvec(weight.row(begin), weight.stride(), end - begin, weight.columns(), x.data(), x.stride(),
                     x.rows(), y.data() + begin, y.stride());
     });

@@ -1,6 +1,7 @@
 #include "model/kernels/rope.h"
 
 #include "model/kernels/simd/simd.h"
+#include "model/threads.h"
 
 #include <cassert>
 
@@ -10,7 +11,7 @@ void rotate(TensorView<float> x, TensorView<const float> cosine, TensorView<cons
   const std::size_t half = cosine.columns();
   assert(x.columns() % (2 * half) == 0 && cosine.rows() == x.rows() && sine.rows() == x.rows());
   const std::size_t heads = x.columns() / (2 * half);
-#pragma omp parallel for schedule(static) if (x.rows() > 8)
+#pragma omp parallel for schedule(static) if (x.rows() > 1 && x.size() >= kWorthThreads)
   for (std::size_t token = 0; token < x.rows(); ++token) {
     for (std::size_t head = 0; head < heads; ++head) {
       simd().rotate_halves(x.row(token) + head * 2 * half, cosine.row(token), sine.row(token), half);
