@@ -1,0 +1,18 @@
+// Text out of a file, made fit for an error message.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tp {
+
+// `text` with control characters replaced by '?' and, if it is longer than 160 bytes, its middle by "...".
+// Names in a hostile file could otherwise fill the screen or steer the terminal.
+std::string printable(std::string_view text);
+
+// "[4096, 14336]"
+std::string printable(std::span<const std::size_t> shape);
+
+}  // namespace tp

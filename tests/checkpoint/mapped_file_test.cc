@@ -1,0 +1,105 @@
+#include "model/checkpoint/mapped_file.h"
+
+#include "tests/checkpoint/checkpoint_files.h"
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+using test::error_of;
+using test::TemporaryDirectory;
+
+std::string text_of(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+// Bytes of mapped files that count as this process's memory.
+std::size_t resident_file_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::size_t kilobytes = 0;
+    if (word == "RssFile:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+unsigned sum_of(const MappedFile& file) {
+  unsigned sum = 0;
+  for (const std::byte byte : file.bytes()) sum += std::to_integer<unsigned>(byte);
+  return sum;
+}
+
+TEST(MappedFile, HoldsTheFilesBytesAndName) {
+  const TemporaryDirectory directory;
+  const MappedFile file(directory.write("some.bin", "hello"));
+  EXPECT_EQ(text_of(file), "hello");
+  EXPECT_EQ(file.name(), "some.bin");
+}
+
+TEST(MappedFile, MovesWithItsMapping) {
+  const TemporaryDirectory directory;
+  MappedFile first(directory.write("first", "one"));
+  MappedFile second(directory.write("second", "two"));
+  second = std::move(first);
+  EXPECT_EQ(text_of(second), "one");
+  const MappedFile third(std::move(second));
+  EXPECT_EQ(text_of(third), "one");
+  EXPECT_EQ(third.name(), "first");
+}
+
+TEST(MappedFile, SaysThatAFileIsMissing) {
+  const TemporaryDirectory directory;
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.path() / "none"); }),
+                  "there is no such file");
+}
+
+TEST(MappedFile, RefusesADirectoryAnEmptyFileAndAPipe) {
+  const TemporaryDirectory directory;
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.path()); }), "found a directory");
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile(directory.write("empty", "")); }),
+                  "the file is empty");
+  const auto pipe = directory.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile{pipe}; }), "expected a regular file");
+}
+
+TEST(MappedFile, SaysThatAFileMayNotBeRead) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read every file";
+  const TemporaryDirectory directory;
+  const auto path = directory.write("secret", "text");
+  ASSERT_EQ(::chmod(path.c_str(), 0), 0);
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile{path}; }), "check its permissions");
+}
+
+TEST(MappedFile, GivesMemoryBackWhenDoneAndStaysReadable) {
+  const TemporaryDirectory directory;
+  constexpr std::size_t size = 64 << 20;
+  const MappedFile file(directory.write("large", std::string(size, '\1')));
+  const unsigned sum = sum_of(file);
+  const std::size_t before = resident_file_bytes();
+  if (before < size) GTEST_SKIP() << "the system does not say what is resident";
+  file.advise_done({1, size - 1});
+  EXPECT_LT(resident_file_bytes(), before - size + (1 << 20));
+  EXPECT_EQ(sum_of(file), sum);
+}
+
+TEST(MappedFile, TakesAnyRangeAsDone) {
+  const TemporaryDirectory directory;
+  const MappedFile file(directory.write("small", std::string(10000, 'x')));
+  for (const std::size_t begin : {0, 1, 4095, 4096, 5000, 10000}) {
+    for (const std::size_t end : {0, 4096, 8191, 10000, 100000}) {
+      if (begin <= end) file.advise_done({begin, end});
+    }
+  }
+  EXPECT_EQ(text_of(file), std::string(10000, 'x'));
+}
+
+}  // namespace
+}  // namespace tp
