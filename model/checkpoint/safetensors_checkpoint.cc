@@ -1,0 +1,175 @@
+#include "model/checkpoint/safetensors_checkpoint.h"
+
+#include "model/checkpoint/hash.h"
+#include "model/checkpoint/printable.h"
+#include "model/checkpoint/safetensors_files.h"
+#include "model/checkpoint/similar_name.h"
+#include "model/checkpoint/slice_check.h"
+#include "model/checkpoint/widen.h"
+#include "tp/error.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// A number as a vector of one element and a vector as a matrix of one row; empty for three or more
+// dimensions.
+std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& shape) {
+  if (shape.empty()) return MatrixShape{1, 1};
+  if (shape.size() == 1) return MatrixShape{1, shape[0]};
+  if (shape.size() == 2) return MatrixShape{shape[0], shape[1]};
+  return std::nullopt;
+}
+
+// An expected shape in the notation of the stored one: a vector is [n], unless it is stored as a matrix.
+std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
+  if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
+  return fmt::format("[{}, {}]", shape.rows, shape.columns);
+}
+
+// Goes on with `hash` over what identifies a file: its name, its size and its header.
+std::uint64_t hash_of_file(const MappedFile& file, std::size_t header_size, std::uint64_t hash) {
+  hash = hash_of(fmt::format("{}/{}/", file.name(), file.bytes().size()), hash);
+  return hash_of({reinterpret_cast<const char*>(file.bytes().data()), header_size}, hash);
+}
+
+}  // namespace
+
+std::unique_ptr<SafetensorsCheckpoint> SafetensorsCheckpoint::open(const std::filesystem::path& directory) {
+  return std::unique_ptr<SafetensorsCheckpoint>(new SafetensorsCheckpoint(directory));
+}
+
+SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& directory) : directory_(directory) {
+  const SafetensorsFiles found = find_safetensors_files(directory);
+  for (const std::string& name : found.names) {
+    files_.push_back(std::make_unique<MappedFile>(directory / name));
+    add_file(*files_.back());
+  }
+  check_index(found.file_of);
+}
+
+void SafetensorsCheckpoint::add_file(const MappedFile& file) {
+  SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
+  fingerprint_ = hash_of_file(file, header.size, fingerprint_);
+  stored_bytes_ += file.bytes().size() - header.size;
+  for (StoredTensor& tensor : header.tensors) {
+    const std::string name = tensor.name;
+    const auto [place, is_new] = tensors_.try_emplace(name, std::move(tensor), file);
+    if (!is_new) {
+      throw_error<CheckpointError>(
+          "{}: tensor {} is in {} too; remove the file that does not belong to the checkpoint", file.name(),
+          printable(name), place->second.file.name());
+    }
+  }
+}
+
+void SafetensorsCheckpoint::check_index(const std::map<std::string, std::string>& file_of) const {
+  for (const auto& [tensor, file] : file_of) {
+    const auto found = tensors_.find(tensor);
+    if (!(found != tensors_.end() && found->second.file.name() == file)) {
+      throw_error<CheckpointError>(
+          "{}: tensor {} is not in this file, where model.safetensors.index.json says it is; download "
+          "the index and the files again",
+          printable(file), printable(tensor));
+    }
+  }
+}
+
+bool SafetensorsCheckpoint::contains(const std::string& name) const { return tensors_.contains(name); }
+
+std::vector<std::string> SafetensorsCheckpoint::names() const {
+  std::vector<std::string> result;
+  result.reserve(tensors_.size());
+  for (const auto& [name, entry] : tensors_) result.push_back(name);
+  return result;
+}
+
+DType SafetensorsCheckpoint::dtype(const std::string& name) const {
+  const Entry& entry = find(name);
+  if (!entry.tensor.type.dtype.has_value()) {
+    throw_error<CheckpointError>(
+        "{}: {} has the type {}, expected F32, F16 or BF16; convert the checkpoint to one of them",
+        entry.file.name(), printable(name), entry.tensor.type.name);
+  }
+  return *entry.tensor.type.dtype;
+}
+
+void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
+                                   const std::string& reason) const {
+  find_matrix(name, shape, reason);
+  dtype(name);
+}
+
+void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                 TensorView<float> out) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  const DType type = dtype(name);
+  check_slice(name, shape, slice, out);
+
+  const std::byte* const data = entry.file.bytes().data() + entry.tensor.bytes.begin;
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const Range bytes = bytes_of_row(shape, slice, slice.rows.begin + i, type);
+    widen(type, data + bytes.begin, slice.columns.size(), out.row(i));
+  }
+  const std::size_t count = slice.size() * size_of(type);
+  entry.bytes_read.fetch_add(count, std::memory_order_relaxed);
+  bytes_read_.fetch_add(count, std::memory_order_relaxed);
+}
+
+std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; }
+
+std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+
+std::uint64_t SafetensorsCheckpoint::fingerprint() const { return fingerprint_; }
+
+void SafetensorsCheckpoint::done_with(const std::string& name) const {
+  const Entry& entry = find(name);
+  entry.file.advise_done(entry.tensor.bytes);
+}
+
+std::size_t SafetensorsCheckpoint::bytes_read_of(const std::string& name) const {
+  return find(name).bytes_read.load(std::memory_order_relaxed);
+}
+
+std::vector<std::string> SafetensorsCheckpoint::unread() const {
+  std::vector<std::string> result;
+  for (const auto& [name, entry] : tensors_) {
+    if (entry.bytes_read.load(std::memory_order_relaxed) == 0 && !entry.tensor.bytes.empty())
+      result.push_back(name);
+  }
+  return result;
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) return found->second;
+  const std::string similar = similar_name(name, names());
+  const std::string hint =
+      similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
+  throw_error<CheckpointError>(
+      "{}: there is no tensor {} in {}{}; config.json and the weights must be of the same model",
+      directory_.string(), printable(name), searched_files(), hint);
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find_matrix(const std::string& name,
+                                                                       MatrixShape shape,
+                                                                       const std::string& reason) const {
+  const Entry& entry = find(name);
+  const std::string because = reason.empty() ? "" : fmt::format(" ({})", reason);
+  if (matrix_shape(entry.tensor.shape) != shape) {
+    throw_error<CheckpointError>("{}: {} is {}, expected {}{}", entry.file.name(), printable(name),
+                                 printable(entry.tensor.shape), expected_shape(shape, entry.tensor.shape),
+                                 because);
+  }
+  return entry;
+}
+
+std::string SafetensorsCheckpoint::searched_files() const {
+  if (files_.size() == 1) return files_.front()->name();
+  return fmt::format("its {} files, {} to {}", files_.size(), files_.front()->name(), files_.back()->name());
+}
+
+}  // namespace tp
