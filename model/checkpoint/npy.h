@@ -1,0 +1,63 @@
+// NumPy's .npy files of float32, such as logits to compare with.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace tp {
+
+// Writes a [rows, columns] file, format 1.0, little-endian float32 in C order, row by row. The data goes to a
+// temporary file beside it, which `finish` gives its name; without `finish` nothing is left.
+class NpyWriter {
+ public:
+  // Throws Error if the file cannot be created.
+  NpyWriter(std::filesystem::path path, std::size_t rows, std::size_t columns);
+  NpyWriter(const NpyWriter&) = delete;
+  NpyWriter& operator=(const NpyWriter&) = delete;
+  ~NpyWriter();
+
+  // Appends rows of `columns` elements. Throws Error if they have another width, are too many or cannot be
+  // written.
+  void append(TensorView<const float> rows);
+
+  // Completes the file, replacing one of that name. Throws Error if rows are missing or cannot be written.
+  void finish();
+
+ private:
+  struct Closer {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  void write(const void* data, std::size_t size);
+  [[noreturn]] void fail(int error) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_path_;
+  std::size_t rows_;
+  std::size_t columns_;
+  std::size_t rows_written_ = 0;
+  std::unique_ptr<std::FILE, Closer> file_;
+};
+
+// A float32 array of one or two dimensions.
+struct NpyArray {
+  std::vector<std::size_t> shape;
+  std::vector<float> values;
+
+  // [shape[0], shape[1]], or [1, shape[0]] of a vector.
+  TensorView<const float> view() const {
+    return shape.size() == 1 ? TensorView<const float>(values.data(), 1, shape[0])
+                             : TensorView<const float>(values.data(), shape[0], shape[1]);
+  }
+};
+
+// Reads a whole file. Throws Error if it is missing or is not a little-endian float32 array of one or two
+// dimensions in C order.
+NpyArray read_npy(const std::filesystem::path& path);
+
+}  // namespace tp
