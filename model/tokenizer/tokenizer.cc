@@ -17,10 +17,11 @@ namespace fs = std::filesystem;
 constexpr std::size_t max_text_size = 1 << 30;
 
 fs::path tokenizer_file(const fs::path& path) {
-  if (!fs::is_directory(path)) return path;
+  std::error_code ignored;  // a path that cannot be looked at fails when it is opened, with the reason
+  if (!fs::is_directory(path, ignored)) return path;
   const fs::path file = path / "tokenizer.json";
   require<CheckpointError>(
-      fs::exists(file),
+      fs::exists(file, ignored),
       "{}: cannot load a tokenizer: expected a file tokenizer.json in this folder, found none; "
       "save the tokenizer in the format of the `tokenizers` library (SentencePiece's "
       "tokenizer.model alone is not supported yet)",

@@ -3,10 +3,10 @@
 
 #include "model/tokenizer/added_tokens.h"
 #include "model/tokenizer/bpe.h"
-#include "model/tokenizer/decoder.h"
 #include "model/tokenizer/normalizer.h"
 #include "model/tokenizer/post_processor.h"
 #include "model/tokenizer/pre_tokenizer.h"
+#include "model/tokenizer/token_decoder.h"
 #include "tp/token_id.h"
 
 #include <cstddef>

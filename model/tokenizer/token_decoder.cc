@@ -1,4 +1,4 @@
-#include "model/tokenizer/decoder.h"
+#include "model/tokenizer/token_decoder.h"
 
 #include "model/tokenizer/json_pattern.h"
 #include "model/tokenizer/json_sequence.h"

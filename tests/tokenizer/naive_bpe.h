@@ -1,0 +1,18 @@
+#pragma once
+
+#include "tp/token_id.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::testing {
+
+// What BPE is, without any thought of time: of all neighbours that merge, merge the pair whose merge comes
+// first in the list (the leftmost of equal ones), until none is left. `model` is the value of "model" of a
+// tokenizer.json with byte_fallback; `text` is well-formed.
+std::vector<TokenId> naive_bpe(const nlohmann::json& model, std::string_view text);
+
+}  // namespace tp::testing

@@ -1,0 +1,133 @@
+#include "model/tokenizer/token_decoder.h"
+
+#include "model/tokenizer/utf8.h"
+#include "tests/tokenizer/naive_decoder.h"
+#include "tests/tokenizer/test_tokenizer.h"
+#include "tp/error.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using Tokens = std::vector<std::string>;
+
+std::string decoded(const json& part, const Tokens& tokens) {
+  TokenDecoder decoder = TokenDecoder::from_json(testing::node_of(part));
+  std::string text;
+  for (const std::string& token : tokens) decoder.push(token, text);
+  decoder.finish(text);
+  return text;
+}
+
+json sequence(const std::vector<json>& parts) { return {{"type", "Sequence"}, {"decoders", parts}}; }
+json replace(const std::string& what, const std::string& by) {
+  return {{"type", "Replace"}, {"pattern", {{"String", what}}}, {"content", by}};
+}
+json strip(const std::string& character, int start, int stop) {
+  return {{"type", "Strip"}, {"content", character}, {"start", start}, {"stop", stop}};
+}
+const json fuse = {{"type", "Fuse"}};
+const json byte_fallback = {{"type", "ByteFallback"}};
+const json byte_level = {{"type", "ByteLevel"}};
+
+TEST(TokenDecoder, PutsSpacesBetweenTokensByDefault) {
+  TokenDecoder decoder;
+  std::string text;
+  for (const char* token : {"a", "b", "c"}) decoder.push(token, text);
+  decoder.finish(text);
+  EXPECT_EQ(text, "a b c");
+}
+
+TEST(ByteLevelDecoder, JoinsBytesOfSeveralTokensToCharacters) {
+  EXPECT_EQ(decoded(byte_level, {"ĠHi", "Ã", "©"}), " Hié");
+  EXPECT_EQ(decoded(byte_level, {"ä", "¸"}), "�");
+  EXPECT_EQ(decoded(byte_level, {"ä", "a", "¸"}), "�a�");
+  EXPECT_EQ(decoded(byte_level, {"<|x y|>", "Ġ"}), "<|x y|> ");
+}
+
+TEST(ByteFallbackDecoder, MakesCharactersOfRunsOfBytes) {
+  EXPECT_EQ(decoded(byte_fallback, {"<0xE5>", "<0x8F>", "<0xAB>", "a"}), "叫a");
+  EXPECT_EQ(decoded(byte_fallback, {"<0x61>"}), "a");
+  EXPECT_EQ(decoded(byte_fallback, {"<0xE5>", "<0x8F>", "a"}), "��a");
+  EXPECT_EQ(decoded(byte_fallback, {"<0x61>", "<0xFF>", "<0x61>", "b", "<0x61>"}), "���ba");
+  EXPECT_EQ(decoded(byte_fallback, {"<0xG1>", "<0x1>", "<0x 1>"}), "<0xG1><0x1><0x 1>");
+}
+
+TEST(StripDecoder, StripsEveryTokenUntilTheyAreJoined) {
+  EXPECT_EQ(decoded(strip(" ", 1, 0), {" a", "  b"}), "a b");
+  EXPECT_EQ(decoded(strip("x", 1, 2), {"xxaxxx", "x"}), "xax");
+  EXPECT_EQ(decoded(sequence({fuse, strip(" ", 1, 0)}), {" a", " b"}), "a b");
+  EXPECT_EQ(decoded(sequence({fuse, strip(" ", 2, 2)}), {" ", " ", " a ", " ", " "}), " a ");
+}
+
+TEST(ReplaceDecoder, SeesMatchesAcrossTokensOnlyWhenTheyAreJoined) {
+  EXPECT_EQ(decoded(replace("ab", "x"), {"a", "b", "ab"}), "abx");
+  EXPECT_EQ(decoded(sequence({fuse, replace("ab", "x")}), {"a", "b", "ab", "a"}), "xxa");
+  EXPECT_EQ(decoded(sequence({fuse, replace("aab", "x")}), {"a", "a", "a", "b"}), "ax");
+}
+
+TEST(ReplaceDecoder, ReplacesPatternsInTokens) {
+  const json pattern = {{"type", "Replace"}, {"pattern", {{"Regex", "a+"}}}, {"content", "x"}};
+  EXPECT_EQ(decoded(pattern, {"aab", "a"}), "xbx");
+  EXPECT_THROW(TokenDecoder::from_json(testing::node_of(sequence({fuse, pattern}))), CheckpointError);
+}
+
+TEST(MetaspaceDecoder, DropsTheMarksOfTheFirstToken) {
+  EXPECT_EQ(decoded({{"type", "Metaspace"}, {"replacement", "▁"}}, {"▁Hey", "▁you▁"}), "Hey you ");
+  EXPECT_EQ(
+      decoded({{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "never"}}, {"▁Hey", "▁you"}),
+      " Hey you");
+}
+
+TEST(TokenDecoder, SettlesAllButAnUnfinishedCharacter) {
+  TokenDecoder decoder =
+      TokenDecoder::from_json(testing::node_of(sequence({byte_fallback, fuse, strip(" ", 1, 1)})));
+  std::string text;
+  for (const char* token : {" a", "<0xC3>", "<0xA9>", "<0xC3>"}) decoder.push(token, text);
+  EXPECT_EQ(text, "a");
+  decoder.settle(text);
+  EXPECT_EQ(text, "aé");
+  decoder.push("<0xA9>", text);
+  decoder.finish(text);
+  EXPECT_EQ(text, "aéé");
+}
+
+// Every order of steps, also such as no tokenizer has.
+TEST(TokenDecoder, GivesInPartsWhatTheStepsGiveForWholeLists) {
+  const std::vector<json> steps = {
+      fuse,
+      byte_fallback,
+      byte_level,
+      replace("▁", " "),
+      replace("ab", "ba"),
+      replace("aab", ""),
+      strip(" ", 1, 0),
+      strip(" ", 2, 2),
+      strip("a", 0, 1),
+      json{{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}}};
+  const Tokens tokens = {"▁a", "▁",      " ",      "a",      "b",      "aab",  "é",    "Ġ",    "ä",
+                         "¸",  "<0xC3>", "<0xA9>", "<0x20>", "<0xFF>", "</s>", "▁▁ab", "  a  "};
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    std::vector<json> parts;
+    bool is_joined = false;
+    for (std::size_t i = 0, n = 1 + random() % 4; i < n; ++i) {
+      const json& step = steps[random() % steps.size()];
+      // The text of joined tokens is no byte token; the streaming step takes it in chunks.
+      if (is_joined && step["type"].get<std::string>().starts_with("Byte")) continue;
+      is_joined |= step == fuse || step == byte_level;
+      parts.push_back(step);
+    }
+    Tokens list;
+    for (std::size_t i = 0, n = random() % 12; i < n; ++i) list.push_back(tokens[random() % tokens.size()]);
+    ASSERT_EQ(decoded(sequence(parts), list), testing::naive_decode(sequence(parts), list))
+        << sequence(parts) << json(list);
+  }
+}
+
+}  // namespace
+}  // namespace tp
