@@ -18,13 +18,4 @@ void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std:
   }
 }
 
-std::uint64_t fingerprint_of(std::string_view bytes, std::uint64_t seed) {
-  std::uint64_t hash = seed;
-  for (const char byte : bytes) {
-    hash ^= static_cast<unsigned char>(byte);
-    hash *= 1099511628211ULL;
-  }
-  return hash;
-}
-
 }  // namespace tp

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace tp {
 
@@ -14,8 +13,5 @@ namespace tp {
 // hosts see the same files?"
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
                        const std::string& advice);
-
-// A 64-bit hash (FNV-1a) of bytes, equal on every machine; `seed` chains hashes.
-std::uint64_t fingerprint_of(std::string_view bytes, std::uint64_t seed = 14695981039346656037ULL);
 
 }  // namespace tp

@@ -5,6 +5,7 @@
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
 #include "parallel/fail_together.h"
+#include "parallel/hash.h"
 #include "parallel/processors.h"
 #include "parallel/stopwatch.h"
 #include "runtime/engine_impl.h"
@@ -20,7 +21,7 @@
 namespace tp {
 
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress) : comm_(comm) {
-  require_agreement(comm, fingerprint_of(kVersion), "the program's version",
+  require_agreement(comm, hash_of(kVersion), "the program's version",
                     "start the same program on every host");
   fail_together(comm, [&] {
     if (comm.is_root()) plan_ = make_plan(options, comm.size(), comm.local_size());

@@ -1,6 +1,6 @@
 #include "model/checkpoint/safetensors_checkpoint.h"
 
-#include "model/checkpoint/hash.h"
+#include "parallel/hash.h"
 #include "model/checkpoint/printable.h"
 #include "model/checkpoint/safetensors_files.h"
 #include "model/checkpoint/similar_name.h"

@@ -1,6 +1,6 @@
 #include "model/checkpoint/synthetic_weights.h"
 
-#include "model/checkpoint/hash.h"
+#include "parallel/hash.h"
 #include "model/checkpoint/slice_check.h"
 
 #include <bit>
