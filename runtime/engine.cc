@@ -21,8 +21,7 @@
 namespace tp {
 
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress) : comm_(comm) {
-  require_agreement(comm, hash_of(kVersion), "the program's version",
-                    "start the same program on every host");
+  require_agreement(comm, hash_of(kVersion), "the program's version", "start the same program on every host");
   fail_together(comm, [&] {
     if (comm.is_root()) plan_ = make_plan(options, comm.size(), comm.local_size());
   });
@@ -85,7 +84,8 @@ void Engine::Impl::set_up_root() {
   info_.default_sampling = defaults.sampling;
   info_.eos_token_ids = defaults.eos_token_ids.empty() ? plan_.config.eos_token_ids : defaults.eos_token_ids;
   blocks_.emplace(plan_.cache_blocks, plan_.block_size);
-  scheduler_.emplace(*blocks_, SchedulerLimits{.step_tokens = plan_.step_limits(1).tokens,
+  scheduler_.emplace(*blocks_, SchedulerLimits{.prefill_chunk = plan_.prefill_chunk,
+                                               .step_tokens = plan_.step_limits(1).tokens,
                                                .max_sequences = plan_.max_sequences,
                                                .vocab_size = plan_.config.vocab_size});
 }

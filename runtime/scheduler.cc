@@ -25,7 +25,8 @@ PlannedStep Scheduler::plan() {
 // Adds up to `budget` of the sequence's tokens that are not computed to the step; false if the cache has no
 // room.
 bool Scheduler::try_plan_chunk(Sequence& sequence, std::size_t budget, PlannedStep& planned) {
-  const std::size_t tokens = std::min(budget, sequence.tokens.size() - sequence.computed_tokens);
+  const std::size_t tokens =
+      std::min({budget, limits_.prefill_chunk, sequence.tokens.size() - sequence.computed_tokens});
   SequenceChunk chunk;
   if (!blocks_.try_reserve(sequence.id, sequence.computed_tokens + tokens, chunk.new_blocks)) return false;
 

@@ -14,8 +14,9 @@
 namespace tp {
 
 struct SchedulerLimits {
-  std::size_t step_tokens = 512;   // tokens of a step at most (the prefill chunk)
-  std::size_t max_sequences = 16;  // that are worked on at once
+  std::size_t prefill_chunk = 512;  // tokens of one prompt in a step at most
+  std::size_t step_tokens = 512;    // tokens of a step at most
+  std::size_t max_sequences = 16;   // that are worked on at once
   std::size_t vocab_size = 0;
 };
 
