@@ -95,11 +95,15 @@ void attend_tile(const AttentionArgs& args, const AttentionSpan& span, const Hea
 
 }  // namespace
 
+// The pointers of TileScratch need eight bytes, and threads must not share a cache line.
 std::size_t attention_scratch(std::size_t group, std::size_t head_dim, std::size_t block_size,
                               std::size_t max_blocks) {
-  const std::size_t rows = tokens_per_tile(group) * group;
+  constexpr std::size_t kCacheLine = 16;  // floats
+  // No smaller group fills more rows, so that the largest one suffices: 3 x 5 rows, but 2 x 8.
+  const std::size_t rows = std::max(kTileRows, group);
   const std::size_t pointers = 2 * max_blocks + 2 * rows;
-  return 2 * pointers + rows * (2 * head_dim + block_size + 2);
+  const std::size_t floats = 2 * pointers + rows * (2 * head_dim + block_size + 2);
+  return (floats + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
 void paged_attention(const AttentionArgs& args) {
