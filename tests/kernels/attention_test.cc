@@ -1,0 +1,120 @@
+#include "model/kernels/attention.h"
+
+#include "tests/kernels/paged_sequences.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using kernels::AttentionPattern;
+using test::CacheShape;
+using test::PagedSequences;
+
+// The result is a mean of values in [-1, 1). Scores of up to head_dim * 0.75 round by some 1e-6, and so do
+// the weights relative to each other.
+constexpr double kTolerance = 4e-6;
+
+// kv_of_head of `heads` query heads, `group` of them on each KV head, beginning with query head `first`.
+std::vector<std::size_t> grouped(std::size_t heads, std::size_t group, std::size_t first = 0) {
+  std::vector<std::size_t> kv_of_head;
+  for (std::size_t head = 0; head < heads; ++head)
+    kv_of_head.push_back((first + head) / group - first / group);
+  return kv_of_head;
+}
+
+TEST(PagedAttention, OfAWholePromptEqualsTheReferenceAtLengthsAroundTheBlockSize) {
+  for (const std::size_t length : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 33U, 64U, 65U}) {
+    PagedSequences sequences(length, {.kv_heads = 2, .head_dim = 8, .block_size = 4}, {length});
+    sequences.expect_attention({length}, grouped(4, 2), {}, kTolerance);
+  }
+}
+
+TEST(PagedAttention, OfOneTokenSeesEverythingBeforeIt) {
+  for (const std::size_t length : {1U, 31U, 32U, 33U, 100U}) {
+    PagedSequences sequences(length, {.kv_heads = 1, .head_dim = 16, .block_size = 32}, {length});
+    sequences.expect_attention({1}, grouped(3, 3), {}, kTolerance);
+  }
+}
+
+TEST(PagedAttention, EqualsTheReferenceForEveryHeadAndBlockSize) {
+  for (const std::size_t head_dim : {2U, 6U, 8U, 12U, 15U, 16U, 17U, 64U, 80U}) {
+    for (const std::size_t block_size : {1U, 3U, 16U, 21U, 32U}) {
+      PagedSequences sequences(head_dim * 100 + block_size, {2, head_dim, block_size}, {37, 5});
+      sequences.expect_attention({20, 5}, grouped(2, 1), {}, kTolerance);
+    }
+  }
+}
+
+// The KV heads of a rank whose query heads begin or end in the middle of a group: 2 + 3 + 1 heads, say.
+TEST(PagedAttention, TakesGroupsOfDifferentSizes) {
+  const std::vector<std::vector<std::size_t>> layouts = {
+      {0, 0, 1, 1, 1, 2}, {0}, {0, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 1}, grouped(12, 4), grouped(7, 3, 2)};
+  for (const auto& kv_of_head : layouts) {
+    PagedSequences sequences(kv_of_head.size(), {kv_of_head.back() + 1, 8, 4}, {23, 9});
+    sequences.expect_attention({11, 9}, kv_of_head, {}, kTolerance);
+  }
+}
+
+// More query heads on one KV head than a tile has rows, and all numbers below: scratch must suffice for each.
+TEST(PagedAttention, TakesGroupsOfEverySize) {
+  for (std::size_t group = 1; group <= 35; ++group) {
+    for (const std::size_t kv_heads : {1U, 2U, 3U}) {
+      PagedSequences sequences(group, {kv_heads, 4, 8}, {19});
+      sequences.expect_attention({19}, grouped(group * kv_heads, group), {}, kTolerance);
+    }
+  }
+}
+
+TEST(PagedAttention, SeesTheLastTokensOfAWindow) {
+  for (const std::size_t window : {1U, 2U, 3U, 4U, 5U, 8U, 16U, 17U, 39U, 40U, 41U, 1000U}) {
+    PagedSequences sequences(window, {.kv_heads = 2, .head_dim = 6, .block_size = 4}, {40, 3, 21});
+    sequences.expect_attention({40, 3, 1}, grouped(4, 2), {.causal = true, .window = window}, kTolerance);
+  }
+}
+
+TEST(PagedAttention, SeesTheWholeSpanWithoutAMask) {
+  for (const std::size_t length : {1U, 3U, 8U, 21U}) {
+    PagedSequences sequences(length, {.kv_heads = 2, .head_dim = 6, .block_size = 4}, {length, 13});
+    sequences.expect_attention({length, 4}, grouped(4, 2), {.causal = false, .window = std::nullopt},
+                               kTolerance);
+    sequences.expect_attention({length, 4}, grouped(4, 2), {.causal = false, .window = 3}, kTolerance);
+  }
+}
+
+TEST(PagedAttention, MixesPromptChunksAndSingleTokensInABatch) {
+  reference::Random random(7);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::size_t> lengths;
+    std::vector<std::size_t> queries;
+    for (std::size_t s = random.integer(1, 6); s > 0; --s) {
+      lengths.push_back(random.integer(1, 90));
+      queries.push_back(random.coin() ? 1 : random.integer(1, lengths.back()));
+    }
+    const std::size_t group = random.integer(1, 5);
+    const std::size_t kv_heads = random.integer(1, 3);
+    AttentionPattern pattern;
+    if (random.coin()) pattern.window = random.integer(1, 50);
+    PagedSequences sequences(static_cast<std::uint64_t>(round),
+                             {kv_heads, 2 * random.integer(1, 12), random.integer(1, 33)}, lengths);
+    sequences.expect_attention(queries, grouped(kv_heads * group, group), pattern, kTolerance);
+  }
+}
+
+// Scores of some hundreds: the exponentials' arguments must be taken relative to the greatest score.
+TEST(PagedAttention, SurvivesScoresFarFromZero) {
+  PagedSequences sequences(3, {.kv_heads = 1, .head_dim = 8, .block_size = 4}, {30});
+  for (std::size_t position = 0; position < 30; ++position) {
+    for (std::size_t d = 0; d < 8; ++d) sequences.key(0)(position, d) *= 200.0F;
+  }
+  // Scores round by 1e-5 here, and the weights by as much.
+  sequences.expect_attention({30}, grouped(2, 2), {}, 4e-4);
+}
+
+TEST(PagedAttention, SharedByThreadsEqualsTheReference) {
+  PagedSequences sequences(11, {.kv_heads = 3, .head_dim = 32, .block_size = 16}, {200, 90});
+  sequences.expect_attention({150, 1}, grouped(12, 4), {}, kTolerance);
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,52 @@
+#include "model/kernels/rope.h"
+
+#include "tests/kernels/expect_close.h"
+#include "tests/reference/kernels.h"
+#include "tests/reference/random.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Matrix;
+using reference::Random;
+using reference::RandomTensor;
+
+void expect_rotation(std::size_t tokens, std::size_t heads, std::size_t half, std::size_t padding) {
+  SCOPED_TRACE(testing::Message() << tokens << " tokens, " << heads << " heads of 2 x " << half);
+  Random random(tokens + 31 * heads + 1009 * half);
+  const RandomTensor x(random, tokens, heads * 2 * half, padding);
+  const RandomTensor cosine(random, tokens, half);
+  const RandomTensor sine(random, tokens, half);
+  Matrix angles(tokens, half);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t i = 0; i < half; ++i) {
+      angles(t, i) = 10.0 * random.number();
+      cosine.view()(t, i) = static_cast<float>(1.25 * std::cos(angles(t, i)));
+      sine.view()(t, i) = static_cast<float>(1.25 * std::sin(angles(t, i)));
+    }
+  }
+  const Matrix expected = reference::rotate(Matrix(x.view()), angles, 1.25);
+  kernels::rotate(x.view(), cosine.view(), sine.view());
+  EXPECT_CLOSE(x.view(), expected, 5e-7);  // two products and a sum of numbers below 1.25
+}
+
+TEST(Rotate, TurnsEveryHeadByItsTokensAngles) {
+  for (std::size_t half = 1; half <= 36; ++half) expect_rotation(3, 2, half, 0);
+  expect_rotation(1, 1, 64, 0);
+}
+
+// Queries and keys are columns of one product.
+TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 6, 11); }
+
+TEST(Rotate, TakesManyTokensAndNone) {
+  expect_rotation(900, 3, 32, 0);
+  kernels::rotate(TensorView<float>(nullptr, 0, 16), TensorView<const float>(nullptr, 0, 4),
+                  TensorView<const float>(nullptr, 0, 4));
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,84 @@
+// main() of a GoogleTest program that mpirun starts on several ranks. Every rank runs the same tests in the
+// same order. Rank 0 prints as usual; other ranks print what failed, with their number. The exit status is 1
+// if a test failed on any rank.
+#include "parallel/collectives.h"
+#include "parallel/mpi_call.h"
+#include "parallel/mpi_session.h"
+#include "parallel/stopwatch.h"
+#include "tp/communicator.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+namespace {
+
+using testing::TestInfo;
+using testing::TestPartResult;
+
+// What ranks > 0 print.
+class FailuresOnly : public testing::EmptyTestEventListener {
+ public:
+  explicit FailuresOnly(const tp::Communicator& comm) : comm_(comm) {}
+
+  void OnTestPartResult(const TestPartResult& result) override {
+    if (!result.failed()) return;
+    const TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "[rank %zu/%zu] %s.%s failed at %s:%d\n%s\n", comm_.rank(), comm_.size(),
+                 test != nullptr ? test->test_suite_name() : "?", test != nullptr ? test->name() : "?",
+                 result.file_name() != nullptr ? result.file_name() : "?", result.line_number(),
+                 result.message());
+  }
+
+ private:
+  const tp::Communicator& comm_;
+};
+
+// Ranks meet after every test. A test that failed here may have left the others inside a collective, where
+// they would wait for ever: then this rank, which has said what failed, ends the job.
+class MeetAfterTest : public testing::EmptyTestEventListener {
+ public:
+  explicit MeetAfterTest(const tp::Communicator& comm) : comm_(comm) {}
+
+  void OnTestEnd(const TestInfo& test) override {
+    MPI_Request request = MPI_REQUEST_NULL;
+    TP_MPI(MPI_Ibarrier(comm_.handle(), &request));
+    const tp::Stopwatch watch;
+    int met = 0;
+    while (true) {
+      TP_MPI(MPI_Test(&request, &met, MPI_STATUS_IGNORE));
+      if (met != 0) return;
+      if (test.result()->Failed() && watch.seconds() > kPatience) {
+        std::fprintf(stderr, "[rank %zu/%zu] %s.%s failed and left other ranks waiting; ending all\n",
+                     comm_.rank(), comm_.size(), test.test_suite_name(), test.name());
+        std::fflush(nullptr);
+        tp::MpiSession::abort(1);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+ private:
+  static constexpr double kPatience = 20.0;  // seconds that other ranks may still work on the same test
+
+  const tp::Communicator& comm_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const tp::MpiSession session;
+  testing::InitGoogleTest(&argc, argv);
+  tp::Communicator comm(MPI_COMM_WORLD);
+  testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
+  if (!comm.is_root()) {
+    delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailuresOnly(comm));
+  }
+  listeners.Append(new MeetAfterTest(comm));
+  const int status = RUN_ALL_TESTS();
+  return static_cast<int>(tp::max_over_ranks(comm, status));
+}

@@ -1,0 +1,156 @@
+#include "parallel/collectives.h"
+
+#include "tests/reference/random.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// The addend of a rank: every rank can make every rank's.
+std::vector<float> addend_of(std::size_t rank, std::size_t size) {
+  reference::Random random(1000 + rank);
+  return random.numbers(size);
+}
+
+TEST(AllReduce, IsTheSumOfAllRanksAddends) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (const std::size_t rows : {1U, 3U, 200U}) {
+    constexpr std::size_t kColumns = 37;
+    std::vector<float> own = addend_of(comm.rank(), rows * kColumns);
+    const TensorView<float> sum = all_reduce(comm, PartialSum(TensorView<float>(own.data(), rows, kColumns)));
+    EXPECT_EQ(sum.data(), own.data());  // in place
+    std::vector<double> expected(own.size(), 0.0);
+    for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+      const std::vector<float> other = addend_of(rank, own.size());
+      for (std::size_t i = 0; i < own.size(); ++i) expected[i] += other[i];
+    }
+    // Three float32 additions of numbers below 4.
+    for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(own[i], expected[i], 1e-6) << i;
+  }
+}
+
+// Ranks that disagree in the last bit would drift apart: the residual stream must be equal everywhere.
+TEST(AllReduce, GivesEveryRankTheSameBits) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (const std::size_t size : {1U, 7U, 1000U, 70000U}) {
+    std::vector<float> own = addend_of(comm.rank(), size);
+    all_reduce(comm, PartialSum(TensorView<float>(own.data(), 1, size)));
+    std::vector<float> of_rank_0 = own;
+    broadcast_bytes(comm, std::as_writable_bytes(std::span(of_rank_0)));
+    EXPECT_EQ(std::memcmp(own.data(), of_rank_0.data(), size * sizeof(float)), 0) << size;
+  }
+}
+
+TEST(AllReduce, OfNothingIsNothing) {
+  Communicator comm(MPI_COMM_WORLD);
+  EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 0, 16))).empty());
+  EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 3, 0))).empty());
+}
+
+TEST(AllReduce, IsCounted) {
+  Communicator comm(MPI_COMM_WORLD);
+  std::vector<float> memory(60, 1.0F);
+  for (int i = 0; i < 3; ++i) all_reduce(comm, PartialSum(TensorView<float>(memory.data(), 4, 15)));
+  EXPECT_EQ(comm.stats().all_reduce.calls, 3U);
+  EXPECT_EQ(comm.stats().all_reduce.bytes, 3U * 60 * sizeof(float));
+  EXPECT_GT(comm.stats().all_reduce.seconds, 0.0);
+  EXPECT_TRUE(comm.stats().all_reduce_seconds.empty());
+  EXPECT_EQ(comm.stats().gather.calls, 0U);
+  EXPECT_EQ(comm.stats().broadcast.calls, 0U);
+}
+
+TEST(AllReduce, RefusesATensorWithGapsBetweenItsRows) {
+  Communicator comm(MPI_COMM_WORLD);
+  std::vector<float> memory(30);
+  try {
+    all_reduce(comm, PartialSum(TensorView<float>(memory.data(), 3, 8, 10)));
+    ADD_FAILURE() << "no error";
+  } catch (const std::exception& error) {
+    EXPECT_STREQ(error.what(), "all_reduce needs a contiguous tensor, found rows 10 apart with 8 columns");
+  }
+}
+
+void expect_gathered(Communicator& comm, const std::vector<Range>& shards, std::size_t rows) {
+  const std::size_t columns = shards.back().end;
+  const auto value = [](std::size_t row, std::size_t column) {
+    return static_cast<float>(row * 1000 + column);
+  };
+  const Range own = shards[comm.rank()];
+  std::vector<float> memory(rows * (own.size() + 2), -1.0F);
+  const TensorView<float> local(memory.data(), rows, own.size(), own.size() + 2);
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t c = 0; c < own.size(); ++c) local(row, c) = value(row, own.begin + c);
+  }
+  std::vector<float> out(comm.is_root() ? rows * columns : 0, -2.0F);
+  gather_columns(comm, local, shards,
+                 comm.is_root() ? TensorView<float>(out.data(), rows, columns) : TensorView<float>());
+  for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], value(i / columns, i % columns));
+}
+
+TEST(GatherColumns, PutsUnevenShardsSideBySide) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (const std::size_t columns : {4U, 5U, 17U, 300U}) {
+    std::vector<Range> shards;
+    for (std::size_t rank = 0; rank < comm.size(); ++rank)
+      shards.push_back(split_evenly(columns, {rank, comm.size()}));
+    for (const std::size_t rows : {0U, 1U, 5U}) expect_gathered(comm, shards, rows);
+  }
+}
+
+TEST(GatherColumns, TakesEmptyShards) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (std::size_t owner = 0; owner < comm.size(); ++owner) {
+    std::vector<Range> shards;
+    for (std::size_t rank = 0; rank < comm.size(); ++rank)
+      shards.push_back(rank < owner ? Range{0, 0} : rank == owner ? Range{0, 6} : Range{6, 6});
+    expect_gathered(comm, shards, 3);
+  }
+}
+
+TEST(GatherBytes, GivesRankZeroEveryRanksValueInRankOrder) {
+  Communicator comm(MPI_COMM_WORLD);
+  struct Value {
+    std::size_t rank;
+    double half;
+  };
+  const std::vector<Value> all =
+      gather_values(comm, Value{comm.rank(), static_cast<double>(comm.rank()) / 2});
+  ASSERT_EQ(all.size(), comm.is_root() ? comm.size() : 0);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    EXPECT_EQ(all[rank].rank, rank);
+    EXPECT_EQ(all[rank].half, static_cast<double>(rank) / 2);
+  }
+  EXPECT_EQ(comm.stats().gather.calls, 1U);
+  EXPECT_EQ(comm.stats().gather.bytes, sizeof(Value));
+}
+
+TEST(GatherBytes, OfNothingIsNothing) {
+  Communicator comm(MPI_COMM_WORLD);
+  gather_bytes(comm, {}, {});
+  EXPECT_EQ(comm.stats().gather.bytes, 0U);
+}
+
+TEST(MaxOverRanks, IsTheLargestValueOnEveryRank) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (std::size_t winner = 0; winner < comm.size(); ++winner) {
+    const std::int64_t value = comm.rank() == winner ? (std::int64_t{1} << 40) : -5;
+    EXPECT_EQ(max_over_ranks(comm, value), std::int64_t{1} << 40);
+  }
+  EXPECT_EQ(max_over_ranks(comm, -7), -7);
+}
+
+TEST(Communicator, KnowsItsRankAndTheRanksOfItsHost) {
+  Communicator comm(MPI_COMM_WORLD);
+  EXPECT_LT(comm.rank(), comm.size());
+  EXPECT_EQ(comm.is_root(), comm.rank() == 0);
+  EXPECT_EQ(comm.local_size(), comm.size());  // the tests run on one host
+  EXPECT_EQ(comm.local_rank(), comm.rank());
+}
+
+}  // namespace
+}  // namespace tp

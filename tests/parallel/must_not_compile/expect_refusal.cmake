@@ -1,0 +1,15 @@
+# Compiles SOURCE with and without -DCASE: without it must succeed, so that the refusal has no other reason than the
+# case, and with it the compiler must say TEXT.
+string(REPLACE "|" ";-I" includes "-I${INCLUDES}")
+set(command ${COMPILER} -std=c++20 -fsyntax-only -Werror=unused-result ${includes})
+execute_process(COMMAND ${command} ${SOURCE} RESULT_VARIABLE status ERROR_VARIABLE message)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "the control without any case does not compile:\n${message}")
+endif()
+execute_process(COMMAND ${command} -D ${CASE} ${SOURCE} RESULT_VARIABLE status ERROR_VARIABLE message)
+if(status EQUAL 0)
+  message(FATAL_ERROR "${CASE} compiles")
+endif()
+if(NOT message MATCHES "error: [^\n]*(${TEXT})")
+  message(FATAL_ERROR "${CASE} is refused for another reason than \"${TEXT}\":\n${message}")
+endif()

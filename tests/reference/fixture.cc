@@ -1,0 +1,43 @@
+#include "tests/reference/fixture.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::reference {
+namespace {
+
+nlohmann::json read_json(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  return nlohmann::json::parse(stream);
+}
+
+Fixture load(const std::filesystem::path& folder) {
+  return {.name = folder.filename().string(),
+          .folder = folder,
+          .prompt = read_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>(),
+          .greedy = read_json(folder / "greedy.json").at("ids").get<std::vector<TokenId>>(),
+          .logits = read_npy(folder / "expected_logits.npy")};
+}
+
+}  // namespace
+
+std::vector<Fixture> llama_fixtures() {
+  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "logits";
+  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "logits";
+  std::vector<Fixture> fixtures;
+  for (const auto& entry : std::filesystem::directory_iterator(all)) {
+    const nlohmann::json config = read_json(entry.path() / "config.json");
+    if (config.at("architectures").front() == "LlamaForCausalLM") fixtures.push_back(load(entry.path()));
+  }
+  std::sort(fixtures.begin(), fixtures.end(),
+            [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
+  return fixtures;
+}
+
+Fixture fixture(const std::string& name) {
+  return load(std::filesystem::path(TP_TEST_DATA) / "logits" / name);
+}
+
+}  // namespace tp::reference

@@ -1,0 +1,28 @@
+// Tiny checkpoints with logits that the family's original modelling code computed (shared/fixtures).
+#pragma once
+
+#include "model/checkpoint/npy.h"
+#include "tp/token_id.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tp::reference {
+
+struct Fixture {
+  std::string name;
+  std::filesystem::path folder;  // config.json and *.safetensors
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> greedy;  // the argmax continuation, which an end-of-sequence token does not stop
+  NpyArray logits;              // [prompt, vocab_size]
+};
+
+// Those of the family LlamaForCausalLM: all of shared/fixtures where that folder is, else the few of
+// tests/data.
+std::vector<Fixture> llama_fixtures();
+
+// One of tests/data, which is always there.
+Fixture fixture(const std::string& name);
+
+}  // namespace tp::reference

@@ -1,0 +1,18 @@
+// Rotary frequencies as Hugging Face computes them, written down from transformers' modeling_rope_utils.
+#pragma once
+
+#include "tp/model_config.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp::reference {
+
+struct Frequencies {
+  std::vector<double> per_position;  // [head_dim / 2] the angle that one position adds
+  double magnitude = 1.0;            // of cosines and sines
+};
+
+Frequencies rope_frequencies(double theta, const RopeScaling& scaling, std::size_t head_dim);
+
+}  // namespace tp::reference
