@@ -1,0 +1,282 @@
+#include "model/config.h"
+
+#include "parallel/archive.h"
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+
+#include <cmath>
+
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using test::error_of;
+
+json small_config() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 64},
+          {"intermediate_size", 160},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 8},
+          {"num_key_value_heads", 4},
+          {"vocab_size", 320},
+          {"max_position_embeddings", 256},
+          {"torch_dtype", "bfloat16"}};
+}
+
+ModelConfig parse(const json& config) { return parse_config(config.dump(), "config.json"); }
+
+std::string refusal_of(const json& config) {
+  return error_of<ConfigError>([&] { parse(config); });
+}
+
+std::string refusal_with(const std::string& field, const json& value) {
+  json config = small_config();
+  config[field] = value;
+  return refusal_of(config);
+}
+
+TEST(Config, HoldsWhatTheFileSays) {
+  json object = small_config();
+  object.update({{"head_dim", 24},
+                 {"rms_norm_eps", 1e-5},
+                 {"rope_theta", 500000.0},
+                 {"attention_bias", true},
+                 {"mlp_bias", true},
+                 {"tie_word_embeddings", true},
+                 {"eos_token_id", {2, 7}}});
+  const ModelConfig config = parse(object);
+  EXPECT_EQ(config.architecture, "LlamaForCausalLM");
+  EXPECT_EQ(config.hidden_size, 64U);
+  EXPECT_EQ(config.intermediate_size, 160U);
+  EXPECT_EQ(config.num_hidden_layers, 2U);
+  EXPECT_EQ(config.num_attention_heads, 8U);
+  EXPECT_EQ(config.num_key_value_heads, 4U);
+  EXPECT_EQ(config.head_dim, 24U);
+  EXPECT_EQ(config.vocab_size, 320U);
+  EXPECT_EQ(config.max_position_embeddings, 256U);
+  EXPECT_EQ(config.rms_norm_eps, 1e-5);
+  EXPECT_EQ(config.rope_theta, 500000.0);
+  EXPECT_TRUE(config.attention_bias);
+  EXPECT_TRUE(config.mlp_bias);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(config.torch_dtype, DType::bf16);
+  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, 7}));
+}
+
+TEST(Config, HasTheDefaultsOfTransformers) {
+  json object = small_config();
+  object.erase("num_key_value_heads");
+  object.erase("torch_dtype");
+  object["head_dim"] = nullptr;  // null counts as absent
+  const ModelConfig config = parse(object);
+  EXPECT_EQ(config.num_key_value_heads, 8U);
+  EXPECT_EQ(config.head_dim, 8U);
+  EXPECT_EQ(config.rms_norm_eps, 1e-6);
+  EXPECT_EQ(config.rope_theta, 10000.0);
+  EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::none);
+  EXPECT_FALSE(config.attention_bias);
+  EXPECT_FALSE(config.mlp_bias);
+  EXPECT_FALSE(config.tie_word_embeddings);
+  EXPECT_EQ(config.hidden_act, "silu");
+  EXPECT_EQ(config.torch_dtype, DType::f32);
+  EXPECT_TRUE(config.eos_token_ids.empty());
+}
+
+TEST(Config, TakesOneEosTokenOrSeveral) {
+  json object = small_config();
+  object["eos_token_id"] = 2;
+  EXPECT_EQ(parse(object).eos_token_ids, std::vector<TokenId>{2});
+  object["eos_token_id"] = {128001, 128008, 128009};
+  EXPECT_EQ(parse(object).eos_token_ids, (std::vector<TokenId>{128001, 128008, 128009}));
+  object["eos_token_id"] = nullptr;
+  EXPECT_TRUE(parse(object).eos_token_ids.empty());
+}
+
+TEST(Config, NamesAFieldThatIsMissing) {
+  for (const char* field :
+       {"hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "vocab_size"}) {
+    json object = small_config();
+    object.erase(field);
+    EXPECT_EQ(refusal_of(object),
+              fmt::format("config.json: {} is missing; is this the config of a complete checkpoint?", field));
+  }
+}
+
+TEST(Config, RefusesSizesThatAreNoSizes) {
+  EXPECT_EQ(refusal_with("num_attention_heads", 0),
+            "config.json: num_attention_heads must be a whole number >= 1, found 0");
+  EXPECT_EQ(refusal_with("hidden_size", "64"),
+            "config.json: hidden_size must be a whole number >= 1, found \"64\"");
+  EXPECT_EQ(refusal_with("num_hidden_layers", -1),
+            "config.json: num_hidden_layers must be a whole number >= 1, found -1");
+  EXPECT_EQ(refusal_with("vocab_size", 3.5),
+            "config.json: vocab_size must be a whole number >= 1, found 3.5");
+  EXPECT_EQ(refusal_with("intermediate_size", std::uint64_t{1} << 63),
+            "config.json: intermediate_size must be a whole number >= 1, found 9223372036854775808");
+  EXPECT_EQ(refusal_with("max_position_embeddings", json::array({1})),
+            "config.json: max_position_embeddings must be a whole number >= 1, found [1]");
+}
+
+TEST(Config, RefusesOtherWrongTypes) {
+  EXPECT_EQ(refusal_with("rms_norm_eps", "1e-5"),
+            "config.json: rms_norm_eps must be a number, found \"1e-5\"");
+  EXPECT_EQ(refusal_with("attention_bias", 1), "config.json: attention_bias must be true or false, found 1");
+  EXPECT_EQ(refusal_with("hidden_act", 3), "config.json: hidden_act must be a string, found 3");
+  EXPECT_EQ(refusal_with("eos_token_id", "</s>"),
+            "config.json: eos_token_id must be a token id or a list of token ids, found \"</s>\"");
+  EXPECT_EQ(refusal_with("eos_token_id", {2, -1}),
+            "config.json: eos_token_id must be a token id or a list of token ids, found [2,-1]");
+  EXPECT_EQ(refusal_with("rope_scaling", "linear"),
+            "config.json: rope_scaling must be an object, found \"linear\"");
+  EXPECT_EQ(refusal_with("torch_dtype", "int8"),
+            "config.json: torch_dtype must be float32, float16 or bfloat16, found \"int8\"");
+}
+
+TEST(Config, RefusesHeadsThatDoNotDivide) {
+  EXPECT_EQ(refusal_with("num_key_value_heads", 3),
+            "config.json: num_attention_heads must be a multiple of num_key_value_heads, found 8 and 3");
+  EXPECT_EQ(refusal_with("num_key_value_heads", 16),
+            "config.json: num_attention_heads must be a multiple of num_key_value_heads, found 8 and 16");
+  EXPECT_EQ(refusal_with("hidden_size", 65),
+            "config.json: hidden_size must be a multiple of num_attention_heads where head_dim is not given, "
+            "found 65 and 8");
+  EXPECT_EQ(refusal_with("head_dim", 7),
+            "config.json: head_dim must be even, because rotary positions turn pairs, found 7");
+}
+
+TEST(Config, RefusesNumbersThatCannotWork) {
+  EXPECT_EQ(refusal_with("rope_theta", 0),
+            "config.json: expected rms_norm_eps >= 0 and rope_theta > 0, found 1e-06 and 0");
+  EXPECT_EQ(refusal_with("rms_norm_eps", -1e-5),
+            "config.json: expected rms_norm_eps >= 0 and rope_theta > 0, found -1e-05 and 10000");
+}
+
+TEST(Config, RefusesAFamilyListThatIsNone) {
+  for (const json& wrong : {json(nullptr), json("LlamaForCausalLM"), json::array(), json::array({3})})
+    EXPECT_CONTAINS(refusal_with("architectures", wrong), "architectures");
+  json object = small_config();
+  object.erase("architectures");
+  EXPECT_CONTAINS(refusal_of(object), "architectures");
+}
+
+TEST(Config, ReadsEveryRopeScalingThatIsSupported) {
+  json object = small_config();
+  object["rope_scaling"] = {{"type", "linear"}, {"factor", 2.5}};
+  EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::linear);
+  EXPECT_EQ(parse(object).rope_scaling.factor, 2.5);
+
+  object["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 8192}};
+  RopeScaling scaling = parse(object).rope_scaling;
+  EXPECT_EQ(scaling.kind, RopeScaling::Kind::llama3);
+  EXPECT_EQ(scaling.factor, 8.0);
+  EXPECT_EQ(scaling.low_freq_factor, 1.0);
+  EXPECT_EQ(scaling.high_freq_factor, 4.0);
+  EXPECT_EQ(scaling.original_max_position_embeddings, 8192U);
+
+  object["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  scaling = parse(object).rope_scaling;
+  EXPECT_EQ(scaling.kind, RopeScaling::Kind::yarn);
+  EXPECT_EQ(scaling.original_max_position_embeddings, 256U);  // max_position_embeddings
+  EXPECT_EQ(scaling.beta_fast, 32.0);
+  EXPECT_EQ(scaling.beta_slow, 1.0);
+  EXPECT_NEAR(scaling.attention_factor, 0.1 * std::log(4.0) + 1.0, 1e-12);
+  object["rope_scaling"]["attention_factor"] = 1.5;
+  EXPECT_EQ(parse(object).rope_scaling.attention_factor, 1.5);
+  object["rope_scaling"] = {{"type", "yarn"}, {"factor", 4.0}, {"mscale", 0.5}, {"mscale_all_dim", 1.0}};
+  EXPECT_NEAR(parse(object).rope_scaling.attention_factor,
+              (0.05 * std::log(4.0) + 1.0) / (0.1 * std::log(4.0) + 1.0), 1e-12);
+
+  object["rope_scaling"] = {{"rope_type", "default"}};
+  EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::none);
+}
+
+// transformers 5 keeps theta and scaling together.
+TEST(Config, ReadsRopeParametersOfNewerConfigs) {
+  json object = small_config();
+  object["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 3.0}, {"rope_theta", 250000.0}};
+  const ModelConfig config = parse(object);
+  EXPECT_EQ(config.rope_theta, 250000.0);
+  EXPECT_EQ(config.rope_scaling.kind, RopeScaling::Kind::linear);
+  EXPECT_EQ(config.rope_scaling.factor, 3.0);
+}
+
+TEST(Config, RefusesRopeScalingThatItDoesNotKnow) {
+  EXPECT_EQ(
+      refusal_with("rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}),
+      "config.json: rope_scaling of type \"dynamic\" is not supported; supported are linear, llama3 and "
+      "yarn");
+  EXPECT_EQ(
+      refusal_with("rope_scaling", {{"rope_type", "longrope"}}),
+      "config.json: rope_scaling of type \"longrope\" is not supported; supported are linear, llama3 and "
+      "yarn");
+  EXPECT_EQ(refusal_with("rope_scaling", {{"type", "linear"}, {"factor", 0.5}}),
+            "config.json: rope_scaling: factor must be >= 1, found 0.5");
+  EXPECT_CONTAINS(refusal_with("rope_scaling", {{"type", "linear"}}), "rope_scaling: factor is missing");
+  EXPECT_EQ(
+      refusal_with("rope_scaling",
+                   {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
+      "config.json: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found 4 and 4");
+}
+
+TEST(Config, RefusesTextThatIsNoJsonObject) {
+  for (const char* text : {"", "{", "[1, 2]", "null", "{\"hidden_size\": }", "\xff\xfe"}) {
+    const std::string error = error_of<CheckpointError>([&] { parse_config(text, "config.json"); });
+    EXPECT_EQ(error.find("config.json: expected a JSON object, "), 0U) << error;
+  }
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "[";
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { parse_config("{\"a\":" + deep, "config.json"); }),
+                  "nested");
+}
+
+TEST(Config, SaysWhichFileIsMissing) {
+  const test::TemporaryDirectory directory;
+  const std::string path = (directory.path() / "config.json").string();
+  EXPECT_EQ(error_of<CheckpointError>([&] { load_config(directory.path()); }),
+            fmt::format("cannot open {}: no such file; check the path, on every host", path));
+}
+
+TEST(Config, IsReadFromAFolderOrAFile) {
+  const test::TemporaryDirectory directory;
+  directory.write("config.json", small_config().dump());
+  EXPECT_EQ(load_config(directory.path()).vocab_size, 320U);
+  EXPECT_EQ(load_config(directory.path() / "config.json").vocab_size, 320U);
+}
+
+TEST(Config, SurvivesTheWayToOtherRanks) {
+  json object = small_config();
+  object.update({{"head_dim", 24},
+                 {"rms_norm_eps", 3e-5},
+                 {"rope_theta", 12345.0},
+                 {"attention_bias", true},
+                 {"mlp_bias", true},
+                 {"tie_word_embeddings", true},
+                 {"eos_token_id", {2, 7}},
+                 {"rope_scaling",
+                  {{"type", "yarn"},
+                   {"factor", 4.0},
+                   {"beta_fast", 30},
+                   {"beta_slow", 2},
+                   {"original_max_position_embeddings", 77}}}});
+  const ModelConfig sent = parse(object);
+  ModelConfig received;
+  from_archive(to_archive(sent), received);
+  // Whatever a field is, it must arrive: archives of equal objects have equal bytes.
+  EXPECT_EQ(to_archive(received), to_archive(sent));
+  EXPECT_EQ(received.architecture, sent.architecture);
+  EXPECT_EQ(received.rope_scaling.beta_slow, 2.0);
+  EXPECT_EQ(received.rope_scaling.original_max_position_embeddings, 77U);
+  EXPECT_EQ(received.eos_token_ids, sent.eos_token_ids);
+  EXPECT_EQ(received.torch_dtype, DType::bf16);
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,67 @@
+// Every Llama fixture: logits and tokens that the original modelling code computed.
+#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/config.h"
+#include "tests/model/decoder_under_test.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/llama.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::DecoderUnderTest;
+
+// Float32 noise of these models is 6e-6 by their meta.json (float64 against float32, and two implementations
+// against each other); ours adds other orders of summation and its own exp. 1e-4 is still a tenth of what the
+// fixtures' README allows, and far below what one wrong element of a weight changes.
+constexpr double kTolerance = 1e-4;
+
+class LlamaFixture : public testing::TestWithParam<Fixture> {
+ protected:
+  // Whether this many ranks can run the model.
+  bool fits() const { return config_.num_attention_heads >= comm_.size(); }
+
+  Communicator comm_{MPI_COMM_WORLD};
+  ModelConfig config_ = load_config(GetParam().folder);
+  std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
+};
+
+TEST_P(LlamaFixture, GivesTheLogitsOfTheOriginalModellingCode) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  DecoderUnderTest decoder(comm_, config_, *source_, {});
+  const std::vector<float> logits = decoder.append(GetParam().prompt);
+  ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
+  EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), kTolerance);
+}
+
+TEST_P(LlamaFixture, GivesTheGreedyTokensExactly) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  DecoderUnderTest decoder(comm_, config_, *source_, {});
+  EXPECT_EQ(decoder.greedy(GetParam().prompt, GetParam().greedy.size()), GetParam().greedy);
+}
+
+// The naive decoder that other tests compare with is itself right. One rank is enough for that.
+TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
+  if (comm_.size() != 1) GTEST_SKIP() << "no ranks in it";
+  reference::Llama llama(config_, *source_);
+  const reference::Matrix logits = llama.logits(GetParam().prompt);
+  double largest = 0.0;
+  for (std::size_t i = 0; i < logits.values.size(); ++i)
+    largest = std::max(largest, std::abs(logits.values[i] - GetParam().logits.values[i]));
+  EXPECT_LE(largest, kTolerance);  // the fixture's own float32 noise
+  EXPECT_EQ(llama.greedy(GetParam().prompt, 3),
+            std::vector<TokenId>(GetParam().greedy.begin(), GetParam().greedy.begin() + 3));
+}
+
+std::string test_name(const testing::TestParamInfo<Fixture>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture, testing::ValuesIn(reference::llama_fixtures()), test_name);
+
+}  // namespace
+}  // namespace tp

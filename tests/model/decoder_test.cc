@@ -1,0 +1,209 @@
+#include "model/decoder.h"
+
+#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/checkpoint/synthetic_weights.h"
+#include "model/config.h"
+#include "tests/model/decoder_under_test.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/llama.h"
+#include "tests/reference/random.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using reference::Random;
+using test::DecoderUnderTest;
+
+// Logits of synthetic models are near 1, and float32 noise is 1e-6 to 1e-5 of that: it grows with layers and
+// with the angles' rounding.
+constexpr double kTolerance = 1e-4;
+
+// A model for at least `ranks` ranks; nothing divides but by chance.
+ModelConfig random_config(Random& random, std::size_t ranks) {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.num_key_value_heads = random.integer(1, 4);
+  const std::size_t least = (ranks + config.num_key_value_heads - 1) / config.num_key_value_heads;
+  config.num_attention_heads = config.num_key_value_heads * random.integer(least, least + 3);
+  config.head_dim = 2 * random.integer(1, 9);
+  config.hidden_size = random.integer(8, 70);
+  config.intermediate_size = random.integer(1, 150);
+  config.num_hidden_layers = random.integer(1, 3);
+  config.vocab_size = random.integer(ranks, 120);
+  config.max_position_embeddings = 128;
+  config.rms_norm_eps = 1e-5;
+  config.rope_theta = random.coin() ? 10000.0 : 500000.0;
+  config.attention_bias = random.coin();
+  config.mlp_bias = random.coin();
+  config.tie_word_embeddings = random.coin();
+  return config;
+}
+
+std::vector<TokenId> random_tokens(Random& random, std::size_t count, std::size_t vocab_size) {
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, vocab_size - 1));
+  return tokens;
+}
+
+TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (std::uint64_t seed = 1; seed <= 25; ++seed) {
+    Random random(seed);
+    const ModelConfig config = random_config(random, comm.size());
+    SCOPED_TRACE(
+        fmt::format("seed {}: {} heads, {} kv heads of {}, hidden {}, intermediate {}, vocabulary {}", seed,
+                    config.num_attention_heads, config.num_key_value_heads, config.head_dim,
+                    config.hidden_size, config.intermediate_size, config.vocab_size));
+    const SyntheticWeights source(DType::f32, seed);
+    const std::vector<TokenId> tokens = random_tokens(random, random.integer(1, 40), config.vocab_size);
+    DecoderUnderTest decoder(
+        comm, config, source,
+        {.length = 40, .chunk = random.integer(1, 40), .block_size = random.integer(1, 20)});
+    const std::vector<float> logits = decoder.append(tokens);
+    EXPECT_EQ(logits.size(), tokens.size() * decoder.local_vocab().size());
+    EXPECT_LE(decoder.difference(logits, reference::Llama(config, source).logits(tokens)), kTolerance);
+  }
+}
+
+TEST(Decoder, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
+  Communicator comm(MPI_COMM_WORLD);
+  Random random(1);
+  ModelConfig config = random_config(random, comm.size());
+  for (const std::size_t layers : {1U, 2U, 5U}) {
+    config.num_hidden_layers = layers;
+    const SyntheticWeights source(DType::f32, 1);
+    DecoderUnderTest decoder(comm, config, source, {.length = 64, .chunk = 64});
+    for (const std::size_t tokens : {1U, 7U, 40U}) {
+      comm.stats() = CommStats{};
+      decoder.append(random_tokens(random, tokens, config.vocab_size));
+      EXPECT_EQ(comm.stats().all_reduce.calls, 2 * layers + 1);
+      EXPECT_EQ(comm.stats().all_reduce.bytes,
+                (2 * layers + 1) * tokens * config.hidden_size * sizeof(float));
+      EXPECT_EQ(comm.stats().gather.calls, 0U);
+      EXPECT_EQ(comm.stats().broadcast.calls, 0U);
+    }
+  }
+}
+
+TEST(Decoder, GivesTheSameForEveryPrefillChunk) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-gqa");
+  const ModelConfig config = load_config(fixture.folder);
+  const auto source = SafetensorsCheckpoint::open(fixture.folder);
+  for (const std::size_t chunk : {1U, 2U, 3U, 7U, 16U, 64U, 512U}) {
+    DecoderUnderTest decoder(comm, config, *source, {.length = 128, .chunk = chunk, .block_size = 8});
+    const std::vector<float> logits = decoder.append(fixture.prompt);
+    EXPECT_LE(decoder.difference(logits, fixture.logits.view()), kTolerance) << "chunks of " << chunk;
+    EXPECT_EQ(decoder.greedy(fixture.prompt, fixture.greedy.size()), fixture.greedy) << "chunks of " << chunk;
+  }
+}
+
+// Sequences in one batch do not see each other.
+TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-12q3kv");
+  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const auto source = SafetensorsCheckpoint::open(fixture.folder);
+  const RankOf part{comm.rank(), comm.size()};
+  const Decoder decoder(spec, *source, part);
+  const KvCache cache(spec.blocks.size(), 40, 8, shard_heads(12, 3, part).local_kv_heads(), 8);
+  Workspace workspace(decoder_workspace(spec, part, {64, 64, 1, 8, 8}));
+  const std::vector<std::vector<std::int32_t>> tables = {
+      {9, 3, 11, 0, 20}, {7, 8, 1, 30, 31}, {2, 39, 12, 13, 14}};
+
+  // Sequence s has `before[s]` tokens of the prompt in the cache and takes the next `now[s]`.
+  const std::size_t before[] = {0, 29, 10};
+  const std::size_t now[] = {17, 1, 12};
+  const auto run = [&](const std::size_t(&begin)[3], const std::size_t(&count)[3]) {
+    Batch batch;
+    for (std::size_t s = 0; s < 3; ++s) {
+      if (count[s] == 0) continue;
+      batch.spans.push_back({batch.tokens.size(), count[s], begin[s], tables[s]});
+      for (std::size_t position = begin[s]; position < begin[s] + count[s]; ++position) {
+        batch.output_rows.push_back(batch.tokens.size());
+        batch.positions.push_back(position);
+        batch.tokens.push_back(fixture.prompt[position]);
+      }
+    }
+    std::vector<std::size_t> positions = batch.positions;
+    double largest = 0.0;
+    decoder.forward(comm, batch, cache, workspace, [&](std::size_t first, TensorView<const float> rows) {
+      for (std::size_t row = 0; row < rows.rows(); ++row) {
+        for (std::size_t i = 0; i < rows.columns(); ++i) {
+          const float expected =
+              fixture.logits.view()(positions[first + row], decoder.local_vocab().begin + i);
+          largest = std::max(largest, static_cast<double>(std::abs(rows(row, i) - expected)));
+        }
+      }
+    });
+    return largest;
+  };
+  EXPECT_LE(run({0, 0, 0}, {0, 29, 10}), kTolerance);
+  EXPECT_LE(run({before[0], before[1], before[2]}, {now[0], now[1], now[2]}), kTolerance);
+}
+
+TEST(Decoder, GivesLogitsInGroupsOfAtMostKLogitRows) {
+  Communicator comm(MPI_COMM_WORLD);
+  Random random(5);
+  const ModelConfig config = random_config(random, comm.size());
+  const SyntheticWeights source(DType::f32, 5);
+  DecoderUnderTest decoder(comm, config, source, {.length = 128, .chunk = 128});
+  const std::vector<TokenId> tokens = random_tokens(random, 2 * Decoder::kLogitRows + 3, config.vocab_size);
+  const std::vector<float> logits = decoder.append(tokens);
+  EXPECT_EQ(logits.size(), tokens.size() * decoder.local_vocab().size());
+  EXPECT_LE(decoder.difference(logits, reference::Llama(config, source).logits(tokens)), kTolerance);
+}
+
+TEST(Decoder, HoldsAsManyParametersAsItsSpecCounts) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    Random random(seed);
+    const ModelConfig config = random_config(random, comm.size());
+    const SyntheticWeights source(DType::f32, seed);
+    const DecoderSpec spec = make_spec(config);
+    const RankOf part{comm.rank(), comm.size()};
+    const Decoder decoder(spec, source, part);
+    EXPECT_EQ(decoder.weight_bytes(), count_local_parameters(spec, part) * sizeof(float));
+    EXPECT_EQ(source.bytes_read(), decoder.weight_bytes());  // stored as float32, each element read once
+  }
+}
+
+std::size_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) << 10;
+}
+
+// 12,288 tokens: their scores would be 12,288^2 floats, 600 MB a head.
+TEST(Decoder, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
+  Communicator comm(MPI_COMM_WORLD);
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.num_attention_heads = config.num_key_value_heads = comm.size();
+  config.head_dim = 4;
+  config.hidden_size = 16;
+  config.intermediate_size = 16;
+  config.num_hidden_layers = 1;
+  config.vocab_size = 32;
+  config.max_position_embeddings = 12288;
+  const SyntheticWeights source(DType::f32, 1);
+  DecoderUnderTest decoder(comm, config, source, {.length = 12288, .chunk = 256, .block_size = 32});
+  Random random(1);
+  const std::vector<TokenId> tokens = random_tokens(random, 12288, config.vocab_size);
+  const std::size_t before = peak_resident_bytes();
+  decoder.append_silently(std::span(tokens).first(12287));
+  const std::vector<float> last = decoder.append(std::span(tokens).last(1));
+  EXPECT_EQ(last.size(), decoder.local_vocab().size());
+  for (const float logit : last) EXPECT_TRUE(std::isfinite(logit));
+  // The cache is 12288 * 2 * 4 floats, 400 KB; the rest is MPI's and the allocator's.
+  EXPECT_LT(peak_resident_bytes() - before, std::size_t{24} << 20);
+  EXPECT_LE(decoder.workspace().peak_bytes(), decoder.workspace().capacity_bytes());
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,140 @@
+// A decoder with cache and workspace for one sequence, as the runtime would set it up on this rank.
+#pragma once
+
+#include "model/architectures.h"
+#include "model/decoder.h"
+#include "tests/reference/matrix.h"
+#include "tp/communicator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tp::test {
+
+class DecoderUnderTest {
+ public:
+  struct Options {
+    std::size_t length = 512;  // tokens of the sequence at most
+    std::size_t chunk = 512;   // of a step at most
+    std::size_t block_size = 16;
+  };
+
+  DecoderUnderTest(Communicator& comm, const ModelConfig& config, const WeightSource& source, Options options)
+      : comm_(comm),
+        spec_(make_spec(config)),
+        options_(options),
+        part_{comm.rank(), comm.size()},
+        decoder_(spec_, source, part_),
+        blocks_((options.length + options.block_size - 1) / options.block_size),
+        cache_(spec_.blocks.size(), blocks_ + 1, options.block_size, local_kv_heads(),
+               spec_.blocks.front().attention.head_dim),
+        workspace_(decoder_workspace(spec_, part_, limits())) {
+    // Backwards, and never block 0: a table that is ignored is noticed.
+    for (std::size_t block = 0; block < blocks_; ++block)
+      table_.push_back(static_cast<std::int32_t>(blocks_ - block));
+  }
+
+  Range local_vocab() const { return decoder_.local_vocab(); }
+  const Workspace& workspace() const { return workspace_; }
+  const Decoder& decoder() const { return decoder_; }
+  const DecoderSpec& spec() const { return spec_; }
+  std::size_t length() const { return length_; }
+
+  // Appends tokens to the sequence, chunk by chunk. Returns their logits on this rank: [tokens, local_vocab].
+  std::vector<float> append(std::span<const TokenId> tokens) {
+    std::vector<float> logits;
+    for (std::size_t begin = 0; begin < tokens.size(); begin += options_.chunk)
+      step(tokens.subspan(begin, std::min(options_.chunk, tokens.size() - begin)), true, logits);
+    return logits;
+  }
+
+  // The same, without logits.
+  void append_silently(std::span<const TokenId> tokens) {
+    std::vector<float> none;
+    for (std::size_t begin = 0; begin < tokens.size(); begin += options_.chunk)
+      step(tokens.subspan(begin, std::min(options_.chunk, tokens.size() - begin)), false, none);
+  }
+
+  void restart() { length_ = 0; }
+
+  // The most likely token after the last of `local_logits`, over all ranks. Collective.
+  TokenId best(const std::vector<float>& local_logits) const {
+    const Range vocab = local_vocab();
+    std::int64_t key = INT64_MIN;
+    for (std::size_t i = 0; i < vocab.size(); ++i) {
+      const float logit = local_logits[local_logits.size() - vocab.size() + i];
+      // Bits that are ordered like the numbers; of equal ones the lower id wins.
+      const auto bits = std::bit_cast<std::int32_t>(logit);
+      const std::int32_t ordered = bits >= 0 ? bits : bits ^ INT32_MAX;
+      const auto id = static_cast<std::int64_t>(vocab.begin + i);
+      key = std::max(key, (std::int64_t{ordered} << 32) + (INT32_MAX - id));
+    }
+    return static_cast<TokenId>(INT32_MAX - (max_over_ranks(comm_, key) & 0xffffffff));
+  }
+
+  // The argmax continuation of a prompt. Collective.
+  std::vector<TokenId> greedy(std::span<const TokenId> prompt, std::size_t count) {
+    restart();
+    std::vector<TokenId> chosen = {best(append(prompt))};
+    while (chosen.size() < count) chosen.push_back(best(append(std::span(&chosen.back(), 1))));
+    return chosen;
+  }
+
+  // The largest difference between this rank's logits and its columns of the whole ones.
+  template <class Whole>  // reference::Matrix, or a TensorView: [tokens, vocab_size]
+  double difference(const std::vector<float>& local_logits, const Whole& whole) const {
+    const Range vocab = local_vocab();
+    double largest = 0.0;
+    for (std::size_t i = 0; i < local_logits.size(); ++i) {
+      const double expected = whole(i / vocab.size(), vocab.begin + i % vocab.size());
+      const double difference = std::abs(local_logits[i] - expected);
+      largest = std::isnan(difference) ? INFINITY : std::max(largest, difference);
+    }
+    return largest;
+  }
+
+ private:
+  StepLimits limits() const {
+    return {.tokens = std::min(options_.chunk, options_.length),
+            .outputs = std::min(options_.chunk, options_.length),
+            .threads = 1,
+            .block_size = options_.block_size,
+            .max_blocks = blocks_};
+  }
+  std::size_t local_kv_heads() const {
+    const AttentionSpec& attention = spec_.blocks.front().attention;
+    return shard_heads(attention.num_attention_heads, attention.num_key_value_heads, part_).local_kv_heads();
+  }
+
+  void step(std::span<const TokenId> tokens, bool with_logits, std::vector<float>& logits) {
+    Batch batch;
+    batch.tokens.assign(tokens.begin(), tokens.end());
+    batch.spans.push_back({0, tokens.size(), length_, table_});
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      batch.positions.push_back(length_ + i);
+      if (with_logits) batch.output_rows.push_back(i);
+    }
+    decoder_.forward(comm_, batch, cache_, workspace_, [&](std::size_t, TensorView<const float> rows) {
+      for (std::size_t row = 0; row < rows.rows(); ++row)
+        logits.insert(logits.end(), rows.row(row), rows.row(row) + rows.columns());
+    });
+    length_ += tokens.size();
+  }
+
+  Communicator& comm_;
+  DecoderSpec spec_;
+  Options options_;
+  RankOf part_;
+  Decoder decoder_;
+  std::size_t blocks_;
+  KvCache cache_;
+  Workspace workspace_;
+  std::vector<std::int32_t> table_;
+  std::size_t length_ = 0;
+};
+
+}  // namespace tp::test

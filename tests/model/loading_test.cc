@@ -1,0 +1,72 @@
+// What every rank reads of a checkpoint.
+#include "model/architectures.h"
+#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/config.h"
+#include "model/decoder.h"
+#include "parallel/collectives.h"
+#include "tests/reference/fixture.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// Parameters of KV heads that are held by more than one rank, counted once for each rank but one.
+std::size_t replicated_kv_parameters(const DecoderSpec& spec, std::size_t ranks) {
+  std::size_t total = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    const AttentionSpec& attention = block.attention;
+    std::size_t held = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      held += shard_heads(attention.num_attention_heads, attention.num_key_value_heads, {rank, ranks})
+                  .local_kv_heads();
+    }
+    total += 2 * (held - attention.num_key_value_heads) * attention.head_dim *
+             (spec.hidden_size + (attention.qkv_bias ? 1 : 0));
+  }
+  return total;
+}
+
+TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
+  Communicator comm(MPI_COMM_WORLD);
+  for (const reference::Fixture& fixture : reference::llama_fixtures()) {
+    const ModelConfig config = load_config(fixture.folder);
+    const DecoderSpec spec = make_spec(config);
+    if (comm.size() > config.num_attention_heads) continue;
+    const auto source = SafetensorsCheckpoint::open(fixture.folder);
+    const Decoder decoder(spec, *source, {comm.rank(), comm.size()});
+    const std::vector<std::size_t> read = gather_values(comm, source->bytes_read());
+    if (!comm.is_root()) continue;
+    const std::size_t total = std::accumulate(read.begin(), read.end(), std::size_t{0});
+    const std::size_t replicated = replicated_kv_parameters(spec, comm.size()) * size_of(config.torch_dtype);
+    EXPECT_LE(static_cast<double>(total - replicated), 1.05 * static_cast<double>(source->stored_bytes()))
+        << fixture.name << " on " << comm.size() << " ranks";
+    EXPECT_GE(total, source->stored_bytes()) << fixture.name;
+  }
+}
+
+TEST(Loading, LeavesNoTensorOfTheCheckpointUnread) {
+  Communicator comm(MPI_COMM_WORLD);
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const auto source = SafetensorsCheckpoint::open(fixture.folder);
+  const Decoder decoder(make_spec(load_config(fixture.folder)), *source, {comm.rank(), comm.size()});
+  EXPECT_EQ(source->unread(), std::vector<std::string>());
+}
+
+TEST(Loading, ReportsProgressUpToEverythingThatThisRankHolds) {
+  Communicator comm(MPI_COMM_WORLD);
+  const reference::Fixture fixture = reference::fixture("llama-headdim-bias");
+  const DecoderSpec spec = make_spec(load_config(fixture.folder));
+  const auto source = SafetensorsCheckpoint::open(fixture.folder);
+  std::vector<std::size_t> reported;
+  const RankOf part{comm.rank(), comm.size()};
+  const Decoder decoder(spec, *source, part, [&](std::size_t elements) { reported.push_back(elements); });
+  ASSERT_FALSE(reported.empty());
+  EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
+  EXPECT_EQ(reported.back(), count_local_parameters(spec, part));
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,90 @@
+#include "model/workspace.h"
+
+#include "model/architectures.h"
+#include "model/decoder.h"
+#include "tp/error.h"
+
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+TEST(Workspace, GivesTensorsThatBeginOnACacheLineAndDoNotOverlap) {
+  Workspace workspace(1000);
+  float* end = nullptr;
+  for (const std::size_t columns : {1U, 16U, 17U, 40U}) {
+    const TensorView<float> tensor = workspace.take(3, columns);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data()) % 64, 0U);
+    EXPECT_TRUE(end == nullptr || tensor.data() >= end);
+    EXPECT_TRUE(tensor.contiguous());
+    end = tensor.data() + tensor.size();
+  }
+}
+
+TEST(Workspace, TakesBackWhatAFrameGaveWhenTheFrameEnds) {
+  Workspace workspace(160);
+  const TensorView<float> kept = workspace.take(1, 16);
+  float* first = nullptr;
+  for (int layer = 0; layer < 5; ++layer) {
+    const Workspace::Frame frame(workspace);
+    const TensorView<float> tensor = workspace.take(8, 16);
+    if (first == nullptr) first = tensor.data();
+    EXPECT_EQ(tensor.data(), first);
+  }
+  EXPECT_EQ(workspace.take(1, 16).data(), kept.data() + 16);
+  EXPECT_EQ(workspace.peak_bytes(), 144 * sizeof(float));
+}
+
+TEST(Workspace, RefusesMoreThanItWasMadeForAndStaysUsable) {
+  Workspace workspace(64);
+  workspace.take(1, 32);
+  try {
+    workspace.take(3, 11);
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "a step needs a workspace tensor of [3, 11], but 32 of 64 floats are in use; the step has more "
+        "tokens than the engine was made for");
+  }
+  EXPECT_NO_THROW(workspace.take(2, 16));
+}
+
+DecoderSpec spec_of_a_small_model() {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.hidden_size = 64;
+  config.intermediate_size = 160;
+  config.num_hidden_layers = 3;
+  config.num_attention_heads = 8;
+  config.num_key_value_heads = 2;
+  config.head_dim = 8;
+  config.vocab_size = 1000;
+  return make_spec(config);
+}
+
+TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
+  const DecoderSpec spec = spec_of_a_small_model();
+  const auto floats = [&](std::size_t tokens, std::size_t max_blocks) {
+    return decoder_workspace(
+        spec, {0, 2},
+        {.tokens = tokens, .outputs = tokens, .threads = 2, .block_size = 32, .max_blocks = max_blocks});
+  };
+  EXPECT_LE(floats(512, 32) * 7 / 8, 8 * floats(64, 32));
+  // A block of a longer sequence costs two pointers a thread, and nothing else.
+  EXPECT_LE(floats(64, 4096) - floats(64, 32), std::size_t{2 * (4096 - 32) * 2 * 2 + 64});
+}
+
+TEST(DecoderWorkspace, DoesNotGrowWithTheNumberOfLayers) {
+  DecoderSpec spec = spec_of_a_small_model();
+  const StepLimits limits{.tokens = 128, .outputs = 128, .threads = 1, .block_size = 16, .max_blocks = 64};
+  const std::size_t three = decoder_workspace(spec, {0, 1}, limits);
+  spec.blocks.resize(80, spec.blocks.front());
+  EXPECT_EQ(decoder_workspace(spec, {0, 1}, limits), three);
+}
+
+}  // namespace
+}  // namespace tp
