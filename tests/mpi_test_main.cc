@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -24,17 +25,21 @@ class FailuresOnly : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(const tp::Communicator& comm) : comm_(comm) {}
 
+  // UnitTest::current_test_info() would wait for a lock that is held while a failure is reported.
+  void OnTestStart(const TestInfo& test) override {
+    name_ = std::string(test.test_suite_name()) + "." + test.name();
+  }
+
   void OnTestPartResult(const TestPartResult& result) override {
     if (!result.failed()) return;
-    const TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "[rank %zu/%zu] %s.%s failed at %s:%d\n%s\n", comm_.rank(), comm_.size(),
-                 test != nullptr ? test->test_suite_name() : "?", test != nullptr ? test->name() : "?",
+    std::fprintf(stderr, "[rank %zu/%zu] %s failed at %s:%d\n%s\n", comm_.rank(), comm_.size(), name_.c_str(),
                  result.file_name() != nullptr ? result.file_name() : "?", result.line_number(),
                  result.message());
   }
 
  private:
   const tp::Communicator& comm_;
+  std::string name_ = "?";
 };
 
 // Ranks meet after every test. A test that failed here may have left the others inside a collective, where
