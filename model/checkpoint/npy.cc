@@ -34,6 +34,14 @@ std::string header_for(std::size_t rows, std::size_t columns) {
   return header + dictionary;
 }
 
+// A rename would put a file in the place of a device or a symbolic link.
+std::filesystem::path temporary_path_for(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path, ignored);
+  const bool replaceable = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  return replaceable ? path.string() + ".tmp-" + std::to_string(::getpid()) : path.string();
+}
+
 // What follows `key` and a colon in a header's dictionary; empty if the key is not there.
 std::string_view value_of(std::string_view dictionary, std::string_view key) {
   const std::size_t found = dictionary.find(key);
@@ -67,7 +75,7 @@ std::vector<std::size_t> parse_shape(std::string_view text) {
 
 NpyWriter::NpyWriter(std::filesystem::path path, std::size_t rows, std::size_t columns)
     : path_(std::move(path)),
-      temporary_path_(path_.string() + ".tmp-" + std::to_string(::getpid())),
+      temporary_path_(temporary_path_for(path_)),
       rows_(rows),
       columns_(columns),
       file_(std::fopen(temporary_path_.c_str(), "wbe")) {
@@ -79,7 +87,7 @@ NpyWriter::NpyWriter(std::filesystem::path path, std::size_t rows, std::size_t c
 NpyWriter::~NpyWriter() {
   if (file_ == nullptr) return;
   file_.reset();
-  std::remove(temporary_path_.c_str());
+  if (is_temporary()) std::remove(temporary_path_.c_str());
 }
 
 void NpyWriter::append(TensorView<const float> rows) {
@@ -95,9 +103,10 @@ void NpyWriter::finish() {
   require<Error>(rows_written_ == rows_, "{}: the file has {} rows, expected {}", path_.string(),
                  rows_written_, rows_);
   // Closing writes what is still buffered, so it can find the disk full.
-  if (std::fclose(file_.release()) != 0 || std::rename(temporary_path_.c_str(), path_.c_str()) != 0) {
+  const bool closed = std::fclose(file_.release()) == 0;
+  if (!closed || (is_temporary() && std::rename(temporary_path_.c_str(), path_.c_str()) != 0)) {
     const int error = errno;
-    std::remove(temporary_path_.c_str());
+    if (is_temporary()) std::remove(temporary_path_.c_str());
     fail(error);
   }
 }

@@ -12,7 +12,8 @@
 namespace tp {
 
 // Writes a [rows, columns] file, format 1.0, little-endian float32 in C order, row by row. The data goes to a
-// temporary file beside it, which `finish` gives its name; without `finish` nothing is left.
+// temporary file beside it, which `finish` gives its name; without `finish` nothing is left. What exists and
+// is no regular file, such as a pipe or a device, is written to directly.
 class NpyWriter {
  public:
   // Throws Error if the file cannot be created.
@@ -34,10 +35,11 @@ class NpyWriter {
   };
 
   void write(const void* data, std::size_t size);
+  bool is_temporary() const { return temporary_path_ != path_; }
   [[noreturn]] void fail(int error) const;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_path_;
+  std::filesystem::path temporary_path_;  // the same as path_ if that is written to directly
   std::size_t rows_;
   std::size_t columns_;
   std::size_t rows_written_ = 0;

@@ -56,6 +56,19 @@ TEST(Npy, WhatIsWrittenIsReadBack) {
   }
 }
 
+TEST(Npy, ALinkOrADeviceIsWrittenToAndNotReplaced) {
+  const TemporaryDirectory directory;
+  const auto target = directory.write("target.npy", "old");
+  const auto link = directory.path() / "link.npy";
+  std::filesystem::create_symlink(target, link);
+  const std::vector<float> values = counting(6);
+  NpyWriter writer(link, 2, 3);
+  writer.append(TensorView<const float>(values.data(), 2, 3));
+  writer.finish();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(read_npy(target).values, values);
+}
+
 TEST(Npy, RowsMayHaveAStride) {
   const TemporaryDirectory directory;
   const std::vector<float> values = counting(12);
