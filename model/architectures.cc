@@ -50,11 +50,14 @@ const std::map<std::string, std::function<DecoderSpec(const ModelConfig&)>>& fam
 }  // namespace
 
 DecoderSpec make_spec(const ModelConfig& config) {
-  const auto family = families().find(config.architecture);
-  require<ConfigError>(family != families().end(),
-                       "models of the family {} are not supported; supported are {}", config.architecture,
+  require_supported(config.architecture);
+  return families().at(config.architecture)(config);
+}
+
+void require_supported(const std::string& architecture) {
+  require<ConfigError>(families().contains(architecture),
+                       "models of the family {} are not supported; supported are {}", architecture,
                        fmt::join(supported_architectures(), ", "));
-  return family->second(config);
 }
 
 std::vector<std::string> supported_architectures() {

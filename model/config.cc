@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include "model/architectures.h"
 #include "model/json_fields.h"
 #include "tp/error.h"
 
@@ -97,6 +98,7 @@ ModelConfig parse_config(const std::string& text, const std::string& name) {
 
   ModelConfig config;
   config.architecture = architecture_of(object, name);
+  require_supported(config.architecture);
   config.hidden_size = fields.size("hidden_size");
   config.intermediate_size = fields.size("intermediate_size");
   config.num_hidden_layers = fields.size("num_hidden_layers");
