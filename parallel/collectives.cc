@@ -114,7 +114,9 @@ void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes) {
 
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value) {
   std::int64_t largest = value;
-  TP_MPI(MPI_Allreduce(&value, &largest, 1, MPI_INT64_T, MPI_MAX, comm.handle()));
+  MPI_Request request = MPI_REQUEST_NULL;
+  TP_MPI(MPI_Iallreduce(&value, &largest, 1, MPI_INT64_T, MPI_MAX, comm.handle(), &request));
+  wait_politely(request, comm.oversubscribed());
   return largest;
 }
 
