@@ -21,7 +21,11 @@
 namespace tp {
 
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress) : comm_(comm) {
-  require_agreement(comm, hash_of(kVersion), "the program's version", "start the same program on every host");
+  // All ranks see a disagreement: together they also know that the others have.
+  fail_together(comm, [&] {
+    require_agreement(comm, hash_of(kVersion), "the program's version",
+                      "start the same program on every host");
+  });
   fail_together(comm, [&] {
     if (comm.is_root()) plan_ = make_plan(options, comm.size(), comm.local_size());
   });
@@ -44,8 +48,10 @@ void Engine::Impl::load(const Progress& progress) {
     spec = make_spec(plan_.config);
     source = open_weights(plan_);
   });
-  require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan_.model),
-                    "copy the same files to every host");
+  fail_together(comm_, [&] {
+    require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan_.model),
+                      "copy the same files to every host");
+  });
   fail_together(comm_, [&] {
     const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
     decoder_.emplace(spec, *source, part, [&](std::size_t elements) {
