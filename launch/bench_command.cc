@@ -1,6 +1,7 @@
 #include "launch/bench_command.h"
 
 #include "launch/engine_flags.h"
+#include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
@@ -187,12 +188,31 @@ void bench(Engine& engine, const BenchFlags& flags) {
   }
 }
 
+std::size_t largest(const std::vector<std::size_t>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
+
+// Throws ConfigError if the largest measurement does not fit: a batch that takes turns says nothing.
+void check_room(const Engine& engine, const BenchFlags& flags) {
+  const EngineInfo& info = engine.info();
+  const std::size_t length = largest(flags.prompts) + flags.generate + 1;
+  require<ConfigError>(length <= info.max_length,
+                       "cannot measure {} + {} tokens: a sequence holds {}, one of them generated; lower "
+                       "--prompt or --generate",
+                       largest(flags.prompts), flags.generate, info.max_length);
+  const std::size_t block = flags.engine.options.block_size;
+  const std::size_t needed = largest(flags.batches) * ((length + block - 1) / block * block);
+  require<ConfigError>(needed <= info.cache_tokens,
+                       "cannot measure batches of {}: they need a cache of {} tokens, but it holds {}; raise "
+                       "--cache-tokens, or lower --batch, --prompt or --generate",
+                       largest(flags.batches), needed, info.cache_tokens);
+}
+
 // The engine must hold the largest batch at once, whatever the model's own limits would suggest.
 EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
-  const std::size_t batch = *std::max_element(flags.batches.begin(), flags.batches.end());
-  const std::size_t length =
-      *std::max_element(flags.prompts.begin(), flags.prompts.end()) + flags.generate + 1;
+  const std::size_t batch = largest(flags.batches);
+  const std::size_t length = largest(flags.prompts) + flags.generate + 1;
   engine.options.max_sequences = std::max(engine.options.max_sequences, batch);
   if (engine.options.cache_tokens == 0) {
     const std::size_t block = engine.options.block_size;
@@ -202,16 +222,17 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
     engine.options.model = flags.synthetic;
     engine.options.synthetic = true;
   }
-  if (engine.options.model.empty()) engine.options.model = demo_model();
   return engine;
 }
 
 int run_bench(const BenchFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
-    if (!comm.is_root()) return engine->follow();
-    bench(*engine, flags);
-    return 0;
+    return lead_or_follow(comm, *engine, [&] {
+      check_room(*engine, flags);
+      bench(*engine, flags);
+      return 0;
+    });
   });
 }
 
@@ -228,23 +249,27 @@ void add_bench_command(CLI::App& app, int& status) {
       ->excludes(command->get_option("--model"));
   command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
       ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 24))
+      ->check(whole_number(1, 1 << 24))
+      ->type_name("N")
       ->capture_default_str();
   command->add_option("--generate", flags->generate, "Tokens to generate; 0 measures prefill only")
-      ->check(CLI::Range(0, 1 << 24))
+      ->check(whole_number(0, 1 << 24))
+      ->type_name("N")
       ->capture_default_str();
   command->add_option("--batch", flags->batches, "Sequences at once; several: 1,16")
       ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
       ->capture_default_str();
   command->add_option("--repeat", flags->repeat, "Times to measure every row")
-      ->check(CLI::Range(1, 1000))
+      ->check(whole_number(1, 1000))
+      ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object a line for every row");
   command->footer(
-      "A decode row counts the steps in which all sequences generate. `collective` is the share of time in "
-      "the "
-      "exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
+      "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"
+      "the exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the "
+      "ranks.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");

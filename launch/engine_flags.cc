@@ -1,7 +1,9 @@
 #include "launch/engine_flags.h"
 
+#include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "model/kernels/isa.h"
+#include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "tp/error.h"
 #include "tp/version.h"
@@ -14,29 +16,35 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
-          "Folder with config.json, *.safetensors and tokenizer.json")
+          "Folder with config.json, *.safetensors and tokenizer.json (default: the demo model)")
       ->type_name("DIR");
   command.add_option("--weights", options.weights, "How weights are held: f32")
-      ->check(CLI::IsMember({"f32"}))
+      ->check(CLI::IsMember({"f32"}).description(""))
+      ->type_name("TYPE")
       ->capture_default_str();
   command
       .add_option("--threads", options.threads, "Threads of a rank (default: its processors, shared fairly)")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
   command
       .add_option("--prefill-chunk", options.prefill_chunk,
                   "Tokens of a prompt that one step computes at most")
-      ->check(CLI::Range(1, 65536))
+      ->check(whole_number(1, 65536))
+      ->type_name("N")
       ->capture_default_str();
   command.add_option("--max-batch", options.max_sequences, "Sequences that are worked on at once")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
       ->capture_default_str();
   command
       .add_option("--max-length", options.max_length, "Tokens of a sequence (default: the model's maximum)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1))
+      ->type_name("N");
   command
       .add_option("--cache-tokens", options.cache_tokens,
                   "Tokens that the KV cache holds (default: by memory)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1))
+      ->type_name("N");
   command.add_flag("-v,--verbose", verbose, "Say what every rank holds, on stderr");
 }
 
@@ -51,13 +59,16 @@ std::filesystem::path demo_model() {
 }
 
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
-  if (!comm.is_root()) return std::make_unique<Engine>(comm, flags.options);
+  EngineOptions options = flags.options;
+  fail_together(comm, [&] {
+    if (comm.is_root() && options.model.empty()) options.model = demo_model();
+  });
+  if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
   std::unique_ptr<Engine> engine;
   {
-    const std::string name =
-        std::filesystem::path(flags.options.model / "").parent_path().filename().string();
+    const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
     ProgressBar bar(fmt::format("loading {}", name));
-    engine = std::make_unique<Engine>(comm, flags.options, [&](double fraction) { bar.update(fraction); });
+    engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
   }
   if (flags.verbose) print_rank_map(*engine);
   return engine;

@@ -24,7 +24,8 @@ struct EngineFlags {
 // The folder of the demo model that ships with the program. Throws CheckpointError if it was not installed.
 std::filesystem::path demo_model();
 
-// Opens the engine on all ranks with a progress bar; with --verbose rank 0 prints who holds what. Collective.
+// Opens the engine on all ranks with a progress bar, without --model that of the demo model; with --verbose
+// rank 0 prints who holds what. Collective.
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags);
 
 // Prints the rank map to stderr. Rank 0, while no step runs.

@@ -1,5 +1,6 @@
 #include "launch/generate_command.h"
 
+#include "launch/batch_fields.h"
 #include "launch/engine_flags.h"
 #include "launch/generate_output.h"
 #include "launch/prompts.h"
@@ -7,9 +8,6 @@
 #include "launch/sampling_flags.h"
 #include "parallel/fail_together.h"
 #include "tp/error.h"
-
-#include <iostream>
-#include <iterator>
 
 namespace tp {
 namespace {
@@ -25,86 +23,41 @@ struct GenerateFlags {
   bool no_echo = false;
 };
 
-// One prompt, as text or as ids, and what a batch line says beyond the flags.
-struct Prompt {
-  std::string text;
-  std::optional<std::vector<TokenId>> ids{};
-  nlohmann::json overrides = nlohmann::json::object();
-};
-
-std::string read_all_of_stdin() {
-  return {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-}
-
-Prompt prompt_of_line(const nlohmann::json& line, std::size_t number) {
-  const std::string where = fmt::format("request {} of the batch", number);
-  Prompt prompt;
-  if (line.contains("ids")) {
-    prompt.ids = token_ids_of(line, where);
-  } else {
-    require<RequestError>(line.contains("prompt") && line.at("prompt").is_string(),
-                          "{}: expected a text in `prompt` or token ids in `ids`", where);
-    prompt.text = line.at("prompt").get<std::string>();
-  }
-  prompt.overrides = line;
-  return prompt;
-}
-
-// Rank 0 only. Throws RequestError or CheckpointError.
+// Rank 0 only. Throws RequestError.
 std::vector<Prompt> read_prompts(const GenerateFlags& flags) {
+  if (!flags.batch_file.empty()) return read_batch(flags.batch_file);
   std::vector<Prompt> prompts;
   for (const std::string& text : flags.prompts) prompts.push_back({.text = text});
-  if (!flags.prompt_file.empty()) {
-    prompts.push_back(
-        {.text = flags.prompt_file == "-" ? read_all_of_stdin() : read_prompt_file(flags.prompt_file)});
-  }
+  if (!flags.prompt_file.empty()) prompts.push_back(read_prompt_file(flags.prompt_file));
   if (!flags.token_file.empty()) prompts.push_back({.text = "", .ids = read_token_file(flags.token_file)});
-  if (!flags.batch_file.empty()) {
-    std::size_t number = 0;
-    for (const nlohmann::json& line : read_json_lines(flags.batch_file)) {
-      prompts.push_back(prompt_of_line(line, ++number));
-    }
-  }
-  require<RequestError>(!prompts.empty(),
-                        "nothing to continue; give --prompt TEXT, --prompt-file, --tokens or --batch");
   return prompts;
 }
 
-// Replaces `target` by the line's value, if it has one of the right type.
-template <class T>
-void override_with(const nlohmann::json& line, const char* field, T& target) {
-  if (!line.contains(field)) return;
-  try {
-    target = line.at(field).get<T>();
-  } catch (const nlohmann::json::exception&) {
-    throw_error<RequestError>("a batch line's `{}` has the wrong type, found {}", field,
-                              line.at(field).dump());
+Request make_request(const GenerateFlags& flags, const Prompt& prompt, const Engine& engine) {
+  require<RequestError>(prompt.error.empty(), "{}", prompt.error);
+  Request request = flags.sampling.make_request(engine.info().default_sampling);
+  set_fields(prompt.fields, request);
+  request.prompt = prompt.ids ? *prompt.ids : engine.encode(prompt.text);
+  return request;
+}
+
+void submit_all(Engine& engine, const GenerateFlags& flags, const std::vector<Prompt>& prompts,
+                GenerateOutput& output) {
+  for (const Prompt& prompt : prompts) {
+    try {
+      Request request = make_request(flags, prompt, engine);
+      const int n = request.n;
+      const std::size_t prompt_tokens = request.prompt.size();
+      output.expect(engine.submit(std::move(request)), n, prompt, prompt_tokens);
+    } catch (const RequestError& error) {
+      output.fail(prompt, error.what());
+    }
   }
 }
 
-Request make_request(const GenerateFlags& flags, const Prompt& prompt, const Engine& engine) {
-  Request request = flags.sampling.make_request(engine.info().default_sampling);
-  const nlohmann::json& line = prompt.overrides;
-  SamplingParams& sampling = request.sampling;
-  override_with(line, "max_tokens", request.max_tokens);
-  override_with(line, "n", request.n);
-  override_with(line, "ignore_eos", request.ignore_eos);
-  override_with(line, "stop", request.stop);
-  override_with(line, "temperature", sampling.temperature);
-  override_with(line, "top_k", sampling.top_k);
-  override_with(line, "top_p", sampling.top_p);
-  override_with(line, "min_p", sampling.min_p);
-  override_with(line, "repetition_penalty", sampling.repetition_penalty);
-  override_with(line, "presence_penalty", sampling.presence_penalty);
-  override_with(line, "frequency_penalty", sampling.frequency_penalty);
-  override_with(line, "logprobs", sampling.logprobs);
-  if (line.contains("seed")) {
-    std::uint64_t seed = 0;
-    override_with(line, "seed", seed);
-    sampling.seed = seed;
-  }
-  request.prompt = prompt.ids ? *prompt.ids : engine.encode(prompt.text);
-  return request;
+void report_speed(std::size_t tokens, double seconds) {
+  fmt::print(stderr, "{} tokens generated in {:.2f} s, {:.1f} tokens/s over all sequences\n", tokens, seconds,
+             static_cast<double>(tokens) / seconds);
 }
 
 // Rank 0: continues all prompts. Returns the exit status.
@@ -114,25 +67,13 @@ int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Promp
                          .has_text = engine.has_tokenizer(),
                          .load_seconds = engine.info().load_seconds});
   const Stopwatch watch;
-  for (const Prompt& prompt : prompts) {
-    try {
-      Request request = make_request(flags, prompt, engine);
-      const int n = request.n;
-      const std::size_t prompt_tokens = request.prompt.size();
-      output.expect(engine.submit(std::move(request)), n, prompt.text, prompt_tokens);
-    } catch (const RequestError& error) {
-      output.fail(error.what());
-    }
-  }
+  submit_all(engine, flags, prompts, output);
   while (engine.has_work()) {
     for (const TokenEvent& event : engine.step()) output.add(event);
   }
-  if (flags.engine.verbose) {
-    const double seconds = watch.seconds();
-    fmt::print(stderr, "{} tokens generated in {:.2f} s, {:.1f} tokens/s over all sequences\n",
-               output.generated_tokens(), seconds, static_cast<double>(output.generated_tokens()) / seconds);
-  }
-  return output.failed() ? 1 : 0;
+  if (flags.engine.verbose) report_speed(output.generated_tokens(), watch.seconds());
+  output.report_failures();
+  return output.failed_requests() != 0 ? 1 : 0;
 }
 
 int run_generate(const GenerateFlags& flags) {
@@ -142,18 +83,55 @@ int run_generate(const GenerateFlags& flags) {
       if (comm.is_root()) prompts = read_prompts(flags);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return comm.is_root() ? generate(*engine, flags, prompts) : engine->follow();
+    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts); });
   });
 }
 
-// Without --model it is the demo model, and that one has a favourite beginning.
+bool has_prompt(const GenerateFlags& flags) {
+  return !flags.prompts.empty() || !flags.prompt_file.empty() || !flags.token_file.empty();
+}
+
+// The demo model has a favourite beginning.
 void fill_in_defaults(GenerateFlags& flags) {
-  if (!flags.engine.options.model.empty()) return;
-  flags.engine.options.model = demo_model();
-  if (flags.prompts.empty() && flags.prompt_file.empty() && flags.token_file.empty() &&
-      flags.batch_file.empty()) {
-    flags.prompts = {"Once upon a time"};
-  }
+  flags.json = flags.json || !flags.batch_file.empty();
+  const bool has_input = has_prompt(flags) || !flags.batch_file.empty();
+  if (flags.engine.options.model.empty() && !has_input) flags.prompts = {"Once upon a time"};
+}
+
+// Throws CLI::ValidationError for options that contradict each other.
+void check_flags(const GenerateFlags& flags) {
+  const auto check = [](bool condition, const char* message) {
+    if (!condition) throw CLI::ValidationError(message);
+  };
+  const bool has_batch = !flags.batch_file.empty();
+  check(has_prompt(flags) || has_batch,
+        "nothing to continue; give --prompt TEXT, --prompt-file, --tokens or --batch");
+  check(
+      !has_prompt(flags) || !has_batch,
+      "a --batch has all prompts in its lines; give it alone, without --prompt, --prompt-file and --tokens");
+  check(flags.prompt_file != "-" || flags.token_file != "-",
+        "--prompt-file and --tokens cannot both be standard input; give one of them a file");
+  check(!flags.sampling.logprobs || flags.json,
+        "--logprobs are part of the JSON output only; give --json too");
+  flags.sampling.check();
+}
+
+void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
+  const std::string group = "Prompts (FILE may be - for standard input)";
+  command.add_option("-p,--prompt", flags.prompts, "A text to continue; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group(group);
+  command.add_option("--prompt-file", flags.prompt_file, "A file that is one prompt")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--tokens", flags.token_file, "A JSON file: a list of token ids, or an object with `ids`")
+      ->type_name("FILE")
+      ->group(group);
+  command.add_option("--batch", flags.batch_file, "A request on every line, as JSON; implies --json")
+      ->type_name("FILE")
+      ->group(group);
 }
 
 }  // namespace
@@ -162,34 +140,23 @@ void add_generate_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Continue prompts");
   flags->engine.add_to(*command);
-  const std::string group = "Prompts";
-  command->add_option("-p,--prompt", flags->prompts, "A text to continue; may be given several times")
-      ->allow_extra_args(false)
-      ->group(group);
-  command->add_option("--prompt-file", flags->prompt_file, "A file with one prompt; - is standard input")
-      ->group(group);
-  command
-      ->add_option("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`")
-      ->group(group);
-  command
-      ->add_option(
-          "--batch", flags->batch_file,
-          "JSON lines (- is standard input), each with `prompt` or `ids` and perhaps max_tokens, n, stop, "
-          "seed, temperature, top_k, ...; implies --json")
-      ->group(group);
   command->add_flag("--json", flags->json, "One JSON object a line for every continuation");
   command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
+  add_prompt_options(*command, *flags);
   flags->sampling.add_to(*command);
   command->footer(
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
       "  tp-infer generate --model DIR --batch requests.jsonl > continuations.jsonl\n"
-      "    with lines such as {\"prompt\": \"Hello\", \"max_tokens\": 20, \"stop\": [\"\\n\"]}\n"
+      "A line of a batch has `prompt` (a text) or `ids` (token ids), and perhaps `id` (any name of yours,\n"
+      "repeated in the output) and settings of its own that win over the flags:\n"
+      "  {\"prompt\": \"Hello\", \"max_tokens\": 20, \"temperature\": 0.7, \"stop\": [\"\\n\"]}\n"
+      "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 done, 1 an error (also of a single request), 2 wrong usage");
   command->callback([flags, &status] {
-    flags->json = flags->json || !flags->batch_file.empty();
     fill_in_defaults(*flags);
+    check_flags(*flags);
     status = run_generate(*flags);
   });
 }

@@ -22,29 +22,37 @@ nlohmann::json logprob_entry(const TokenEvent& event) {
 
 }  // namespace
 
-void GenerateOutput::expect(std::uint64_t request, int n, std::string prompt, std::size_t prompt_tokens) {
+void GenerateOutput::expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens) {
   for (int sample = 0; sample < n; ++sample) {
     places_[{request, sample}] = continuations_.size();
     Continuation continuation;
     continuation.index = requests_;
+    continuation.id = prompt.id;
     continuation.sample = sample;
     continuation.alone = n == 1;
-    continuation.prompt = prompt;
+    continuation.prompt = prompt.text;
     continuation.prompt_tokens = prompt_tokens;
     continuations_.push_back(std::move(continuation));
   }
   ++requests_;
 }
 
-void GenerateOutput::fail(const std::string& error) {
+void GenerateOutput::fail(const Prompt& prompt, const std::string& error) {
   Continuation continuation;
   continuation.index = requests_++;
+  continuation.id = prompt.id;
   continuation.alone = true;
   continuation.finish_reason = FinishReason::error;
   continuation.error = error;
+  failed_requests_.insert(continuation.index);
   continuations_.push_back(std::move(continuation));
-  failed_ = true;
   print_ready();
+}
+
+void GenerateOutput::report_failures() const {
+  if (!style_.json || failed_requests_.empty()) return;
+  fmt::print(stderr, "tp-infer: {} of {} requests failed; see `error` in the output\n",
+             failed_requests_.size(), requests_);
 }
 
 void GenerateOutput::add(const TokenEvent& event) {
@@ -59,7 +67,7 @@ void GenerateOutput::add(const TokenEvent& event) {
   continuation.finish_reason = event.finish_reason;
   continuation.error = event.error;
   continuation.seconds = continuation.watch.seconds();
-  failed_ = failed_ || event.finish_reason == FinishReason::error;
+  if (event.finish_reason == FinishReason::error) failed_requests_.insert(continuation.index);
   print_ready();
 }
 
@@ -76,15 +84,15 @@ void GenerateOutput::print_ready() {
 
 void GenerateOutput::print_text(Continuation& continuation) {
   const bool finished = continuation.finish_reason != FinishReason::none;
+  if (!continuation.error.empty()) {
+    fmt::print(stderr, "tp-infer: prompt {}: {}\n", continuation.index + 1, continuation.error);
+  }
   std::string out;
   if (!continuation.begun) {
     // Nothing is printed before there is something to print: an error may come instead.
-    if (continuation.token_ids.empty() && !finished) return;
+    if (continuation.token_ids.empty()) return;
     continuation.begun = true;
-    if (continuations_.size() > 1) {
-      out += fmt::format("{}--- prompt {}", next_ > 0 ? "\n" : "", continuation.index + 1);
-      out += continuation.alone ? " ---\n" : fmt::format(", sample {} ---\n", continuation.sample + 1);
-    }
+    if (continuations_.size() > 1) out += heading_of(continuation);
     if (style_.echo) out += continuation.prompt;
   }
   if (style_.has_text) {
@@ -94,14 +102,20 @@ void GenerateOutput::print_text(Continuation& continuation) {
     out += nlohmann::json(continuation.token_ids).dump();
   }
   if (finished) out += "\n";
-  if (!continuation.error.empty()) {
-    fmt::print(stderr, "tp-infer: prompt {}: {}\n", continuation.index + 1, continuation.error);
-  }
   write_stdout(out);
+}
+
+std::string GenerateOutput::heading_of(const Continuation& continuation) {
+  const char* const space = headed_ ? "\n" : "";
+  headed_ = true;
+  if (continuation.alone) return fmt::format("{}--- prompt {} ---\n", space, continuation.index + 1);
+  return fmt::format("{}--- prompt {}, sample {} ---\n", space, continuation.index + 1,
+                     continuation.sample + 1);
 }
 
 void GenerateOutput::print_json(const Continuation& continuation) const {
   nlohmann::json line = {{"index", continuation.index}, {"sample", continuation.sample}};
+  if (!continuation.id.is_null()) line["id"] = continuation.id;
   if (!continuation.error.empty()) {
     line["error"] = continuation.error;
     line["finish_reason"] = "error";

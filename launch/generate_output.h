@@ -1,11 +1,12 @@
 // How generated text leaves the program.
 #pragma once
 
+#include "launch/prompts.h"
 #include "parallel/stopwatch.h"
 #include "tp/request.h"
 
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,19 +28,21 @@ class GenerateOutput {
  public:
   explicit GenerateOutput(OutputStyle style) : style_(style) {}
 
-  // A request whose n continuations come next in order. `name` is printed before them if there are several.
-  void expect(std::uint64_t request, int n, std::string prompt, std::size_t prompt_tokens);
+  // A request whose n continuations come next in order.
+  void expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens);
   // A request that was not accepted.
-  void fail(const std::string& error);
+  void fail(const Prompt& prompt, const std::string& error);
   void add(const TokenEvent& event);
+  // With JSON, whose lines carry the errors, says on stderr that there are any.
+  void report_failures() const;
 
-  // Whether a request failed.
-  bool failed() const { return failed_; }
+  std::size_t failed_requests() const { return failed_requests_.size(); }
   std::size_t generated_tokens() const { return generated_tokens_; }
 
  private:
   struct Continuation {
     std::size_t index = 0;  // of the request, in the order given
+    nlohmann::json id;      // the user's name for it
     int sample = 0;
     bool alone = false;  // the only one of its request
     std::string prompt;
@@ -58,6 +61,7 @@ class GenerateOutput {
 
   void print_ready();
   void print_text(Continuation& continuation);
+  std::string heading_of(const Continuation& continuation);
   void print_json(const Continuation& continuation) const;
 
   OutputStyle style_;
@@ -66,7 +70,8 @@ class GenerateOutput {
   std::size_t requests_ = 0;
   std::size_t next_ = 0;  // to be printed
   std::size_t generated_tokens_ = 0;
-  bool failed_ = false;
+  bool headed_ = false;                    // a heading is printed
+  std::set<std::size_t> failed_requests_;  // indices
 };
 
 }  // namespace tp

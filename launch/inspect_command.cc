@@ -1,6 +1,7 @@
 #include "launch/inspect_command.h"
 
 #include "launch/engine_flags.h"
+#include "launch/option_checks.h"
 #include "model/architectures.h"
 #include "model/checkpoint/safetensors_checkpoint.h"
 #include "model/config.h"
@@ -57,7 +58,9 @@ RankShare share_of(const DecoderSpec& spec, RankOf part, std::size_t context, st
 }
 
 std::string format_range(Range range) {
-  return range.empty() ? "-" : fmt::format("{}-{}", range.begin, range.end - 1);
+  if (range.empty()) return "-";
+  if (range.size() == 1) return fmt::format("{}", range.begin);
+  return fmt::format("{}-{}", range.begin, range.end - 1);
 }
 
 std::string rope_text(const RopeScaling& scaling) {
@@ -166,22 +169,28 @@ void inspect(const InspectFlags& flags) {
 void add_inspect_command(CLI::App& app) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "Say what a model is and what each rank would own");
-  command->add_option("-m,--model", flags->model,
-                      "Folder of a checkpoint, or a config.json (default: the demo model)");
+  command
+      ->add_option("-m,--model", flags->model,
+                   "Folder of a checkpoint, or a config.json (default: the demo model)")
+      ->type_name("DIR");
   command->add_option("--ranks", flags->ranks, "Ranks to plan for")
-      ->check(CLI::Range(1, 4096))
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
       ->capture_default_str();
   command
       ->add_option("--context", flags->context, "Tokens in the cache (default: the model's longest sequence)")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1))
+      ->type_name("N");
   command->add_option("--prefill-chunk", flags->prefill_chunk, "Tokens of a step at most")
-      ->check(CLI::Range(1, 65536))
+      ->check(whole_number(1, 65536))
+      ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");
   command->footer(
       "Loads no weights and needs no mpirun.\n"
-      "Example:\n"
-      "  tp-infer inspect --model DIR --ranks 8 --context 4096");
+      "Examples:\n"
+      "  tp-infer inspect --model DIR --ranks 8 --context 4096\n"
+      "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");
   command->callback([flags] { inspect(*flags); });
 }
 

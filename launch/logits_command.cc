@@ -45,9 +45,10 @@ int run_logits(const LogitsFlags& flags) {
       require<RequestError>(!tokens.empty(), "{}: no token ids; expected at least one", flags.token_file);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    if (!comm.is_root()) return engine->follow();
-    write_logits(*engine, tokens, flags.output);
-    return 0;
+    return lead_or_follow(comm, *engine, [&] {
+      write_logits(*engine, tokens, flags.output);
+      return 0;
+    });
   });
 }
 
@@ -58,16 +59,17 @@ void add_logits_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
   flags->engine.add_to(*command);
-  command->get_option("--model")->required();
   command
-      ->add_option("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`")
-      ->required();
+      ->add_option("--tokens", flags->token_file,
+                   "A JSON file (- is standard input): a list of token ids, or an object with `ids`")
+      ->required()
+      ->type_name("FILE");
   command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command->footer(
-      "Row i are the logits for the token after position i. Compare them with another implementation's to "
-      "check a "
-      "conversion.\n"
+      "Row i are the logits for the token after position i. Compare them with another implementation's to\n"
+      "check a conversion.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
   command->callback([flags, &status] { status = run_logits(*flags); });

@@ -9,8 +9,11 @@
 #include "parallel/mpi_session.h"
 #include "tp/version.h"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <thread>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -31,19 +34,40 @@ const char* const kFooter =
 void say_what_to_try_next() {
   fmt::print(
       stderr,
-      "\nThat was the demo model, {} rank(s). What to try next:\n"
+      "\nThat was the demo model that ships with tp-infer. What to try next:\n"
       "  tp-infer generate --prompt \"One rainy morning\" --seed 7     another story\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt TEXT    a Hugging Face Llama checkpoint\n"
       "  tp-infer inspect --ranks 4                                  what each of four ranks would own\n"
-      "  tp-infer --help                                             everything else\n",
-      tp::launched_rank().size);
+      "  tp-infer --help                                             everything else\n");
 }
 
-// A usage error is every rank's; one of them says it.
+// Before MPI starts every rank meets the same error, and the first of them says it. The others give it time:
+// mpirun ends the job when one has failed.
+void say_once(const std::string& message) {
+  if (tp::launched_rank().rank == 0) {
+    fmt::print(stderr, "{}\n", message);
+  } else {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+}
+
+// Also what `--help` and `--version` end with. Returns the exit status.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
-  const bool wrong = error.get_exit_code() != 0;
-  if (tp::launched_rank().rank == 0) app.exit(error);
-  return wrong ? kUsageError : 0;
+  if (error.get_exit_code() == 0) {
+    if (tp::launched_rank().rank == 0) app.exit(error);
+    return 0;
+  }
+  std::string command = "tp-infer";
+  for (const CLI::App* subcommand : app.get_subcommands()) command += " " + subcommand->get_name();
+  say_once(fmt::format("{}: {} (see {} --help)", command, error.what(), command));
+  return kUsageError;
+}
+
+// What needs no ranks is done by the first one, should it be started by mpirun.
+void run_on_first_rank_only(CLI::App& app) {
+  if (tp::launched_rank().rank == 0) return;
+  for (const char* command : {"tokenize", "detokenize", "inspect"})
+    app.get_subcommand(command)->callback([] {});
 }
 
 }  // namespace
@@ -54,6 +78,8 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
   app.set_version_flag("--version", fmt::format("tp-infer {}", tp::kVersion));
   app.require_subcommand(0, 1);
+  // An option given again replaces what was given before; those that may be given several times keep all.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
   tp::add_generate_command(app, status);
   tp::add_logits_command(app, status);
@@ -61,6 +87,7 @@ int main(int argc, char** argv) {
   tp::add_detokenize_command(app);
   tp::add_inspect_command(app);
   tp::add_bench_command(app, status);
+  run_on_first_rank_only(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) {
@@ -71,8 +98,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report_usage(app, error);
   } catch (const std::exception& error) {
-    // Before MPI starts every rank meets the same error.
-    if (tp::launched_rank().rank == 0) fmt::print(stderr, "tp-infer: {}\n", error.what());
+    say_once(fmt::format("tp-infer: {}", error.what()));
     return 1;
   }
 }

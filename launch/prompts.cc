@@ -5,61 +5,120 @@
 
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <limits>
 
 namespace tp {
+namespace {
+
+constexpr const char* kStdin = "-";
+
+std::string name_of_input(const std::string& path) { return path == kStdin ? "standard input" : path; }
+
+// Calls read(stream) with the file. It may be a pipe as well.
+template <class Read>
+void read_input(const std::string& path, Read&& read) {
+  if (path == kStdin) {
+    read(std::cin);
+    return;
+  }
+  std::ifstream file(path, std::ios::binary);
+  // A directory can be opened, but not read.
+  const bool readable = file.is_open() && (file.peek() != std::ifstream::traits_type::eof() || file.eof());
+  require<RequestError>(readable, "cannot read {}: expected a file; check the path and its permissions",
+                        path);
+  file.clear();
+  read(file);
+}
+
+std::string read_all(const std::string& path) {
+  std::string text;
+  read_input(path, [&](std::istream& stream) {
+    text.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  });
+  return text;
+}
+
+std::string printable(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 std::vector<TokenId> token_ids_of(const nlohmann::json& value, const std::string& where) {
-  const nlohmann::json* list = &value;
-  if (value.is_object() && value.contains("ids")) list = &value.at("ids");
-  require<RequestError>(list->is_array(),
+  const nlohmann::json& list = value.is_object() && value.contains("ids") ? value.at("ids") : value;
+  require<RequestError>(list.is_array(),
                         "{}: expected a JSON list of token ids, or an object with `ids`, found {}", where,
-                        list->type_name());
+                        list.type_name());
   std::vector<TokenId> ids;
-  for (const nlohmann::json& id : *list) {
+  for (const nlohmann::json& id : list) {
     require<RequestError>(id.is_number_integer() && id >= 0 && id <= std::numeric_limits<TokenId>::max(),
                           "{}: expected token ids (whole numbers from 0), found {} at place {}", where,
-                          id.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), ids.size());
+                          printable(id), ids.size());
     ids.push_back(id.get<TokenId>());
   }
   return ids;
 }
 
-std::vector<TokenId> read_token_file(const std::filesystem::path& path) {
-  const std::string text = read_text_file(path);
+// Fills in the prompt; what is there when it throws is kept.
+void parse_batch_line(const std::string& line, const std::string& where, Prompt& prompt) {
+  nlohmann::json object;
+  try {
+    object = nlohmann::json::parse(line);
+  } catch (const nlohmann::json::exception& error) {
+    throw_error<RequestError>("{}: expected a JSON object ({})", where, reason_of(error));
+  }
+  require<RequestError>(object.is_object(),
+                        "{}: expected a JSON object such as {{\"prompt\": \"...\"}}, found {}", where,
+                        object.type_name());
+  prompt.id = object.value("id", nlohmann::json());
+  const bool has_text = object.contains("prompt");
+  require<RequestError>(has_text != object.contains("ids"),
+                        "{}: expected either a text in `prompt` or token ids in `ids`, found {}", where,
+                        has_text ? "both" : "neither");
+  if (has_text) {
+    const nlohmann::json& text = object.at("prompt");
+    require<RequestError>(text.is_string(), "{}: `prompt` must be a text, found {}", where, printable(text));
+    prompt.text = text.get<std::string>();
+  } else {
+    prompt.ids = token_ids_of(object, where);
+  }
+  for (const char* field : {"prompt", "ids", "id"}) object.erase(field);
+  prompt.fields = std::move(object);
+}
+
+}  // namespace
+
+Prompt read_prompt_file(const std::string& path) { return {.text = read_all(path)}; }
+
+std::vector<TokenId> read_token_file(const std::string& path) {
+  const std::string name = name_of_input(path);
+  const std::string text = read_all(path);
   nlohmann::json parsed;
   try {
     parsed = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw_error<RequestError>("{}: expected a JSON list of token ids ({})", path.string(), error.what());
+    throw_error<RequestError>("{}: expected a JSON list of token ids ({})", name, reason_of(error));
   }
-  return token_ids_of(parsed, path.string());
+  return token_ids_of(parsed, name);
 }
 
-std::string read_prompt_file(const std::filesystem::path& path) { return read_text_file(path); }
-
-std::vector<nlohmann::json> read_json_lines(const std::string& path) {
-  std::ifstream file;
-  if (path != "-") {
-    file.open(path);
-    require<RequestError>(file.is_open(), "cannot open {}: check the path and its permissions", path);
-  }
-  std::istream& stream = path == "-" ? std::cin : file;
-  std::vector<nlohmann::json> lines;
-  std::size_t number = 0;
-  for (std::string line; std::getline(stream, line);) {
-    ++number;
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    try {
-      lines.push_back(nlohmann::json::parse(line));
-    } catch (const nlohmann::json::exception& error) {
-      throw_error<RequestError>("{}:{}: expected a JSON object ({})", path, number, error.what());
+std::vector<Prompt> read_batch(const std::string& path) {
+  const std::string name = name_of_input(path);
+  std::vector<Prompt> prompts;
+  read_input(path, [&](std::istream& stream) {
+    std::size_t number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      ++number;
+      if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+      Prompt& prompt = prompts.emplace_back();
+      try {
+        parse_batch_line(line, fmt::format("{}:{}", name, number), prompt);
+      } catch (const RequestError& error) {
+        prompt.error = error.what();
+      }
     }
-    require<RequestError>(lines.back().is_object(),
-                          "{}:{}: expected a JSON object such as {{\"prompt\": \"...\"}}", path, number);
-  }
-  require<RequestError>(!lines.empty(), "{}: no requests; expected one JSON object a line", path);
-  return lines;
+  });
+  require<RequestError>(!prompts.empty(), "{}: no requests; expected one JSON object a line", name);
+  return prompts;
 }
 
 }  // namespace tp

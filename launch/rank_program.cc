@@ -10,6 +10,8 @@
 namespace tp {
 namespace {
 
+constexpr const char* kOutOfMemory = "out of memory; use more ranks or hosts, or a smaller --cache-tokens";
+
 // One write, so that the lines of several ranks do not mix.
 void report_error(std::size_t rank, std::size_t size, const char* message) {
   const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
@@ -34,13 +36,25 @@ int run_on_ranks(const std::function<int(Communicator&)>& body) {
     if (comm.is_root()) report_error(error.rank(), comm.size(), error.what());
     return 1;
   } catch (const std::bad_alloc&) {
-    report_error(comm.rank(), comm.size(),
-                 "out of memory; use more ranks or hosts, or a smaller --cache-tokens");
+    report_error(comm.rank(), comm.size(), kOutOfMemory);
   } catch (const std::exception& error) {
     report_error(comm.rank(), comm.size(), error.what());
   }
   if (comm.size() == 1) return 1;
   end_all_ranks();
+}
+
+int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead) {
+  if (!comm.is_root()) return engine.follow();
+  try {
+    return lead();
+  } catch (const LockstepError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw AgreedError(kOutOfMemory, 0);
+  } catch (const std::exception& error) {
+    throw AgreedError(error.what(), 0);
+  }
 }
 
 }  // namespace tp

@@ -1,40 +1,45 @@
 #include "launch/sampling_flags.h"
 
+#include "launch/option_checks.h"
+#include "tp/error.h"
+
 namespace tp {
 
 void SamplingFlags::add_to(CLI::App& command) {
-  const std::string group = "Sampling (defaults: the model's generation_config.json)";
-  command.add_option("--max-tokens", max_tokens, "Tokens to generate at most")
-      ->capture_default_str()
-      ->group(group);
-  command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
-      ->group(group);
-  command.add_option("--temperature", temperature, "0 is greedy, 1 the model's own distribution")
-      ->group(group);
-  command.add_option("--top-k", top_k, "Keep the k most likely tokens; 0 keeps all")->group(group);
-  command.add_option("--top-p", top_p, "Keep the most likely tokens that reach probability p together")
-      ->group(group);
-  command.add_option("--min-p", min_p, "Keep tokens at least p times as likely as the likeliest")
-      ->group(group);
-  command
-      .add_option("--repetition-penalty", repetition_penalty, "Above 1: tokens that occurred are less likely")
-      ->group(group);
-  command
-      .add_option("--presence-penalty", presence_penalty, "Subtracted from the logits of generated tokens")
-      ->group(group);
-  command
-      .add_option("--frequency-penalty", frequency_penalty, "Subtracted for every time a token was generated")
-      ->group(group);
-  command.add_option("--seed", seed, "The same seed gives the same text (default: a random one)")
-      ->group(group);
-  command.add_option("--n", n, "Continuations of every prompt")->capture_default_str()->group(group);
-  command.add_option("--stop", stop, "A text that ends a continuation; may be given several times")
-      ->group(group)
+  const auto add = [&](const char* name, auto& target, const char* type, const char* help) {
+    return command.add_option(name, target, help)
+        ->type_name(type)
+        ->group("Sampling (defaults: the model's generation_config.json)");
+  };
+  const auto add_flag = [&](const char* name, bool& target, const char* help) {
+    command.add_flag(name, target, help)->group("Sampling (defaults: the model's generation_config.json)");
+  };
+  add("--max-tokens", max_tokens, "N", "Tokens to generate at most")->capture_default_str();
+  add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0");
+  add("--temperature", temperature, "T", "0 is greedy, 1 the model's own distribution");
+  add("--top-k", top_k, "K", "Keep the k most likely tokens; 0 keeps all");
+  add("--top-p", top_p, "P", "Keep the most likely tokens that reach probability p together");
+  add("--min-p", min_p, "P", "Keep tokens at least p times as likely as the likeliest");
+  add("--repetition-penalty", repetition_penalty, "X", "Above 1: tokens that occurred are less likely");
+  add("--presence-penalty", presence_penalty, "X", "Subtracted from the logits of generated tokens");
+  add("--frequency-penalty", frequency_penalty, "X", "Subtracted for every time a token was generated");
+  add("--seed", seed, "N", "The same seed gives the same text (default: a random one)");
+  add("--n", n, "N", "Continuations of every prompt")->capture_default_str();
+  add("--stop", stop, "TEXT", "A text that ends a continuation; may be given several times")
       ->allow_extra_args(false);
-  command.add_flag("--ignore-eos", ignore_eos, "Go on after the end-of-sequence token")->group(group);
-  command
-      .add_option("--logprobs", logprobs, "With --json: log-probabilities of the k most likely tokens too")
-      ->group(group);
+  add_flag("--ignore-eos", ignore_eos, "Go on after the end-of-sequence token");
+  add("--logprobs", logprobs, "K", "With --json: log-probabilities of the token and the k most likely ones")
+      ->check(whole_number(0, 1 << 20));
+}
+
+void SamplingFlags::check() const {
+  Request request = make_request(SamplingParams{});
+  request.prompt = {0};  // any
+  try {
+    request.validate();
+  } catch (const RequestError& error) {
+    throw CLI::ValidationError(error.what());
+  }
 }
 
 Request SamplingFlags::make_request(const SamplingParams& defaults) const {

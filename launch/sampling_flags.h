@@ -31,6 +31,9 @@ struct SamplingFlags {
 
   void add_to(CLI::App& command);
 
+  // Throws CLI::ValidationError for a value out of range: no model is needed to see it.
+  void check() const;
+
   // A request with these settings and no prompt.
   Request make_request(const SamplingParams& defaults) const;
 };

@@ -28,12 +28,18 @@ nlohmann::json parse_json_object(const std::string& text, const std::string& nam
   } catch (const nlohmann::json::exception& error) {
     throw_error<CheckpointError>(
         "{}: expected a JSON object, but it cannot be parsed ({}); is the file complete?", name,
-        error.what());
+        reason_of(error));
   }
   require<CheckpointError>(parsed.is_object(),
                            "{}: expected a JSON object, found {}; is this the right file?", name,
                            parsed.type_name());
   return parsed;
+}
+
+std::string reason_of(const nlohmann::json::exception& error) {
+  const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
+  const std::size_t name_end = text.starts_with('[') ? text.find("] ") : std::string::npos;
+  return name_end == std::string::npos ? text : text.substr(name_end + 2);
 }
 
 std::string read_text_file(const std::filesystem::path& path) {

@@ -1,0 +1,104 @@
+#include "launch/batch_fields.h"
+
+#include "tp/error.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void wrong_type(std::string_view expected, const Json& found) {
+  throw_error<RequestError>("expected {}, found {}", expected, found.dump());
+}
+
+void read(const Json& value, int& target) {
+  const bool fits = value.is_number_integer() && value >= std::numeric_limits<int>::min() &&
+                    value <= std::numeric_limits<int>::max();
+  if (!fits) wrong_type("a whole number of at most 2147483647", value);
+  target = value.get<int>();
+}
+
+void read(const Json& value, std::optional<std::uint64_t>& target) {
+  if (!value.is_number_unsigned()) wrong_type("a whole number from 0", value);
+  target = value.get<std::uint64_t>();
+}
+
+void read(const Json& value, float& target) {
+  if (!value.is_number()) wrong_type("a number", value);
+  target = value.get<float>();
+}
+
+void read(const Json& value, bool& target) {
+  if (!value.is_boolean()) wrong_type("true or false", value);
+  target = value.get<bool>();
+}
+
+void read(const Json& value, std::vector<std::string>& target) {
+  const Json list = value.is_string() ? Json::array({value}) : value;
+  const bool texts = list.is_array() &&
+                     std::all_of(list.begin(), list.end(), [](const Json& text) { return text.is_string(); });
+  if (!texts) wrong_type("a text or a list of texts", value);
+  target = list.get<std::vector<std::string>>();
+}
+
+using Setter = std::function<void(const Json&, Request&)>;
+
+template <class T>
+Setter of_request(T Request::*member) {
+  return [member](const Json& value, Request& request) { read(value, request.*member); };
+}
+
+template <class T>
+Setter of_sampling(T SamplingParams::*member) {
+  return [member](const Json& value, Request& request) { read(value, request.sampling.*member); };
+}
+
+const std::map<std::string, Setter>& setters() {
+  static const std::map<std::string, Setter> table = {
+      {"max_tokens", of_request(&Request::max_tokens)},
+      {"n", of_request(&Request::n)},
+      {"ignore_eos", of_request(&Request::ignore_eos)},
+      {"stop", of_request(&Request::stop)},
+      {"temperature", of_sampling(&SamplingParams::temperature)},
+      {"top_k", of_sampling(&SamplingParams::top_k)},
+      {"top_p", of_sampling(&SamplingParams::top_p)},
+      {"min_p", of_sampling(&SamplingParams::min_p)},
+      {"repetition_penalty", of_sampling(&SamplingParams::repetition_penalty)},
+      {"presence_penalty", of_sampling(&SamplingParams::presence_penalty)},
+      {"frequency_penalty", of_sampling(&SamplingParams::frequency_penalty)},
+      {"seed", of_sampling(&SamplingParams::seed)},
+      {"logprobs", of_sampling(&SamplingParams::logprobs)},
+  };
+  return table;
+}
+
+std::string known_fields() {
+  std::vector<std::string> names = {"prompt", "ids", "id"};
+  for (const auto& [name, setter] : setters()) names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void set_fields(const nlohmann::json& fields, Request& request) {
+  for (const auto& [name, value] : fields.items()) {
+    const auto setter = setters().find(name);
+    require<RequestError>(setter != setters().end(), "there is no field `{}`; a line may have {}", name,
+                          known_fields());
+    try {
+      setter->second(value, request);
+    } catch (const RequestError& error) {
+      throw_error<RequestError>("`{}`: {}", name, error.what());
+    }
+  }
+}
+
+}  // namespace tp
