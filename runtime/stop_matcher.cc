@@ -21,10 +21,15 @@ std::string StopMatcher::push(const std::string& piece) {
   if (matched_) return {};
   held_ += piece;
   std::size_t first = std::string::npos;
+  std::size_t end = std::string::npos;
   std::size_t keep = 0;
   for (const std::string& stop : stops_) {
     if (stop.empty()) continue;
-    first = std::min(first, held_.find(stop));
+    // The stop text that is complete first counts, so that it does not matter how the text is cut into pieces.
+    if (const std::size_t found = held_.find(stop); found != std::string::npos) {
+      if (found + stop.size() < end || (found + stop.size() == end && found < first)) first = found;
+      end = std::min(end, found + stop.size());
+    }
     keep = std::max(keep, overlap(held_, stop));
   }
   if (first != std::string::npos) {

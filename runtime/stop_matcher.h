@@ -6,7 +6,8 @@
 
 namespace tp {
 
-// Text that could be the beginning of a stop text is held back until it is clear whether it is one.
+// Text that could be the beginning of a stop text is held back until it is clear whether it is one. The stop
+// text that is complete first ends the text; of several that end together, the longest.
 class StopMatcher {
  public:
   explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
