@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstring>
+#include <new>
 #include <sstream>
 #include <string>
 
@@ -30,6 +31,11 @@ void from_archive(const std::string& bytes, T& object) {
     std::istringstream stream(bytes, std::ios::binary);
     boost::archive::binary_iarchive archive(stream, boost::archive::no_header);
     archive >> object;
+  } catch (const std::bad_alloc&) {
+    throw_error<CommError>(
+        "out of memory while reading a control message of {} bytes; use more ranks or hosts, or a smaller "
+        "--prefill-chunk or --max-batch",
+        bytes.size());
   } catch (const std::exception& error) {
     throw_error<CommError>(
         "cannot read a control message of {} bytes ({}); do all ranks run the same version of the program?",
