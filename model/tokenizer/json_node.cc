@@ -99,9 +99,7 @@ bool JsonNode::boolean() const {
 std::int64_t JsonNode::integer_below(std::int64_t limit) const {
   const std::string expected = fmt::format("an integer from 0 to {}", limit - 1);
   if (!value().is_number_integer()) fail_type(expected);
-  // Unsigned values above int64's range must not wrap around into the allowed one.
-  if (value().is_number_unsigned() && value().get<std::uint64_t>() >= static_cast<std::uint64_t>(limit))
-    fail_type(expected);
+  // Numbers beyond the range of int64 come out negative.
   const auto number = value().get<std::int64_t>();
   if (number < 0 || number >= limit) fail_type(expected);
   return number;

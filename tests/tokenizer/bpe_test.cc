@@ -84,6 +84,11 @@ TEST(Bpe, MergesAcrossWordMarksWhereAMergeDoes) {
   EXPECT_EQ(encoded(bpe, "b▁▁▁b"), (Ids{1, 5, 3}));
 }
 
+TEST(Bpe, MergesByteTokensWithAFollowingWordMarkWhereAMergeDoes) {
+  const json model = testing::bpe_json({"▁", "<0xC3>", "<0xA9>", "<0xA9>▁"}, {"<0xA9> ▁"});
+  EXPECT_EQ(encoded(bpe_of(model, {{"byte_fallback", true}}), "é▁"), (Ids{1, 3}));
+}
+
 TEST(Bpe, MergesFromRealVocabulariesAsItsDefinitionSays) {
   const json model = testing::read_json(testing::gemma_style_folder() / "tokenizer.json")["model"];
   const Bpe bpe = bpe_of(model);

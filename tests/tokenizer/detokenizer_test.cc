@@ -85,6 +85,10 @@ TEST(Detokenizer, FinishesACharacterThatThePromptBegan) {
   EXPECT_EQ(joined(pieces_of(byte_level, {'a', 0xC3}, {0xA9, 'b'})), "éb");
 }
 
+TEST(Detokenizer, IsNotSpoiltByAPromptThatEndsInBrokenBytes) {
+  EXPECT_EQ(joined(pieces_of(fallback_tokenizer(), {mark_a, 0xFF}, {0xC3, 0xA9, a})), "éa");
+}
+
 TEST(Detokenizer, LeavesOutSpecialTokensIfAsked) {
   const Tokenizer tokenizer = fallback_tokenizer();
   EXPECT_EQ(joined(pieces_of(tokenizer, {mark_a}, {begin_of_text, mark_a}, SkipSpecial::yes)), " a");

@@ -119,6 +119,11 @@ TEST(MetaspacePreTokenizer, MarksOnlyTheFirstPieceOfTheTextWithSchemeFirst) {
   const json behind_removal = {{"type", "Sequence"},
                                {"pretokenizers", json::array({split("Removed"), first})}};
   EXPECT_EQ(pieces_of(behind_removal, "-b"), (Pieces{"b"}));
+  const json never = metaspace({{"prepend_scheme", "never"}});
+  const json behind_rewriting = {{"type", "Sequence"},
+                                 {"pretokenizers", json::array({split("Removed"), never, first})}};
+  EXPECT_EQ(pieces_of(behind_rewriting, "-b"), (Pieces{"b"}));
+  EXPECT_EQ(pieces_of(behind_rewriting, "b"), (Pieces{"▁b"}));
 }
 
 TEST(MetaspacePreTokenizer, UnderstandsTheOlderFlag) {
