@@ -1,0 +1,149 @@
+// The numbers that the engine gives beside tokens.
+#include "tests/runtime/engine_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::Continuation;
+using test::greedy_request;
+using test::run_alone;
+using test::run_engine;
+
+// As in decoder_fixtures_test.
+constexpr float kLogitTolerance = 1e-4F;
+
+std::vector<std::vector<float>> logits_of(Engine& engine, const std::vector<TokenId>& tokens) {
+  std::vector<std::vector<float>> rows;
+  engine.logits(tokens, [&](std::size_t position, std::span<const float> row) {
+    EXPECT_EQ(position, rows.size());
+    rows.emplace_back(row.begin(), row.end());
+  });
+  return rows;
+}
+
+std::vector<double> log_softmax(const std::vector<float>& logits) {
+  const double highest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (const float logit : logits) sum += std::exp(logit - highest);
+  std::vector<double> result;
+  for (const float logit : logits) result.push_back(logit - highest - std::log(sum));
+  return result;
+}
+
+TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-12q3kv");
+  for (const std::size_t chunk : {1U, 7U, 512U}) {
+    run_engine(comm, {.model = fixture.folder, .prefill_chunk = chunk, .block_size = 8}, [&](Engine& engine) {
+      const auto rows = logits_of(engine, fixture.prompt);
+      ASSERT_EQ(rows.size(), fixture.prompt.size());
+      for (std::size_t position = 0; position < rows.size(); ++position) {
+        ASSERT_EQ(rows[position].size(), fixture.logits.view().columns());
+        for (std::size_t id = 0; id < rows[position].size(); ++id)
+          ASSERT_NEAR(rows[position][id], fixture.logits.view()(position, id), kLogitTolerance);
+      }
+    });
+  }
+}
+
+TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-gqa");
+  // A cache that holds the sequence once: each call must give its blocks back.
+  run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
+    const auto once = logits_of(engine, fixture.prompt);
+    EXPECT_EQ(run_alone(engine, greedy_request(fixture.prompt, 16)).tokens, fixture.greedy);
+    EXPECT_EQ(logits_of(engine, fixture.prompt), once);
+  });
+}
+
+TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder, .max_length = 36}, [&](Engine& engine) {
+    EXPECT_EQ(logits_of(engine, fixture.prompt).size(), 36U);
+    std::vector<TokenId> longer = fixture.prompt;
+    longer.push_back(3);
+    EXPECT_THROW(logits_of(engine, longer), RequestError);
+    EXPECT_THROW(logits_of(engine, {}), RequestError);
+    EXPECT_THROW(logits_of(engine, {320}), RequestError);
+    EXPECT_EQ(logits_of(engine, {5}).size(), 1U);
+  });
+}
+
+TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    for (const float temperature : {0.0F, 0.7F}) {
+      for (const int top_k : {0, 5}) {
+        Request request = greedy_request(fixture.prompt, 12);
+        request.sampling.temperature = temperature;
+        request.sampling.top_k = top_k;
+        request.sampling.seed = 3;
+        request.sampling.logprobs = 4;
+        request.sampling.repetition_penalty = top_k == 5 ? 1.2F : 1.0F;
+        const Continuation found = run_alone(engine, request);
+        std::vector<TokenId> all = fixture.prompt;
+        all.insert(all.end(), found.tokens.begin(), found.tokens.end());
+        const auto rows = logits_of(engine, all);
+        ASSERT_EQ(found.logprobs.size(), 12U);
+        for (std::size_t i = 0; i < 12; ++i) {
+          const std::vector<double> expected = log_softmax(rows[fixture.prompt.size() + i - 1]);
+          // The logits' own tolerance, and the sum's.
+          EXPECT_NEAR(found.logprobs[i], expected[static_cast<std::size_t>(found.tokens[i])],
+                      2 * kLogitTolerance);
+          ASSERT_EQ(found.top_logprobs[i].size(), 4U);
+          std::vector<double> sorted = expected;
+          std::sort(sorted.rbegin(), sorted.rend());
+          for (std::size_t rank = 0; rank < 4; ++rank) {
+            const TokenLogprob& top = found.top_logprobs[i][rank];
+            EXPECT_NEAR(top.logprob, sorted[rank], 2 * kLogitTolerance);
+            EXPECT_NEAR(top.logprob, expected[static_cast<std::size_t>(top.id)], 2 * kLogitTolerance);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    Request request = greedy_request(fixture.prompt, 3);
+    request.sampling.logprobs = 100000;  // more than there are
+    const Continuation found = run_alone(engine, request);
+    EXPECT_EQ(found.tokens, std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + 3));
+    for (std::size_t i = 0; i < 3; ++i) {
+      ASSERT_EQ(found.top_logprobs[i].size(), 320U);
+      EXPECT_EQ(found.top_logprobs[i].front().id, found.tokens[i]);
+      double sum = 0.0;
+      for (const TokenLogprob& entry : found.top_logprobs[i])
+        sum += std::exp(static_cast<double>(entry.logprob));
+      EXPECT_NEAR(sum, 1.0, 1e-5);  // 320 float32 logarithms
+    }
+  });
+}
+
+TEST(EngineLogprobs, AreLeftOutUnlessAskedFor) {
+  Communicator comm(MPI_COMM_WORLD);
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    EXPECT_TRUE(run_alone(engine, greedy_request(fixture.prompt, 3)).logprobs.empty());
+    Request request = greedy_request(fixture.prompt, 3);
+    request.sampling.logprobs = 0;
+    const Continuation found = run_alone(engine, request);
+    EXPECT_EQ(found.logprobs.size(), 3U);
+    EXPECT_TRUE(found.top_logprobs[0].empty());
+  });
+}
+
+}  // namespace
+}  // namespace tp

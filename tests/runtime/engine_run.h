@@ -1,0 +1,114 @@
+// An engine on all ranks of a test: rank 0 works with it, the others follow.
+#pragma once
+
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+#include "tp/engine.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tp::test {
+
+// Opens an engine, lets rank 0 do `work` with it, and returns what the other ranks' follow() did (0 on
+// rank 0). Collective; a failure of `work` ends all ranks' engines.
+inline int run_engine(Communicator& comm, const EngineOptions& options,
+                      const std::function<void(Engine&)>& work) {
+  Engine engine(comm, options);
+  if (!comm.is_root()) return engine.follow();
+  work(engine);
+  return 0;
+}
+
+struct Continuation {
+  std::vector<TokenId> tokens;
+  std::string text;
+  std::vector<float> logprobs;
+  std::vector<std::vector<TokenLogprob>> top_logprobs;
+  FinishReason reason = FinishReason::none;
+  std::string error;
+};
+
+// By request and sample.
+using Continuations = std::map<std::pair<std::uint64_t, int>, Continuation>;
+
+inline void collect(const TokenEvent& event, Continuations& all) {
+  Continuation& one = all[{event.request, event.sample}];
+  EXPECT_EQ(one.reason, FinishReason::none) << "an event after the end";
+  one.text += event.text;
+  one.reason = event.finish_reason;
+  one.error = event.error;
+  if (!event.error.empty()) return;
+  one.tokens.push_back(event.token);
+  if (event.logprob.has_value()) {
+    EXPECT_EQ(event.logprob->id, event.token);
+    one.logprobs.push_back(event.logprob->logprob);
+    one.top_logprobs.push_back(event.top_logprobs);
+  }
+}
+
+// Steps until all work is done.
+inline Continuations run_all(Engine& engine) {
+  Continuations all;
+  while (engine.has_work()) {
+    for (const TokenEvent& event : engine.step()) collect(event, all);
+  }
+  return all;
+}
+
+inline Request greedy_request(std::vector<TokenId> prompt, int max_tokens) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0.0F;
+  request.ignore_eos = true;
+  return request;
+}
+
+// One request by itself.
+inline Continuation run_alone(Engine& engine, const Request& request) {
+  const std::uint64_t id = engine.submit(request);
+  return run_all(engine)[{id, 0}];
+}
+
+// A fixture's model in a folder of its own, with a tokenizer whose token i is two letters: "aa", "ab", ... It
+// exists on rank 0; the other ranks learn of its path from the engine.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const reference::Fixture& fixture) {
+    for (const auto& entry : std::filesystem::directory_iterator(fixture.folder))
+      std::filesystem::copy(entry.path(), path() / entry.path().filename());
+    nlohmann::json vocabulary;
+    for (TokenId id = 0; id < 26 * 26; ++id) vocabulary[text_of({id})] = id;
+    const nlohmann::json tokenizer = {
+        {"version", "1.0"},
+        {"added_tokens", nlohmann::json::array()},
+        {"normalizer", nullptr},
+        {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
+        {"post_processor", nullptr},
+        {"decoder", {{"type", "ByteLevel"}}},
+        {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
+    write("tokenizer.json", tokenizer.dump());
+  }
+
+  const std::filesystem::path& path() const { return directory_.path(); }
+  void write(const std::string& name, const std::string& content) const { directory_.write(name, content); }
+
+  static std::string text_of(const std::vector<TokenId>& tokens) {
+    std::string text;
+    for (const TokenId id : tokens) {
+      text.push_back(static_cast<char>('a' + id / 26));
+      text.push_back(static_cast<char>('a' + id % 26));
+    }
+    return text;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+}  // namespace tp::test
