@@ -16,8 +16,8 @@ namespace tp::test {
 
 // Opens an engine, lets rank 0 do `work` with it, and returns what the other ranks' follow() did (0 on
 // rank 0). Collective; a failure of `work` ends all ranks' engines.
-inline int run_engine(Communicator& comm, const EngineOptions& options,
-                      const std::function<void(Engine&)>& work) {
+inline int run_engine(Communicator& comm, EngineOptions options, const std::function<void(Engine&)>& work) {
+  options.threads = 1;  // tests share few processors
   Engine engine(comm, options);
   if (!comm.is_root()) return engine.follow();
   work(engine);
