@@ -18,8 +18,10 @@ void EngineFlags::add_to(CLI::App& command) {
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
           "Folder with config.json, *.safetensors and tokenizer.json (default: the demo model)")
       ->type_name("DIR");
-  command.add_option("--weights", options.weights, "How weights are held: f32")
-      ->check(CLI::IsMember({"f32"}).description(""))
+  command
+      .add_option("--weights", options.weights,
+                  "How weights are held: auto (as stored), f32, f16, bf16, int8, int4")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "int4"}).description(""))
       ->type_name("TYPE")
       ->capture_default_str();
   command

@@ -91,8 +91,9 @@ std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_si
   const std::size_t kv_size = shard.local_kv_heads() * spec.head_dim;
   const std::size_t scratch =
       kernels::attention_scratch(shard.local_heads(), spec.head_dim, block_size, max_blocks);
-  return Workspace::footprint(tokens, query_size + 2 * kv_size) + Workspace::footprint(tokens, query_size) +
-         Workspace::footprint(threads, scratch) + Workspace::footprint(tokens, hidden_size);
+  return multiply_workspace(tokens, query_size + 2 * kv_size, hidden_size) +
+         Workspace::footprint(tokens, query_size) + Workspace::footprint(threads, scratch) +
+         multiply_workspace(tokens, hidden_size, query_size);
 }
 
 }  // namespace tp

@@ -22,8 +22,8 @@ std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const Decoder
 }  // namespace
 
 Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
-                 const LoadProgress& progress)
-    : Decoder(spec, WeightLoader(source, part, progress)) {}
+                 std::optional<WeightType> weights, const LoadProgress& progress)
+    : Decoder(spec, WeightLoader(source, part, weights, progress)) {}
 
 Decoder::Decoder(const DecoderSpec& spec, WeightLoader loader)
     : embed_tokens_(load_vocab(loader, spec, tensor_names::embed_tokens())),
@@ -85,8 +85,9 @@ std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLi
                      mlp_workspace(block.mlp, spec.hidden_size, part, limits.tokens)});
   }
   const std::size_t rows = std::min(limits.outputs, Decoder::kLogitRows);
-  const std::size_t logits = 2 * Workspace::footprint(rows, spec.hidden_size) +
-                             Workspace::footprint(rows, shard_columns(spec.vocab_size, part).size());
+  const std::size_t logits =
+      2 * Workspace::footprint(rows, spec.hidden_size) +
+      multiply_workspace(rows, shard_columns(spec.vocab_size, part).size(), spec.hidden_size);
   return residual + angles + std::max(residual + half, logits);
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -26,8 +27,9 @@ struct StepLimits {
 
 class Decoder {
  public:
-  // Reads this rank's slices. Throws ConfigError or CheckpointError; does not communicate.
-  Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
+  // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
+  // ConfigError or CheckpointError; does not communicate.
+  Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part, std::optional<WeightType> weights,
           const LoadProgress& progress = {});
 
   // Runs one step: 2 * num_hidden_layers + 1 all-reduces. `on_logits` gets the logits of the output rows in

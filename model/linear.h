@@ -2,7 +2,7 @@
 // in_features] and y = x . weight^T + bias.
 #pragma once
 
-#include "model/buffer.h"
+#include "model/local_weight.h"
 #include "model/weight_loader.h"
 #include "model/workspace.h"
 #include "parallel/partial_sum.h"
@@ -12,26 +12,6 @@
 #include <vector>
 
 namespace tp {
-
-// This rank's part of one weight matrix, or of several that read the same input, one below the other.
-class LocalWeight {
- public:
-  LocalWeight(Buffer<float> elements, std::size_t out_features, std::size_t in_features)
-      : elements_(std::move(elements)), out_features_(out_features), in_features_(in_features) {}
-
-  std::size_t out_features() const { return out_features_; }
-  std::size_t in_features() const { return in_features_; }
-  std::size_t bytes() const { return elements_.size() * sizeof(float); }
-  TensorView<const float> view() const { return {elements_.data(), out_features_, in_features_}; }
-
-  // y = x . weight^T. x: [tokens, in_features], y: [tokens, out_features]
-  void multiply(TensorView<const float> x, TensorView<float> y) const;
-
- private:
-  Buffer<float> elements_;  // [out_features, in_features]
-  std::size_t out_features_;
-  std::size_t in_features_;
-};
 
 // A rank owns output features: it needs the whole input, and nothing is communicated.
 class ColumnParallelLinear {

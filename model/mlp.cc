@@ -42,8 +42,8 @@ std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_si
 std::size_t mlp_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
                           std::size_t tokens) {
   const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return Workspace::footprint(tokens, 2 * local_size) + Workspace::footprint(tokens, local_size) +
-         Workspace::footprint(tokens, hidden_size);
+  return multiply_workspace(tokens, 2 * local_size, hidden_size) + Workspace::footprint(tokens, local_size) +
+         multiply_workspace(tokens, hidden_size, local_size);
 }
 
 }  // namespace tp

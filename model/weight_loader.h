@@ -1,12 +1,13 @@
 // Reads this rank's slices and reports progress.
 #pragma once
 
-#include "model/buffer.h"
 #include "model/checkpoint/weight_source.h"
+#include "model/local_weight.h"
 #include "parallel/shard.h"
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,26 +32,41 @@ struct OwnedRows {
 
 class WeightLoader {
  public:
-  // `part` is this rank; what is loaded is all that differs between ranks.
-  WeightLoader(const WeightSource& source, RankOf part, LoadProgress progress)
-      : source_(source), part_(part), progress_(std::move(progress)) {}
+  // `part` is this rank; what is loaded is all that differs between ranks. Without a `type` weights are held
+  // in the type in which they are stored.
+  WeightLoader(const WeightSource& source, RankOf part, std::optional<WeightType> type, LoadProgress progress)
+      : source_(source), part_(part), type_(type), progress_(std::move(progress)) {}
 
   RankOf part() const { return part_; }
 
-  // The weights' owned rows under each other: [sum of rows, in_features], float32.
-  Buffer<float> rows_of_weights(std::span<const OwnedRows> parts);
+  // The weights' owned rows under each other: [sum of rows, in_features].
+  LocalWeight rows_of_weights(std::span<const OwnedRows> parts);
+  // The same of an embedding or LM head, which is never held in less than 8 bits: every logit depends on it
+  // directly.
+  LocalWeight rows_of_vocabulary(const OwnedRows& part);
   // The same rows of the biases: [sum of rows].
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
   // Columns of one weight: [out_features, columns.size()].
-  Buffer<float> columns_of_weight(const StoredLayer& layer, Range columns);
+  LocalWeight columns_of_weight(const StoredLayer& layer, Range columns);
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
  private:
-  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice, TensorView<float> out);
+  // A stored matrix and the part of it that is wanted.
+  struct Slice {
+    std::string name;
+    MatrixShape shape;
+    TensorSlice part;
+  };
+
+  WeightType type_of(const std::string& name) const;
+  LocalWeight load(std::span<const Slice> slices, WeightType type);
+  void finish(const Slice& slice);
+  std::vector<float> vector_of(const Slice& slice);
 
   const WeightSource& source_;
   RankOf part_;
+  std::optional<WeightType> type_;
   LoadProgress progress_;
   std::size_t loaded_ = 0;
 };

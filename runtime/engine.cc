@@ -54,7 +54,7 @@ void Engine::Impl::load(const Progress& progress) {
   });
   fail_together(comm_, [&] {
     const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
-    decoder_.emplace(spec, *source, part, [&](std::size_t elements) {
+    decoder_.emplace(spec, *source, part, plan_.weight_type(), [&](std::size_t elements) {
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
     });
     const StepLimits limits = plan_.step_limits(info_.threads);

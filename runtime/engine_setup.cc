@@ -51,8 +51,17 @@ std::size_t choose_cache_tokens(const EngineOptions& options, const DecoderSpec&
   return std::clamp(fitting, one_sequence, std::max(one_sequence, options.max_sequences * max_length));
 }
 
+std::optional<WeightType> find_weight_type(const std::string& name) {
+  for (const WeightType type :
+       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
 void check_options(const EngineOptions& options) {
-  require<ConfigError>(options.weights == "f32", "--weights must be f32, found \"{}\"", options.weights);
+  require<ConfigError>(options.weights == "auto" || find_weight_type(options.weights),
+                       "--weights must be auto, f32, f16, bf16, int8 or int4, found \"{}\"", options.weights);
   require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
                        "--prefill-chunk must be in 1..65536 tokens, found {}", options.prefill_chunk);
   require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
@@ -82,6 +91,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_
   }
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
+  plan.weights = options.weights;
   plan.block_size = options.block_size;
   plan.prefill_chunk = options.prefill_chunk;
   plan.max_sequences = options.max_sequences;
@@ -91,6 +101,8 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_
   plan.cache_blocks = (cache_tokens + plan.block_size - 1) / plan.block_size;
   return plan;
 }
+
+std::optional<WeightType> EnginePlan::weight_type() const { return find_weight_type(weights); }
 
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
   if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);

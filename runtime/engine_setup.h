@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace tp {
 
@@ -16,6 +17,7 @@ struct EnginePlan {
   ModelConfig config;
   std::string model;
   bool synthetic = false;
+  std::string weights;  // a WeightType's name, or "auto"
   std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;
   std::uint64_t prefill_chunk = 0;
@@ -23,6 +25,8 @@ struct EnginePlan {
   std::uint64_t max_length = 0;
 
   StepLimits step_limits(std::size_t threads) const;
+  // Nothing for "auto": the type in which a weight is stored.
+  std::optional<WeightType> weight_type() const;
 };
 
 // Reads config.json and decides what is not given. Rank 0 only. Throws ConfigError or CheckpointError.

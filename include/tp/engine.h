@@ -29,7 +29,7 @@ namespace tp {
 struct EngineOptions {
   std::filesystem::path model;      // a folder with config.json and *.safetensors
   bool synthetic = false;           // `model` is a config.json, and weights of its shapes are generated
-  std::string weights = "f32";      // how weights are held
+  std::string weights = "auto";     // f32, f16, bf16, int8, int4; auto: as stored
   std::size_t prefill_chunk = 512;  // tokens of a step at most
   std::size_t max_sequences = 16;   // worked on at once
   std::size_t max_length = 0;       // tokens of a sequence at most; 0: max_position_embeddings

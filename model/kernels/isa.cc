@@ -10,18 +10,20 @@ namespace {
 Isa choose_isa() {
   const char* wanted = std::getenv("TP_ISA");
   if (wanted == nullptr || *wanted == '\0') return best_isa();
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
     if (name_of(isa) == wanted && isa <= best_isa()) return isa;
   }
   throw_error<ConfigError>(
-      "TP_ISA must be portable, avx2 or avx512, and no more than this machine's {}; found \"{}\"",
+      "TP_ISA must be portable, avx2, avx512 or avx512_bf16, and no more than this machine's {}; found "
+      "\"{}\"",
       name_of(best_isa()), wanted);
 }
 
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  return isa == Isa::portable ? "portable" : isa == Isa::avx2 ? "avx2" : "avx512";
+  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+  return kNames[static_cast<std::size_t>(isa)];
 }
 
 Isa best_isa() {
@@ -29,9 +31,11 @@ Isa best_isa() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512cd")) {
-    return Isa::avx512;
+    const bool bf16 = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+    return bf16 ? Isa::avx512_bf16 : Isa::avx512;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+    return Isa::avx2;
 #endif
   return Isa::portable;
 }

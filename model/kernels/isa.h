@@ -5,8 +5,8 @@
 
 namespace tp::kernels {
 
-// In ascending order; a machine that has one has those before it.
-enum class Isa { portable, avx2, avx512 };
+// In ascending order; a machine that has one has those before it. avx512_bf16 has VNNI as well.
+enum class Isa { portable, avx2, avx512, avx512_bf16 };
 
 std::string_view name_of(Isa isa);
 

@@ -1,0 +1,84 @@
+// Weights in the layouts that the kernels read.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tp {
+
+// How weights are held in memory.
+enum class WeightType : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  int8,  // groups of 32 along in_features with an f16 scale each: the arithmetic of GGUF's Q8_0
+  int4,  // the same with 4 bits, of Q4_0
+};
+
+constexpr std::string_view name_of(WeightType type) {
+  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "int8", "int4"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+// The type that loses nothing of stored elements.
+constexpr WeightType lossless_type(DType stored) {
+  return stored == DType::f32 ? WeightType::f32 : stored == DType::f16 ? WeightType::f16 : WeightType::bf16;
+}
+
+namespace kernels {
+
+// Where the elements of a packed weight [out_features, in_features] lie.
+//
+// f32: rows, as they are. The other types: panels of 16 output features, one after the other; a product
+// streams through a panel once, from its begin to its end, and has its 16 results in one vector. In a panel,
+//   bf16: [in_features / 2][16][2], what a bf16 product of pairs (and a matrix unit) takes;
+//   f16:  [in_features][16];
+//   int8: [in_features / 64] of blocks: 2 groups x [8][16][4] bytes, an element + 128; then 2 x [16] f16
+//   scales; int4: [in_features / 64] of blocks: [8][16][4] bytes, each with an element + 8 of the first group
+//   of 32 in its low
+//         half and one of the second in its high half; then 2 x [16] f16 scales.
+// Panels and their steps are filled up with zeros.
+struct PackedLayout {
+  static constexpr std::size_t kPanel = 16;                   // output features of a panel
+  static constexpr std::size_t kGroup = 32;                   // elements that share a scale
+  static constexpr std::size_t kBlock = 64;                   // elements of a block of two groups
+  static constexpr std::size_t kScaleBytes = 2 * kPanel * 2;  // of a block
+
+  WeightType type = WeightType::f32;
+  std::size_t out_features = 0;
+  std::size_t in_features = 0;
+
+  std::size_t panels() const { return (out_features + kPanel - 1) / kPanel; }
+  // in_features, filled up to a whole step.
+  std::size_t padded_in_features() const;
+  std::size_t panel_bytes() const;
+  std::size_t bytes() const;
+};
+
+// A packed weight in memory, [out_features, in_features].
+struct PackedView {
+  PackedLayout layout;
+  const std::byte* data = nullptr;
+
+  const std::byte* panel(std::size_t index) const { return data + index * layout.panel_bytes(); }
+  // The elements of a weight of type f32.
+  TensorView<const float> f32() const {
+    return {reinterpret_cast<const float*>(data), layout.out_features, layout.in_features};
+  }
+};
+
+// Stores rows [first_row, first_row + rows.rows()) of a weight at `data`, rounding them to the type.
+// first_row must be a multiple of 16, and the rows whole panels or the last rows of the matrix. Threads may
+// pack different panels at once.
+void pack_rows(const PackedLayout& layout, std::size_t first_row, TensorView<const float> rows,
+               std::byte* data);
+
+// Writes one row as float32, [in_features].
+void unpack_row(const PackedView& weight, std::size_t row, float* out);
+
+}  // namespace kernels
+
+}  // namespace tp

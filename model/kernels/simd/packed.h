@@ -1,0 +1,47 @@
+// The inner loops over packed weights, compiled once for every instruction set; see simd.h for the rules.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tp::kernels {
+
+// Panels of a packed weight times a few or many tokens. Only the activations that the type takes are given.
+struct PanelProduct {
+  const unsigned char* panels;  // the first panel
+  std::size_t panel_bytes;
+  std::size_t count;        // of panels
+  std::size_t in_features;  // filled up as in PackedLayout
+  std::size_t tokens;
+
+  const float* x;  // f16, bf16: [tokens, x_stride], with zeros up to in_features
+  std::size_t x_stride;
+  const std::uint32_t* x_pairs;  // bf16 by pairs: [tokens, in_features / 2], two bf16 each
+  const std::int8_t* x_bytes;    // int8, int4: [tokens, in_features]
+  const float* x_scales;         // int8, int4: [tokens, in_features / 32]
+  const std::int32_t* x_sums;    // int8, int4: [tokens, in_features / 32] the sum of a group's x_bytes
+
+  float* y;  // [tokens, y_stride], the outputs of the first panel first
+  std::size_t y_stride;
+  std::size_t out_features;  // of these panels; the last one may be cut short
+};
+
+struct PackedKernels {
+  void (*f16)(const PanelProduct& product);
+  void (*bf16)(const PanelProduct& product);
+  // The same with activations rounded to bf16, for machines that multiply such pairs; else null.
+  void (*bf16_pairs)(const PanelProduct& product);
+  void (*int8)(const PanelProduct& product);
+  void (*int4)(const PanelProduct& product);
+
+  // Quantizes groups of 32: elements in -127..127, a scale, and the elements' sum. `size` is a multiple
+  // of 32.
+  void (*quantize)(const float* x, std::size_t size, std::int8_t* bytes, float* scales, std::int32_t* sums);
+  // Rounds pairs to bf16; `size` is even.
+  void (*round_pairs)(const float* x, std::size_t size, std::uint32_t* pairs);
+};
+
+// The kernels of the active instruction set.
+const PackedKernels& packed_kernels();
+
+}  // namespace tp::kernels

@@ -1,0 +1,30 @@
+#include "model/local_weight.h"
+
+#include "model/kernels/matmul.h"
+
+#include <algorithm>
+
+namespace tp {
+
+LocalWeight::LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features)
+    : layout_{type, out_features, in_features}, elements_(layout_.bytes(), "weights") {}
+
+TensorView<float> LocalWeight::multiply(TensorView<const float> x, Workspace& workspace) const {
+  const TensorView<float> y = workspace.take(x.rows(), out_features());
+  const Workspace::Frame frame(workspace);
+  const TensorView<float> scratch =
+      workspace.take(1, kernels::matmul_scratch(type(), x.rows(), in_features()));
+  kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
+  return y;
+}
+
+std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
+  std::size_t scratch = 0;
+  for (const WeightType type :
+       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
+    scratch = std::max(scratch, kernels::matmul_scratch(type, tokens, in_features));
+  }
+  return Workspace::footprint(tokens, out_features) + Workspace::footprint(1, scratch);
+}
+
+}  // namespace tp

@@ -1,0 +1,44 @@
+// A weight matrix of this rank.
+#pragma once
+
+#include "model/buffer.h"
+#include "model/kernels/packed_weight.h"
+#include "model/workspace.h"
+#include "tp/tensor.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// This rank's part of one weight matrix, or of several that read the same input, one below the other.
+class LocalWeight {
+ public:
+  LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features);
+
+  std::size_t out_features() const { return layout_.out_features; }
+  std::size_t in_features() const { return layout_.in_features; }
+  WeightType type() const { return layout_.type; }
+  std::size_t bytes() const { return layout_.bytes(); }
+
+  // Stores rows, [rows, in_features]; see kernels::pack_rows.
+  void pack(std::size_t first_row, TensorView<const float> rows) {
+    kernels::pack_rows(layout_, first_row, rows, elements_.data());
+  }
+
+  // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
+  TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
+
+  // One row as float32, [in_features].
+  void unpack_row(std::size_t row, float* out) const {
+    kernels::unpack_row({layout_, elements_.data()}, row, out);
+  }
+
+ private:
+  kernels::PackedLayout layout_;
+  Buffer<std::byte> elements_;
+};
+
+// Floats that LocalWeight::multiply takes from the workspace, its result included.
+std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
+
+}  // namespace tp
