@@ -1,6 +1,7 @@
 #include "parallel/collectives.h"
 
 #include "parallel/mpi_call.h"
+#include "parallel/shared_sum.h"
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
@@ -54,6 +55,14 @@ void wait_politely(MPI_Request& request, bool oversubscribed) {
   }
 }
 
+void message_all_reduce(const Communicator& comm, std::span<float> sum) {
+  for (std::size_t begin = 0; begin < sum.size(); begin += kMaxCount) {
+    const std::size_t count = std::min(kMaxCount, sum.size() - begin);
+    TP_MPI(MPI_Allreduce(MPI_IN_PLACE, sum.data() + begin, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
+                         comm.handle()));
+  }
+}
+
 }  // namespace
 
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
@@ -63,10 +72,10 @@ TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
                      sum.stride(), sum.columns());
   const Counted counted(comm.stats().all_reduce, sum.size() * sizeof(float));
   const Stopwatch watch;
-  for (std::size_t begin = 0; begin < sum.size(); begin += kMaxCount) {
-    const std::size_t count = std::min(kMaxCount, sum.size() - begin);
-    TP_MPI(MPI_Allreduce(MPI_IN_PLACE, sum.data() + begin, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
-                         comm.handle()));
+  if (SharedSum* shared = comm.shared_sum(); shared != nullptr && shared->is_worthwhile(sum.size())) {
+    shared->all_reduce({sum.data(), sum.size()});
+  } else {
+    message_all_reduce(comm, {sum.data(), sum.size()});
   }
   CommStats& stats = comm.stats();
   if (stats.keep_all_reduce_seconds) stats.all_reduce_seconds.push_back(static_cast<float>(watch.seconds()));

@@ -2,6 +2,7 @@
 
 #include "parallel/mpi_call.h"
 #include "parallel/processors.h"
+#include "parallel/shared_sum.h"
 
 namespace tp {
 
@@ -24,11 +25,14 @@ Communicator::Communicator(MPI_Comm parent) {
   local_rank_ = static_cast<std::size_t>(rank);
   local_size_ = static_cast<std::size_t>(size);
   oversubscribed_ = local_size_ > online_processors();
+  shared_sum_ = SharedSum::create(handle_);
+  if (shared_sum_) shared_sum_->measure();
 }
 
 Communicator::~Communicator() {
   int finalized = 0;
   MPI_Finalized(&finalized);
+  shared_sum_.reset();
   if (finalized == 0 && handle_ != MPI_COMM_NULL) MPI_Comm_free(&handle_);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct CommStats {
   std::vector<float> all_reduce_seconds;
 };
 
+class SharedSum;  // parallel/shared_sum.h
+
 // A duplicate of an MPI communicator, so that our messages never mix with the embedding program's. MPI must
 // be initialized while it lives. Calls that fail throw CommError. Used by one thread at a time.
 class Communicator {
@@ -45,6 +48,8 @@ class Communicator {
   bool oversubscribed() const { return oversubscribed_; }
 
   MPI_Comm handle() const { return handle_; }
+  // The fast path among ranks of one host; null if there is none.
+  SharedSum* shared_sum() const { return shared_sum_.get(); }
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }
 
@@ -56,6 +61,7 @@ class Communicator {
   std::size_t local_size_ = 1;
   bool oversubscribed_ = false;
   CommStats stats_;
+  std::unique_ptr<SharedSum> shared_sum_;
 };
 
 }  // namespace tp

@@ -1,0 +1,180 @@
+#include "parallel/shared_sum.h"
+
+#include "parallel/mpi_call.h"
+#include "parallel/stopwatch.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include <sched.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tp {
+namespace {
+
+// 256 KiB: larger pieces leave the second-level cache before the other ranks have read them.
+constexpr std::size_t kPieceFloats = 64 * 1024;
+
+// From here on, and with this many ranks, each rank adds up a part only: less to read, but a second wait.
+constexpr std::size_t kSharedWorkFloats = 8 * 1024;
+constexpr std::size_t kSharedWorkRanks = 3;
+
+// About as long as an exchange takes; who waits longer waits for a rank that has no processor.
+constexpr int kSpins = 4000;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+}  // namespace
+
+struct SharedSum::Slot {
+  alignas(64) std::atomic<std::uint64_t> announced;
+  alignas(64) float buffers[2][kPieceFloats];
+};
+
+std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm) {
+  int rank = 0;
+  int size = 1;
+  int host_size = 1;
+  MPI_Comm host = MPI_COMM_NULL;
+  TP_MPI(MPI_Comm_rank(comm, &rank));
+  TP_MPI(MPI_Comm_size(comm, &size));
+  TP_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host));
+  TP_MPI(MPI_Comm_size(host, &host_size));
+  TP_MPI(MPI_Comm_free(&host));
+  // The split gives ranks of one host the same answer, so ranks agree only on "all" or "not all".
+  if (size == 1 || host_size != size) return nullptr;
+  return std::unique_ptr<SharedSum>(new SharedSum(comm, rank, size));
+}
+
+SharedSum::SharedSum(MPI_Comm comm, int rank, int size)
+    : comm_(comm),
+      rank_(static_cast<std::size_t>(rank)),
+      size_(static_cast<std::size_t>(size)),
+      slots_(std::make_unique<Slot*[]>(size_)) {
+  void* own = nullptr;
+  TP_MPI(MPI_Win_allocate_shared(sizeof(Slot) + alignof(Slot), 1, MPI_INFO_NULL, comm, &own, &window_));
+  for (int other = 0; other < size; ++other) {
+    MPI_Aint bytes = 0;
+    int unit = 1;
+    void* base = nullptr;
+    TP_MPI(MPI_Win_shared_query(window_, other, &bytes, &unit, &base));
+    const auto address = reinterpret_cast<std::uintptr_t>(base);
+    slots_[static_cast<std::size_t>(other)] =
+        reinterpret_cast<Slot*>((address + alignof(Slot) - 1) / alignof(Slot) * alignof(Slot));
+  }
+  new (&slots_[rank_]->announced) std::atomic<std::uint64_t>(0);
+  TP_MPI(MPI_Barrier(comm));
+}
+
+SharedSum::~SharedSum() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  if (finalized == 0 && window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+}
+
+void SharedSum::all_reduce(std::span<float> data) {
+  for (std::size_t begin = 0; begin < data.size(); begin += kPieceFloats) {
+    reduce_piece(data.subspan(begin, std::min(kPieceFloats, data.size() - begin)));
+  }
+}
+
+void SharedSum::reduce_piece(std::span<float> piece) {
+  const std::size_t buffer = pieces_++ % 2;
+  float* own = slots_[rank_]->buffers[buffer];
+  std::memcpy(own, piece.data(), piece.size_bytes());
+  announce(++phase_);
+  wait_for_all(phase_);
+  if (size_ < kSharedWorkRanks || piece.size() < kSharedWorkFloats) return add_up(piece, 0, buffer);
+
+  // Only this rank reads this part of the slots, so its own slot can take the sum.
+  const auto part_of = [&](std::size_t rank) { return piece.size() * rank / size_; };
+  add_up({own + part_of(rank_), part_of(rank_ + 1) - part_of(rank_)}, part_of(rank_), buffer);
+  announce(++phase_);
+  wait_for_all(phase_);
+  for (std::size_t rank = 0; rank < size_; ++rank) {
+    std::memcpy(piece.data() + part_of(rank), slots_[rank]->buffers[buffer] + part_of(rank),
+                (part_of(rank + 1) - part_of(rank)) * sizeof(float));
+  }
+}
+
+// out = the sum of elements [begin, begin + out.size()) of all slots, in the order of the ranks.
+void SharedSum::add_up(std::span<float> out, std::size_t begin, std::size_t buffer) const {
+  // A run is summed over all ranks before the next, in a local array that the compiler keeps in vectors.
+  constexpr std::size_t kRun = 64;
+  for (std::size_t i = 0; i < out.size(); i += kRun) {
+    const std::size_t run = std::min(kRun, out.size() - i);
+    float sum[kRun];
+    std::memcpy(sum, slots_[0]->buffers[buffer] + begin + i, run * sizeof(float));
+    for (std::size_t rank = 1; rank < size_; ++rank) {
+      const float* addend = slots_[rank]->buffers[buffer] + begin + i;
+      for (std::size_t j = 0; j < run; ++j) sum[j] += addend[j];
+    }
+    std::memcpy(out.data() + i, sum, run * sizeof(float));
+  }
+}
+
+void SharedSum::announce(std::uint64_t phase) {
+  slots_[rank_]->announced.store(phase, std::memory_order_release);
+}
+
+void SharedSum::wait_for_all(std::uint64_t phase) const {
+  for (std::size_t rank = 0; rank < size_; ++rank) {
+    const std::atomic<std::uint64_t>& announced = slots_[rank]->announced;
+    for (int spins = 0; announced.load(std::memory_order_acquire) < phase; ++spins) {
+      if (spins < kSpins) {
+        pause();
+      } else {
+        sched_yield();
+      }
+    }
+  }
+}
+
+bool SharedSum::is_worthwhile(std::size_t floats) const {
+  const auto size_class = static_cast<std::size_t>(std::bit_width(floats * sizeof(float)));
+  return size_class < kSizeClasses && worthwhile_[size_class];
+}
+
+void SharedSum::measure() {
+  constexpr std::size_t kSmallest = 6;  // 32 bytes
+  for (std::size_t size_class = kSmallest; size_class < kSizeClasses; ++size_class) {
+    // In the middle of the class: bit_width of [2^(c-1), 2^c) bytes is c.
+    std::vector<float> data((std::size_t{3} << (size_class - 2)) / sizeof(float));
+    double times[2] = {seconds_of(data, false), seconds_of(data, true)};
+    double slowest[2] = {};
+    TP_MPI(MPI_Allreduce(times, slowest, 2, MPI_DOUBLE, MPI_MAX, comm_));
+    worthwhile_[size_class] = slowest[1] < slowest[0];
+  }
+  std::fill(worthwhile_, worthwhile_ + kSmallest, worthwhile_[kSmallest]);
+}
+
+// The fastest of a few calls, so that a rank that was interrupted does not decide.
+double SharedSum::seconds_of(std::span<float> data, bool shared) {
+  constexpr int kTries = 5;
+  double best = 1e9;
+  for (int i = 0; i < kTries; ++i) {
+    TP_MPI(MPI_Barrier(comm_));
+    const Stopwatch watch;
+    if (shared) {
+      all_reduce(data);
+    } else {
+      TP_MPI(
+          MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM, comm_));
+    }
+    best = std::min(best, watch.seconds());
+  }
+  return best;
+}
+
+}  // namespace tp
