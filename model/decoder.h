@@ -29,8 +29,8 @@ class Decoder {
  public:
   // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
   // ConfigError or CheckpointError; does not communicate.
-  Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part, std::optional<WeightType> weights,
-          const LoadProgress& progress = {});
+  Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
+          std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
 
   // Runs one step: 2 * num_hidden_layers + 1 all-reduces. `on_logits` gets the logits of the output rows in
   // groups of at most kLogitRows: the index of the first output and a tensor [rows, local_vocab]. Every rank

@@ -55,7 +55,7 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
   const HeadShard shard = shard_heads(2, 2, {comm.rank(), comm.size()});
   const Range features{shard.query_heads.begin * 2, shard.query_heads.end * 2};
   const std::size_t width = features.size();
-  WeightLoader loader(weights, {comm.rank(), comm.size()}, {});
+  WeightLoader loader(weights, {comm.rank(), comm.size()}, WeightType::f32, {});
   const std::vector<OwnedRows> rows = {
       {{"q", kShape, ""}, features}, {{"k", kShape, ""}, features}, {{"v", kShape, ""}, features}};
   const ColumnParallelLinear qkv_proj(loader, rows, false);

@@ -51,7 +51,7 @@ TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
   for (const std::size_t out_features : {3U, 4U, 17U, 64U}) {
     for (const bool bias : {false, true}) {
       const MatrixShape shape{out_features, 29};
-      WeightLoader loader(source, part, {});
+      WeightLoader loader(source, part, WeightType::f32, {});
       const Range own = split_evenly(out_features, part);
       const std::vector<OwnedRows> rows = {{{"layer", shape, ""}, own}};
       const ColumnParallelLinear layer(loader, rows, bias);
@@ -72,7 +72,7 @@ TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
   const MatrixShape second{7, 10};
   const Range own_first = split_evenly(12, part);
   const Range own_second = split_evenly(7, part);
-  WeightLoader loader(source, part, {});
+  WeightLoader loader(source, part, WeightType::f32, {});
   const std::vector<OwnedRows> rows = {{{"first", first, ""}, own_first},
                                        {{"second", second, ""}, own_second}};
   const ColumnParallelLinear layer(loader, rows, true);
@@ -97,7 +97,7 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
       for (const bool bias : {false, true}) {
         const MatrixShape shape{13, in_features};
         const Range own = split_evenly(in_features, part);
-        WeightLoader loader(source, part, {});
+        WeightLoader loader(source, part, WeightType::f32, {});
         const RowParallelLinear layer(loader, {"layer", shape, ""}, own, bias);
         Random random(in_features);
         const RandomTensor x(random, tokens, in_features);
@@ -115,7 +115,7 @@ TEST(VocabParallelEmbedding, SumOverRanksIsTheRowOfEveryToken) {
   Communicator comm(MPI_COMM_WORLD);
   const SyntheticWeights source(DType::f32, 5);
   const MatrixShape shape{37, 6};
-  WeightLoader loader(source, {comm.rank(), comm.size()}, {});
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
   const auto shard = std::make_shared<const VocabShard>(loader, "table", shape.rows, shape.columns);
   const VocabParallelEmbedding embedding(shard);
   std::vector<TokenId> tokens;
@@ -134,7 +134,7 @@ TEST(LmHead, GivesTheLogitsOfThisRanksTokens) {
   Communicator comm(MPI_COMM_WORLD);
   const SyntheticWeights source(DType::f32, 6);
   const MatrixShape shape{41, 24};
-  WeightLoader loader(source, {comm.rank(), comm.size()}, {});
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
   const LmHead head(std::make_shared<const VocabShard>(loader, "head", shape.rows, shape.columns));
   Random random(7);
   const RandomTensor x(random, 3, 24);

@@ -62,7 +62,7 @@ TEST(Loading, ReportsProgressUpToEverythingThatThisRankHolds) {
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<std::size_t> reported;
   const RankOf part{comm.rank(), comm.size()};
-  const Decoder decoder(spec, *source, part, [&](std::size_t elements) { reported.push_back(elements); });
+  const Decoder decoder(spec, *source, part, WeightType::f32, [&](std::size_t elements) { reported.push_back(elements); });
   ASSERT_FALSE(reported.empty());
   EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
   EXPECT_EQ(reported.back(), count_local_parameters(spec, part));

@@ -51,7 +51,8 @@ void run_tokens(const Tile& tile, std::size_t panel, std::size_t count, std::siz
 template <class Tile>
 void run_panels(const Tile& tile) {
   const PanelProduct& p = tile.p;
-  const std::size_t fitting = p.panel_bytes < kResidentBytes ? kResidentBytes / p.panel_bytes : 1;
+  // The bytes are 0 where a rank owns no input feature.
+  const std::size_t fitting = kResidentBytes / (p.panel_bytes + 1) + 1;
   // A single group of tokens reads every panel once, in order.
   const std::size_t resident = p.tokens <= kTokens ? 1 : fitting;
   for (std::size_t panel = 0; panel < p.count; panel += resident) {

@@ -1,0 +1,145 @@
+#include "model/kernels/packed_weight.h"
+
+#include "model/kernels/half.h"
+#include "tests/reference/random.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp::kernels {
+namespace {
+
+using reference::Random;
+using reference::RandomTensor;
+
+constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
+                                 WeightType::int4};
+
+std::vector<float> packed_and_unpacked(WeightType type, TensorView<const float> rows) {
+  const PackedLayout layout{type, rows.rows(), rows.columns()};
+  std::vector<std::byte> memory(layout.bytes());
+  pack_rows(layout, 0, rows, memory.data());
+  std::vector<float> out(rows.size());
+  for (std::size_t row = 0; row < rows.rows(); ++row) {
+    unpack_row({layout, memory.data()}, row, out.data() + row * rows.columns());
+  }
+  return out;
+}
+
+float largest_of_group(TensorView<const float> rows, std::size_t row, std::size_t column) {
+  const std::size_t begin = column / PackedLayout::kGroup * PackedLayout::kGroup;
+  float largest = 0.0F;
+  for (std::size_t k = begin; k < std::min(begin + PackedLayout::kGroup, rows.columns()); ++k) {
+    largest = std::max(largest, std::abs(rows(row, k)));
+  }
+  return largest;
+}
+
+// The most that an element may be off. 16-bit types: half a unit in the last place. int8: half a step of the
+// group's scale, largest / 127, plus 127 times the rounding of that scale to f16 (2^-11). int4: the same with
+// largest / 8 and 8; at the far end of the scale, where +8 is not to be had, a whole step.
+float bound(WeightType type, float value, float largest) {
+  switch (type) {
+    case WeightType::f32:
+      return 0.0F;
+    case WeightType::f16:
+      return std::abs(value) * 0x1p-11F + 0x1p-25F;
+    case WeightType::bf16:
+      return std::abs(value) * 0x1p-8F;
+    case WeightType::int8:
+      return largest * (0.5F / 127 + 0x1p-11F) + 0x1p-24F * 127;
+    case WeightType::int4:
+      return largest * (1.0F / 8 + 0x1p-11F) + 0x1p-24F * 8;
+  }
+  return 0.0F;
+}
+
+TEST(PackedWeight, HoldsEveryElementUpToTheRoundingOfItsType) {
+  Random random(1);
+  for (const WeightType type : kTypes) {
+    for (const std::size_t rows : {1U, 15U, 16U, 17U, 40U}) {
+      for (std::size_t columns = 1; columns <= 130; columns += columns < 5 ? 1 : 7) {
+        const RandomTensor weight(random, rows, columns, 3);
+        const std::vector<float> out = packed_and_unpacked(type, weight.view());
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          const std::size_t row = i / columns;
+          const std::size_t column = i % columns;
+          const float value = weight.view()(row, column);
+          ASSERT_LE(std::abs(out[i] - value),
+                    bound(type, value, largest_of_group(weight.view(), row, column)))
+              << name_of(type) << " [" << rows << ", " << columns << "] at " << row << ", " << column;
+        }
+      }
+    }
+  }
+}
+
+TEST(PackedWeight, LosesNothingOfWhatItsTypeCanHold) {
+  std::vector<float> values;
+  for (int i = -60; i < 68; ++i) values.push_back(static_cast<float>(i) * 0.125F);
+  const TensorView<const float> rows(values.data(), 2, 64);
+  for (const WeightType type : {WeightType::f32, WeightType::f16, WeightType::bf16}) {
+    EXPECT_EQ(packed_and_unpacked(type, rows), values) << name_of(type);
+  }
+}
+
+// A group whose scale and elements are those of Q8_0 and Q4_0 is taken over as it is.
+TEST(PackedWeight, TakesOverQuantizedGroupsExactly) {
+  std::vector<float> eight;
+  std::vector<float> four;
+  for (int i = 0; i < 32; ++i) {
+    eight.push_back(static_cast<float>(i == 5 ? -127 : i * 8 - 124) * 0.0625F);
+    four.push_back(static_cast<float>(i == 7 ? -8 : i % 16 - 8) * 0.25F);
+  }
+  EXPECT_EQ(packed_and_unpacked(WeightType::int8, {eight.data(), 1, 32}), eight);
+  EXPECT_EQ(packed_and_unpacked(WeightType::int4, {four.data(), 1, 32}), four);
+}
+
+TEST(PackedWeight, OfZerosIsZero) {
+  const std::vector<float> zeros(3 * 70, 0.0F);
+  for (const WeightType type : kTypes) EXPECT_EQ(packed_and_unpacked(type, {zeros.data(), 3, 70}), zeros);
+}
+
+TEST(PackedWeight, TakesTheMemoryOfItsType) {
+  const auto bytes = [](WeightType type) { return PackedLayout{type, 64, 128}.bytes(); };
+  EXPECT_EQ(bytes(WeightType::f32), 64U * 128 * 4);
+  EXPECT_EQ(bytes(WeightType::f16), 64U * 128 * 2);
+  EXPECT_EQ(bytes(WeightType::bf16), 64U * 128 * 2);
+  EXPECT_EQ(bytes(WeightType::int8), 64U * 128 / 32 * 34);
+  EXPECT_EQ(bytes(WeightType::int4), 64U * 128 / 32 * 18);
+}
+
+TEST(Half, RoundTripsEveryF16AndBf16) {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto half = static_cast<std::uint16_t>(bits);
+    if (std::isnan(f16_to_float(half))) {
+      ASSERT_TRUE(std::isnan(f16_to_float(float_to_f16(f16_to_float(half)))));
+    } else {
+      ASSERT_EQ(float_to_f16(f16_to_float(half)), half) << bits;
+    }
+    if (std::isnan(bf16_to_float(half))) {
+      ASSERT_TRUE(std::isnan(bf16_to_float(float_to_bf16(bf16_to_float(half)))));
+    } else {
+      ASSERT_EQ(float_to_bf16(bf16_to_float(half)), half) << bits;
+    }
+  }
+}
+
+TEST(Half, RoundsToTheNearestAndTiesToEven) {
+  EXPECT_EQ(f16_to_float(float_to_f16(1.0F + 0x1p-11F)), 1.0F);                // a tie, down to even
+  EXPECT_EQ(f16_to_float(float_to_f16(1.0F + 3 * 0x1p-11F)), 1.0F + 0x1p-9F);  // a tie, up to even
+  EXPECT_EQ(f16_to_float(float_to_f16(1.0F + 0x1.1p-11F)), 1.0F + 0x1p-10F);
+  EXPECT_EQ(f16_to_float(float_to_f16(0x1p-24F)), 0x1p-24F);  // the smallest
+  EXPECT_EQ(f16_to_float(float_to_f16(0x1p-25F)), 0.0F);      // a tie, down to zero
+  EXPECT_TRUE(std::isinf(f16_to_float(float_to_f16(65520.0F))));
+  EXPECT_EQ(f16_to_float(float_to_f16(65519.0F)), 65504.0F);
+  EXPECT_EQ(bf16_to_float(float_to_bf16(1.0F + 0x1p-8F)), 1.0F);
+  EXPECT_EQ(bf16_to_float(float_to_bf16(1.0F + 3 * 0x1p-8F)), 1.0F + 0x1p-6F);
+}
+
+}  // namespace
+}  // namespace tp::kernels
