@@ -39,6 +39,15 @@ struct PackedKernels {
   void (*quantize)(const float* x, std::size_t size, std::int8_t* bytes, float* scales, std::int32_t* sums);
   // Rounds pairs to bf16; `size` is even.
   void (*round_pairs)(const float* x, std::size_t size, std::uint32_t* pairs);
+
+  // What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 256, as the products
+  // do, and returns something that depends on all of them. The others do nothing but multiply and add in
+  // registers, `rounds` times, and return the number of multiplications and additions; null where there is no
+  // such instruction.
+  float (*stream)(const unsigned char* data, std::size_t bytes);
+  double (*multiply_f32)(std::size_t rounds);
+  double (*multiply_bf16)(std::size_t rounds);
+  double (*multiply_int8)(std::size_t rounds);
 };
 
 // The kernels of the active instruction set.

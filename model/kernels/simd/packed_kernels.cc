@@ -13,12 +13,11 @@ namespace {
 constexpr std::size_t kPanel = 16;
 constexpr std::size_t kGroup = 32;
 constexpr std::size_t kBlock = 64;
-constexpr std::size_t kVectorBytes = 64;
 constexpr std::size_t kScaleBytes = 2 * kPanel * 2;
 
 // Tokens that share one pass over a panel: their sums must stay in registers.
 #if defined(__AVX512F__)
-constexpr std::size_t kTokens = 8;
+constexpr std::size_t kTokens = kRegisterBytes == 64 ? 8 : 4;
 #else
 constexpr std::size_t kTokens = 4;
 #endif
@@ -28,7 +27,9 @@ constexpr std::size_t kPrefetchBytes = 2048;
 
 void write(const Vector& sum, float* y, std::size_t width) {
   if (width >= kPanel) return store(sum, y);
-  for (std::size_t i = 0; i < width; ++i) y[i] = sum[i];
+  float elements[kPanel];
+  store(sum, elements);
+  for (std::size_t i = 0; i < width; ++i) y[i] = elements[i];
 }
 
 // Panels that stay in the second-level cache while all tokens pass over them.
@@ -73,14 +74,17 @@ struct Bf16Tile {
     for (std::size_t k = 0; k < p.in_features; k += 2, weights += kVectorBytes) {
       __builtin_prefetch(weights + kPrefetchBytes);
       const WordVector w = load_words(weights);
-      const Vector low = (Vector)(w << 16);
-      const Vector high = (Vector)(w & 0xffff0000U);
+      const Vector low = even_bf16(w);
+      const Vector high = odd_bf16(w);
       for (std::size_t t = 0; t < T; ++t) {
-        even[t] += low * x[t * p.x_stride + k];
-        odd[t] += high * x[t * p.x_stride + k + 1];
+        multiply_add(low, x[t * p.x_stride + k], even[t]);
+        multiply_add(high, x[t * p.x_stride + k + 1], odd[t]);
       }
     }
-    for (std::size_t t = 0; t < T; ++t) write(even[t] + odd[t], y + t * p.y_stride, width);
+    for (std::size_t t = 0; t < T; ++t) {
+      even[t] += odd[t];
+      write(even[t], y + t * p.y_stride, width);
+    }
   }
 };
 
@@ -98,24 +102,20 @@ struct F16Tile {
       const Vector w0 = load_f16(weights);
       const Vector w1 = load_f16(weights + kVectorBytes / 2);
       for (std::size_t t = 0; t < T; ++t) {
-        sums[t] += w0 * x[t * p.x_stride + k];
-        others[t] += w1 * x[t * p.x_stride + k + 1];
+        multiply_add(w0, x[t * p.x_stride + k], sums[t]);
+        multiply_add(w1, x[t * p.x_stride + k + 1], others[t]);
       }
     }
     if (k < p.in_features) {
       const Vector w = load_f16(weights);
-      for (std::size_t t = 0; t < T; ++t) sums[t] += w * x[t * p.x_stride + k];
+      for (std::size_t t = 0; t < T; ++t) multiply_add(w, x[t * p.x_stride + k], sums[t]);
     }
-    for (std::size_t t = 0; t < T; ++t) write(sums[t] + others[t], y + t * p.y_stride, width);
+    for (std::size_t t = 0; t < T; ++t) {
+      sums[t] += others[t];
+      write(sums[t], y + t * p.y_stride, width);
+    }
   }
 };
-
-// A group's integer sum becomes a part of the result: times the weights' scales and the token's.
-inline void add_group(const IntVector& sum, const Vector& scales, float x_scale, Vector& result) {
-  result += __builtin_convertvector(sum, Vector) * (scales * x_scale);
-}
-
-inline IntVector start_at(std::int32_t value) { return IntVector{} + value; }
 
 struct Int8Tile {
   const PanelProduct& p;
@@ -131,18 +131,18 @@ struct Int8Tile {
         const std::size_t group = block / kGroup + g;
         IntVector sums[T];
         for (std::size_t t = 0; t < T; ++t) {
-          sums[t] = start_at(kSignedDotIsExact ? 0 : -128 * p.x_sums[(first + t) * groups + group]);
+          sums[t] = broadcast(kBiasedDotIsExact ? 0 : -128 * p.x_sums[(first + t) * groups + group]);
         }
         for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
           __builtin_prefetch(weights + kPrefetchBytes);
           const WordVector w = load_words(weights);
           for (std::size_t t = 0; t < T; ++t) {
-            sums[t] = dot_biased_bytes(sums[t], w, x + t * p.in_features + group * kGroup + i);
+            dot_biased_bytes(w, x + t * p.in_features + group * kGroup + i, sums[t]);
           }
         }
         const Vector scale = load_f16(scales + g * kPanel * 2);
         for (std::size_t t = 0; t < T; ++t) {
-          add_group(sums[t], scale, p.x_scales[(first + t) * groups + group], results[t]);
+          add_scaled(sums[t], scale, p.x_scales[(first + t) * groups + group], results[t]);
         }
       }
       weights += kScaleBytes;
@@ -164,25 +164,25 @@ struct Int4Tile {
       IntVector low[T];
       IntVector high[T];
       for (std::size_t t = 0; t < T; ++t) {
-        low[t] = start_at(-8 * p.x_sums[(first + t) * groups + group]);
-        high[t] = start_at(-8 * p.x_sums[(first + t) * groups + group + 1]);
+        low[t] = broadcast(-8 * p.x_sums[(first + t) * groups + group]);
+        high[t] = broadcast(-8 * p.x_sums[(first + t) * groups + group + 1]);
       }
       for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
         __builtin_prefetch(weights + kPrefetchBytes);
         const WordVector w = load_words(weights);
-        const WordVector w_low = w & 0x0f0f0f0fU;
-        const WordVector w_high = (w >> 4) & 0x0f0f0f0fU;
+        const WordVector w_low = low_halves(w);
+        const WordVector w_high = high_halves(w);
         for (std::size_t t = 0; t < T; ++t) {
           const std::int8_t* four = x + t * p.in_features + block + i;
-          low[t] = dot_bytes(low[t], w_low, four);
-          high[t] = dot_bytes(high[t], w_high, four + kGroup);
+          dot_bytes(w_low, four, low[t]);
+          dot_bytes(w_high, four + kGroup, high[t]);
         }
       }
       const Vector scale_low = load_f16(weights);
       const Vector scale_high = load_f16(weights + kPanel * 2);
       for (std::size_t t = 0; t < T; ++t) {
-        add_group(low[t], scale_low, p.x_scales[(first + t) * groups + group], results[t]);
-        add_group(high[t], scale_high, p.x_scales[(first + t) * groups + group + 1], results[t]);
+        add_scaled(low[t], scale_low, p.x_scales[(first + t) * groups + group], results[t]);
+        add_scaled(high[t], scale_high, p.x_scales[(first + t) * groups + group + 1], results[t]);
       }
       weights += kScaleBytes;
     }
@@ -205,10 +205,10 @@ struct Bf16PairTile {
     const std::uint32_t* x = p.x_pairs + first * pairs;
     Vector sums[T] = {};
     for (std::size_t k = 0; k < pairs; ++k, weights += kVectorBytes) {
-      const auto w = (__m512bh)load_words(weights);
+      const auto w = (__m512bh)load_words(weights).part[0];
       for (std::size_t t = 0; t < T; ++t) {
         const auto both = (__m512bh)_mm512_set1_epi32(static_cast<int>(x[t * pairs + k]));
-        sums[t] = (Vector)_mm512_dpbf16_ps((__m512)sums[t], w, both);
+        sums[t].part[0] = (FloatRegister)_mm512_dpbf16_ps((__m512)sums[t].part[0], w, both);
       }
     }
     for (std::size_t t = 0; t < T; ++t) write(sums[t], y + t * p.y_stride, width);
@@ -254,9 +254,88 @@ void round_pairs(const float* x, std::size_t size, std::uint32_t* pairs) {
   for (std::size_t i = 0; i < size / 2; ++i) pairs[i] = bf16_bits(x[2 * i]) | bf16_bits(x[2 * i + 1]) << 16;
 }
 
+float stream(const unsigned char* data, std::size_t bytes) {
+  WordVector sums[4] = {};
+  for (std::size_t i = 0; i < bytes; i += 4 * kVectorBytes) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      __builtin_prefetch(data + i + j * kVectorBytes + kPrefetchBytes);
+      sums[j] ^= load_words(data + i + j * kVectorBytes);
+    }
+  }
+  std::uint32_t folded = 0;
+  for (const WordVector& sum : sums) {
+    for (const WordRegister& part : sum.part) {
+      for (std::size_t i = 0; i < kLanes / kParts; ++i) folded ^= part[i];
+    }
+  }
+  return static_cast<float>(folded);
+}
+
+// So many registers are summed up in turn: enough to hide the latency of a multiplication.
+constexpr std::size_t kChains = kRegisterBytes == 64 ? 16 : 10;
+constexpr std::size_t kRegisterLanes = kRegisterBytes / 4;
+
+// The compiler must not know the value, or it would compute results without running the loop, or once for all
+// chains.
+template <class Register>
+Register hidden(Register value) {
+  asm volatile("" : "+v"(value));
+  return value;
+}
+
+template <class Register>
+void discard(const Register (&sums)[kChains]) {
+  for (const Register& sum : sums) asm volatile("" : : "v"(sum));
+}
+
+double multiply_f32(std::size_t rounds) {
+  const FloatRegister factor = hidden(FloatRegister{} + 1.0F);
+  FloatRegister sums[kChains];
+  for (FloatRegister& sum : sums) sum = hidden(FloatRegister{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (FloatRegister& sum : sums) sum += factor * factor;
+  }
+  discard(sums);
+  return 2.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+}
+
+#if defined(__AVX512BF16__)
+double multiply_bf16(std::size_t rounds) {
+  const auto factor = (__m512bh)hidden(WordRegister{} + 0x3f803f80U);
+  __m512 sums[kChains];
+  for (__m512& sum : sums) sum = hidden(__m512{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, factor, factor);
+  }
+  discard(sums);
+  return 4.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+}
+constexpr auto kMultiplyBf16 = multiply_bf16;
+#else
+constexpr double (*kMultiplyBf16)(std::size_t) = nullptr;
+#endif
+
+#if defined(__AVX512VNNI__)
+double multiply_int8(std::size_t rounds) {
+  const auto factor = (__m512i)hidden(WordRegister{} + 0x01010101U);
+  __m512i sums[kChains];
+  for (__m512i& sum : sums) sum = hidden(__m512i{});
+  for (std::size_t round = 0; round < rounds; ++round) {
+    for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, factor, factor);
+  }
+  discard(sums);
+  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
+}
+constexpr auto kMultiplyInt8 = multiply_int8;
+#else
+constexpr double (*kMultiplyInt8)(std::size_t) = nullptr;
+#endif
+
 }  // namespace
 
 extern const PackedKernels kPackedKernels;
-const PackedKernels kPackedKernels = {f16, bf16, kBf16Pairs, int8, int4, quantize, round_pairs};
+const PackedKernels kPackedKernels = {f16,          bf16,          kBf16Pairs,   int8,
+                                      int4,         quantize,      round_pairs,  stream,
+                                      multiply_f32, kMultiplyBf16, kMultiplyInt8};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

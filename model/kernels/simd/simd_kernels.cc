@@ -1,6 +1,7 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
 #include "model/kernels/simd/simd.h"
+#include "model/kernels/simd/vector.h"
 
 #include <math.h>
 
@@ -36,18 +37,13 @@ inline float fast_exp(float x) {
   return x < -87.3F ? 0.0F : p * power.value;
 }
 
-// 16 floats, in as many registers as the instruction set needs for them.
-using Vector __attribute__((vector_size(64), aligned(4), may_alias)) = float;
-
-inline const Vector& load(const float* p) { return *reinterpret_cast<const Vector*>(p); }
-
 // The sum of `sum`'s elements and of a[i] * b[i] for the `size` < 16 elements that fill no vector.
 inline float finish(const Vector& sum, const float* a, const float* b, std::size_t size) {
   float total = 0.0F;
   for (std::size_t i = 0; i < size; ++i) total += a[i] * b[i];
-  float lanes[16];
-  *reinterpret_cast<Vector*>(lanes) = sum;
-  for (std::size_t width = 8; width > 0; width /= 2) {
+  float lanes[kLanes];
+  store(sum, lanes);
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
     for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   }
   return lanes[0] + total;
@@ -62,18 +58,21 @@ template <std::size_t Tokens>
 inline void dot_row(const float* row, std::size_t in_features, const float* x, std::size_t x_stride, float* y,
                     std::size_t y_stride) {
   // A single token needs several sums in flight to keep the multipliers busy.
-  constexpr std::size_t kChains = Tokens == 1 ? 4 : 1;
+  constexpr std::size_t kChains = Tokens == 1 ? 4 / kParts + (kParts == 4) : 1;
   Vector sums[Tokens][kChains] = {};
   std::size_t i = 0;
   for (; i + 16 * kChains <= in_features; i += 16 * kChains) {
     for (std::size_t c = 0; c < kChains; ++c) {
-      const Vector& w = load(row + i + 16 * c);
+      const Vector w = load(row + i + 16 * c);
       __builtin_prefetch(row + i + 16 * c + kPrefetchFloats);
-      for (std::size_t t = 0; t < Tokens; ++t) sums[t][c] += w * load(x + t * x_stride + i + 16 * c);
+      for (std::size_t t = 0; t < Tokens; ++t) {
+        multiply_add(w, load(x + t * x_stride + i + 16 * c), sums[t][c]);
+      }
     }
   }
   for (; i + 16 <= in_features; i += 16) {
-    for (std::size_t t = 0; t < Tokens; ++t) sums[t][0] += load(row + i) * load(x + t * x_stride + i);
+    const Vector w = load(row + i);
+    for (std::size_t t = 0; t < Tokens; ++t) multiply_add(w, load(x + t * x_stride + i), sums[t][0]);
   }
   for (std::size_t t = 0; t < Tokens; ++t) {
     Vector sum = sums[t][0];

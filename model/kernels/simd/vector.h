@@ -1,5 +1,5 @@
-// Vectors of 16 floats or integers in GNU C's notation, as wide as a panel, and what of them differs between
-// instruction sets. For simd/*.cc only: everything is local to the translation unit.
+// Vectors of 16 floats or integers, as wide as a panel, in as many registers as the instruction set needs for
+// them. For simd/*.cc only: everything is local to the translation unit.
 #pragma once
 
 #include <cstddef>
@@ -12,104 +12,184 @@
 namespace tp::kernels {
 namespace {
 
-using Vector __attribute__((vector_size(64), aligned(4), may_alias)) = float;
-using IntVector __attribute__((vector_size(64), aligned(4), may_alias)) = std::int32_t;
-using WordVector __attribute__((vector_size(64), aligned(4), may_alias)) = std::uint32_t;
-
-inline const Vector& load(const float* p) { return *reinterpret_cast<const Vector*>(p); }
-inline const WordVector& load_words(const void* p) { return *static_cast<const WordVector*>(p); }
-inline void store(const Vector& v, float* p) { *reinterpret_cast<Vector*>(p) = v; }
-
-// 16 f16 numbers.
-inline Vector load_f16(const void* p) {
-#if defined(__AVX512F__)
-  // The masked form: g++ 12 warns of the plain one's own code.
-  return (Vector)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(static_cast<const __m256i*>(p)));
-#elif defined(__F16C__)
-  union {
-    __m256 halves[2];
-    Vector all;
-  } out;
-  const auto* in = static_cast<const __m128i*>(p);
-  out.halves[0] = _mm256_cvtph_ps(_mm_loadu_si128(in));
-  out.halves[1] = _mm256_cvtph_ps(_mm_loadu_si128(in + 1));
-  return out.all;
+#if defined(__AVX512VNNI__)
+constexpr std::size_t kRegisterBytes = 64;
+#elif defined(__AVX2__)
+constexpr std::size_t kRegisterBytes = 32;
 #else
-  using Halves __attribute__((vector_size(32), aligned(2), may_alias)) = std::uint16_t;
-  const WordVector bits = __builtin_convertvector(*static_cast<const Halves*>(p), WordVector);
-  const WordVector magnitude = bits & 0x7fffU;
-  // A product with 2^112 moves the exponent from f16's bias to f32's, subnormals included.
-  const Vector scaled = (Vector)(magnitude << 13) * 0x1p112F;
-  const WordVector special = (WordVector)(magnitude >= 0x7c00U) & 0x7f800000U;  // infinities and NaN
-  return (Vector)((WordVector)scaled | special | ((bits & 0x8000U) << 16));
+constexpr std::size_t kRegisterBytes = 16;
 #endif
+
+constexpr std::size_t kLanes = 16;
+constexpr std::size_t kVectorBytes = 64;
+constexpr std::size_t kParts = kVectorBytes / kRegisterBytes;
+
+// The parts of a vector are an array and not one wide GNU vector, because compilers keep the latter in memory
+// where it is wider than a register.
+using FloatRegister __attribute__((vector_size(kRegisterBytes))) = float;
+using IntRegister __attribute__((vector_size(kRegisterBytes))) = std::int32_t;
+using WordRegister __attribute__((vector_size(kRegisterBytes))) = std::uint32_t;
+
+template <class Register>
+struct Wide {
+  Register part[kParts];
+
+  Wide& operator+=(const Wide& other) {
+    for (std::size_t i = 0; i < kParts; ++i) part[i] += other.part[i];
+    return *this;
+  }
+  Wide& operator^=(const Wide& other) {
+    for (std::size_t i = 0; i < kParts; ++i) part[i] ^= other.part[i];
+    return *this;
+  }
+};
+
+using Vector = Wide<FloatRegister>;
+using IntVector = Wide<IntRegister>;
+using WordVector = Wide<WordRegister>;
+
+// All 16 elements `value`.
+inline Vector broadcast(float value) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = FloatRegister{} + value;
+  return out;
+}
+inline IntVector broadcast(std::int32_t value) {
+  IntVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = IntRegister{} + value;
+  return out;
 }
 
-// acc[i] += w[4i..4i+3] . x[0..3], with w unsigned and x signed bytes; no sum of two products may leave 16
-// bits.
-inline IntVector dot_bytes(const IntVector& acc, const WordVector& w, const std::int8_t* x) {
+// Part by part: a copy of the whole would go through memory.
+inline Vector load(const float* p) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i)
+    __builtin_memcpy(&out.part[i], p + i * kLanes / kParts, kRegisterBytes);
+  return out;
+}
+inline WordVector load_words(const unsigned char* p) {
+  WordVector out;
+  for (std::size_t i = 0; i < kParts; ++i)
+    __builtin_memcpy(&out.part[i], p + i * kRegisterBytes, kRegisterBytes);
+  return out;
+}
+inline void store(const Vector& v, float* p) {
+  for (std::size_t i = 0; i < kParts; ++i)
+    __builtin_memcpy(p + i * kLanes / kParts, &v.part[i], kRegisterBytes);
+}
+
+// sum += a * b
+inline void multiply_add(const Vector& a, const Vector& b, Vector& sum) {
+  for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b.part[i];
+}
+inline void multiply_add(const Vector& a, float b, Vector& sum) {
+  for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b;
+}
+
+// The even and the odd ones of 32 bf16 numbers.
+inline Vector even_bf16(const WordVector& pairs) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (FloatRegister)(pairs.part[i] << 16);
+  return out;
+}
+inline Vector odd_bf16(const WordVector& pairs) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (FloatRegister)(pairs.part[i] & 0xffff0000U);
+  return out;
+}
+
+// The lower and the upper four bits of 64 bytes.
+inline WordVector low_halves(const WordVector& bytes) {
+  WordVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = bytes.part[i] & 0x0f0f0f0fU;
+  return out;
+}
+inline WordVector high_halves(const WordVector& bytes) {
+  WordVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (bytes.part[i] >> 4) & 0x0f0f0f0fU;
+  return out;
+}
+
+// 16 f16 numbers.
+inline Vector load_f16(const unsigned char* p) {
+  Vector out;
+#if defined(__AVX512VNNI__)
+  // The masked form: g++ 12 warns of the plain one's own code.
+  out.part[0] =
+      (FloatRegister)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+#elif defined(__F16C__)
+  for (std::size_t i = 0; i < kParts; ++i) {
+    out.part[i] = (FloatRegister)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i));
+  }
+#else
+  for (std::size_t i = 0; i < kParts; ++i) {
+    std::uint16_t halves[kLanes / kParts];
+    __builtin_memcpy(halves, p + i * sizeof(halves), sizeof(halves));
+    WordRegister bits;
+    for (std::size_t j = 0; j < kLanes / kParts; ++j) bits[j] = halves[j];
+    const WordRegister magnitude = bits & 0x7fffU;
+    // A product with 2^112 moves the exponent from f16's bias to f32's, subnormals included.
+    const FloatRegister scaled = (FloatRegister)(magnitude << 13) * 0x1p112F;
+    const WordRegister special = (WordRegister)(magnitude >= 0x7c00U) & 0x7f800000U;  // infinities and NaN
+    out.part[i] = (FloatRegister)((WordRegister)scaled | special | ((bits & 0x8000U) << 16));
+  }
+#endif
+  return out;
+}
+
+inline std::int32_t four_bytes(const std::int8_t* x) {
   std::int32_t four;
   __builtin_memcpy(&four, x, sizeof(four));
+  return four;
+}
+
+// sum[i] += w[4i..4i+3] . x[0..3], with w unsigned and x signed bytes; no sum of two products may leave 16
+// bits.
+inline void dot_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
 #if defined(__AVX512VNNI__)
-  return (IntVector)_mm512_dpbusd_epi32((__m512i)acc, (__m512i)w, _mm512_set1_epi32(four));
+  sum.part[0] = (IntRegister)_mm512_dpbusd_epi32((__m512i)sum.part[0], (__m512i)w.part[0],
+                                                 _mm512_set1_epi32(four_bytes(x)));
 #elif defined(__AVX2__)
-  union {
-    WordVector all;
-    __m256i halves[2];
-  } bytes;
-  union {
-    IntVector all;
-    __m256i halves[2];
-  } sum;
-  bytes.all = w;
-  sum.all = acc;
-  const __m256i x4 = _mm256_set1_epi32(four);
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (int h = 0; h < 2; ++h) {
-    const __m256i pairs = _mm256_maddubs_epi16(bytes.halves[h], x4);
-    sum.halves[h] = _mm256_add_epi32(sum.halves[h], _mm256_madd_epi16(pairs, ones));
+  const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)w.part[i], x4);
+    sum.part[i] += (IntRegister)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
-  return sum.all;
 #else
-  IntVector sum = acc;
-  for (int i = 0; i < 4; ++i) sum += (IntVector)((w >> (8 * i)) & 0xffU) * static_cast<std::int32_t>(x[i]);
-  return sum;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    for (int b = 0; b < 4; ++b) {
+      sum.part[i] += (IntRegister)((w.part[i] >> (8 * b)) & 0xffU) * static_cast<std::int32_t>(x[b]);
+    }
+  }
 #endif
 }
 
 // The same with w holding elements + 128, |element| <= 127. Adds 128 times the sum of x besides, unless
-// kSignedDotIsExact.
+// kBiasedDotIsExact.
 #if defined(__AVX2__) && !defined(__AVX512VNNI__)
-constexpr bool kSignedDotIsExact = true;
-inline IntVector dot_biased_bytes(const IntVector& acc, const WordVector& w, const std::int8_t* x) {
+constexpr bool kBiasedDotIsExact = true;
+inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
   // 255 * 127 twice would leave 16 bits: multiply magnitudes, with the sign given to x.
-  std::int32_t four;
-  __builtin_memcpy(&four, x, sizeof(four));
-  union {
-    WordVector all;
-    __m256i halves[2];
-  } bytes;
-  union {
-    IntVector all;
-    __m256i halves[2];
-  } sum;
-  bytes.all = w ^ 0x80808080U;
-  sum.all = acc;
-  const __m256i x4 = _mm256_set1_epi32(four);
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (int h = 0; h < 2; ++h) {
-    const __m256i element = bytes.halves[h];
+  const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const __m256i element = _mm256_xor_si256((__m256i)w.part[i], _mm256_set1_epi8(-128));
     const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(element), _mm256_sign_epi8(x4, element));
-    sum.halves[h] = _mm256_add_epi32(sum.halves[h], _mm256_madd_epi16(pairs, ones));
+    sum.part[i] += (IntRegister)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
-  return sum.all;
 }
 #else
-constexpr bool kSignedDotIsExact = false;
-inline IntVector dot_biased_bytes(const IntVector& acc, const WordVector& w, const std::int8_t* x) {
-  return dot_bytes(acc, w, x);
+constexpr bool kBiasedDotIsExact = false;
+inline void dot_biased_bytes(const WordVector& w, const std::int8_t* x, IntVector& sum) {
+  dot_bytes(w, x, sum);
 }
 #endif
+
+// A group's integer sum becomes a part of the result: times the weights' scales and the token's.
+inline void add_scaled(const IntVector& sum, const Vector& scales, float x_scale, Vector& result) {
+  for (std::size_t i = 0; i < kParts; ++i) {
+    result.part[i] += __builtin_convertvector(sum.part[i], FloatRegister) * (scales.part[i] * x_scale);
+  }
+}
 
 }  // namespace
 }  // namespace tp::kernels
