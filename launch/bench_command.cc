@@ -113,7 +113,14 @@ nlohmann::json rank_json(const RankReport& report) {
           {"weight_bytes", report.weight_bytes}};
 }
 
-nlohmann::json row_json(const BenchRow& row, const Engine& engine) {
+// The rate of the fastest unit that products of many tokens can run on.
+double peak_of(const Ceilings& ceilings, const std::string& weights) {
+  if (weights == "bf16" && ceilings.bf16_per_second > 0) return ceilings.bf16_per_second;
+  const bool integers = weights == "int8" || weights == "int4";
+  return integers && ceilings.int8_per_second > 0 ? ceilings.int8_per_second : ceilings.f32_per_second;
+}
+
+nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceilings& ceilings) {
   std::size_t weight_bytes = 0;
   nlohmann::json ranks = nlohmann::json::array();
   double collective = 0.0;
@@ -135,12 +142,15 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine) {
       {"seconds", row.seconds},
       {"tokens_per_s", row.tokens_per_second()},
       {"ms_per_step", row.ms_per_step()},
-      {"weights", "f32"},
+      {"weights", engine.info().weights},
       {"ranks", row.ranks.size()},
       {"threads", row.ranks.front().threads},
       {"parameters", engine.info().parameters},
       {"weight_bytes_per_step", weight_bytes},
       {"bandwidth_gb_s", weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9},
+      {"streaming_gb_s", ceilings.streaming_bytes_per_second / 1e9},
+      {"tflops", 2.0 * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12},
+      {"peak_tflops", peak_of(ceilings, engine.info().weights) / 1e12},
       {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
       {"all_reduce_bytes_per_token",
        static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens)},
@@ -152,20 +162,23 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine) {
 }
 
 void print_header() {
-  fmt::print("{:<8} {:>6} {:>7} {:>6} {:>8} {:>10} {:>11} {:>9} {:>11} {:>8}\n", "phase", "batch", "prompt",
-             "ranks", "threads", "tokens/s", "ms/step", "GB/s", "collective", "waiting");
+  fmt::print("{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10} {:>10} {:>12} {:>13} {:>11} {:>8}\n", "phase",
+             "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step", "of streaming",
+             "of arithmetic", "collective", "waiting");
 }
 
-void print_row(const BenchRow& row, const Engine& engine, bool json) {
-  const nlohmann::json object = row_json(row, engine);
+void print_row(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
+  const nlohmann::json object = row_json(row, engine, ceilings);
+  const auto number = [&](const char* field) { return object.at(field).get<double>(); };
   if (json) {
     fmt::print("{}\n", object.dump());
   } else {
-    fmt::print("{:<8} {:>6} {:>7} {:>6} {:>8} {:>10.1f} {:>11.3f} {:>9.2f} {:>10.1f}% {:>7.1f}%\n", row.phase,
-               row.batch, row.prompt, row.ranks.size(), row.ranks.front().threads, row.tokens_per_second(),
-               row.ms_per_step(), object.at("bandwidth_gb_s").get<double>(),
-               100 * object.at("collective_share").get<double>(),
-               100 * object.at("waiting_share").get<double>());
+    fmt::print(
+        "{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10.1f} {:>10.3f} {:>12.2f} {:>13.2f} {:>10.1f}% {:>7.1f}%\n",
+        row.phase, row.batch, row.prompt, engine.info().weights, row.ranks.size(), row.ranks.front().threads,
+        row.tokens_per_second(), row.ms_per_step(), number("bandwidth_gb_s") / number("streaming_gb_s"),
+        number("tflops") / number("peak_tflops"), 100 * number("collective_share"),
+        100 * number("waiting_share"));
   }
   std::fflush(stdout);
 }
@@ -174,13 +187,15 @@ void bench(Engine& engine, const BenchFlags& flags) {
   std::size_t next_prompt = 1;
   measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
+  const Ceilings ceilings = engine.ceilings();
   if (!flags.json) print_header();
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
       for (int run = 0; run < flags.repeat; ++run) {
-        print_row(measure_prefill(engine, prompt, batch, next_prompt), engine, flags.json);
+        print_row(measure_prefill(engine, prompt, batch, next_prompt), engine, ceilings, flags.json);
         if (flags.generate > 0) {
-          print_row(measure_decode(engine, prompt, flags.generate, batch, next_prompt), engine, flags.json);
+          print_row(measure_decode(engine, prompt, flags.generate, batch, next_prompt), engine, ceilings,
+                    flags.json);
         }
         next_prompt += batch;
       }
@@ -269,7 +284,10 @@ void add_bench_command(CLI::App& app, int& status) {
   command->footer(
       "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"
       "the exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the "
-      "ranks.\n"
+      "ranks. `of streaming` is the rate at which weights are read, against plain reading of memory by the "
+      "same\n"
+      "ranks and threads; `of arithmetic` that of multiplications and additions, against a loop in "
+      "registers.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");

@@ -11,7 +11,8 @@
 namespace tp {
 namespace {
 
-// The best of several tries of `work`, which every thread does, in units a second; `work` returns a thread's units.
+// The best of several tries of `work`, which every thread does, in units a second; `work` returns a thread's
+// units.
 template <class Work>
 double best_rate(const Work& work) {
   constexpr int kTries = 5;
@@ -37,7 +38,9 @@ double streaming() {
     return static_cast<double>(bytes);
   };
 #pragma omp parallel
-  part([](unsigned char* data, std::size_t bytes) { std::fill_n(data, bytes, static_cast<unsigned char>(1)); });
+  part([](unsigned char* data, std::size_t bytes) {
+    std::fill_n(data, bytes, static_cast<unsigned char>(1));
+  });
   return best_rate([&] {
     return part([](const unsigned char* data, std::size_t bytes) {
       volatile float sink = kernels::packed_kernels().stream(data, bytes);

@@ -1,6 +1,7 @@
 #include "tp/engine.h"
 
 #include "model/architectures.h"
+#include "model/ceilings.h"
 #include "model/generation_config.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
@@ -72,6 +73,7 @@ void Engine::Impl::load(const Progress& progress) {
 void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source) {
   info_.config = plan_.config;
   info_.parameters = count_parameters(spec);
+  info_.weights = name_of(plan_.weight_type().value_or(lossless_type(plan_.config.torch_dtype)));
   info_.weight_bytes = decoder_->weight_bytes();
   info_.stored_bytes = source.stored_bytes();
   info_.bytes_read = source.bytes_read();
@@ -135,6 +137,8 @@ void Engine::Impl::run(const Step& step, const OutputSink& sink) {
       return run_forward(step, sink);
     case Step::Kind::report:
       return report();
+    case Step::Kind::ceilings:
+      return measure();
     case Step::Kind::reset_stats:
       return reset_counts();
     case Step::Kind::stop:
@@ -167,6 +171,11 @@ void Engine::Impl::report() {
   reports_ = gather_values(comm_, report);
 }
 
+void Engine::Impl::measure() {
+  barrier(comm_);
+  ceilings_ = gather_values(comm_, measure_ceilings());
+}
+
 void Engine::Impl::reset_counts() {
   comm_.stats() = CommStats{};
   comm_.stats().keep_all_reduce_seconds = true;
@@ -179,6 +188,20 @@ std::vector<RankReport> Engine::Impl::reports() {
   step.kind = Step::Kind::report;
   lead(step, {});
   return std::move(reports_);
+}
+
+Ceilings Engine::Impl::ceilings() {
+  Step step;
+  step.kind = Step::Kind::ceilings;
+  lead(step, {});
+  Ceilings sum;
+  for (const Ceilings& rank : ceilings_) {
+    sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;
+    sum.f32_per_second += rank.f32_per_second;
+    sum.bf16_per_second += rank.bf16_per_second;
+    sum.int8_per_second += rank.int8_per_second;
+  }
+  return sum;
 }
 
 void Engine::Impl::reset_statistics() {
@@ -361,6 +384,7 @@ Engine::~Engine() {
 
 std::vector<RankReport> Engine::reports() { return impl_->reports(); }
 void Engine::reset_statistics() { impl_->reset_statistics(); }
+Ceilings Engine::ceilings() { return impl_->ceilings(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
 int Engine::follow() { return impl_->follow(); }
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }

@@ -31,6 +31,7 @@ class Engine::Impl {
   std::vector<TokenEvent> step();
   std::vector<RankReport> reports();
   void reset_statistics();
+  Ceilings ceilings();
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t, std::span<const float>)>& on_row);
 
@@ -49,6 +50,7 @@ class Engine::Impl {
   void run(const Step& step, const OutputSink& sink);
   void run_forward(const Step& step, const OutputSink& sink);
   void report();
+  void measure();
   void reset_counts();
   TokenEvent advance(Sequence& sequence, const Candidates& candidates);
   FinishReason finish_reason_of(const Sequence& sequence, TokenId token) const;
@@ -71,6 +73,7 @@ class Engine::Impl {
   std::optional<Scheduler> scheduler_;
   Sampler sampler_;
   std::vector<RankReport> reports_;
+  std::vector<Ceilings> ceilings_;
   std::unordered_map<SequenceId, TextState> texts_;
   std::uint64_t next_id_ = 1;
 };

@@ -25,7 +25,8 @@ std::string StopMatcher::push(const std::string& piece) {
   std::size_t keep = 0;
   for (const std::string& stop : stops_) {
     if (stop.empty()) continue;
-    // The stop text that is complete first counts, so that it does not matter how the text is cut into pieces.
+    // The stop text that is complete first counts, so that it does not matter how the text is cut into
+    // pieces.
     if (const std::size_t found = held_.find(stop); found != std::string::npos) {
       if (found + stop.size() < end || (found + stop.size() == end && found < first)) first = found;
       end = std::min(end, found + stop.size());

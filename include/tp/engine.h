@@ -11,6 +11,7 @@
 // Everything but the constructor and follow() is rank 0's alone.
 #pragma once
 
+#include "tp/ceilings.h"
 #include "tp/communicator.h"
 #include "tp/model_config.h"
 #include "tp/request.h"
@@ -42,6 +43,7 @@ struct EngineOptions {
 struct EngineInfo {
   ModelConfig config;
   std::size_t parameters = 0;  // of the whole model
+  std::string weights;         // how they are held: f32, ..., the type of most of them
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // this rank holds
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
@@ -111,6 +113,10 @@ class Engine {
   std::vector<RankReport> reports();
   // Starts the counts of reports() afresh, and from here on tells waiting from exchanging.
   void reset_statistics();
+
+  // What the ranks' machines can do at best, all ranks measured at once and summed up. There must be no other
+  // work.
+  Ceilings ceilings();
 
   // The logits of every position of a sequence: on_row(position, [vocab_size]). There must be no other work.
   void logits(std::span<const TokenId> tokens,
