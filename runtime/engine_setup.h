@@ -27,6 +27,8 @@ struct EnginePlan {
   StepLimits step_limits(std::size_t threads) const;
   // Nothing for "auto": the type in which a weight is stored.
   std::optional<WeightType> weight_type() const;
+
+  bool operator==(const EnginePlan&) const = default;
 };
 
 // Reads config.json and decides what is not given. Rank 0 only. Throws ConfigError or CheckpointError.
@@ -41,7 +43,7 @@ namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
-  archive& plan.config& plan.model& plan.synthetic& plan.block_size& plan.cache_blocks& plan
+  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.block_size& plan.cache_blocks& plan
       .prefill_chunk& plan.max_sequences& plan.max_length;
 }
 

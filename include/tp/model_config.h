@@ -24,6 +24,8 @@ struct RopeScaling {
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
   double attention_factor = 1.0;  // yarn: what cosines and sines are multiplied by
+
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct ModelConfig {
@@ -45,6 +47,8 @@ struct ModelConfig {
   std::string hidden_act = "silu";
   DType torch_dtype = DType::f32;
   std::vector<TokenId> eos_token_ids;  // may be empty
+
+  bool operator==(const ModelConfig&) const = default;
 };
 
 }  // namespace tp
