@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <string>
 
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+
 namespace tp {
 
 // Reads `file`, or config.json in it if it is a folder. Throws CheckpointError if it cannot be read and
