@@ -20,9 +20,14 @@ void report_error(std::size_t rank, std::size_t size, const char* message) {
   std::fflush(stderr);
 }
 
-[[noreturn]] void end_all_ranks() {
+// Ends the job with this rank's error; a rank that is alone returns the exit status. `reserve` is memory for
+// saying so, in case that ran out.
+int fail(const Communicator& comm, std::string& reserve, const char* message) {
+  reserve = std::string();
+  report_error(comm.rank(), comm.size(), message);
   std::fflush(stdout);
-  MpiSession::abort(1);
+  if (comm.size() > 1) MpiSession::abort(1);
+  return 1;
 }
 
 }  // namespace
@@ -30,18 +35,18 @@ void report_error(std::size_t rank, std::size_t size, const char* message) {
 int run_on_ranks(const std::function<int(Communicator&)>& body) {
   const MpiSession session;
   Communicator comm(MPI_COMM_WORLD);
+  // Small enough to come from the heap, so that freeing it leaves it usable.
+  std::string reserve(96 << 10, '\0');
   try {
     return body(comm);
   } catch (const AgreedError& error) {
     if (comm.is_root()) report_error(error.rank(), comm.size(), error.what());
     return 1;
   } catch (const std::bad_alloc&) {
-    report_error(comm.rank(), comm.size(), kOutOfMemory);
+    return fail(comm, reserve, kOutOfMemory);
   } catch (const std::exception& error) {
-    report_error(comm.rank(), comm.size(), error.what());
+    return fail(comm, reserve, error.what());
   }
-  if (comm.size() == 1) return 1;
-  end_all_ranks();
 }
 
 int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead) {

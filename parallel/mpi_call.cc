@@ -15,8 +15,9 @@ void check_mpi(int code, const char* call) {
   MPI_Error_string(code, text, &length);
   std::string_view name(call);
   name = name.substr(0, name.find('('));
-  throw_error<CommError>("{} failed: {}; another rank may have ended, look for its message", name,
-                         std::string_view(text, static_cast<std::size_t>(length)));
+  throw_error<CommError>(
+      "{} failed: {}; another rank may have ended (look for its message), or memory may have run out", name,
+      std::string_view(text, static_cast<std::size_t>(length)));
 }
 
 }  // namespace tp
