@@ -1,0 +1,131 @@
+// tp-infer generate --batch: JSON lines in, JSON lines out.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+Arguments batch(const TextModel& model) {
+  return {"generate", "--model",      model.path(), "--batch",     "-",
+          "--greedy", "--max-tokens", "6",          "--ignore-eos"};
+}
+
+std::string lines_of(const std::vector<json>& requests) {
+  std::string text;
+  for (const json& request : requests) text += request.dump() + "\n";
+  return text;
+}
+
+// The only continuation of one line.
+json answer(const TextModel& model, const json& request) {
+  const Finished finished = run(kNoMpirun, batch(model), {.input = lines_of({request})});
+  expect_success(finished);
+  return json_lines(finished.out).at(0);
+}
+
+// The errors of lines that cannot be served.
+std::vector<std::string> errors_of(const TextModel& model, const std::vector<json>& requests) {
+  const Finished finished = run(kNoMpirun, batch(model), {.input = lines_of(requests)});
+  EXPECT_EQ(finished.status, 1);
+  std::vector<std::string> errors;
+  for (const json& line : json_lines(finished.out)) errors.push_back(line.value("error", "no error"));
+  return errors;
+}
+
+TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
+  const TextModel model;
+  const std::vector<json> requests = {{{"prompt", "One"}},
+                                      {{"prompt", "Two \"words\"\n"}, {"max_tokens", 9}},
+                                      {{"ids", {2, 300, 301}}, {"temperature", 0.8}, {"seed", 5}}};
+  std::vector<json> alone;
+  for (const json& request : requests) alone.push_back(answer(model, request));
+  for (const std::size_t ranks : {1, 2, 3, 4}) {
+    const Finished finished = run(ranks, batch(model), {.input = lines_of(requests)});
+    expect_success(finished);
+    const std::vector<json> lines = json_lines(finished.out);
+    ASSERT_EQ(lines.size(), requests.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(lines[i].at("index"), i);
+      EXPECT_EQ(lines[i].at("text"), alone[i].at("text")) << ranks << " ranks, line " << i;
+      EXPECT_EQ(lines[i].at("token_ids"), alone[i].at("token_ids"));
+    }
+  }
+}
+
+TEST(Batch, ABadLineDoesNotStopTheOthers) {
+  const TextModel model;
+  const std::string input =
+      "{\"prompt\": \"One\", \"id\": \"first\"}\n"
+      "{\"prompt\":\n"
+      "\n"
+      "[1, 2]\n"
+      "{\"prompt\": \"bad \xff\"}\n"
+      "{\"prompt\": \"n\", \"n\": 0, \"id\": 4}\n"
+      "{\"prompt\": \"Two\", \"n\": 2, \"id\": {\"any\": \"thing\"}}\r\n"
+      "{\"ids\": [2600]}";
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{3}}) {
+    const Finished finished = run(ranks, batch(model), {.input = input});
+    EXPECT_EQ(finished.status, 1);
+    EXPECT_EQ(without_mpi_noise(finished.err),
+              "tp-infer: 5 of 7 requests failed; see `error` in the output\n");
+    const std::vector<json> lines = json_lines(finished.out);
+    ASSERT_EQ(lines.size(), 8U);
+    EXPECT_EQ(lines[0].at("id"), "first");
+    EXPECT_EQ(lines[0].at("token_ids").size(), 6U);
+    EXPECT_CONTAINS(lines[1].at("error").get<std::string>(),
+                    "standard input:2: expected a JSON object (parse error");
+    EXPECT_EQ(lines[2].at("error"),
+              "standard input:4: expected a JSON object such as {\"prompt\": \"...\"}, found array");
+    EXPECT_CONTAINS(lines[3].at("error").get<std::string>(), "ill-formed UTF-8");
+    EXPECT_CONTAINS(lines[4].at("error").get<std::string>(), "n is 0, expected >= 1");
+    EXPECT_EQ(lines[4].at("id"), 4);
+    EXPECT_EQ(lines[6].at("index"), 5);
+    EXPECT_EQ(lines[6].at("sample"), 1);
+    EXPECT_EQ(lines[6].at("id"), json({{"any", "thing"}}));
+    EXPECT_CONTAINS(lines[7].at("error").get<std::string>(),
+                    "token id 2600, but the vocabulary has the ids 0 to 2599");
+    for (const std::size_t bad : {1, 2, 3, 4, 7}) EXPECT_EQ(lines[bad].at("finish_reason"), "error");
+  }
+}
+
+TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
+  const TextModel model;
+  const std::vector<std::string> errors = errors_of(model, {{{"prompt", "x"}, {"maxtokens", 3}},
+                                                            {{"prompt", "x"}, {"max_tokens", 3.5}},
+                                                            {{"prompt", "x"}, {"ignore_eos", 1}},
+                                                            {{"prompt", "x"}, {"stop", {1}}},
+                                                            {{"prompt", "x"}, {"ids", {1}}},
+                                                            {{"text", "x"}}});
+  ASSERT_EQ(errors.size(), 6U);
+  EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, id, ");
+  EXPECT_EQ(errors[1], "`max_tokens`: expected a whole number of at most 2147483647, found 3.5");
+  EXPECT_EQ(errors[2], "`ignore_eos`: expected true or false, found 1");
+  EXPECT_EQ(errors[3], "`stop`: expected a text or a list of texts, found [1]");
+  EXPECT_CONTAINS(errors[4], "found both");
+  EXPECT_CONTAINS(errors[5], "found neither");
+}
+
+TEST(Batch, ALinesSettingsWinOverTheFlags) {
+  const TextModel model;
+  const json usual = answer(model, {{"prompt", "One"}});
+  EXPECT_EQ(answer(model, {{"prompt", "One"}, {"max_tokens", 2}}).at("token_ids").size(), 2U);
+  EXPECT_EQ(answer(model, {{"prompt", "One"}, {"logprobs", 2}}).at("logprobs").size(), 6U);
+  const json hot = {{"prompt", "One"}, {"temperature", 50.0}, {"seed", 1}};
+  EXPECT_NE(answer(model, hot).at("token_ids"), usual.at("token_ids"));
+  EXPECT_EQ(answer(model, hot).at("token_ids"), answer(model, hot).at("token_ids"));
+}
+
+TEST(Batch, WithoutLinesIsAnError) {
+  const TextModel model;
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{2}}) {
+    expect_one_error(run(ranks, batch(model), {.input = "\n"}), 1, "standard input: no requests");
+  }
+}
+
+}  // namespace
+}  // namespace tp::test

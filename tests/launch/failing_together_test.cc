@@ -1,0 +1,153 @@
+// What one rank or all of them cannot do: one message, all ranks end, exit status 1.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace tp::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kWeights = "model.safetensors";
+
+Arguments logits_of(const fs::path& model) {
+  return {
+      "logits",   "--model",  model, "--tokens", (fixture_folder("llama-gqa-bf16") / "prompt.json").string(),
+      "--output", "/dev/null"};
+}
+
+// Breaks a copy of a checkpoint, and expects the message of it at 1 to 4 ranks.
+void expect_refused(const std::function<void(const fs::path&)>& break_it, const std::string& message) {
+  const CheckpointCopies copies;
+  const fs::path folder = copies.copy("llama-gqa-bf16", "model");
+  break_it(folder);
+  run_at_once({0, 1, 2, 3, 4}, logits_of(folder),
+              [&](const Finished& finished) { expect_one_error(finished, 1, message); });
+}
+
+// A shell script that gives rank `odd` another working directory than the others.
+std::string script_for_odd_rank(const TemporaryDirectory& directory, int odd) {
+  const fs::path script = directory.write(
+      "in_own_folder.sh", "#!/bin/sh\nif [ \"$OMPI_COMM_WORLD_RANK\" = " + std::to_string(odd) +
+                              " ]; then cd odd; else cd usual; fi\nexec \"$@\"\n");
+  fs::permissions(script, fs::perms::owner_all);
+  return script;
+}
+
+// Starts three ranks of which the third finds another checkpoint under the same path.
+Finished run_with_odd_rank(const CheckpointCopies& copies) {
+  const TemporaryDirectory directory;
+  const std::string script = script_for_odd_rank(directory, 2);
+  Process process(command_line(3, logits_of("model"), script), {.folder = copies.path()});
+  return process.finish();
+}
+
+TEST(FailingTogether, ACheckpointThatIsNotThere) {
+  run_at_once({0, 1, 2, 3, 4}, logits_of("/nonexistent/model"), [](const Finished& finished) {
+    expect_one_error(finished, 1, "cannot open /nonexistent/model: no such file; check the path");
+  });
+}
+
+TEST(FailingTogether, ACheckpointWithoutWeights) {
+  expect_refused([](const fs::path& folder) { fs::remove(folder / kWeights); },
+                 "there is neither model.safetensors nor model.safetensors.index.json");
+}
+
+TEST(FailingTogether, ATruncatedHeader) {
+  expect_refused([](const fs::path& folder) { fs::resize_file(folder / kWeights, 1000); },
+                 "bytes, but the file only 1000; it is truncated, download it again");
+}
+
+TEST(FailingTogether, TruncatedData) {
+  expect_refused([](const fs::path& folder) { fs::resize_file(folder / kWeights, 100000); },
+                 "it is truncated, download it again");
+}
+
+TEST(FailingTogether, AShapeThatIsNotThatOfTheConfig) {
+  expect_refused(
+      [](const fs::path& folder) {
+        change_config(folder, {{"intermediate_size", 200}});
+      },
+      "model.safetensors: model.layers.0.mlp.gate_proj.weight is [256, 96], expected [200, 96] "
+      "(intermediate_size, hidden_size)");
+}
+
+TEST(FailingTogether, AFamilyThatIsNotSupported) {
+  expect_refused(
+      [](const fs::path& folder) {
+        change_config(folder, {{"architectures", {"WhisperModel"}}});
+      },
+      "models of the family WhisperModel are not supported; supported are LlamaForCausalLM");
+}
+
+TEST(FailingTogether, MoreRanksThanHeads) {
+  const TextModel model;
+  expect_one_error(
+      run(5, {"generate", "--model", model.path(), "--prompt", "x"}), 1,
+      "cannot start 5 ranks: the model has 4 attention heads, so at most 4 ranks can each own one "
+      "(mpirun -np 4)");
+}
+
+TEST(FailingTogether, ACheckpointThatOneRankCannotRead) {
+  const CheckpointCopies copies;
+  copies.copy("llama-gqa-bf16", "usual/model");
+  const fs::path odd = copies.copy("llama-gqa-bf16", "odd/model");
+  fs::remove(odd / kWeights);
+  expect_one_error(run_with_odd_rank(copies), 1,
+                   "tp-infer: [rank 2/3] model: there is neither model.safetensors");
+  fs::copy_file(fixture_folder("llama-gqa-bf16") / kWeights, odd / kWeights);
+  fs::permissions(odd / kWeights, fs::perms::owner_all);
+  fs::resize_file(odd / kWeights, 200000);
+  expect_one_error(run_with_odd_rank(copies), 1, "tp-infer: [rank 2/3] model.safetensors: tensor ");
+}
+
+TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
+  const CheckpointCopies copies;
+  copies.copy("llama-gqa-bf16", "usual/model");
+  const fs::path odd = copies.copy("llama-gqa-bf16", "odd/model");
+  // The same header with other numbers, as of another training.
+  std::fstream file(odd / kWeights, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096);
+  file << std::string(500000, '\x3c');
+  file.close();
+  expect_one_error(run_with_odd_rank(copies), 1,
+                   "the ranks disagree about the checkpoint in model: rank 0 has ");
+}
+
+// Bytes of address space that a process uses.
+std::size_t address_space_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/statm");
+  std::size_t pages = 0;
+  file >> pages;
+  return pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// A rank whose address space may not grow any more fails where a longer prompt needs more memory.
+TEST(FailingTogether, ARankThatRunsOutOfMemoryInTheMiddleOfAStep) {
+  const TemporaryDirectory directory;
+  nlohmann::json config = read_json(fixture_folder("llama-gqa") / "config.json");
+  config.update({{"max_position_embeddings", 4096}, {"num_hidden_layers", 1}});
+  const std::string path = directory.write("config.json", config.dump());
+  Process process(command_line(3, {"bench", "--synthetic", path, "--prompt", "4,800", "--batch", "40",
+                                   "--generate", "1", "--prefill-chunk", "32768", "--repeat", "60"}));
+  const auto three_rows = [](const std::string& out) { return std::count(out.begin(), out.end(), '\n') > 3; };
+  ASSERT_TRUE(process.wait_for_output(three_rows));
+  const pid_t victim = process.rank(1);
+  ASSERT_NE(victim, -1);
+  const rlimit no_more{address_space_of(victim), RLIM_INFINITY};
+  ASSERT_EQ(::prlimit(victim, RLIMIT_AS, &no_more, nullptr), 0);
+  Finished finished = process.finish();
+  finished.out.clear();  // the rows before
+  // It says "out of memory", or that MPI's call failed, as the case may be.
+  expect_one_line(finished, 1, "tp-infer: [rank 1/3] ");
+  EXPECT_CONTAINS(finished.err, "memory");
+}
+
+}  // namespace
+}  // namespace tp::test

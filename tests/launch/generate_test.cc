@@ -1,0 +1,219 @@
+// tp-infer generate: one prompt or several, as text and as JSON.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+#include "tests/reference/fixture.h"
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+Arguments generate(const std::string& model, const Arguments& more) {
+  Arguments arguments = {"generate", "--model", model};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(Generate, GreedyTextIsTheSameAtEveryRankCount) {
+  const TextModel model;
+  const Arguments arguments =
+      generate(model.path(), {"--prompt", "The cat sat", "--greedy", "--max-tokens", "40", "--ignore-eos"});
+  const Finished alone = run(kNoMpirun, arguments);
+  expect_success(alone);
+  EXPECT_TRUE(alone.out.starts_with("The cat sat")) << alone.out;
+  EXPECT_GT(alone.out.size(), 40U);
+  for (const std::size_t ranks : {1, 2, 3, 4}) {
+    const Finished finished = run(ranks, arguments);
+    expect_success(finished);
+    EXPECT_EQ(finished.out, alone.out) << ranks << " ranks";
+  }
+}
+
+TEST(Generate, SeededTextIsTheSameAtEveryRankCountAndDiffersBetweenSeeds) {
+  const TextModel model;
+  const auto with_seed = [&](const std::string& seed) {
+    return generate(model.path(), {"--prompt", "Hello", "--temperature", "0.9", "--seed", seed, "--n", "2",
+                                   "--max-tokens", "20", "--ignore-eos"});
+  };
+  const Finished alone = run(kNoMpirun, with_seed("7"));
+  expect_success(alone);
+  for (const std::size_t ranks : {2, 3, 4}) EXPECT_EQ(run(ranks, with_seed("7")).out, alone.out) << ranks;
+  EXPECT_NE(run(kNoMpirun, with_seed("8")).out, alone.out);
+}
+
+TEST(Generate, TokensAreContinuedAsByTheModelsOwnCode) {
+  for (const char* name : {"llama-gqa", "llama-headdim-bias"}) {
+    const reference::Fixture fixture = reference::fixture(name);
+    const std::string prompt = (fixture.folder / "prompt.json").string();
+    for (const std::size_t ranks : {1, 2, 3, 4}) {
+      const Finished finished = run(ranks, generate(fixture.folder, {"--tokens", prompt, "--greedy", "--json",
+                                                                     "--ignore-eos", "--max-tokens", "16"}));
+      expect_success(finished);
+      const json line = json_lines(finished.out).at(0);
+      EXPECT_EQ(line.at("token_ids").get<std::vector<TokenId>>(), fixture.greedy) << name << ", " << ranks;
+      EXPECT_TRUE(line.at("text").is_null()) << "there is no tokenizer";
+    }
+  }
+}
+
+TEST(Generate, WithoutATokenizerTheTextIsAListOfIds) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const Finished finished =
+      run(2, generate(fixture.folder, {"--tokens", (fixture.folder / "prompt.json").string(), "--greedy",
+                                       "--max-tokens", "4", "--ignore-eos"}));
+  expect_success(finished);
+  EXPECT_EQ(json::parse(finished.out).get<std::vector<TokenId>>(),
+            std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + 4));
+}
+
+TEST(Generate, JsonSaysWhatTextSays) {
+  const TextModel model;
+  const Arguments arguments = {"--prompt", "Hi", "--greedy", "--max-tokens", "12", "--ignore-eos"};
+  const std::string text = run(kNoMpirun, generate(model.path(), arguments)).out;
+  Arguments with_json = arguments;
+  with_json.insert(with_json.end(), {"--json", "--logprobs", "3"});
+  const Finished finished = run(2, generate(model.path(), with_json));
+  expect_success(finished);
+  const std::vector<json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 1U);
+  const json& line = lines.front();
+  EXPECT_EQ("Hi" + line.at("text").get<std::string>() + "\n", text);
+  EXPECT_EQ(line.at("index"), 0);
+  EXPECT_EQ(line.at("sample"), 0);
+  EXPECT_EQ(line.at("finish_reason"), "length");
+  EXPECT_EQ(line.at("token_ids").size(), 12U);
+  EXPECT_EQ(line.at("timings").at("generated_tokens"), 12);
+  EXPECT_GT(line.at("timings").at("prompt_tokens"), 1);
+  EXPECT_GT(line.at("timings").at("decode_tokens_per_s"), 0.0);
+  for (std::size_t i = 0; i < 12; ++i) {
+    const json& entry = line.at("logprobs").at(i);
+    EXPECT_EQ(entry.at("id"), line.at("token_ids").at(i));
+    EXPECT_EQ(entry.at("top").size(), 3U);
+    EXPECT_EQ(entry.at("top").at(0).at("id"), entry.at("id")) << "greedy takes the most likely";
+    EXPECT_LE(entry.at("logprob"), 0.0);
+  }
+}
+
+TEST(Generate, NoEchoLeavesThePromptOut) {
+  const TextModel model;
+  const Arguments arguments =
+      generate(model.path(), {"--prompt", "Hi", "--greedy", "--max-tokens", "12", "--ignore-eos"});
+  Arguments bare = arguments;
+  bare.push_back("--no-echo");
+  EXPECT_EQ("Hi" + run(kNoMpirun, bare).out, run(kNoMpirun, arguments).out);
+}
+
+TEST(Generate, AStopTextEndsTheContinuationBeforeIt) {
+  const TextModel model;
+  const Arguments arguments = {"--prompt", "Hi", "--greedy", "--max-tokens", "30", "--ignore-eos", "--json"};
+  const std::string text =
+      json_lines(run(kNoMpirun, generate(model.path(), arguments)).out).at(0).at("text").get<std::string>();
+  // Whole ASCII letters from the middle of it.
+  std::size_t begin = text.size() / 2;
+  while (begin + 3 < text.size() && !(std::isalpha(static_cast<unsigned char>(text[begin])) != 0 &&
+                                      std::isalpha(static_cast<unsigned char>(text[begin + 1])) != 0)) {
+    ++begin;
+  }
+  const std::string stop = text.substr(begin, 2);
+  Arguments stopping = arguments;
+  stopping.insert(stopping.end(), {"--stop", stop});
+  const json line = json_lines(run(2, generate(model.path(), stopping)).out).at(0);
+  EXPECT_EQ(line.at("text"), text.substr(0, text.find(stop)));
+  EXPECT_EQ(line.at("finish_reason"), "stop");
+}
+
+TEST(Generate, ReadsAPromptFromStandardInput) {
+  const TextModel model;
+  const Arguments more = {"--greedy", "--max-tokens", "5", "--ignore-eos"};
+  Arguments flag = generate(model.path(), more);
+  flag.insert(flag.end(), {"--prompt", "One\ntwo"});
+  const std::string expected = run(kNoMpirun, flag).out;
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{3}}) {
+    Arguments file = generate(model.path(), more);
+    file.insert(file.end(), {"--prompt-file", "-"});
+    const Finished finished = run(ranks, file, {.input = "One\ntwo"});
+    expect_success(finished);
+    EXPECT_EQ(finished.out, expected);
+  }
+}
+
+TEST(Generate, SeveralPromptsAreAnsweredInTheirOrder) {
+  const TextModel model;
+  const auto answer = [&](const Arguments& prompts) {
+    Arguments arguments = generate(model.path(), {"--greedy", "--max-tokens", "5", "--ignore-eos"});
+    arguments.insert(arguments.end(), prompts.begin(), prompts.end());
+    return run(kNoMpirun, arguments).out;
+  };
+  EXPECT_EQ(answer({"--prompt", "One", "--prompt", "Two"}),
+            "--- prompt 1 ---\n" + answer({"--prompt", "One"}) + "\n--- prompt 2 ---\n" +
+                answer({"--prompt", "Two"}));
+}
+
+TEST(Generate, APromptThatCannotBeServedDoesNotStopTheOther) {
+  const TextModel model;
+  std::string long_prompt;
+  for (int i = 0; i < 5000; ++i) long_prompt += "word ";
+  const Finished finished = run(2, generate(model.path(), {"--prompt", long_prompt, "--prompt", "Two",
+                                                           "--greedy", "--max-tokens", "5"}));
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_TRUE(finished.out.starts_with("--- prompt 2 ---\nTwo")) << finished.out;
+  const std::string ours = without_mpi_noise(finished.err);
+  EXPECT_TRUE(ours.starts_with("tp-infer: prompt 1: prompt has ")) << ours;
+  EXPECT_CONTAINS(ours, "but a sequence holds 4096");
+  EXPECT_CONTAINS(ours, "shorten the prompt");
+}
+
+TEST(Generate, JsonIsValidWhateverThePromptsBytes) {
+  const TextModel model;
+  const std::string prompt = "caf\xff\xc3 \"quoted\"\n\t\x01";
+  const Finished finished = run(2, generate(model.path(), {"--prompt", prompt, "--greedy", "--json",
+                                                           "--max-tokens", "30", "--ignore-eos"}));
+  expect_success(finished);
+  EXPECT_EQ(json_lines(finished.out).size(), 1U);
+}
+
+TEST(Generate, TextStreamsTokenByTokenThroughMpirun) {
+  const TextModel model;
+  Process process(command_line(
+      2, generate(model.path(), {"--prompt", "Hi", "--greedy", "--ignore-eos", "--max-tokens", "1500"})));
+  ASSERT_TRUE(process.wait_for_output([](const std::string& out) { return out.size() > 2; }));
+  EXPECT_NE(process.rank(0), -1) << "something comes out while the program runs";
+  expect_success(process.finish());
+  EXPECT_GT(process.reads(), 50U);
+}
+
+TEST(Generate, AReaderThatLeavesEarlyIsNoHang) {
+  const TextModel model;
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{2}}) {
+    std::vector<std::string> command = {"sh", "-c", "\"$0\" \"$@\" | head -c 5"};
+    const auto line = command_line(
+        ranks, generate(model.path(), {"--prompt", "Hello", "--ignore-eos", "--max-tokens", "1000"}));
+    command.insert(command.end(), line.begin(), line.end());
+    EXPECT_EQ(Process(command).finish().out, "Hello");
+  }
+}
+
+TEST(Generate, AFullDiskIsOneError) {
+  const TextModel model;
+  std::vector<std::string> command = {"sh", "-c", "exec \"$0\" \"$@\" > /dev/full"};
+  const auto line = command_line(kNoMpirun, generate(model.path(), {"--prompt", "Hello"}));
+  command.insert(command.end(), line.begin(), line.end());
+  expect_one_error(Process(command).finish(), 1, "cannot write to standard output");
+}
+
+TEST(Generate, VerboseSaysThatAllRanksTogetherReadTheCheckpointOnce) {
+  const TextModel model;
+  const Finished finished = run(2, generate(model.path(), {"--prompt", "Hi", "--max-tokens", "2", "-v"}));
+  EXPECT_EQ(finished.status, 0);
+  const std::size_t found = finished.err.find("all ranks read ");
+  ASSERT_NE(found, std::string::npos) << finished.err;
+  const double ratio = std::stod(finished.err.substr(found + 15));
+  EXPECT_GE(ratio, 0.999);
+  EXPECT_LE(ratio, 1.05);
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,220 @@
+#include "tests/launch/process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace tp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Pipe {
+  int read = -1;
+  int write = -1;
+};
+
+Pipe make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
+  return {ends[0], ends[1]};
+}
+
+std::string new_mark() {
+  static int count = 0;
+  return "TP_LAUNCH_TEST=" + std::to_string(::getpid()) + "-" + std::to_string(++count);
+}
+
+// The environment of a process as "NAME=value\0NAME=value\0"; empty for one that has ended.
+std::string environment_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+bool has_variable(const std::string& environment, const std::string& variable) {
+  const std::string text = '\0' + environment;
+  return text.find('\0' + variable + '\0') != std::string::npos;
+}
+
+void close_end(int& end) {
+  if (end >= 0) ::close(end);
+  end = -1;
+}
+
+// Appends what is there; closes the end at the end of the stream. True if there was something.
+bool drain(int& end, std::string& text) {
+  char buffer[65536];
+  const ssize_t size = ::read(end, buffer, sizeof(buffer));
+  if (size > 0) {
+    text.append(buffer, static_cast<std::size_t>(size));
+    return true;
+  }
+  if (size == 0 || (errno != EAGAIN && errno != EINTR)) close_end(end);
+  return false;
+}
+
+[[noreturn]] void run_child(const std::vector<std::string>& command, const StartOptions& options,
+                            const std::string& mark, int input, int out, int err) {
+  ::dup2(input, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
+  const std::size_t equals = mark.find('=');
+  ::setenv(mark.substr(0, equals).c_str(), mark.substr(equals + 1).c_str(), 1);
+  ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+  ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  ::execvp(arguments[0], arguments.data());
+  ::_exit(127);
+}
+
+}  // namespace
+
+Process::Process(const std::vector<std::string>& command, const StartOptions& options) : mark_(new_mark()) {
+  Pipe input = make_pipe();
+  Pipe out = make_pipe();
+  Pipe err = make_pipe();
+  ::signal(SIGPIPE, SIG_IGN);  // a program may end before it reads its input
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("cannot fork");
+  if (pid_ == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    run_child(command, options, mark_, input.read, out.write, err.write);
+  }
+  close_end(input.read);
+  close_end(out.write);
+  close_end(err.write);
+  input_ = input.write;
+  out_ = out.read;
+  err_ = err.read;
+  write_input(options.input);
+  if (!options.keep_input_open) close_input();
+}
+
+Process::~Process() {
+  close_input();
+  // Ranks need a moment to end after mpirun.
+  for (int wait = 0; wait < 100 && !members().empty(); ++wait) std::this_thread::sleep_for(50ms);
+  if (!members().empty()) {
+    ADD_FAILURE() << members().size() << " processes are left over";
+    kill_members();
+  }
+  if (!reaped_) ::waitpid(pid_, nullptr, 0);
+  close_end(out_);
+  close_end(err_);
+}
+
+void Process::write_input(std::string_view text) const {
+  while (!text.empty()) {
+    const ssize_t written = ::write(input_, text.data(), text.size());
+    if (written <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void Process::close_input() { close_end(input_); }
+
+// Reads what comes within that time; false if nothing can come any more.
+bool Process::read_some(double seconds) {
+  std::vector<pollfd> ends;
+  if (out_ >= 0) ends.push_back({out_, POLLIN, 0});
+  if (err_ >= 0) ends.push_back({err_, POLLIN, 0});
+  if (ends.empty()) return false;
+  if (::poll(ends.data(), ends.size(), static_cast<int>(seconds * 1000)) <= 0) return true;
+  for (const pollfd& end : ends) {
+    if (end.revents == 0) continue;
+    if (end.fd == out_) {
+      reads_ += drain(out_, finished_.out) ? 1 : 0;
+    } else {
+      drain(err_, finished_.err);
+    }
+  }
+  return true;
+}
+
+bool Process::wait_for_output(const std::function<bool(const std::string& out)>& condition, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!condition(finished_.out)) {
+    if (std::chrono::steady_clock::now() > deadline || !read_some(0.05)) return false;
+  }
+  return true;
+}
+
+bool Process::ended() {
+  if (reaped_) return true;
+  int status = 0;
+  if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
+  reaped_ = true;
+  finished_.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return true;
+}
+
+Finished Process::finish(double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  bool open = true;
+  while (!ended() || open) {
+    if (open) open = read_some(0.02);
+    if (!open) std::this_thread::sleep_for(5ms);
+    if (std::chrono::steady_clock::now() > deadline) {
+      ADD_FAILURE() << "the program hangs: no end after " << seconds << " s\nstdout: " << finished_.out
+                    << "\nstderr: " << finished_.err;
+      kill_members();
+      ::waitpid(pid_, nullptr, 0);
+      reaped_ = true;
+      finished_.status = -1;
+      break;
+    }
+  }
+  finished_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return finished_;
+}
+
+pid_t Process::rank(int rank) const {
+  for (const pid_t member : members()) {
+    if (has_variable(environment_of(member), "OMPI_COMM_WORLD_RANK=" + std::to_string(rank))) return member;
+  }
+  return -1;
+}
+
+std::vector<pid_t> Process::members() const {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const pid_t process = std::stoi(name);
+    if (has_variable(environment_of(process), mark_)) found.push_back(process);
+  }
+  return found;
+}
+
+void Process::kill_members() const {
+  for (const pid_t member : members()) ::kill(member, SIGKILL);
+}
+
+double processor_seconds(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // The name in brackets may hold spaces; the times are the 12th and 13th field after it.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  std::string skipped;
+  for (int field = 0; field < 11; ++field) fields >> skipped;
+  double user = 0.0;
+  double system = 0.0;
+  fields >> user >> system;
+  return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace tp::test

@@ -1,0 +1,41 @@
+// A checkpoint with a tokenizer, and variants of checkpoints that are broken in one way.
+#pragma once
+
+#include "tests/checkpoint/checkpoint_files.h"
+
+#include <filesystem>
+#include <string>
+
+namespace tp::test {
+
+// A small Llama (4 heads, 2 KV heads) of random weights with the tokenizer gemma-style of tests/data: it
+// speaks nonsense, but always the same.
+class TextModel {
+ public:
+  TextModel();
+  std::string path() const { return directory_.path().string(); }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+// The folder of tests/data/logits/<name>.
+std::filesystem::path fixture_folder(const std::string& name);
+
+// Writable copies of checkpoints, in a folder that disappears.
+class CheckpointCopies {
+ public:
+  // A copy of the fixture.
+  std::filesystem::path copy(const std::string& fixture, const std::string& name) const;
+  std::filesystem::path path() const { return directory_.path(); }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+// Replaces members of a folder's config.json.
+void change_config(const std::filesystem::path& folder, const nlohmann::json& changes);
+
+nlohmann::json read_json(const std::filesystem::path& path);
+
+}  // namespace tp::test

@@ -1,0 +1,168 @@
+// tp-infer logits, inspect and bench.
+
+#include "model/checkpoint/npy.h"
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+#include "tests/reference/fixture.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+double largest_difference(const NpyArray& a, const NpyArray& b) {
+  EXPECT_EQ(a.shape, b.shape);
+  double largest = 0.0;
+  for (std::size_t i = 0; i < std::min(a.values.size(), b.values.size()); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a.values[i]) - b.values[i]));
+  return largest;
+}
+
+Arguments logits(const reference::Fixture& fixture, const std::filesystem::path& output) {
+  return {"logits",   "--model", fixture.folder, "--tokens", (fixture.folder / "prompt.json").string(),
+          "--output", output};
+}
+
+TEST(Logits, AreThoseOfTheModelsOwnCodeAtEveryRankCount) {
+  const TemporaryDirectory directory;
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  for (const std::size_t ranks : {0, 1, 2, 3, 4}) {
+    const auto output = directory.path() / (std::to_string(ranks) + ".npy");
+    const Finished finished = run(ranks, logits(fixture, output));
+    expect_success(finished);
+    EXPECT_EQ(finished.out, "");
+    // Two honest float32 implementations differ by about 1e-5 (README of the fixtures).
+    EXPECT_LT(largest_difference(read_npy(output), fixture.logits), 1e-3) << ranks << " ranks";
+  }
+}
+
+TEST(Logits, DoNotDependOnTheChunks) {
+  const TemporaryDirectory directory;
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  for (const char* chunk : {"1", "7"}) {
+    Arguments arguments = logits(fixture, directory.path() / "x.npy");
+    arguments.insert(arguments.end(), {"--prefill-chunk", chunk});
+    expect_success(run(2, arguments));
+    EXPECT_LT(largest_difference(read_npy(directory.path() / "x.npy"), fixture.logits), 1e-3);
+  }
+}
+
+TEST(Logits, ErrorsOfTheFirstRankEndAllOfThem) {
+  const TemporaryDirectory directory;
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const auto with_tokens = [&](const std::string& tokens) {
+    const auto file = directory.write("ids.json", tokens);
+    return run(3, {"logits", "--model", fixture.folder, "--tokens", file, "--output",
+                   (directory.path() / "x.npy").string()});
+  };
+  expect_one_error(run(3, logits(fixture, "/nonexistent/x.npy")), 1,
+                   "/nonexistent/x.npy: the file cannot be written");
+  expect_one_error(with_tokens("[1, 320]"), 1, "token id 320, but the vocabulary has the ids 0 to 319");
+  expect_one_error(with_tokens("[]"), 1, "no token ids; expected at least one");
+  expect_one_error(with_tokens("[1,"), 1, "expected a JSON list of token ids (parse error");
+  expect_one_error(with_tokens("[1, \"a\"]"), 1, "found \"a\" at place 1");
+  EXPECT_EQ(directory.files(), std::vector<std::string>{"ids.json"}) << "nothing half done is left";
+}
+
+// Consecutive ranges from 0 to `end`.
+void expect_tiles(const json& ranks, const std::string& field, std::size_t end) {
+  std::size_t next = 0;
+  for (const json& rank : ranks) {
+    EXPECT_EQ(rank.at(field).at(0), next) << field;
+    next = rank.at(field).at(1).get<std::size_t>();
+  }
+  EXPECT_EQ(next, end) << field;
+}
+
+TEST(Inspect, SharesAreThoseThatTheRanksThenHold) {
+  const TextModel model;
+  for (const std::size_t ranks : {1, 3, 4}) {
+    const Finished finished =
+        run(kNoMpirun, {"inspect", "--model", model.path(), "--json", "--ranks", std::to_string(ranks)});
+    expect_success(finished);
+    const json planned = json::parse(finished.out);
+    ASSERT_EQ(planned.at("ranks").size(), ranks);
+    expect_tiles(planned.at("ranks"), "query_heads", 4);
+    expect_tiles(planned.at("ranks"), "mlp_columns", 48);
+    expect_tiles(planned.at("ranks"), "vocabulary", 2600);
+    const Finished measured =
+        run(ranks, {"bench", "--model", model.path(), "--prompt", "4", "--generate", "0", "--json"});
+    expect_success(measured);
+    const json row = json_lines(measured.out).at(0);
+    EXPECT_EQ(row.at("parameters"), planned.at("parameters"));
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(row.at("per_rank").at(rank).at("weight_bytes"),
+                planned.at("ranks").at(rank).at("weight_bytes"));
+    }
+  }
+}
+
+TEST(Inspect, ABareConfigIsEnough) {
+  const TemporaryDirectory directory;
+  const auto config = directory.path() / "any name.json";
+  std::filesystem::copy_file(fixture_folder("llama-gqa") / "config.json", config);
+  const Finished finished = run(kNoMpirun, {"inspect", "--model", config});
+  expect_success(finished);
+  EXPECT_CONTAINS(finished.out, "num_key_value_heads       4 (GQA)");
+}
+
+TEST(Inspect, SaysWhatIsWrong) {
+  const CheckpointCopies copies;
+  const auto folder = copies.copy("llama-gqa-bf16", "other");
+  expect_one_error(
+      run(kNoMpirun, {"inspect", "--model", folder, "--ranks", "9"}), 1,
+      "cannot start 9 ranks: the model has 8 attention heads, so at most 8 ranks can each own one");
+  std::ofstream(folder / "config.json") << R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 768})";
+  expect_one_error(run(kNoMpirun, {"inspect", "--model", folder}), 1,
+                   "models of the family GPT2LMHeadModel are not supported; supported are LlamaForCausalLM");
+}
+
+TEST(Bench, MeasuresEveryCombination) {
+  const Finished finished =
+      run(2, {"bench", "--synthetic", (fixture_folder("llama-gqa") / "config.json").string(), "--prompt",
+              "8,16", "--generate", "4", "--batch", "1,3", "--json"});
+  expect_success(finished);
+  const std::vector<json> rows = json_lines(finished.out);
+  ASSERT_EQ(rows.size(), 8U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const json& row = rows[i];
+    EXPECT_EQ(row.at("phase"), i % 2 == 0 ? "prefill" : "decode");
+    EXPECT_EQ(row.at("prompt"), i < 4 ? 8 : 16);
+    EXPECT_EQ(row.at("batch"), i / 2 % 2 == 0 ? 1 : 3);
+    EXPECT_EQ(row.at("tokens"), row.at("batch").get<int>() * (i % 2 == 0 ? row.at("prompt").get<int>() : 4));
+    EXPECT_GT(row.at("tokens_per_s"), 0.0);
+    EXPECT_EQ(row.at("all_reduces_per_step"), 2 * 2 + 1);
+    EXPECT_EQ(row.at("per_rank").size(), 2U);
+    EXPECT_GE(row.at("waiting_share"), 0.0);
+    EXPECT_LT(row.at("collective_share").get<double>() + row.at("waiting_share").get<double>(), 1.0);
+  }
+}
+
+TEST(Bench, TheTokensAreTheSameAtEveryRankCount) {
+  const auto tokens = [&](std::size_t ranks) {
+    return json_lines(
+               run(ranks, {"bench", "--synthetic", (fixture_folder("llama-gqa") / "config.json").string(),
+                           "--prompt", "8", "--generate", "6", "--json"})
+                   .out)
+        .at(1)
+        .at("token_ids");
+  };
+  EXPECT_EQ(tokens(1).size(), 7U);
+  EXPECT_EQ(tokens(1), tokens(4));
+}
+
+TEST(Bench, WhatDoesNotFitIsRefusedBeforeItIsMeasured) {
+  const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
+  expect_one_error(run(2, {"bench", "--synthetic", config, "--prompt", "200", "--generate", "100"}), 1,
+                   "cannot measure 200 + 100 tokens: a sequence holds 256");
+  expect_one_error(run(kNoMpirun, {"bench", "--synthetic", config, "--prompt", "60", "--batch", "4",
+                                   "--generate", "2", "--cache-tokens", "64"}),
+                   1, "cannot measure batches of 4: they need a cache of 256 tokens, but it holds 64");
+}
+
+}  // namespace
+}  // namespace tp::test
