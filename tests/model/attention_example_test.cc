@@ -5,6 +5,7 @@
 #include "model/linear.h"
 #include "parallel/collectives.h"
 #include "tests/model/memory_weights.h"
+#include "tests/mpi_test.h"
 
 #include <cmath>
 
@@ -50,7 +51,7 @@ test::MemoryWeights make_weights() {
 }
 
 TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const test::MemoryWeights weights = make_weights();
   const HeadShard shard = shard_heads(2, 2, {comm.rank(), comm.size()});
   const Range features{shard.query_heads.begin * 2, shard.query_heads.end * 2};

@@ -2,6 +2,7 @@
 #include "model/checkpoint/safetensors_checkpoint.h"
 #include "model/config.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
 
@@ -23,7 +24,7 @@ class LlamaFixture : public testing::TestWithParam<Fixture> {
   // Whether this many ranks can run the model.
   bool fits() const { return config_.num_attention_heads >= comm_.size(); }
 
-  Communicator comm_{MPI_COMM_WORLD};
+  Communicator& comm_ = test::world();
   ModelConfig config_ = load_config(GetParam().folder);
   std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
 };

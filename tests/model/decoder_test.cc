@@ -4,6 +4,7 @@
 #include "model/checkpoint/synthetic_weights.h"
 #include "model/config.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/llama.h"
 #include "tests/reference/random.h"
@@ -51,7 +52,7 @@ std::vector<TokenId> random_tokens(Random& random, std::size_t count, std::size_
 }
 
 TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 25; ++seed) {
     Random random(seed);
     const ModelConfig config = random_config(random, comm.size());
@@ -71,7 +72,7 @@ TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
 }
 
 TEST(Decoder, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   Random random(1);
   ModelConfig config = random_config(random, comm.size());
   for (const std::size_t layers : {1U, 2U, 5U}) {
@@ -91,7 +92,7 @@ TEST(Decoder, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
 }
 
 TEST(Decoder, GivesTheSameForEveryPrefillChunk) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelConfig config = load_config(fixture.folder);
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
@@ -105,7 +106,7 @@ TEST(Decoder, GivesTheSameForEveryPrefillChunk) {
 
 // Sequences in one batch do not see each other.
 TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   const DecoderSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
@@ -148,7 +149,7 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
 }
 
 TEST(Decoder, GivesLogitsInGroupsOfAtMostKLogitRows) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   Random random(5);
   const ModelConfig config = random_config(random, comm.size());
   const SyntheticWeights source(DType::f32, 5);
@@ -160,7 +161,7 @@ TEST(Decoder, GivesLogitsInGroupsOfAtMostKLogitRows) {
 }
 
 TEST(Decoder, HoldsAsManyParametersAsItsSpecCounts) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Random random(seed);
     const ModelConfig config = random_config(random, comm.size());
@@ -181,7 +182,7 @@ std::size_t peak_resident_bytes() {
 
 // 12,288 tokens: their scores would be 12,288^2 floats, 600 MB a head.
 TEST(Decoder, TakesALongPromptInMemoryThatDoesNotGrowWithItsSquare) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
   config.num_attention_heads = config.num_key_value_heads = comm.size();

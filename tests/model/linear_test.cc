@@ -4,6 +4,7 @@
 #include "model/embedding.h"
 #include "parallel/collectives.h"
 #include "tests/kernels/expect_close.h"
+#include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
 
@@ -45,7 +46,7 @@ Matrix columns_of(const Matrix& whole, Range columns) {
 }
 
 TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const RankOf part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 1);
   for (const std::size_t out_features : {3U, 4U, 17U, 64U}) {
@@ -65,7 +66,7 @@ TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
 }
 
 TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const RankOf part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 2);
   const MatrixShape first{12, 10};
@@ -89,7 +90,7 @@ TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
 
 // Three input features on four ranks leave one with nothing but its zero; the bias must be counted once.
 TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const RankOf part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 4);
   for (const std::size_t in_features : {3U, 4U, 19U, 70U}) {
@@ -112,7 +113,7 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
 }
 
 TEST(VocabParallelEmbedding, SumOverRanksIsTheRowOfEveryToken) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
   const MatrixShape shape{37, 6};
   WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
@@ -131,7 +132,7 @@ TEST(VocabParallelEmbedding, SumOverRanksIsTheRowOfEveryToken) {
 }
 
 TEST(LmHead, GivesTheLogitsOfThisRanksTokens) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 6);
   const MatrixShape shape{41, 24};
   WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});

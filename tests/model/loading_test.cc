@@ -4,6 +4,7 @@
 #include "model/config.h"
 #include "model/decoder.h"
 #include "parallel/collectives.h"
+#include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
 #include <numeric>
@@ -30,7 +31,7 @@ std::size_t replicated_kv_parameters(const DecoderSpec& spec, std::size_t ranks)
 }
 
 TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (const reference::Fixture& fixture : reference::llama_fixtures()) {
     const ModelConfig config = load_config(fixture.folder);
     const DecoderSpec spec = make_spec(config);
@@ -48,7 +49,7 @@ TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
 }
 
 TEST(Loading, LeavesNoTensorOfTheCheckpointUnread) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   const Decoder decoder(make_spec(load_config(fixture.folder)), *source, {comm.rank(), comm.size()});
@@ -56,13 +57,14 @@ TEST(Loading, LeavesNoTensorOfTheCheckpointUnread) {
 }
 
 TEST(Loading, ReportsProgressUpToEverythingThatThisRankHolds) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-headdim-bias");
   const DecoderSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<std::size_t> reported;
   const RankOf part{comm.rank(), comm.size()};
-  const Decoder decoder(spec, *source, part, WeightType::f32, [&](std::size_t elements) { reported.push_back(elements); });
+  const Decoder decoder(spec, *source, part, WeightType::f32,
+                        [&](std::size_t elements) { reported.push_back(elements); });
   ASSERT_FALSE(reported.empty());
   EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
   EXPECT_EQ(reported.back(), count_local_parameters(spec, part));

@@ -1,5 +1,6 @@
 #include "parallel/archive.h"
 #include "parallel/collectives.h"
+#include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 
 #include <chrono>
@@ -14,7 +15,7 @@ namespace tp {
 namespace {
 
 TEST(BroadcastBytes, ReplacesWhatOtherRanksHave) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (const std::size_t size : {0U, 1U, 1000U, 300000U}) {
     reference::Random of_rank_0(5);
     const std::vector<float> expected = of_rank_0.numbers(size);
@@ -28,7 +29,7 @@ TEST(BroadcastBytes, ReplacesWhatOtherRanksHave) {
 
 // Followers wait for rank 0's next step for as long as its user thinks.
 TEST(BroadcastBytes, DoesNotBurnProcessorTimeWhileItWaits) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   barrier(comm);
   const std::clock_t before = std::clock();
   if (comm.is_root()) std::this_thread::sleep_for(std::chrono::milliseconds(400));
@@ -42,7 +43,7 @@ TEST(BroadcastBytes, DoesNotBurnProcessorTimeWhileItWaits) {
 
 // Archives around the size that fits into the first message, and far beyond.
 TEST(BroadcastObject, SendsObjectsOfEverySize) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const std::size_t overhead = to_archive(std::string()).size();
   for (const std::size_t archive_size : {overhead, std::size_t{100}, std::size_t{2039}, std::size_t{2040},
                                          std::size_t{2041}, std::size_t{5000}, std::size_t{1000000}}) {
@@ -56,7 +57,7 @@ TEST(BroadcastObject, SendsObjectsOfEverySize) {
 }
 
 TEST(BroadcastObject, IsOneBroadcastIfShortAndTwoIfLong) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const std::size_t one = comm.size() == 1 ? 0 : 1;  // nobody to tell
   std::string text = "short";
   broadcast_object(comm, text);

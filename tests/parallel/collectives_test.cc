@@ -1,5 +1,6 @@
 #include "parallel/collectives.h"
 
+#include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 
 #include <cmath>
@@ -18,7 +19,7 @@ std::vector<float> addend_of(std::size_t rank, std::size_t size) {
 }
 
 TEST(AllReduce, IsTheSumOfAllRanksAddends) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (const std::size_t rows : {1U, 3U, 200U}) {
     constexpr std::size_t kColumns = 37;
     std::vector<float> own = addend_of(comm.rank(), rows * kColumns);
@@ -36,7 +37,7 @@ TEST(AllReduce, IsTheSumOfAllRanksAddends) {
 
 // Ranks that disagree in the last bit would drift apart: the residual stream must be equal everywhere.
 TEST(AllReduce, GivesEveryRankTheSameBits) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (const std::size_t size : {1U, 7U, 1000U, 70000U}) {
     std::vector<float> own = addend_of(comm.rank(), size);
     all_reduce(comm, PartialSum(TensorView<float>(own.data(), 1, size)));
@@ -47,13 +48,13 @@ TEST(AllReduce, GivesEveryRankTheSameBits) {
 }
 
 TEST(AllReduce, OfNothingIsNothing) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 0, 16))).empty());
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 3, 0))).empty());
 }
 
 TEST(AllReduce, IsCounted) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   std::vector<float> memory(60, 1.0F);
   for (int i = 0; i < 3; ++i) all_reduce(comm, PartialSum(TensorView<float>(memory.data(), 4, 15)));
   EXPECT_EQ(comm.stats().all_reduce.calls, 3U);
@@ -65,7 +66,7 @@ TEST(AllReduce, IsCounted) {
 }
 
 TEST(AllReduce, RefusesATensorWithGapsBetweenItsRows) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   std::vector<float> memory(30);
   try {
     all_reduce(comm, PartialSum(TensorView<float>(memory.data(), 3, 8, 10)));
@@ -93,7 +94,7 @@ void expect_gathered(Communicator& comm, const std::vector<Range>& shards, std::
 }
 
 TEST(GatherColumns, PutsUnevenShardsSideBySide) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (const std::size_t columns : {4U, 5U, 17U, 300U}) {
     std::vector<Range> shards;
     for (std::size_t rank = 0; rank < comm.size(); ++rank)
@@ -103,7 +104,7 @@ TEST(GatherColumns, PutsUnevenShardsSideBySide) {
 }
 
 TEST(GatherColumns, TakesEmptyShards) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t owner = 0; owner < comm.size(); ++owner) {
     std::vector<Range> shards;
     for (std::size_t rank = 0; rank < comm.size(); ++rank)
@@ -113,7 +114,7 @@ TEST(GatherColumns, TakesEmptyShards) {
 }
 
 TEST(GatherBytes, GivesRankZeroEveryRanksValueInRankOrder) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   struct Value {
     std::size_t rank;
     double half;
@@ -130,13 +131,13 @@ TEST(GatherBytes, GivesRankZeroEveryRanksValueInRankOrder) {
 }
 
 TEST(GatherBytes, OfNothingIsNothing) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   gather_bytes(comm, {}, {});
   EXPECT_EQ(comm.stats().gather.bytes, 0U);
 }
 
 TEST(MaxOverRanks, IsTheLargestValueOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t winner = 0; winner < comm.size(); ++winner) {
     const std::int64_t value = comm.rank() == winner ? (std::int64_t{1} << 40) : -5;
     EXPECT_EQ(max_over_ranks(comm, value), std::int64_t{1} << 40);

@@ -2,6 +2,7 @@
 
 #include "parallel/agreement.h"
 #include "parallel/collectives.h"
+#include "tests/mpi_test.h"
 
 #include <new>
 
@@ -25,14 +26,14 @@ Outcome outcome_of(Communicator& comm, const std::function<void()>& work) {
 }
 
 TEST(FailTogether, LetsSuccessPass) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   int done = 0;
   EXPECT_EQ(outcome_of(comm, [&] { ++done; }).text, "no error");
   EXPECT_EQ(done, 1);
 }
 
 TEST(FailTogether, ThrowsOneRanksErrorOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t failing = 0; failing < comm.size(); ++failing) {
     const Outcome outcome = outcome_of(comm, [&] {
       if (comm.rank() == failing) throw_error<CheckpointError>("rank {} cannot read its file", failing);
@@ -43,7 +44,7 @@ TEST(FailTogether, ThrowsOneRanksErrorOnEveryRank) {
 }
 
 TEST(FailTogether, ReportsTheLowestRankIfSeveralFail) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t first = 0; first < comm.size(); ++first) {
     const Outcome outcome = outcome_of(comm, [&] {
       // Texts of different lengths.
@@ -55,14 +56,14 @@ TEST(FailTogether, ReportsTheLowestRankIfSeveralFail) {
 }
 
 TEST(FailTogether, GivesErrorsWithoutATextOne) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_EQ(outcome_of(comm, [] { throw Error(""); }).text, "unknown error");
   EXPECT_EQ(outcome_of(comm, [] { throw std::bad_alloc(); }).text,
             "out of memory; use more ranks or hosts, or a smaller cache (--cache-tokens)");
 }
 
 TEST(FailTogether, PassesAnErrorThatAllRanksKnowOf) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Outcome outcome = outcome_of(comm, [&] {
     fail_together(comm, [&] {
       if (comm.rank() + 1 == comm.size()) throw Error("inner");
@@ -73,7 +74,7 @@ TEST(FailTogether, PassesAnErrorThatAllRanksKnowOf) {
 }
 
 TEST(FailTogether, LeavesTheRanksReadyForMore) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   outcome_of(comm, [&] {
     if (comm.rank() == 0) throw Error("rank 0");
   });
@@ -82,12 +83,12 @@ TEST(FailTogether, LeavesTheRanksReadyForMore) {
 }
 
 TEST(RequireAgreement, PassesIfAllRanksHoldTheSame) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_NO_THROW(require_agreement(comm, 42, "the answer", "ask again"));
 }
 
 TEST(RequireAgreement, NamesTheFirstRankThatDiffersOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t odd = 1; odd < comm.size(); ++odd) {
     try {
       require_agreement(comm, comm.rank() >= odd ? 0xbeef : 0xcafe, "the checkpoint in /models/x",

@@ -1,4 +1,5 @@
 #include "parallel/collectives.h"
+#include "tests/mpi_test.h"
 
 #include <chrono>
 #include <cstdint>
@@ -34,7 +35,7 @@ bool slow_rank_is_found(Communicator& comm, std::size_t slow) {
 // A rank that comes late to every all-reduce waits for nobody; the others wait for it. A busy machine makes
 // any rank late, so it may take several tries.
 TEST(WaitingSeconds, AreTheTimeSpentForTheSlowRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t slow = 0; slow < comm.size(); ++slow) {
     bool found = false;
     for (int attempt = 0; attempt < 10 && !found; ++attempt) found = slow_rank_is_found(comm, slow);
@@ -43,7 +44,7 @@ TEST(WaitingSeconds, AreTheTimeSpentForTheSlowRank) {
 }
 
 TEST(WaitingSeconds, AreZeroWhereNothingWasKept) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   float one = 1.0F;
   all_reduce(comm, PartialSum(TensorView<float>(&one, 1, 1)));
   EXPECT_EQ(waiting_seconds(comm), 0.0);

@@ -1,4 +1,5 @@
 // How continuations end: length, end-of-sequence tokens, stop texts, cancelling, the engine's own end.
+#include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::size_t tokens_until(const std::vector<TokenId>& tokens, std::vector<TokenId
 }
 
 TEST(Engine, EndsAtMaxTokens) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     for (const int count : {1, 2, 16}) {
@@ -41,7 +42,7 @@ TEST(Engine, EndsAtMaxTokens) {
 }
 
 TEST(Engine, EndsAtTheLongestSequence) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .max_length = 40}, [&](Engine& engine) {
     EXPECT_EQ(engine.info().max_length, 40U);
@@ -52,7 +53,7 @@ TEST(Engine, EndsAtTheLongestSequence) {
 }
 
 TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenUnlessToldToIgnoreIt) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
   const TokenId eos = fixture.greedy[6];
@@ -71,7 +72,7 @@ TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenUnlessToldToIgnoreIt) {
 }
 
 TEST(Engine, EndsAtAnyOfTheGenerationConfigsEndOfSequenceTokens) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   for (const std::vector<TokenId>& ends : {std::vector<TokenId>{fixture.greedy[9], fixture.greedy[4]},
                                            std::vector<TokenId>{fixture.greedy[3], fixture.greedy[12]}}) {
@@ -89,7 +90,7 @@ TEST(Engine, EndsAtAnyOfTheGenerationConfigsEndOfSequenceTokens) {
 }
 
 TEST(Engine, GivesTheTextOfItsTokens) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
   run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
@@ -102,7 +103,7 @@ TEST(Engine, GivesTheTextOfItsTokens) {
 
 // A stop text of three letters begins or ends in the middle of a token of two.
 TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
   const std::string whole = ModelFolder::text_of(fixture.greedy);
@@ -126,7 +127,7 @@ TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
 }
 
 TEST(Engine, ForgetsACancelledRequestAndServesTheOthers) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);
   run_engine(comm, {.model = folder.path(), .prefill_chunk = 16}, [&](Engine& engine) {
@@ -155,13 +156,13 @@ TEST(Engine, ForgetsACancelledRequestAndServesTheOthers) {
 }
 
 TEST(Engine, EndsTheOtherRanksWithStatusZeroIfAllWentWell) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   EXPECT_EQ(run_engine(comm, {.model = fixture.folder}, [](Engine&) {}), 0);
 }
 
 TEST(Engine, EndsTheOtherRanksWithStatusOneIfRankZeroFails) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   int status = 0;
   try {

@@ -1,5 +1,6 @@
 // What cannot be opened or served: one text on every rank, and nobody waits.
 #include "parallel/fail_together.h"
+#include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 #include "tests/runtime/tiny_checkpoint.h"
 
@@ -53,12 +54,12 @@ std::string refusal_after(Communicator& comm, const std::function<void(TinyCheck
 }
 
 TEST(EngineErrors, NoneForASoundCheckpoint) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint&) {}), "no error");
 }
 
 TEST(EngineErrors, NameATensorOfTheWrongShapeOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_EQ(
       refusal_after(comm,
                     [](TinyCheckpoint& c) {
@@ -83,7 +84,7 @@ TEST(EngineErrors, NameATensorOfTheWrongShapeOnEveryRank) {
 }
 
 TEST(EngineErrors, NameATensorThatIsMissingOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_EQ(
       refusal_after(comm, [](TinyCheckpoint& c) { c.remove("model.layers.0.mlp.up_proj.weight"); }),
       "model: there is no tensor model.layers.0.mlp.up_proj.weight in model.safetensors (the most similar "
@@ -95,20 +96,20 @@ TEST(EngineErrors, NameATensorThatIsMissingOnEveryRank) {
 }
 
 TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const std::string text =
       refusal_after(comm, [](TinyCheckpoint& c) { c.config["architectures"] = {"RwkvForCausalLM"}; });
   EXPECT_EQ(text.find("models of the family RwkvForCausalLM are not supported; supported are "), 0U) << text;
 }
 
 TEST(EngineErrors, NameWhatIsWrongInTheConfig) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint& c) { c.config["hidden_size"] = 0; }),
             "model/config.json: hidden_size must be a whole number >= 1, found 0");
 }
 
 TEST(EngineErrors, RefuseMoreRanksThanHeadsBeforeAnythingIsLoaded) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
   checkpoint.config["num_attention_heads"] = 1;
@@ -127,7 +128,7 @@ TEST(EngineErrors, RefuseMoreRanksThanHeadsBeforeAnythingIsLoaded) {
 }
 
 TEST(EngineErrors, NameAFileThatIsMissingOnOneRankOnly) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t poor = 0; poor < comm.size(); ++poor) {
     const OwnDirectory directory;
     TinyCheckpoint().write("model");
@@ -144,7 +145,7 @@ TEST(EngineErrors, NameAFileThatIsMissingOnOneRankOnly) {
 }
 
 TEST(EngineErrors, NameAFileThatIsTruncatedOnOneRankOnly) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t poor = 0; poor < comm.size(); ++poor) {
     const OwnDirectory directory;
     const TinyCheckpoint checkpoint;
@@ -159,7 +160,7 @@ TEST(EngineErrors, NameAFileThatIsTruncatedOnOneRankOnly) {
 }
 
 TEST(EngineErrors, NameTheRankWhoseFilesDiffer) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (std::size_t odd = 1; odd < comm.size(); ++odd) {
     const OwnDirectory directory;
     TinyCheckpoint checkpoint;
@@ -173,7 +174,7 @@ TEST(EngineErrors, NameTheRankWhoseFilesDiffer) {
 }
 
 TEST(EngineErrors, NameOptionsThatCannotWork) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint().write("model");
   EXPECT_NE(refusal(comm, {.model = "", .prefill_chunk = 0}), "no error");
@@ -187,7 +188,7 @@ std::string request_refusal(Engine& engine, const Request& request) {
 }
 
 TEST(EngineErrors, OfARequestEndItAndNothingElse) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const EngineOptions options{
       .model = fixture.folder, .max_length = 200, .block_size = 4, .cache_tokens = 64};
@@ -229,7 +230,7 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
 
 // A checkpoint that was damaged on its way: the request ends with an error, the engine goes on.
 TEST(EngineErrors, OfLogitsThatAreNoNumbersEndTheRequestOnly) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const OwnDirectory directory;
   TinyCheckpoint checkpoint;
   checkpoint.fill("lm_head.weight", std::numeric_limits<float>::quiet_NaN());

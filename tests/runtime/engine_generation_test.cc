@@ -1,4 +1,5 @@
 // What the engine generates, on any number of ranks and in any company.
+#include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::vector<TokenId> first(const std::vector<TokenId>& tokens, std::size_t count
 }
 
 TEST(Engine, GeneratesTheFixturesGreedyTokens) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   for (const Fixture& fixture : reference::llama_fixtures()) {
     const int status = run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
       const Continuation found =
@@ -53,7 +54,7 @@ std::vector<Request> mixed_requests(const Fixture& fixture) {
 }
 
 TEST(Engine, GivesEveryRequestTheSameTokensInAnyCompanyAndAnyCache) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   const std::vector<Request> requests = mixed_requests(fixture);
   std::vector<std::vector<TokenId>> expected;
@@ -86,7 +87,7 @@ TEST(Engine, GivesEveryRequestTheSameTokensInAnyCompanyAndAnyCache) {
 }
 
 TEST(Engine, TakesRequestsWhileOthersRun) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 8}, [&](Engine& engine) {
     const std::vector<TokenId> alone =
@@ -107,7 +108,7 @@ TEST(Engine, TakesRequestsWhileOthersRun) {
 
 // One rank's text is what all ranks' text is compared with: every process can compute it.
 TEST(Engine, DrawsTheSameTokensAtEveryRankCount) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   Request request = greedy_request(fixture.prompt, 30);
   request.sampling.temperature = 1.1F;
@@ -135,7 +136,7 @@ TEST(Engine, DrawsTheSameTokensAtEveryRankCount) {
 }
 
 TEST(Engine, GivesRequestsWithoutASeedDifferentTexts) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     Request request = greedy_request(fixture.prompt, 30);
@@ -153,7 +154,7 @@ std::size_t computed_tokens(Engine& engine) {
 }
 
 TEST(Engine, ComputesThePromptOfSeveralSamplesOnce) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   ASSERT_EQ(fixture.prompt.size(), 36U);
   run_engine(comm, {.model = fixture.folder, .block_size = 8}, [&](Engine& engine) {
@@ -180,7 +181,7 @@ TEST(Engine, ComputesThePromptOfSeveralSamplesOnce) {
 }
 
 TEST(Engine, GivesSamplesTheSameTokensInACacheThatHoldsFewOfThem) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   Request request = greedy_request(first(fixture.prompt, 20), 12);
   request.sampling.temperature = 1.0F;
@@ -202,7 +203,7 @@ TEST(Engine, GivesSamplesTheSameTokensInACacheThatHoldsFewOfThem) {
 }
 
 TEST(Engine, RunsTheAllReducesOfTheDesignInEveryStepOnEveryRank) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .prefill_chunk = 16}, [&](Engine& engine) {
     engine.reset_statistics();
@@ -222,7 +223,7 @@ TEST(Engine, RunsTheAllReducesOfTheDesignInEveryStepOnEveryRank) {
 }
 
 TEST(Engine, ReadsTheFileOnceOverAllRanks) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     std::size_t read = 0;

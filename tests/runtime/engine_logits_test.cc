@@ -1,4 +1,5 @@
 // The numbers that the engine gives beside tokens.
+#include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 
 #include <algorithm>
@@ -37,7 +38,7 @@ std::vector<double> log_softmax(const std::vector<float>& logits) {
 }
 
 TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-12q3kv");
   for (const std::size_t chunk : {1U, 7U, 512U}) {
     run_engine(comm, {.model = fixture.folder, .prefill_chunk = chunk, .block_size = 8}, [&](Engine& engine) {
@@ -53,7 +54,7 @@ TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
 }
 
 TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   // A cache that holds the sequence once: each call must give its blocks back.
   run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
@@ -64,7 +65,7 @@ TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {
 }
 
 TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .max_length = 36}, [&](Engine& engine) {
     EXPECT_EQ(logits_of(engine, fixture.prompt).size(), 36U);
@@ -78,7 +79,7 @@ TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
 }
 
 TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     for (const float temperature : {0.0F, 0.7F}) {
@@ -114,7 +115,7 @@ TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
 }
 
 TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     Request request = greedy_request(fixture.prompt, 3);
@@ -133,7 +134,7 @@ TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
 }
 
 TEST(EngineLogprobs, AreLeftOutUnlessAskedFor) {
-  Communicator comm(MPI_COMM_WORLD);
+  Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     EXPECT_TRUE(run_alone(engine, greedy_request(fixture.prompt, 3)).logprobs.empty());
