@@ -284,8 +284,8 @@ void add_bench_command(CLI::App& app, int& status) {
   command->footer(
       "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"
       "the exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the "
-      "ranks. `of streaming` is the rate at which weights are read, against plain reading of memory by the "
-      "same\n"
+      "ranks.\n"
+      "`of streaming` is the rate at which weights are read, against plain reading of memory by the same\n"
       "ranks and threads; `of arithmetic` that of multiplications and additions, against a loop in "
       "registers.\n"
       "Examples:\n"

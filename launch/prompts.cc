@@ -39,6 +39,21 @@ std::string read_all(const std::string& path) {
   return text;
 }
 
+// Throws RequestError for what is no JSON, or so deeply nested that printing it would exhaust the stack.
+nlohmann::json parse_json(const std::string& text, const std::string& where, std::string_view expected) {
+  constexpr int kMaxDepth = 64;
+  const auto limit_depth = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
+    require<RequestError>(depth <= kMaxDepth, "{}: expected {}, found lists nested deeper than {} levels",
+                          where, expected, kMaxDepth);
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(text, limit_depth);
+  } catch (const nlohmann::json::exception& error) {
+    throw_error<RequestError>("{}: expected {} ({})", where, expected, reason_of(error));
+  }
+}
+
 std::string printable(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -60,12 +75,7 @@ std::vector<TokenId> token_ids_of(const nlohmann::json& value, const std::string
 
 // Fills in the prompt; what is there when it throws is kept.
 void parse_batch_line(const std::string& line, const std::string& where, Prompt& prompt) {
-  nlohmann::json object;
-  try {
-    object = nlohmann::json::parse(line);
-  } catch (const nlohmann::json::exception& error) {
-    throw_error<RequestError>("{}: expected a JSON object ({})", where, reason_of(error));
-  }
+  nlohmann::json object = parse_json(line, where, "a JSON object");
   require<RequestError>(object.is_object(),
                         "{}: expected a JSON object such as {{\"prompt\": \"...\"}}, found {}", where,
                         object.type_name());
@@ -91,14 +101,7 @@ Prompt read_prompt_file(const std::string& path) { return {.text = read_all(path
 
 std::vector<TokenId> read_token_file(const std::string& path) {
   const std::string name = name_of_input(path);
-  const std::string text = read_all(path);
-  nlohmann::json parsed;
-  try {
-    parsed = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw_error<RequestError>("{}: expected a JSON list of token ids ({})", name, reason_of(error));
-  }
-  return token_ids_of(parsed, name);
+  return token_ids_of(parse_json(read_all(path), name, "a JSON list of token ids"), name);
 }
 
 std::vector<Prompt> read_batch(const std::string& path) {
