@@ -230,8 +230,9 @@ std::uint64_t Engine::Impl::submit(Request request) {
     sequence->prompt_tokens = sequence->tokens.size();
     sequence->history.add_prompt(sequence->tokens);
     if (tokenizer_) {
-      texts_.emplace(sequence->id, TextState{Detokenizer(*tokenizer_, sequence->tokens, SkipSpecial::yes),
-                                             StopMatcher(state->request.stop)});
+      texts_.emplace(sequence->id,
+                     TextState{state->id, Detokenizer(*tokenizer_, sequence->tokens, SkipSpecial::yes),
+                               StopMatcher(state->request.stop)});
     }
     scheduler_->add(std::move(sequence));
   }
@@ -246,12 +247,7 @@ void Engine::Impl::check_request(const Request& request) const {
       "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or --max-length), one "
       "of them generated; shorten the prompt",
       prompt, plan_.max_length);
-  for (const TokenId id : request.prompt) {
-    require<RequestError>(
-        id >= 0 && static_cast<std::size_t>(id) < plan_.config.vocab_size,
-        "prompt has token id {}, but the vocabulary has the ids 0 to {}; is it this model's prompt?", id,
-        plan_.config.vocab_size - 1);
-  }
+  check_token_ids(request.prompt);
   const std::size_t longest =
       std::min<std::size_t>(plan_.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
   require<RequestError>(
@@ -263,7 +259,19 @@ void Engine::Impl::check_request(const Request& request) const {
                         "stop texts need a tokenizer, but there is no tokenizer.json in {}", plan_.model);
 }
 
-void Engine::Impl::cancel(std::uint64_t request) { scheduler_->cancel(request); }
+void Engine::Impl::check_token_ids(std::span<const TokenId> ids) const {
+  for (const TokenId id : ids) {
+    require<RequestError>(
+        id >= 0 && static_cast<std::size_t>(id) < plan_.config.vocab_size,
+        "prompt has token id {}, but the vocabulary has the ids 0 to {}; is it this model's prompt?", id,
+        plan_.config.vocab_size - 1);
+  }
+}
+
+void Engine::Impl::cancel(std::uint64_t request) {
+  scheduler_->cancel(request);
+  std::erase_if(texts_, [&](const auto& text) { return text.second.request == request; });
+}
 
 std::vector<TokenEvent> Engine::Impl::step() {
   PlannedStep planned = scheduler_->plan();
@@ -300,6 +308,7 @@ TokenEvent Engine::Impl::advance(Sequence& sequence, const Candidates& candidate
   } catch (const RequestError& error) {
     event.error = error.what();
     event.finish_reason = sequence.finish_reason = FinishReason::error;
+    texts_.erase(sequence.id);
     return event;
   }
   sequence.tokens.push_back(choice.id);
@@ -330,7 +339,7 @@ FinishReason Engine::Impl::finish_reason_of(const Sequence& sequence, TokenId to
 void Engine::Impl::add_text(TokenEvent& event, const Sequence& sequence) {
   const auto found = texts_.find(sequence.id);
   if (found == texts_.end()) return;
-  auto& [detokenizer, stops] = found->second;
+  auto& [request, detokenizer, stops] = found->second;
   // A model may have more rows than its tokenizer has tokens; those have no text.
   if (static_cast<std::size_t>(event.token) < tokenizer_->vocab_size()) {
     event.text = stops.push(detokenizer.push(event.token));
@@ -346,15 +355,20 @@ void Engine::Impl::logits(std::span<const TokenId> tokens,
   Request request;
   request.prompt.assign(tokens.begin(), tokens.end());
   request.max_tokens = 1;
+  check_token_ids(tokens);
   // The logits of the last position need no place for a token after it.
   if (request.prompt.size() == plan_.max_length) request.prompt.pop_back();
   check_request(request);
 
-  const SequenceId id = next_id_++;
+  // No request has this number; the ranks' table for it is replaced by every call.
+  constexpr SequenceId id = 0;
   std::vector<BlockId> blocks;
   blocks_->begin_sequence(id, {});
-  require<RequestError>(blocks_->try_reserve(id, tokens.size(), blocks),
-                        "the sequence has {} tokens but the cache holds {}; raise --cache-tokens",
+  const bool fits = blocks_->try_reserve(id, tokens.size(), blocks);
+  if (!fits) blocks_->end_sequence(id);
+  require<RequestError>(fits,
+                        "the sequence has {} tokens but other requests leave no room for them in the cache "
+                        "of {}; wait until they have ended",
                         tokens.size(), info_.cache_tokens);
   for (std::size_t begin = 0; begin < tokens.size(); begin += plan_.prefill_chunk) {
     const std::size_t count = std::min<std::size_t>(plan_.prefill_chunk, tokens.size() - begin);

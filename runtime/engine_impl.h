@@ -38,6 +38,7 @@ class Engine::Impl {
  private:
   // Text of a sequence on its way out.
   struct TextState {
+    std::uint64_t request;
     Detokenizer detokenizer;
     StopMatcher stops;
   };
@@ -46,6 +47,7 @@ class Engine::Impl {
   void fill_info(const DecoderSpec& spec, const WeightSource& source);
   void set_up_root();
   void check_request(const Request& request) const;
+  void check_token_ids(std::span<const TokenId> ids) const;
   void lead(Step& step, const OutputSink& sink);
   void run(const Step& step, const OutputSink& sink);
   void run_forward(const Step& step, const OutputSink& sink);
