@@ -49,6 +49,7 @@ TEST(SharedSum, KeepsCallsInARowApart) {
   const auto shared = SharedSum::create(comm.handle());
   if (shared == nullptr) GTEST_SKIP() << "one rank";
   reference::Random random(1);
+  int wrong_calls = 0;  // every rank must make all calls, whatever it finds
   for (std::size_t call = 0; call < 400; ++call) {
     const std::size_t size = random.integer(0, 9) == 0 ? random.integer(1, 150000) : random.integer(1, 500);
     const std::size_t late = random.integer(0, 3 * comm.size());
@@ -58,8 +59,9 @@ TEST(SharedSum, KeepsCallsInARowApart) {
     for (std::size_t rank = 0; rank < comm.size(); ++rank) expected += value(rank);
     std::vector<float> data(size, value(comm.rank()));
     shared->all_reduce(data);
-    ASSERT_EQ(data, std::vector<float>(size, expected)) << "call " << call;
+    wrong_calls += data == std::vector<float>(size, expected) ? 0 : 1;
   }
+  EXPECT_EQ(wrong_calls, 0);
 }
 
 TEST(SharedSum, IsChosenAlikeOnEveryRank) {

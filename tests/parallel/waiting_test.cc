@@ -43,6 +43,16 @@ TEST(WaitingSeconds, AreTheTimeSpentForTheSlowRank) {
   }
 }
 
+// Whatever the rank that comes last spends is the exchange itself.
+TEST(WaitingSeconds, OfACallAreZeroOnTheRankThatCameLast) {
+  Communicator& comm = test::world();
+  comm.stats().keep_all_reduce_seconds = true;
+  float one = 1.0F;
+  all_reduce(comm, PartialSum(TensorView<float>(&one, 1, 1)));
+  const bool was_last = waiting_seconds(comm) == 0.0;
+  EXPECT_EQ(max_over_ranks(comm, was_last ? 1 : 0), 1);
+}
+
 TEST(WaitingSeconds, AreZeroWhereNothingWasKept) {
   Communicator& comm = test::world();
   float one = 1.0F;

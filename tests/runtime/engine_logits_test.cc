@@ -74,7 +74,24 @@ TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
     EXPECT_THROW(logits_of(engine, longer), RequestError);
     EXPECT_THROW(logits_of(engine, {}), RequestError);
     EXPECT_THROW(logits_of(engine, {320}), RequestError);
+    std::vector<TokenId> foreign = fixture.prompt;
+    foreign.back() = 320;
+    EXPECT_THROW(logits_of(engine, foreign), RequestError);
     EXPECT_EQ(logits_of(engine, {5}).size(), 1U);
+  });
+}
+
+TEST(EngineLogits, RefusedForWantOfRoomCanBeAskedForLater) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
+    engine.submit(greedy_request(fixture.prompt, 16));
+    for (int i = 0; i < 3; ++i) engine.step();
+    EXPECT_EQ(test::error_of<RequestError>([&] { logits_of(engine, fixture.prompt); }),
+              "the sequence has 36 tokens but other requests leave no room for them in the cache of 56; wait "
+              "until they have ended");
+    test::run_all(engine);
+    EXPECT_EQ(logits_of(engine, fixture.prompt).size(), 36U);
   });
 }
 
