@@ -153,12 +153,12 @@ class Llama(nn.Module):
         self.initialize(c)
 
     def initialize(self, c):
-        """Normal weights; those that write to the residual are smaller."""
-        depth = (2 * c["num_hidden_layers"]) ** -0.5
+        """Normal weights; those of queries and keys are larger, so that
+        attention is not the same everywhere from the start."""
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
-                last = name.endswith(("o_proj.weight", "down_proj.weight"))
-                std = c["initializer_range"] * (depth if last else 1)
+                sharp = name.endswith(("q_proj.weight", "k_proj.weight"))
+                std = c["initializer_range"] * (2 if sharp else 1)
                 nn.init.normal_(weight, std=std)
 
     def forward(self, ids):

@@ -97,6 +97,24 @@ def read_plots(name="plots.txt"):
 WORDS = read_words()
 PLOTS = read_plots()
 
+# How many entries of a list a plot uses; of the others, all. A plot has a hero
+# of its own, with a home, a hobby, a friend: all that must stay the same in a
+# story then belongs to its subject, which a small model keeps in mind, and
+# need not be looked up where it was first said, which takes far more training.
+ENTRIES_OF_A_PLOT = {"home": 1, "hobby": 1, "place": 1, "elder": 1, "sage": 1,
+                     "person": 1, "trait": 3}
+RECORDS_OF_A_PLOT = 4       # of a table
+
+
+def entries_of(plot, name, base):
+    """Return the entries of list `name` that a plot uses."""
+    entries = plot.traits if base == "trait" and plot.traits else WORDS[name]
+    table = isinstance(entries[0], dict) and base != "weather"
+    count = ENTRIES_OF_A_PLOT.get(base, RECORDS_OF_A_PLOT if table else None)
+    if count is None or count >= len(entries):
+        return entries
+    return random.Random(plot.name + " " + base).sample(entries, count)
+
 
 # ---------------------------------------------------------------- telling
 
@@ -114,17 +132,17 @@ class Story:
     # -- characters
 
     def cast(self):
-        """Choose the hero, a friend and a third character."""
-        rng = self.rng
+        """Look up the plot's hero, friend and third character."""
+        place = PLOTS.index(self.plot)
+        rng = random.Random("cast " + self.plot.name)
         beasts = self.plot.cast != "child" and rng.random() < 0.45
         self.world = "beast" if beasts else "child"
-        sexes = [rng.choice(["girl", "boy"])]
-        other = "boy" if sexes[0] == "girl" else "girl"
-        sexes.append(other if rng.random() < 0.8 else sexes[0])
-        sexes.append(rng.choice(["girl", "boy"]))
+        other = ("girl", "boy")[place % 2]
+        sexes = [("boy", "girl")[place % 2], other, rng.choice(["girl", "boy"])]
         kinds = rng.sample(WORDS["beast"], 3) if beasts else sexes
-        names = {sex: rng.sample(WORDS[sex], 3) for sex in ("girl", "boy")}
-        names = [names[sex].pop() for sex in sexes]
+        names = [WORDS[sexes[0]][place // 2],
+                 WORDS[sexes[1]][-1 - place // 2],
+                 WORDS[sexes[2]][len(PLOTS) // 2 + 1 + place // 4]]
         self.set_hero(names[0], kinds[0], sexes[0])
         self.set_friend(names[1], kinds[1], sexes[1])
         self.third = names[2] + (" the " + kinds[2] if beasts else "")
@@ -179,10 +197,10 @@ class Story:
             name = base
             if base + "_" + self.world in WORDS:
                 name = base + "_" + self.world
-            entries = WORDS[name]
-            if base == "trait" and self.plot.traits:
-                entries = self.plot.traits
-            choices = [entry for entry in entries if entry not in taken]
+            choices = [entry for entry in entries_of(self.plot, name, base)
+                       if entry not in taken]
+            choices = choices or [entry for entry in WORDS[name]
+                                  if entry not in taken]
             self.records[slot] = self.rng.choice(choices)
         return self.records[slot]
 
