@@ -23,6 +23,7 @@ struct InspectFlags {
   std::size_t ranks = 1;
   std::size_t context = 0;
   std::size_t prefill_chunk = 512;
+  std::string weights = "auto";
   bool json = false;
 };
 
@@ -38,13 +39,14 @@ struct RankShare {
 
 std::size_t bytes_of(std::size_t elements) { return elements * sizeof(float); }
 
-RankShare share_of(const DecoderSpec& spec, RankOf part, std::size_t context, std::size_t prefill_chunk) {
+RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, std::size_t context,
+                   std::size_t prefill_chunk) {
   const BlockSpec& first = spec.blocks.front();
   RankShare share;
   share.heads = shard_heads(first.attention.num_attention_heads, first.attention.num_key_value_heads, part);
   share.columns = shard_columns(first.mlp.intermediate_size, part);
   share.vocab = shard_columns(spec.vocab_size, part);
-  share.weight_bytes = bytes_of(count_local_parameters(spec, part));
+  share.weight_bytes = local_weight_bytes(spec, part, weights);
   share.cache_bytes =
       bytes_of(2 * share.heads.local_kv_heads() * first.attention.head_dim * context) * spec.blocks.size();
   constexpr std::size_t kBlockSize = 32;
@@ -88,7 +90,7 @@ std::size_t stored_bytes_of(const std::filesystem::path& model) {
 }
 
 void print_text(const ModelConfig& config, std::size_t parameters, std::size_t stored,
-                const std::vector<RankShare>& shares, std::size_t context) {
+                const std::vector<RankShare>& shares, std::size_t context, WeightType weights) {
   const auto row = [](const char* name, const auto& value) { fmt::print("{:<26}{}\n", name, value); };
   row("architecture", config.architecture);
   row("parameters", parameters);
@@ -105,8 +107,8 @@ void print_text(const ModelConfig& config, std::size_t parameters, std::size_t s
   row("rope_theta", config.rope_theta);
   row("rope_scaling", rope_text(config.rope_scaling));
   row("tie_word_embeddings", config.tie_word_embeddings);
-  fmt::print("\n{} rank{}, weights in f32, cache for {} tokens:\n", shares.size(),
-             shares.size() == 1 ? "" : "s", context);
+  fmt::print("\n{} rank{}, weights in {}, cache for {} tokens:\n", shares.size(),
+             shares.size() == 1 ? "" : "s", name_of(weights), context);
   fmt::print("{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", "rank", "q heads", "kv heads",
              "mlp columns", "vocabulary", "weights", "cache", "workspace");
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
@@ -119,7 +121,7 @@ void print_text(const ModelConfig& config, std::size_t parameters, std::size_t s
 }
 
 void print_json(const ModelConfig& config, std::size_t parameters, std::size_t stored,
-                const std::vector<RankShare>& shares, std::size_t context) {
+                const std::vector<RankShare>& shares, std::size_t context, WeightType weights) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -147,6 +149,7 @@ void print_json(const ModelConfig& config, std::size_t parameters, std::size_t s
                                  {"rope_scaling", rope_text(config.rope_scaling)},
                                  {"tie_word_embeddings", config.tie_word_embeddings},
                                  {"context", context},
+                                 {"weights", name_of(weights)},
                                  {"ranks", ranks}};
   std::cout << object.dump(2) << "\n";
 }
@@ -156,12 +159,13 @@ void inspect(const InspectFlags& flags) {
   const ModelConfig config = load_config(model);
   const DecoderSpec spec = make_spec(config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
+  const WeightType weights = find_weight_type(flags.weights).value_or(lossless_type(config.torch_dtype));
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < flags.ranks; ++rank) {
-    shares.push_back(share_of(spec, {rank, flags.ranks}, context, flags.prefill_chunk));
+    shares.push_back(share_of(spec, {rank, flags.ranks}, weights, context, flags.prefill_chunk));
   }
   const std::size_t stored = stored_bytes_of(model);
-  (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context);
+  (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context, weights);
 }
 
 }  // namespace
@@ -184,6 +188,10 @@ void add_inspect_command(CLI::App& app) {
   command->add_option("--prefill-chunk", flags->prefill_chunk, "Tokens of a step at most")
       ->check(whole_number(1, 65536))
       ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--weights", flags->weights, "How weights would be held")
+      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "int4"}).description(""))
+      ->type_name("TYPE")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");
   command->footer(

@@ -75,6 +75,17 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   return o_proj_(attended, step.workspace);
 }
 
+std::size_t attention_bytes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
+                            WeightType type) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  const std::size_t query_size = shard.local_heads() * spec.head_dim;
+  const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
+  const std::size_t biases =
+      (spec.qkv_bias ? qkv_size : 0) + (spec.o_bias && part.is_first() ? hidden_size : 0);
+  return kernels::PackedLayout{type, qkv_size, hidden_size}.bytes() +
+         kernels::PackedLayout{type, hidden_size, query_size}.bytes() + biases * sizeof(float);
+}
+
 std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hidden_size, RankOf part) {
   const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
   const std::size_t query_size = shard.local_heads() * spec.head_dim;

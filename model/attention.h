@@ -38,6 +38,9 @@ class Attention {
   RowParallelLinear o_proj_;       // [hidden_size, query_size]
 };
 
+// Bytes of a block's attention on one rank, with weights of this type.
+std::size_t attention_bytes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part, WeightType type);
+
 // Weights and biases that one rank holds.
 std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hidden_size, RankOf part);
 

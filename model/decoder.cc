@@ -73,6 +73,19 @@ std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part) {
   return total;
 }
 
+std::size_t local_weight_bytes(const DecoderSpec& spec, RankOf part, WeightType type) {
+  const std::size_t local_vocab = shard_columns(spec.vocab_size, part).size();
+  const std::size_t vocab =
+      kernels::PackedLayout{vocabulary_type(type), local_vocab, spec.hidden_size}.bytes();
+  const std::size_t norms = (2 * spec.blocks.size() + 1) * spec.hidden_size * sizeof(float);
+  std::size_t bytes = vocab + (spec.tied_embeddings ? 0 : vocab) + norms;
+  for (const BlockSpec& block : spec.blocks) {
+    bytes += attention_bytes(block.attention, spec.hidden_size, part, type) +
+             mlp_bytes(block.mlp, spec.hidden_size, part, type);
+  }
+  return bytes;
+}
+
 std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits) {
   const std::size_t residual = Workspace::footprint(limits.tokens, spec.hidden_size);
   std::size_t angles = 0;

@@ -63,6 +63,10 @@ std::size_t count_parameters(const DecoderSpec& spec);
 // Those that one rank holds.
 std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part);
 
+// Bytes of weights that one rank holds, as Decoder::weight_bytes says once they are loaded, with all of this
+// type.
+std::size_t local_weight_bytes(const DecoderSpec& spec, RankOf part, WeightType type);
+
 // Floats of workspace that the largest step needs on this rank.
 std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits);
 

@@ -33,6 +33,13 @@ PartialSum GatedMlp::operator()(TensorView<const float> x, Workspace& workspace)
   return down_proj_(gated, workspace);
 }
 
+std::size_t mlp_bytes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part, WeightType type) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  const std::size_t biases = spec.bias ? 2 * local_size + (part.is_first() ? hidden_size : 0) : 0;
+  return kernels::PackedLayout{type, 2 * local_size, hidden_size}.bytes() +
+         kernels::PackedLayout{type, hidden_size, local_size}.bytes() + biases * sizeof(float);
+}
+
 std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part) {
   const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
   return 2 * local_size * (hidden_size + (spec.bias ? 1 : 0)) + hidden_size * local_size +

@@ -30,6 +30,9 @@ class GatedMlp {
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
+// Its bytes on one rank, with weights of this type.
+std::size_t mlp_bytes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part, WeightType type);
+
 // Weights and biases that one rank holds.
 std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part);
 

@@ -72,8 +72,7 @@ LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
   const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
                     TensorSlice::of_rows(layer.shape, part.rows)};
   source_.expect(slice.name, layer.shape, layer.reason);
-  const WeightType type = type_of(slice.name);
-  return load({&slice, 1}, type == WeightType::int4 ? WeightType::int8 : type);
+  return load({&slice, 1}, vocabulary_type(type_of(slice.name)));
 }
 
 LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns) {

@@ -41,8 +41,7 @@ class WeightLoader {
 
   // The weights' owned rows under each other: [sum of rows, in_features].
   LocalWeight rows_of_weights(std::span<const OwnedRows> parts);
-  // The same of an embedding or LM head, which is never held in less than 8 bits: every logit depends on it
-  // directly.
+  // The same of an embedding or LM head, in its vocabulary_type.
   LocalWeight rows_of_vocabulary(const OwnedRows& part);
   // The same rows of the biases: [sum of rows].
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);

@@ -51,14 +51,6 @@ std::size_t choose_cache_tokens(const EngineOptions& options, const DecoderSpec&
   return std::clamp(fitting, one_sequence, std::max(one_sequence, options.max_sequences * max_length));
 }
 
-std::optional<WeightType> find_weight_type(const std::string& name) {
-  for (const WeightType type :
-       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
-    if (name_of(type) == name) return type;
-  }
-  return std::nullopt;
-}
-
 void check_options(const EngineOptions& options) {
   require<ConfigError>(options.weights == "auto" || find_weight_type(options.weights),
                        "--weights must be auto, f32, f16, bf16, int8 or int4, found \"{}\"", options.weights);

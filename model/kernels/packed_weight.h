@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace tp {
@@ -23,9 +24,24 @@ constexpr std::string_view name_of(WeightType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
+// The type of that name, or none.
+constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
+  for (const WeightType type :
+       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
 // The type that loses nothing of stored elements.
 constexpr WeightType lossless_type(DType stored) {
   return stored == DType::f32 ? WeightType::f32 : stored == DType::f16 ? WeightType::f16 : WeightType::bf16;
+}
+
+// The type of an embedding or LM head where other weights have this one: never below 8 bits, because every
+// logit depends on them directly.
+constexpr WeightType vocabulary_type(WeightType type) {
+  return type == WeightType::int4 ? WeightType::int8 : type;
 }
 
 namespace kernels {
