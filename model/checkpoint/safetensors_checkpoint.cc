@@ -1,11 +1,11 @@
 #include "model/checkpoint/safetensors_checkpoint.h"
 
-#include "parallel/hash.h"
 #include "model/checkpoint/printable.h"
 #include "model/checkpoint/safetensors_files.h"
 #include "model/checkpoint/similar_name.h"
 #include "model/checkpoint/slice_check.h"
 #include "model/checkpoint/widen.h"
+#include "parallel/hash.h"
 #include "tp/error.h"
 
 #include <optional>

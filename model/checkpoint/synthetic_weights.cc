@@ -1,7 +1,7 @@
 #include "model/checkpoint/synthetic_weights.h"
 
-#include "parallel/hash.h"
 #include "model/checkpoint/slice_check.h"
+#include "parallel/hash.h"
 
 #include <bit>
 #include <cmath>
