@@ -22,7 +22,8 @@ std::size_t row_bytes(std::size_t slots) { return sizeof(CandidateHeader) + slot
 void write_row(const ShardCandidates& part, std::byte* out) {
   const CandidateHeader header{part.sum_exp, part.max_logit, static_cast<std::uint32_t>(part.entries.size())};
   std::memcpy(out, &header, sizeof(header));
-  std::memcpy(out + sizeof(header), part.entries.data(), part.entries.size() * sizeof(Candidate));
+  // There may be none, and memcpy takes no null pointer.
+  std::ranges::copy(std::as_bytes(std::span(part.entries)), out + sizeof(header));
 }
 
 ShardCandidates read_row(const std::byte* in, std::size_t shard_size) {
@@ -33,7 +34,8 @@ ShardCandidates read_row(const std::byte* in, std::size_t shard_size) {
   part.sum_exp = header.sum_exp;
   part.shard_size = shard_size;
   part.entries.resize(header.count);
-  std::memcpy(part.entries.data(), in + sizeof(header), header.count * sizeof(Candidate));
+  std::copy_n(in + sizeof(header), header.count * sizeof(Candidate),
+              std::as_writable_bytes(std::span(part.entries)).begin());
   return part;
 }
 
