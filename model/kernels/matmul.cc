@@ -171,7 +171,7 @@ std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_f
   const std::size_t padded = PackedLayout{type, 0, in_features}.padded_in_features();
   // The converted activations (half of a row's floats at most), and a padded copy of the rows where they need
   // one.
-  return tokens * (padded / 2 + 2 + (padded == in_features ? 0 : padded));
+  return tokens * (padded / 2 + (padded == in_features ? 0 : padded));
 }
 
 }  // namespace tp::kernels
