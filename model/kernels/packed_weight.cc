@@ -121,12 +121,14 @@ Group quantize_int4(const PanelRows& rows, std::size_t row, std::size_t first) {
   return group;
 }
 
-void pack_int8(const PanelRows& rows, std::size_t in_features, std::byte* panel) {
+// `group_of(row, first)` gives the group of 32 that begins at element `first` of a row.
+template <class GroupOf>
+void pack_int8(const GroupOf& group_of, std::size_t in_features, std::byte* panel) {
   for (std::size_t block = 0; block < in_features; block += kBlock, panel += block_bytes(WeightType::int8)) {
     auto* scales = reinterpret_cast<std::uint16_t*>(panel + kPanel * kBlock);
     for (std::size_t g = 0; g < 2; ++g) {
       for (std::size_t row = 0; row < kPanel; ++row) {
-        const Group group = quantize_int8(rows, row, block + g * kGroup);
+        const Group group = group_of(row, block + g * kGroup);
         scales[g * kPanel + row] = group.scale;
         for (std::size_t i = 0; i < kGroup; ++i) {
           panel[g * kPanel * kGroup + i / 4 * 4 * kPanel + row * 4 + i % 4] =
@@ -137,12 +139,13 @@ void pack_int8(const PanelRows& rows, std::size_t in_features, std::byte* panel)
   }
 }
 
-void pack_int4(const PanelRows& rows, std::size_t in_features, std::byte* panel) {
+template <class GroupOf>
+void pack_int4(const GroupOf& group_of, std::size_t in_features, std::byte* panel) {
   for (std::size_t block = 0; block < in_features; block += kBlock, panel += block_bytes(WeightType::int4)) {
     auto* scales = reinterpret_cast<std::uint16_t*>(panel + kPanel * kBlock / 2);
     for (std::size_t row = 0; row < kPanel; ++row) {
-      const Group low = quantize_int4(rows, row, block);
-      const Group high = quantize_int4(rows, row, block + kGroup);
+      const Group low = group_of(row, block);
+      const Group high = group_of(row, block + kGroup);
       scales[row] = low.scale;
       scales[kPanel + row] = high.scale;
       for (std::size_t i = 0; i < kGroup; ++i) {
@@ -191,12 +194,36 @@ void pack_rows(const PackedLayout& layout, std::size_t first_row, TensorView<con
         pack_f16(part, padded, panel);
         break;
       case WeightType::int8:
-        pack_int8(part, padded, panel);
+        pack_int8([&](std::size_t r, std::size_t first) { return quantize_int8(part, r, first); }, padded,
+                  panel);
         break;
       default:
-        pack_int4(part, padded, panel);
+        pack_int4([&](std::size_t r, std::size_t first) { return quantize_int4(part, r, first); }, padded,
+                  panel);
         break;
     }
+  }
+}
+
+void pack_groups(const PackedLayout& layout, std::size_t first_row, const GroupedRows& rows,
+                 std::byte* data) {
+  assert(first_row % kPanel == 0 && rows.elements.columns() == layout.in_features);
+  assert(layout.in_features % kGroup == 0);
+  const auto group_of = [&](std::size_t row, std::size_t first) {
+    Group group{};  // of zeros where the panel is filled up
+    if (row < rows.elements.rows() && first < layout.in_features) {
+      std::memcpy(group.elements.data(), rows.elements.row(row) + first, kGroup);
+      group.scale = rows.scales(row, first / kGroup);
+    }
+    return group;
+  };
+  for (std::size_t row = 0; row < rows.elements.rows(); row += kPanel) {
+    const auto in_panel = [&](std::size_t r, std::size_t first) { return group_of(row + r, first); };
+    std::byte* panel = data + (first_row + row) / kPanel * layout.panel_bytes();
+    if (layout.type == WeightType::int8)
+      pack_int8(in_panel, layout.padded_in_features(), panel);
+    else
+      pack_int4(in_panel, layout.padded_in_features(), panel);
   }
 }
 

@@ -92,6 +92,16 @@ struct PackedView {
 void pack_rows(const PackedLayout& layout, std::size_t first_row, TensorView<const float> rows,
                std::byte* data);
 
+// Rows that are already groups of 32 elements with a scale each.
+struct GroupedRows {
+  TensorView<std::int8_t> elements;  // [rows, in_features], of which in_features is a multiple of 32
+  TensorView<std::uint16_t> scales;  // [rows, in_features / 32], f16
+};
+
+// pack_rows for a weight of type int8, or of type int4 and elements in -8..7: takes the groups over as they
+// are.
+void pack_groups(const PackedLayout& layout, std::size_t first_row, const GroupedRows& rows, std::byte* data);
+
 // Writes one row as float32, [in_features].
 void unpack_row(const PackedView& weight, std::size_t row, float* out);
 

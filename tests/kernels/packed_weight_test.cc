@@ -141,5 +141,35 @@ TEST(Half, RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(bf16_to_float(float_to_bf16(1.0F + 3 * 0x1p-8F)), 1.0F + 0x1p-6F);
 }
 
+// Groups that no rounding of ours would give: their largest element is not at the end of the scale.
+TEST(PackedWeight, TakesGroupsOverAsTheyAre) {
+  Random random(6);
+  for (const WeightType type : {WeightType::int8, WeightType::int4}) {
+    const std::size_t end = type == WeightType::int8 ? 128 : 8;  // elements are in [-end, end)
+    for (const std::size_t rows : {1U, 16U, 37U}) {
+      for (const std::size_t columns : {32U, 64U, 96U}) {
+        std::vector<std::int8_t> elements(rows * columns);
+        std::vector<std::uint16_t> scales(rows * columns / 32);
+        for (std::int8_t& element : elements)
+          element = static_cast<std::int8_t>(static_cast<int>(random.integer(0, 2 * end - 1)) -
+                                             static_cast<int>(end));
+        for (std::uint16_t& scale : scales) scale = float_to_f16(random.number());
+        const PackedLayout layout{type, rows, columns};
+        std::vector<std::byte> memory(layout.bytes());
+        pack_groups(layout, 0, {{elements.data(), rows, columns}, {scales.data(), rows, columns / 32}},
+                    memory.data());
+        std::vector<float> out(columns);
+        for (std::size_t row = 0; row < rows; ++row) {
+          unpack_row({layout, memory.data()}, row, out.data());
+          for (std::size_t k = 0; k < columns; ++k) {
+            const std::size_t i = row * columns + k;
+            ASSERT_EQ(out[k], static_cast<float>(elements[i]) * f16_to_float(scales[i / 32]));
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tp::kernels
