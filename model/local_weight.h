@@ -24,6 +24,10 @@ class LocalWeight {
   void pack(std::size_t first_row, TensorView<const float> rows) {
     kernels::pack_rows(layout_, first_row, rows, elements_.data());
   }
+  // The same with groups, see kernels::pack_groups.
+  void pack(std::size_t first_row, const kernels::GroupedRows& rows) {
+    kernels::pack_groups(layout_, first_row, rows, elements_.data());
+  }
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
   TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;

@@ -11,10 +11,61 @@ namespace {
 // Rows that a thread reads before it packs them: whole panels, few enough to stay in its cache.
 constexpr std::size_t kStagedRows = kernels::PackedLayout::kPanel;
 
+// The type in which weights of the types `a` and `b` can be held together: one of floating-point numbers
+// takes in groups of integers, too.
+WeightType common_type(WeightType a, WeightType b) {
+  const auto is_grouped = [](WeightType type) {
+    return type == WeightType::int8 || type == WeightType::int4;
+  };
+  if (a == b || is_grouped(b)) return is_grouped(a) && a != b ? WeightType::int8 : a;
+  return is_grouped(a) ? b : WeightType::f32;
+}
+
+// Room for the rows that a thread reads before it packs them, as floats or as groups.
+class Staging {
+ public:
+  Staging(std::size_t columns, bool as_groups) : columns_(columns) {
+    if (as_groups) {
+      elements_.resize(kStagedRows * columns);
+      scales_.resize(kStagedRows * (columns / kernels::PackedLayout::kGroup));
+    } else {
+      floats_.resize(kStagedRows * columns);
+    }
+  }
+
+  TensorView<float> floats(std::size_t rows) { return {floats_.data(), rows, columns_}; }
+  kernels::GroupedRows groups(std::size_t rows) {
+    return {{elements_.data(), rows, columns_},
+            {scales_.data(), rows, columns_ / kernels::PackedLayout::kGroup}};
+  }
+
+ private:
+  std::size_t columns_;
+  std::vector<float> floats_;
+  std::vector<std::int8_t> elements_;
+  std::vector<std::uint16_t> scales_;
+};
+
 }  // namespace
 
-WeightType WeightLoader::type_of(const std::string& name) const {
-  return type_ ? *type_ : lossless_type(source_.dtype(name));
+WeightType WeightLoader::type_of(std::span<const Slice> slices) const {
+  if (type_) return *type_;
+  const auto type_of_one = [&](const Slice& slice) {
+    const std::optional<WeightType> grouped = source_.group_type(slice.name, slice.part.columns);
+    return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
+  };
+  WeightType type = type_of_one(slices.front());
+  for (const Slice& slice : slices.subspan(1)) type = common_type(type, type_of_one(slice));
+  return type;
+}
+
+// Whether the stored groups can be taken over: int8 holds those of fewer bits as well.
+bool WeightLoader::takes_groups(std::span<const Slice> slices, WeightType type) const {
+  if (type != WeightType::int8 && type != WeightType::int4) return false;
+  return std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) {
+    const std::optional<WeightType> stored = source_.group_type(slice.name, slice.part.columns);
+    return stored && (*stored == type || type == WeightType::int8);
+  });
 }
 
 // The slices' rows below each other. Every thread reads some panels, packs them and so touches them first.
@@ -24,27 +75,38 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
   const std::size_t columns = slices.front().part.columns.size();
   LocalWeight weight(type, rows, columns);
 
-  const auto read_rows = [&](Range wanted, TensorView<float> out) {
+  // Calls read(slice, its part in `wanted`, the first row of that part counted from `wanted`).
+  const auto for_slices = [&](Range wanted, const auto& read) {
     std::size_t first = 0;  // of the slice at hand, among all rows
     for (const Slice& slice : slices) {
       const std::size_t begin = std::max(wanted.begin, first);
       const std::size_t end = std::min(wanted.end, first + slice.part.rows.size());
       if (begin < end) {
         const std::size_t offset = slice.part.rows.begin - first;  // wraps around where it is negative
-        source_.read(slice.name, slice.shape, {{begin + offset, end + offset}, slice.part.columns},
-                     out.rows_from(begin - wanted.begin, end - begin));
+        read(slice, TensorSlice{{begin + offset, end + offset}, slice.part.columns}, begin - wanted.begin);
       }
       first += slice.part.rows.size();
     }
   };
+  const bool as_groups = takes_groups(slices, type);
   const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
   for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
-    std::vector<float> staging(kStagedRows * columns);
+    Staging staging(columns, as_groups);
     for (std::size_t panel = begin; panel < end; ++panel) {
       const Range wanted{panel * kStagedRows, std::min(rows, (panel + 1) * kStagedRows)};
-      const TensorView<float> staged(staging.data(), wanted.size(), columns);
-      read_rows(wanted, staged);
-      weight.pack(wanted.begin, staged);
+      if (as_groups) {
+        const kernels::GroupedRows staged = staging.groups(wanted.size());
+        for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
+          source_.read_groups(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
+        });
+        weight.pack(wanted.begin, staged);
+      } else {
+        const TensorView<float> staged = staging.floats(wanted.size());
+        for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
+          source_.read(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
+        });
+        weight.pack(wanted.begin, staged);
+      }
     }
   });
   for (const Slice& slice : slices) finish(slice);
@@ -64,7 +126,7 @@ LocalWeight WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
         {tensor_names::weight_of(layer.name), layer.shape, TensorSlice::of_rows(layer.shape, rows)});
     source_.expect(slices.back().name, layer.shape, layer.reason);
   }
-  return load(slices, type_of(slices.front().name));
+  return load(slices, type_of(slices));
 }
 
 LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
@@ -72,14 +134,14 @@ LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
   const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
                     TensorSlice::of_rows(layer.shape, part.rows)};
   source_.expect(slice.name, layer.shape, layer.reason);
-  return load({&slice, 1}, vocabulary_type(type_of(slice.name)));
+  return load({&slice, 1}, vocabulary_type(type_of({&slice, 1})));
 }
 
 LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns) {
   const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
                     TensorSlice::of_columns(layer.shape, columns)};
   source_.expect(slice.name, layer.shape, layer.reason);
-  return load({&slice, 1}, type_of(slice.name));
+  return load({&slice, 1}, type_of({&slice, 1}));
 }
 
 std::vector<float> WeightLoader::vector_of(const Slice& slice) {

@@ -33,7 +33,7 @@ struct OwnedRows {
 class WeightLoader {
  public:
   // `part` is this rank; what is loaded is all that differs between ranks. Without a `type` weights are held
-  // in the type in which they are stored.
+  // in the type in which they are stored; stored groups are taken over as they are where the type can.
   WeightLoader(const WeightSource& source, RankOf part, std::optional<WeightType> type, LoadProgress progress)
       : source_(source), part_(part), type_(type), progress_(std::move(progress)) {}
 
@@ -58,7 +58,8 @@ class WeightLoader {
     TensorSlice part;
   };
 
-  WeightType type_of(const std::string& name) const;
+  WeightType type_of(std::span<const Slice> slices) const;
+  bool takes_groups(std::span<const Slice> slices, WeightType type) const;
   LocalWeight load(std::span<const Slice> slices, WeightType type);
   void finish(const Slice& slice);
   std::vector<float> vector_of(const Slice& slice);

@@ -1,11 +1,14 @@
 // Where weights come from: a checkpoint's files, or a generator of synthetic ones.
 #pragma once
 
+#include "model/kernels/packed_weight.h"
 #include "parallel/slice.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,8 +26,15 @@ class WeightSource {
   // The names of all tensors, sorted; empty if the source makes tensors of any name.
   virtual std::vector<std::string> names() const = 0;
 
-  // The type in which the tensor is stored. Throws CheckpointError if it is missing.
+  // The type in which the tensor is stored, or that its values fit best. Throws CheckpointError if it is
+  // missing.
   virtual DType dtype(const std::string& name) const = 0;
+
+  // int8 or int4 if these columns of the tensor are stored as whole groups of that type, which can be taken
+  // over as they are; else nothing. Throws CheckpointError if the tensor is missing.
+  virtual std::optional<WeightType> group_type(const std::string& /*name*/, Range /*columns*/) const {
+    return std::nullopt;
+  }
 
   // Checks that the tensor is there and has this shape; a vector of n elements is {1, n}. `reason` names the
   // config values which the shape follows from, for the error's text. Throws CheckpointError.
@@ -34,6 +44,12 @@ class WeightSource {
   // threads may read at once. Throws CheckpointError if the tensor is missing or has another shape.
   virtual void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                     TensorView<float> out) const = 0;
+
+  // The same of a slice that has a group_type, without widening.
+  virtual void read_groups(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,
+                           const kernels::GroupedRows& /*out*/) const {
+    throw std::logic_error("this source stores no groups");
+  }
 
   // Bytes of tensor data stored, and bytes read so far by this process.
   virtual std::size_t stored_bytes() const = 0;

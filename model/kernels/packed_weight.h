@@ -96,6 +96,10 @@ void pack_rows(const PackedLayout& layout, std::size_t first_row, TensorView<con
 struct GroupedRows {
   TensorView<std::int8_t> elements;  // [rows, in_features], of which in_features is a multiple of 32
   TensorView<std::uint16_t> scales;  // [rows, in_features / 32], f16
+
+  GroupedRows rows_from(std::size_t begin, std::size_t count) const {
+    return {elements.rows_from(begin, count), scales.rows_from(begin, count)};
+  }
 };
 
 // pack_rows for a weight of type int8, or of type int4 and elements in -8..7: takes the groups over as they
