@@ -143,6 +143,7 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
       {"tokens_per_s", row.tokens_per_second()},
       {"ms_per_step", row.ms_per_step()},
       {"weights", engine.info().weights},
+      {"kv_type", engine.info().kv_type},
       {"ranks", row.ranks.size()},
       {"threads", row.ranks.front().threads},
       {"parameters", engine.info().parameters},

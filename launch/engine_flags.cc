@@ -25,6 +25,13 @@ void EngineFlags::add_to(CLI::App& command) {
       ->type_name("TYPE")
       ->capture_default_str();
   command
+      .add_option(
+          "--kv-type", options.kv_type,
+          "How keys and values are held: f32, bf16, int8; auto (f32 beside f32 and f16 weights, else bf16)")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}).description(""))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  command
       .add_option("--threads", options.threads, "Threads of a rank (default: its processors, shared fairly)")
       ->check(whole_number(1, 1024))
       ->type_name("N");

@@ -24,6 +24,7 @@ struct InspectFlags {
   std::size_t context = 0;
   std::size_t prefill_chunk = 512;
   std::string weights = "auto";
+  std::string kv_type = "auto";
   bool json = false;
 };
 
@@ -39,22 +40,25 @@ struct RankShare {
 
 std::size_t bytes_of(std::size_t elements) { return elements * sizeof(float); }
 
-RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, std::size_t context,
-                   std::size_t prefill_chunk) {
+RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, KvType kv_type,
+                   std::size_t context, std::size_t prefill_chunk) {
   const BlockSpec& first = spec.blocks.front();
   RankShare share;
   share.heads = shard_heads(first.attention.num_attention_heads, first.attention.num_key_value_heads, part);
   share.columns = shard_columns(first.mlp.intermediate_size, part);
   share.vocab = shard_columns(spec.vocab_size, part);
   share.weight_bytes = local_weight_bytes(spec, part, weights);
-  share.cache_bytes =
-      bytes_of(2 * share.heads.local_kv_heads() * first.attention.head_dim * context) * spec.blocks.size();
   constexpr std::size_t kBlockSize = 32;
+  const std::size_t blocks = (context + kBlockSize - 1) / kBlockSize;
+  for (const BlockSpec& block : spec.blocks) {
+    share.cache_bytes += blocks * kv_layout(block.attention, part, kv_type, kBlockSize).block_bytes();
+  }
   const StepLimits limits{.tokens = prefill_chunk,
                           .outputs = prefill_chunk,
                           .threads = allowed_processors(),
+                          .kv_type = kv_type,
                           .block_size = kBlockSize,
-                          .max_blocks = (context + kBlockSize - 1) / kBlockSize};
+                          .max_blocks = blocks};
   share.workspace_bytes = bytes_of(decoder_workspace(spec, part, limits));
   return share;
 }
@@ -90,7 +94,8 @@ std::size_t stored_bytes_of(const std::filesystem::path& model) {
 }
 
 void print_text(const ModelConfig& config, std::size_t parameters, std::size_t stored,
-                const std::vector<RankShare>& shares, std::size_t context, WeightType weights) {
+                const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
+                KvType kv_type) {
   const auto row = [](const char* name, const auto& value) { fmt::print("{:<26}{}\n", name, value); };
   row("architecture", config.architecture);
   row("parameters", parameters);
@@ -107,8 +112,8 @@ void print_text(const ModelConfig& config, std::size_t parameters, std::size_t s
   row("rope_theta", config.rope_theta);
   row("rope_scaling", rope_text(config.rope_scaling));
   row("tie_word_embeddings", config.tie_word_embeddings);
-  fmt::print("\n{} rank{}, weights in {}, cache for {} tokens:\n", shares.size(),
-             shares.size() == 1 ? "" : "s", name_of(weights), context);
+  fmt::print("\n{} rank{}, weights in {}, cache for {} tokens in {}:\n", shares.size(),
+             shares.size() == 1 ? "" : "s", name_of(weights), context, name_of(kv_type));
   fmt::print("{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", "rank", "q heads", "kv heads",
              "mlp columns", "vocabulary", "weights", "cache", "workspace");
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
@@ -121,7 +126,8 @@ void print_text(const ModelConfig& config, std::size_t parameters, std::size_t s
 }
 
 void print_json(const ModelConfig& config, std::size_t parameters, std::size_t stored,
-                const std::vector<RankShare>& shares, std::size_t context, WeightType weights) {
+                const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
+                KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -150,6 +156,7 @@ void print_json(const ModelConfig& config, std::size_t parameters, std::size_t s
                                  {"tie_word_embeddings", config.tie_word_embeddings},
                                  {"context", context},
                                  {"weights", name_of(weights)},
+                                 {"kv_type", name_of(kv_type)},
                                  {"ranks", ranks}};
   std::cout << object.dump(2) << "\n";
 }
@@ -160,12 +167,14 @@ void inspect(const InspectFlags& flags) {
   const DecoderSpec spec = make_spec(config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
   const WeightType weights = find_weight_type(flags.weights).value_or(lossless_type(config.torch_dtype));
+  const KvType kv_type = find_kv_type(flags.kv_type).value_or(default_kv_type(weights));
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < flags.ranks; ++rank) {
-    shares.push_back(share_of(spec, {rank, flags.ranks}, weights, context, flags.prefill_chunk));
+    shares.push_back(share_of(spec, {rank, flags.ranks}, weights, kv_type, context, flags.prefill_chunk));
   }
   const std::size_t stored = stored_bytes_of(model);
-  (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context, weights);
+  (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context, weights,
+                                         kv_type);
 }
 
 }  // namespace
@@ -191,6 +200,10 @@ void add_inspect_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--weights", flags->weights, "How weights would be held")
       ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "int4"}).description(""))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  command->add_option("--kv-type", flags->kv_type, "How keys and values would be held")
+      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}).description(""))
       ->type_name("TYPE")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");

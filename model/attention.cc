@@ -36,7 +36,7 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
                      const tensor_names::Block& names, const HeadShard& shard)
     : query_size_(shard.local_heads() * spec.head_dim),
       kv_size_(shard.local_kv_heads() * spec.head_dim),
-      pattern_{.causal = true, .window = spec.sliding_window},
+      pattern_{.window = spec.sliding_window},
       scale_(spec.scale),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
       o_proj_(loader,
@@ -60,8 +60,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
 
   std::size_t max_blocks = 0;
   for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
-  const std::size_t scratch =
-      kernels::attention_scratch(kv_of_head_.size(), cache.head_dim, cache.block_size, max_blocks);
+  const std::size_t scratch = kernels::attention_scratch(kv_of_head_.size(), cache.layout, max_blocks);
   const TensorView<float> attended = step.workspace.take(x.rows(), query_size_);
   kernels::paged_attention(
       {.query = query,
@@ -73,6 +72,15 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
        .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
        .out = attended});
   return o_proj_(attended, step.workspace);
+}
+
+kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type, std::size_t block_size) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  return {.type = type,
+          .kv_heads = shard.local_kv_heads(),
+          .block_size = block_size,
+          .key_dim = spec.head_dim,
+          .value_dim = spec.head_dim};
 }
 
 std::size_t attention_bytes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
@@ -95,13 +103,13 @@ std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hi
 }
 
 std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                                std::size_t tokens, std::size_t threads, std::size_t block_size,
-                                std::size_t max_blocks) {
+                                std::size_t tokens, std::size_t threads, KvType kv_type,
+                                std::size_t block_size, std::size_t max_blocks) {
   const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
   const std::size_t query_size = shard.local_heads() * spec.head_dim;
   const std::size_t kv_size = shard.local_kv_heads() * spec.head_dim;
   const std::size_t scratch =
-      kernels::attention_scratch(shard.local_heads(), spec.head_dim, block_size, max_blocks);
+      kernels::attention_scratch(shard.local_heads(), kv_layout(spec, part, kv_type, block_size), max_blocks);
   return multiply_workspace(tokens, query_size + 2 * kv_size, hidden_size) +
          Workspace::footprint(tokens, query_size) + Workspace::footprint(threads, scratch) +
          multiply_workspace(tokens, hidden_size, query_size);

@@ -1,7 +1,8 @@
 // Multi-head, grouped-query and multi-query attention: they differ in how many query heads share a KV head.
 #pragma once
 
-#include "model/kv_cache.h"
+#include "model/kernels/attention.h"
+#include "model/kernels/paged_cache.h"
 #include "model/linear.h"
 #include "model/spec.h"
 #include "model/step_context.h"
@@ -38,6 +39,9 @@ class Attention {
   RowParallelLinear o_proj_;       // [hidden_size, query_size]
 };
 
+// What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
+kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type, std::size_t block_size);
+
 // Bytes of a block's attention on one rank, with weights of this type.
 std::size_t attention_bytes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part, WeightType type);
 
@@ -46,7 +50,7 @@ std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hi
 
 // Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
 std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                                std::size_t tokens, std::size_t threads, std::size_t block_size,
-                                std::size_t max_blocks);
+                                std::size_t tokens, std::size_t threads, KvType kv_type,
+                                std::size_t block_size, std::size_t max_blocks);
 
 }  // namespace tp

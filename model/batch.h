@@ -1,7 +1,7 @@
 // What one step computes: tokens of several sequences laid end to end.
 #pragma once
 
-#include "model/kernels/attention.h"
+#include "model/kernels/paged_cache.h"
 #include "tp/token_id.h"
 
 #include <cstddef>

@@ -92,10 +92,11 @@ std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLi
   std::size_t half = 0;
   for (const BlockSpec& block : spec.blocks) {
     angles = std::max(angles, 2 * Workspace::footprint(limits.tokens, block.attention.head_dim / 2));
-    half = std::max({half,
-                     attention_workspace(block.attention, spec.hidden_size, part, limits.tokens,
-                                         limits.threads, limits.block_size, limits.max_blocks),
-                     mlp_workspace(block.mlp, spec.hidden_size, part, limits.tokens)});
+    half =
+        std::max({half,
+                  attention_workspace(block.attention, spec.hidden_size, part, limits.tokens, limits.threads,
+                                      limits.kv_type, limits.block_size, limits.max_blocks),
+                  mlp_workspace(block.mlp, spec.hidden_size, part, limits.tokens)});
   }
   const std::size_t rows = std::min(limits.outputs, Decoder::kLogitRows);
   const std::size_t logits =

@@ -21,6 +21,7 @@ struct StepLimits {
   std::size_t tokens = 0;   // in a batch
   std::size_t outputs = 0;  // rows of logits in a batch
   std::size_t threads = 1;
+  KvType kv_type = KvType::f32;
   std::size_t block_size = 0;  // of the cache, in tokens
   std::size_t max_blocks = 0;  // of one sequence
 };

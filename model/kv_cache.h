@@ -2,37 +2,42 @@
 #pragma once
 
 #include "model/buffer.h"
-#include "model/kernels/attention.h"
+#include "model/kernels/packed_weight.h"
+#include "model/kernels/paged_cache.h"
 
 #include <cstddef>
 
 namespace tp {
 
+// Keys and values as precise as the weights that they come from.
+constexpr KvType default_kv_type(WeightType weights) {
+  return weights == WeightType::f32 || weights == WeightType::f16 ? KvType::f32 : KvType::bf16;
+}
+
 class KvCache {
  public:
-  // Blocks of `block_size` tokens for every layer and KV head of this rank. Memory is taken when a block is
-  // first written. Throws ConfigError if not even addresses are left.
-  KvCache(std::size_t num_layers, std::size_t num_blocks, std::size_t block_size, std::size_t local_kv_heads,
-          std::size_t head_dim)
-      : layer_{nullptr, num_blocks, local_kv_heads, block_size, head_dim},
-        layer_floats_(num_blocks * local_kv_heads * 2 * block_size * head_dim),
-        memory_(num_layers * layer_floats_, "the KV cache") {}
+  // Blocks of this layout for every layer. Memory is taken when a block is first written. Throws ConfigError
+  // if not even addresses are left.
+  KvCache(std::size_t num_layers, std::size_t num_blocks, const kernels::KvLayout& layout)
+      : layer_{layout, nullptr, num_blocks},
+        layer_bytes_(num_blocks * layout.block_bytes()),
+        memory_(num_layers * layer_bytes_, "the KV cache") {}
 
   kernels::PagedCache layer(std::size_t index) const {
     kernels::PagedCache layer = layer_;
-    layer.base = memory_.data() + index * layer_floats_;
+    layer.base = memory_.data() + index * layer_bytes_;
     return layer;
   }
 
+  const kernels::KvLayout& layout() const { return layer_.layout; }
   std::size_t num_blocks() const { return layer_.num_blocks; }
-  std::size_t block_size() const { return layer_.block_size; }
   // Bytes when every block is in use.
-  std::size_t capacity_bytes() const { return memory_.size() * sizeof(float); }
+  std::size_t capacity_bytes() const { return memory_.size(); }
 
  private:
   kernels::PagedCache layer_;
-  std::size_t layer_floats_;
-  Buffer<float> memory_;
+  std::size_t layer_bytes_;
+  Buffer<std::byte> memory_;
 };
 
 }  // namespace tp

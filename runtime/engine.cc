@@ -59,10 +59,8 @@ void Engine::Impl::load(const Progress& progress) {
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
     });
     const StepLimits limits = plan_.step_limits(info_.threads);
-    const AttentionSpec& attention = spec.blocks.front().attention;
-    const HeadShard heads = shard_heads(attention.num_attention_heads, attention.num_key_value_heads, part);
-    cache_.emplace(spec.blocks.size(), plan_.cache_blocks, plan_.block_size, heads.local_kv_heads(),
-                   attention.head_dim);
+    cache_.emplace(spec.blocks.size(), plan_.cache_blocks,
+                   kv_layout(spec.blocks.front().attention, part, plan_.kv_type, plan_.block_size));
     workspace_.emplace(decoder_workspace(spec, part, limits));
   });
   executor_.emplace(comm_, *decoder_, *cache_, *workspace_, spec.vocab_size);
@@ -74,6 +72,7 @@ void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source
   info_.config = plan_.config;
   info_.parameters = count_parameters(spec);
   info_.weights = name_of(plan_.weight_type().value_or(lossless_type(plan_.config.torch_dtype)));
+  info_.kv_type = name_of(plan_.kv_type);
   info_.weight_bytes = decoder_->weight_bytes();
   info_.stored_bytes = source.stored_bytes();
   info_.bytes_read = source.bytes_read();

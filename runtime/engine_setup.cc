@@ -26,34 +26,39 @@ std::size_t available_memory() {
   return std::numeric_limits<std::size_t>::max();
 }
 
+// The type of most weights in memory.
+WeightType held_type(const EnginePlan& plan) {
+  return plan.weight_type().value_or(lossless_type(plan.config.torch_dtype));
+}
+
 // Bytes of one token's keys and values, in all layers, on all ranks of a host together (at most).
-std::size_t cache_bytes_of_token(const DecoderSpec& spec, std::size_t ranks, std::size_t ranks_on_host) {
+std::size_t cache_bytes_of_token(const DecoderSpec& spec, const EnginePlan& plan, std::size_t ranks,
+                                 std::size_t ranks_on_host) {
   std::size_t bytes = 0;
   for (const BlockSpec& block : spec.blocks) {
-    const AttentionSpec& attention = block.attention;
-    const HeadShard shard =
-        shard_heads(attention.num_attention_heads, attention.num_key_value_heads, {0, ranks});
-    bytes += 2 * shard.local_kv_heads() * attention.head_dim * sizeof(float);
+    bytes += kv_layout(block.attention, {0, ranks}, plan.kv_type, plan.block_size).block_bytes();
   }
-  return bytes * ranks_on_host;
+  return (bytes + plan.block_size - 1) / plan.block_size * ranks_on_host;
 }
 
 // The tokens that all sequences can have together, but no more than fit in half of what the weights leave of
 // memory.
-std::size_t choose_cache_tokens(const EngineOptions& options, const DecoderSpec& spec, std::size_t max_length,
+std::size_t choose_cache_tokens(const EngineOptions& options, const DecoderSpec& spec, const EnginePlan& plan,
                                 std::size_t ranks, std::size_t ranks_on_host) {
   if (options.cache_tokens != 0) return options.cache_tokens;
-  const std::size_t weights = count_parameters(spec) * sizeof(float) / ranks * ranks_on_host;
+  const std::size_t weights = local_weight_bytes(spec, {0, ranks}, held_type(plan)) * ranks_on_host;
   const std::size_t available = available_memory();
   const std::size_t budget = available > weights ? (available - weights) / 2 : 0;
-  const std::size_t fitting = budget / cache_bytes_of_token(spec, ranks, ranks_on_host);
-  const std::size_t one_sequence = std::min<std::size_t>(max_length, 2048);
-  return std::clamp(fitting, one_sequence, std::max(one_sequence, options.max_sequences * max_length));
+  const std::size_t fitting = budget / cache_bytes_of_token(spec, plan, ranks, ranks_on_host);
+  const std::size_t one_sequence = std::min<std::size_t>(plan.max_length, 2048);
+  return std::clamp(fitting, one_sequence, std::max(one_sequence, options.max_sequences * plan.max_length));
 }
 
 void check_options(const EngineOptions& options) {
   require<ConfigError>(options.weights == "auto" || find_weight_type(options.weights),
                        "--weights must be auto, f32, f16, bf16, int8 or int4, found \"{}\"", options.weights);
+  require<ConfigError>(options.kv_type == "auto" || find_kv_type(options.kv_type),
+                       "--kv-type must be auto, f32, bf16 or int8, found \"{}\"", options.kv_type);
   require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
                        "--prefill-chunk must be in 1..65536 tokens, found {}", options.prefill_chunk);
   require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
@@ -69,6 +74,7 @@ StepLimits EnginePlan::step_limits(std::size_t threads) const {
   return {.tokens = tokens,
           .outputs = tokens,
           .threads = threads,
+          .kv_type = kv_type,
           .block_size = block_size,
           .max_blocks = (max_length + block_size - 1) / block_size};
 }
@@ -84,12 +90,13 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
   plan.weights = options.weights;
+  plan.kv_type = find_kv_type(options.kv_type).value_or(default_kv_type(held_type(plan)));
   plan.block_size = options.block_size;
   plan.prefill_chunk = options.prefill_chunk;
   plan.max_sequences = options.max_sequences;
   plan.max_length = spec.max_position_embeddings;
   if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
-  const std::size_t cache_tokens = choose_cache_tokens(options, spec, plan.max_length, ranks, ranks_on_host);
+  const std::size_t cache_tokens = choose_cache_tokens(options, spec, plan, ranks, ranks_on_host);
   plan.cache_blocks = (cache_tokens + plan.block_size - 1) / plan.block_size;
   return plan;
 }

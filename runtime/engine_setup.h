@@ -18,6 +18,7 @@ struct EnginePlan {
   std::string model;
   bool synthetic = false;
   std::string weights;  // a WeightType's name, or "auto"
+  KvType kv_type = KvType::f32;
   std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;
   std::uint64_t prefill_chunk = 0;
@@ -43,8 +44,8 @@ namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
-  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.block_size& plan.cache_blocks& plan
-      .prefill_chunk& plan.max_sequences& plan.max_length;
+  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.kv_type& plan.block_size& plan
+      .cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length;
 }
 
 }  // namespace boost::serialization

@@ -31,6 +31,7 @@ struct EngineOptions {
   std::filesystem::path model;      // a folder with config.json and *.safetensors
   bool synthetic = false;           // `model` is a config.json, and weights of its shapes are generated
   std::string weights = "auto";     // f32, f16, bf16, int8, int4; auto: as stored
+  std::string kv_type = "auto";     // f32, bf16, int8; auto: f32 beside f32 and f16 weights, else bf16
   std::size_t prefill_chunk = 512;  // tokens of a step at most
   std::size_t max_sequences = 16;   // worked on at once
   std::size_t max_length = 0;       // tokens of a sequence at most; 0: max_position_embeddings
@@ -44,6 +45,7 @@ struct EngineInfo {
   ModelConfig config;
   std::size_t parameters = 0;  // of the whole model
   std::string weights;         // how they are held: f32, ..., the type of most of them
+  std::string kv_type;         // how keys and values are held: f32, bf16, int8
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // this rank holds
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files

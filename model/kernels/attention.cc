@@ -1,10 +1,11 @@
 #include "model/kernels/attention.h"
 
-#include "model/kernels/simd/simd.h"
+#include "model/kernels/simd/attention_tile.h"
 #include "model/threads.h"
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 
 #include <omp.h>
@@ -12,155 +13,334 @@
 namespace tp::kernels {
 namespace {
 
-// Query rows of a tile: enough to reuse a block of keys while it is in the first-level cache.
-constexpr std::size_t kTileRows = 16;
+// Query rows of a tile: enough to reuse keys and values while they are in the second-level cache.
+constexpr std::size_t kTileRows = 64;
+// Columns of scores in a step of the online softmax, as far as whole blocks give them.
+constexpr std::size_t kStepColumns = 128;
+// From here on a tile is bound by arithmetic, not by reading the cache.
+constexpr std::size_t kManyRows = 16;
+// A thread is worth waiting for when it has so many positions to read.
+constexpr std::size_t kWorthSplitting = 512;
 
 std::size_t tokens_per_tile(std::size_t group) { return std::max<std::size_t>(1, kTileRows / group); }
 
-// The query heads [begin, end) that read one KV head.
-struct HeadGroup {
-  std::size_t kv_head;
-  std::size_t begin;
-  std::size_t end;
-};
-
-HeadGroup group_of(std::span<const std::size_t> kv_of_head, std::size_t kv_head) {
-  const auto [begin, end] = std::equal_range(kv_of_head.begin(), kv_of_head.end(), kv_head);
-  return {kv_head, static_cast<std::size_t>(begin - kv_of_head.begin()),
-          static_cast<std::size_t>(end - kv_of_head.begin())};
+std::size_t blocks_per_step(const KvLayout& layout) {
+  return std::max<std::size_t>(1, kStepColumns / layout.padded_block());
 }
 
-// A thread's scratch, cut into the arrays that a tile needs.
+std::size_t step_columns(const KvLayout& layout) { return blocks_per_step(layout) * layout.padded_block(); }
+
+std::size_t query_stride(const KvLayout& layout) { return (layout.key_dim + 1) / 2 * 2; }
+
+// Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
+class Carver {
+ public:
+  explicit Carver(float* memory) : memory_(memory) {}
+
+  template <class T>
+  T* take(std::size_t count) {
+    constexpr std::size_t kCacheLine = 16;  // floats
+    T* const out = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
+    used_ += (count * sizeof(T) / sizeof(float) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return out;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  float* memory_;
+  std::size_t used_ = 0;
+};
+
+// The arrays that a tile needs.
 struct TileScratch {
   float* query;
   float* out;
+  float* maxima;
+  float* sums;
   float* scores;
-  const float** key_blocks;
-  const float** value_blocks;
+  float* slopes;
+  std::uint32_t* query_pairs;
+  std::uint32_t* weight_pairs;
+  std::size_t* position;
   std::size_t* visible_begin;
   std::size_t* visible_end;
+  std::size_t* visible_step;
+  const unsigned char** blocks;
 
-  TileScratch(float* memory, std::size_t rows, std::size_t head_dim, std::size_t max_blocks) {
-    // Pointers first: the memory begins on a cache line and they need eight bytes.
-    key_blocks = reinterpret_cast<const float**>(memory);
-    value_blocks = key_blocks + max_blocks;
-    visible_begin = reinterpret_cast<std::size_t*>(value_blocks + max_blocks);
-    visible_end = visible_begin + rows;
-    query = reinterpret_cast<float*>(visible_end + rows);
-    out = query + rows * head_dim;
-    scores = out + rows * head_dim;
-  }
+  TileScratch(Carver& carve, std::size_t rows, const KvLayout& layout, std::size_t max_blocks)
+      : query(carve.take<float>(rows * query_stride(layout))),
+        out(carve.take<float>(rows * layout.value_columns())),
+        maxima(carve.take<float>(rows)),
+        sums(carve.take<float>(rows)),
+        scores(carve.take<float>(rows * step_columns(layout))),
+        slopes(carve.take<float>(rows)),
+        query_pairs(carve.take<std::uint32_t>(rows * query_stride(layout) / 2)),
+        weight_pairs(carve.take<std::uint32_t>(rows * step_columns(layout) / 2)),
+        position(carve.take<std::size_t>(rows)),
+        visible_begin(carve.take<std::size_t>(rows)),
+        visible_end(carve.take<std::size_t>(rows)),
+        visible_step(carve.take<std::size_t>(rows)),
+        blocks(carve.take<const unsigned char*>(max_blocks)) {}
 };
 
-// Tokens [first, last) of a span with the query heads of one group.
-void attend_tile(const AttentionArgs& args, const AttentionSpan& span, const HeadGroup& group,
-                 std::size_t first, std::size_t last, const TileScratch& scratch) {
-  const std::size_t head_dim = args.cache.head_dim;
-  const std::size_t block_size = args.cache.block_size;
-  const std::size_t heads = group.end - group.begin;
-  const auto visible_from = [&](std::size_t position) {
-    const std::size_t window = args.pattern.window.value_or(position + 1);
-    return position + 1 - std::min(window, position + 1);
+// Tokens [first, last) of a span with the query heads [head_begin, head_end), which read one KV head.
+struct Tile {
+  const AttentionSpan* span;
+  std::size_t kv_head;
+  std::size_t head_begin;
+  std::size_t head_end;
+  std::size_t first;
+  std::size_t last;
+
+  std::size_t heads() const { return head_end - head_begin; }
+  std::size_t rows() const { return (last - first) * heads(); }
+};
+
+// One call's tiles.
+class Attention {
+ public:
+  explicit Attention(const AttentionArgs& args) : args_(args), layout_(args.cache.layout) {
+    for (std::size_t kv_head = 0; kv_head < layout_.kv_heads; ++kv_head) {
+      const auto [begin, end] = group_of(kv_head);
+      largest_group_ = std::max(largest_group_, end - begin);
+    }
+    tile_tokens_ = tokens_per_tile(largest_group_);
+    for (const AttentionSpan& span : args.spans) {
+      tiles_ += tiles_of(span);
+      max_blocks_ = std::max(max_blocks_, span.block_table.size());
+      const std::size_t seen =
+          std::min(span.start_position + span.tokens, args.pattern.reach().value_or(SIZE_MAX));
+      longest_ = std::max(longest_, seen);
+      work_ += span.tokens * seen * args.query.columns();
+    }
+    assert(args.scratch.columns() >= attention_scratch(largest_group_, layout_, max_blocks_));
+  }
+
+  void run() const {
+    const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+    const std::size_t parts =
+        std::min(threads / std::max<std::size_t>(tiles_, 1), longest_ / kWorthSplitting);
+    if (parts >= 2 && !omp_in_parallel()) {
+      run_split(parts);
+    } else {
+      run_whole();
+    }
+  }
+
+ private:
+  struct Heads {
+    std::size_t begin;
+    std::size_t end;
   };
-  const auto visible_to = [&](std::size_t position) {
-    return args.pattern.causal ? position + 1 : span.start_position + span.tokens;
+
+  Heads group_of(std::size_t kv_head) const {
+    const auto [begin, end] = std::equal_range(args_.kv_of_head.begin(), args_.kv_of_head.end(), kv_head);
+    return {static_cast<std::size_t>(begin - args_.kv_of_head.begin()),
+            static_cast<std::size_t>(end - args_.kv_of_head.begin())};
+  }
+
+  std::size_t tiles_of(const AttentionSpan& span) const {
+    return (span.tokens + tile_tokens_ - 1) / tile_tokens_ * layout_.kv_heads;
+  }
+
+  Tile tile_of(const AttentionSpan& span, std::size_t index) const {
+    const std::size_t kv_head = index % layout_.kv_heads;
+    const Heads heads = group_of(kv_head);
+    const std::size_t first = index / layout_.kv_heads * tile_tokens_;
+    return {&span, kv_head, heads.begin, heads.end, first, std::min(first + tile_tokens_, span.tokens)};
+  }
+
+  Tile tile(std::size_t index) const {
+    auto span = args_.spans.begin();
+    for (; index >= tiles_of(*span); ++span) index -= tiles_of(*span);
+    return tile_of(*span, index);
+  }
+
+  TileScratch scratch(std::size_t row) const {
+    Carver carve(args_.scratch.row(row));
+    return {carve, tile_tokens_ * largest_group_, layout_, max_blocks_};
+  }
+
+  void run_whole() const {
+#pragma omp parallel if (work_ >= kWorthThreads)
+    {
+      const TileScratch own = scratch(static_cast<std::size_t>(omp_get_thread_num()));
+      for (const AttentionSpan& span : args_.spans) {
+        // Late tiles see more than early ones, so threads take the next free one.
+#pragma omp for schedule(dynamic) nowait
+        for (std::size_t i = 0; i < tiles_of(span); ++i) {
+          const Tile whole = tile_of(span, i);
+          attend(whole, 0, 1, own);
+          write(whole, own);
+        }
+      }
+    }
+  }
+
+  // Every tile's context in `parts`, each with a scratch of its own, put together afterwards. Source: Dao et
+  // al., Flash-Decoding, 2023.
+  void run_split(std::size_t parts) const {
+#pragma omp parallel
+    {
+#pragma omp for schedule(static)
+      for (std::size_t i = 0; i < tiles_ * parts; ++i) attend(tile(i / parts), i % parts, parts, scratch(i));
+#pragma omp for schedule(static)
+      for (std::size_t i = 0; i < tiles_; ++i) {
+        const TileScratch sum = scratch(i * parts);
+        const Tile whole = tile(i);
+        for (std::size_t part = 1; part < parts; ++part) merge(scratch(i * parts + part), whole.rows(), sum);
+        write(whole, sum);
+      }
+    }
+  }
+
+  std::size_t visible_begin(std::size_t position) const {
+    if (position < args_.pattern.global_tokens) return 0;
+    return position + 1 - std::min(args_.pattern.reach().value_or(position + 1), position + 1);
+  }
+
+  std::size_t visible_end(const AttentionSpan& span, std::size_t position) const {
+    if (args_.pattern.causal) return position + 1;
+    const std::size_t end = span.start_position + span.tokens;
+    if (!args_.pattern.window || position < args_.pattern.global_tokens) return end;
+    return std::min(end, position + *args_.pattern.reach());
+  }
+
+  void gather_rows(const Tile& tile, const TileScratch& out) const {
+    std::size_t row = 0;
+    for (std::size_t token = tile.first; token < tile.last; ++token) {
+      const std::size_t position = tile.span->start_position + token;
+      const float* query = args_.query.row(tile.span->first_token + token);
+      for (std::size_t head = tile.head_begin; head < tile.head_end; ++head, ++row) {
+        float* scaled = out.query + row * query_stride(layout_);
+        for (std::size_t d = 0; d < layout_.key_dim; ++d) {
+          scaled[d] = query[head * layout_.key_dim + d] * args_.scale;
+        }
+        if (layout_.key_dim % 2 != 0) scaled[layout_.key_dim] = 0.0F;
+        out.position[row] = position;
+        out.visible_begin[row] = visible_begin(position);
+        out.visible_end[row] = visible_end(*tile.span, position);
+        out.visible_step[row] = position < args_.pattern.global_tokens ? 1 : args_.pattern.dilation;
+        if (!args_.alibi_slopes.empty()) out.slopes[row] = args_.alibi_slopes[head];
+      }
+    }
+  }
+
+  // The blocks [begin, end) of a tile's sequence that its rows may see.
+  struct Blocks {
+    std::size_t begin;
+    std::size_t end;
   };
 
-  std::size_t row = 0;
-  for (std::size_t token = first; token < last; ++token) {
-    const float* query = args.query.row(span.first_token + token) + group.begin * head_dim;
-    std::memcpy(scratch.query + row * head_dim, query, heads * head_dim * sizeof(float));
-    const std::size_t position = span.start_position + token;
-    std::fill_n(scratch.visible_begin + row, heads, visible_from(position));
-    std::fill_n(scratch.visible_end + row, heads, visible_to(position));
-    row += heads;
+  Blocks blocks_of(const TileScratch& rows, std::size_t count) const {
+    // The kernel skips the blocks between global tokens and the window.
+    const std::size_t begin = args_.pattern.global_tokens > 0
+                                  ? 0
+                                  : *std::min_element(rows.visible_begin, rows.visible_begin + count);
+    const std::size_t end = *std::max_element(rows.visible_end, rows.visible_end + count);
+    return {begin / layout_.block_size, (end + layout_.block_size - 1) / layout_.block_size};
   }
 
-  const std::size_t first_block = visible_from(span.start_position + first) / block_size;
-  const std::size_t end_block = (visible_to(span.start_position + last - 1) + block_size - 1) / block_size;
-  for (std::size_t block = first_block; block < end_block; ++block) {
-    const auto id = static_cast<std::size_t>(span.block_table[block]);
-    scratch.key_blocks[block - first_block] = args.cache.keys(id, group.kv_head);
-    scratch.value_blocks[block - first_block] = args.cache.values(id, group.kv_head);
+  // Part `part` of `parts` of what the tile's rows see, as weighted sums in `own`.
+  void attend(const Tile& tile, std::size_t part, std::size_t parts, const TileScratch& own) const {
+    gather_rows(tile, own);
+    const Blocks all = blocks_of(own, tile.rows());
+    const std::size_t each = (all.end - all.begin + parts - 1) / parts;
+    const std::size_t begin = std::min(all.begin + part * each, all.end);
+    const std::size_t end = std::min(begin + each, all.end);
+    for (std::size_t block = begin; block < end; ++block) {
+      own.blocks[block - begin] = reinterpret_cast<const unsigned char*>(
+          args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
+    }
+    kernel(tile.rows())({.rows = tile.rows(),
+                         .key_dim = layout_.key_dim,
+                         .value_columns = layout_.value_columns(),
+                         .query = own.query,
+                         .query_stride = query_stride(layout_),
+                         .blocks = own.blocks,
+                         .num_blocks = end - begin,
+                         .first_block = begin,
+                         .block_size = layout_.block_size,
+                         .padded_block = layout_.padded_block(),
+                         .key_panel_bytes = layout_.key_panel_bytes(),
+                         .values_offset = layout_.values_offset(),
+                         .key_scales_offset = layout_.key_scales_offset(),
+                         .value_scales_offset = layout_.value_scales_offset(),
+                         .blocks_per_step = blocks_per_step(layout_),
+                         .position = own.position,
+                         .visible_begin = own.visible_begin,
+                         .visible_end = own.visible_end,
+                         .visible_step = own.visible_step,
+                         .global_tokens = args_.pattern.global_tokens,
+                         .softcap = args_.softcap.value_or(0.0F),
+                         .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
+                         .out = own.out,
+                         .maxima = own.maxima,
+                         .sums = own.sums,
+                         .scores = own.scores,
+                         .query_pairs = own.query_pairs,
+                         .weight_pairs = own.weight_pairs});
   }
-  simd().attention({scratch.query, row, head_dim, scratch.key_blocks, scratch.value_blocks,
-                    end_block - first_block, block_size, first_block * block_size, scratch.visible_begin,
-                    scratch.visible_end, args.scale, scratch.out, scratch.scores});
 
-  for (std::size_t token = first; token < last; ++token) {
-    std::memcpy(args.out.row(span.first_token + token) + group.begin * head_dim,
-                scratch.out + (token - first) * heads * head_dim, heads * head_dim * sizeof(float));
+  auto kernel(std::size_t rows) const -> void (*)(const AttentionTile&) {
+    const AttentionKernels& kernels = attention_kernels();
+    switch (layout_.type) {
+      case KvType::f32:
+        return kernels.f32;
+      case KvType::int8:
+        return kernels.int8;
+      default:
+        return kernels.bf16_pairs != nullptr && rows >= kManyRows ? kernels.bf16_pairs : kernels.bf16;
+    }
   }
-}
+
+  // Adds a part's weighted sums to those of another part of the same context.
+  void merge(const TileScratch& part, std::size_t rows, const TileScratch& sum) const {
+    const std::size_t columns = layout_.value_columns();
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (part.sums[r] == 0.0F) continue;  // it sees nothing there
+      const float highest = std::max(sum.maxima[r], part.maxima[r]);
+      const float old_weight = std::exp(sum.maxima[r] - highest);
+      const float new_weight = std::exp(part.maxima[r] - highest);
+      sum.maxima[r] = highest;
+      sum.sums[r] = sum.sums[r] * old_weight + part.sums[r] * new_weight;
+      for (std::size_t d = 0; d < columns; ++d) {
+        float& value = sum.out[r * columns + d];
+        value = value * old_weight + part.out[r * columns + d] * new_weight;
+      }
+    }
+  }
+
+  void write(const Tile& tile, const TileScratch& sum) const {
+    for (std::size_t row = 0; row < tile.rows(); ++row) {
+      const std::size_t token = tile.first + row / tile.heads();
+      const std::size_t head = tile.head_begin + row % tile.heads();
+      const float inverse = 1.0F / sum.sums[row];
+      float* out = args_.out.row(tile.span->first_token + token) + head * layout_.value_dim;
+      const float* weighted = sum.out + row * layout_.value_columns();
+      for (std::size_t d = 0; d < layout_.value_dim; ++d) out[d] = weighted[d] * inverse;
+    }
+  }
+
+  const AttentionArgs& args_;
+  const KvLayout& layout_;
+  std::size_t largest_group_ = 1;
+  std::size_t tile_tokens_ = 1;
+  std::size_t tiles_ = 0;
+  std::size_t max_blocks_ = 0;
+  std::size_t longest_ = 0;  // context that a token sees
+  std::size_t work_ = 0;
+};
 
 }  // namespace
 
-// The pointers of TileScratch need eight bytes, and threads must not share a cache line.
-std::size_t attention_scratch(std::size_t group, std::size_t head_dim, std::size_t block_size,
-                              std::size_t max_blocks) {
-  constexpr std::size_t kCacheLine = 16;  // floats
-  // No smaller group fills more rows, so that the largest one suffices: 3 x 5 rows, but 2 x 8.
-  const std::size_t rows = std::max(kTileRows, group);
-  const std::size_t pointers = 2 * max_blocks + 2 * rows;
-  const std::size_t floats = 2 * pointers + rows * (2 * head_dim + block_size + 2);
-  return (floats + kCacheLine - 1) / kCacheLine * kCacheLine;
+std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::size_t max_blocks) {
+  Carver count(nullptr);
+  // No smaller group fills more rows, so that the largest one suffices.
+  TileScratch(count, std::max(kTileRows, group), layout, max_blocks);
+  return count.used();
 }
 
-void paged_attention(const AttentionArgs& args) {
-  const PagedCache& cache = args.cache;
-  std::size_t largest_group = 1;
-  for (std::size_t head = 0; head < cache.kv_heads; ++head) {
-    const HeadGroup group = group_of(args.kv_of_head, head);
-    largest_group = std::max(largest_group, group.end - group.begin);
-  }
-  const std::size_t tile_tokens = tokens_per_tile(largest_group);
-  std::size_t max_blocks = 0;
-  for (const AttentionSpan& span : args.spans) max_blocks = std::max(max_blocks, span.block_table.size());
-  assert(args.scratch.columns() >=
-         attention_scratch(largest_group, cache.head_dim, cache.block_size, max_blocks));
-
-  std::size_t work = 0;
-  for (const AttentionSpan& span : args.spans) {
-    const std::size_t seen =
-        std::min(span.start_position + span.tokens, args.pattern.window.value_or(SIZE_MAX));
-    work += span.tokens * seen * args.query.columns();
-  }
-#pragma omp parallel if (work >= kWorthThreads)
-  {
-    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-    const TileScratch scratch(args.scratch.row(thread), tile_tokens * largest_group, cache.head_dim,
-                              max_blocks);
-    for (const AttentionSpan& span : args.spans) {
-      const std::size_t tiles = (span.tokens + tile_tokens - 1) / tile_tokens;
-      // Late tiles see more than early ones, so threads take the next free one.
-#pragma omp for schedule(dynamic) nowait
-      for (std::size_t item = 0; item < tiles * cache.kv_heads; ++item) {
-        const std::size_t first = item / cache.kv_heads * tile_tokens;
-        attend_tile(args, span, group_of(args.kv_of_head, item % cache.kv_heads), first,
-                    std::min(first + tile_tokens, span.tokens), scratch);
-      }
-    }
-  }
-}
-
-void store_keys_values(TensorView<const float> key, TensorView<const float> value,
-                       std::span<const AttentionSpan> spans, const PagedCache& cache) {
-  for (const AttentionSpan& span : spans) {
-#pragma omp parallel for schedule(static) if (span.tokens > 1 && span.tokens * key.columns() >= kWorthThreads)
-    for (std::size_t token = 0; token < span.tokens; ++token) {
-      const std::size_t position = span.start_position + token;
-      const auto block = static_cast<std::size_t>(span.block_table[position / cache.block_size]);
-      const std::size_t slot = position % cache.block_size;
-      for (std::size_t head = 0; head < cache.kv_heads; ++head) {
-        const float* k = key.row(span.first_token + token) + head * cache.head_dim;
-        float* keys = cache.keys(block, head);
-        for (std::size_t d = 0; d < cache.head_dim; ++d) keys[d * cache.block_size + slot] = k[d];
-        std::memcpy(cache.values(block, head) + slot * cache.head_dim,
-                    value.row(span.first_token + token) + head * cache.head_dim,
-                    cache.head_dim * sizeof(float));
-      }
-    }
-  }
-}
+void paged_attention(const AttentionArgs& args) { Attention(args).run(); }
 
 }  // namespace tp::kernels

@@ -25,14 +25,14 @@ std::vector<std::size_t> grouped(std::size_t heads, std::size_t group, std::size
 
 TEST(PagedAttention, OfAWholePromptEqualsTheReferenceAtLengthsAroundTheBlockSize) {
   for (const std::size_t length : {1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 33U, 64U, 65U}) {
-    PagedSequences sequences(length, {.kv_heads = 2, .head_dim = 8, .block_size = 4}, {length});
+    PagedSequences sequences(length, {.kv_heads = 2, .key_dim = 8, .block_size = 4}, {length});
     sequences.expect_attention({length}, grouped(4, 2), {}, kTolerance);
   }
 }
 
 TEST(PagedAttention, OfOneTokenSeesEverythingBeforeIt) {
   for (const std::size_t length : {1U, 31U, 32U, 33U, 100U}) {
-    PagedSequences sequences(length, {.kv_heads = 1, .head_dim = 16, .block_size = 32}, {length});
+    PagedSequences sequences(length, {.kv_heads = 1, .key_dim = 16, .block_size = 32}, {length});
     sequences.expect_attention({1}, grouped(3, 3), {}, kTolerance);
   }
 }
@@ -68,16 +68,17 @@ TEST(PagedAttention, TakesGroupsOfEverySize) {
 
 TEST(PagedAttention, SeesTheLastTokensOfAWindow) {
   for (const std::size_t window : {1U, 2U, 3U, 4U, 5U, 8U, 16U, 17U, 39U, 40U, 41U, 1000U}) {
-    PagedSequences sequences(window, {.kv_heads = 2, .head_dim = 6, .block_size = 4}, {40, 3, 21});
+    PagedSequences sequences(window, {.kv_heads = 2, .key_dim = 6, .block_size = 4}, {40, 3, 21});
     sequences.expect_attention({40, 3, 1}, grouped(4, 2), {.causal = true, .window = window}, kTolerance);
   }
 }
 
 TEST(PagedAttention, SeesTheWholeSpanWithoutAMask) {
   for (const std::size_t length : {1U, 3U, 8U, 21U}) {
-    PagedSequences sequences(length, {.kv_heads = 2, .head_dim = 6, .block_size = 4}, {length, 13});
+    PagedSequences sequences(length, {.kv_heads = 2, .key_dim = 6, .block_size = 4}, {length, 13});
     sequences.expect_attention({length, 4}, grouped(4, 2), {.causal = false, .window = std::nullopt},
                                kTolerance);
+    // As far behind it as before it.
     sequences.expect_attention({length, 4}, grouped(4, 2), {.causal = false, .window = 3}, kTolerance);
   }
 }
@@ -101,9 +102,86 @@ TEST(PagedAttention, MixesPromptChunksAndSingleTokensInABatch) {
   }
 }
 
+// Longformer's patterns.
+TEST(PagedAttention, SeesDilatedWindowsAndGlobalTokens) {
+  reference::Random random(17);
+  for (int round = 0; round < 60; ++round) {
+    const AttentionPattern pattern{.causal = random.coin(),
+                                   .window = random.integer(1, 12),
+                                   .dilation = random.integer(1, 5),
+                                   .global_tokens = random.integer(0, 9)};
+    const std::size_t length = random.integer(1, 200);
+    PagedSequences sequences(static_cast<std::uint64_t>(round), {2, 6, random.integer(1, 20)}, {length, 7});
+    sequences.expect_attention({random.integer(1, length), 7}, grouped(4, 2), pattern, kTolerance);
+  }
+}
+
+TEST(PagedAttention, CapsScoresSoftly) {
+  for (const float cap : {0.5F, 2.0F, 50.0F}) {
+    PagedSequences sequences(5, {.kv_heads = 2, .key_dim = 16, .block_size = 16}, {70});
+    sequences.expect_attention({33}, grouped(4, 2), {}, kTolerance, cap);
+  }
+}
+
+TEST(PagedAttention, AddsABiasThatFallsWithTheDistance) {
+  const std::vector<float> slopes = {0.5F, 0.25F, 0.0625F, 0.0F};
+  PagedSequences sequences(6, {.kv_heads = 2, .key_dim = 8, .block_size = 16}, {150, 9});
+  sequences.expect_attention({60, 1}, grouped(4, 2), {}, kTolerance, 0.0F, slopes);
+  sequences.expect_attention({60, 1}, grouped(4, 2), {.window = 30}, kTolerance, 3.0F, slopes);
+}
+
+// Tiles of 16 rows or more round the weights of values to bf16 where the machine multiplies pairs of them:
+// by 2^-9 of each, and so the mean of values in [-1, 1).
+TEST(PagedAttention, OfABf16CacheEqualsTheReferenceOnRoundedKeysAndValues) {
+  for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
+    for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
+      PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::bf16}, {67, 300});
+      sequences.expect_attention({1, 3}, grouped(4, 2), {}, kTolerance);
+      sequences.expect_attention({50, 33}, grouped(4, 2), {}, 0x1p-9 + kTolerance);
+      sequences.expect_attention({50, 33}, grouped(6, 3), {.window = 21}, 0x1p-9 + kTolerance);
+      sequences.expect_attention({50, 33}, grouped(4, 2), {.causal = false, .window = {}},
+                                 0x1p-9 + kTolerance);
+    }
+  }
+}
+
+TEST(PagedAttention, OfAnInt8CacheEqualsTheReferenceOnRoundedKeysAndValues) {
+  for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
+    for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
+      PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::int8}, {67, 300});
+      sequences.expect_attention({1, 3}, grouped(4, 2), {}, kTolerance);
+      sequences.expect_attention({50, 33}, grouped(4, 2), {}, kTolerance);
+      sequences.expect_attention({50, 33}, grouped(6, 3), {.window = 21}, kTolerance);
+    }
+  }
+}
+
+TEST(PagedAttention, TakesValuesOfAnotherWidthThanKeys) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    PagedSequences sequences(
+        9, {.kv_heads = 2, .key_dim = 24, .block_size = 16, .type = type, .value_dim = 18}, {100});
+    sequences.expect_attention({1}, grouped(4, 2), {}, kTolerance);
+    sequences.expect_attention({100}, grouped(4, 2), {}, 0x1p-9 + kTolerance);
+  }
+}
+
+// One KV head and one tile, but two threads: each reads half of the context.
+TEST(PagedAttention, SplitsALongContextAmongThreads) {
+  for (const std::size_t length : {1023U, 1024U, 1025U, 2500U}) {
+    for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+      PagedSequences sequences(length, {.kv_heads = 1, .key_dim = 16, .block_size = 32, .type = type},
+                               {length});
+      sequences.expect_attention({1}, grouped(3, 3), {}, kTolerance);
+      sequences.expect_attention({2}, grouped(3, 3), {.window = 1024}, kTolerance);
+      sequences.expect_attention({1}, grouped(3, 3), {.window = 700, .dilation = 3, .global_tokens = 20},
+                                 kTolerance);
+    }
+  }
+}
+
 // Scores of some hundreds: the exponentials' arguments must be taken relative to the greatest score.
 TEST(PagedAttention, SurvivesScoresFarFromZero) {
-  PagedSequences sequences(3, {.kv_heads = 1, .head_dim = 8, .block_size = 4}, {30});
+  PagedSequences sequences(3, {.kv_heads = 1, .key_dim = 8, .block_size = 4}, {30});
   for (std::size_t position = 0; position < 30; ++position) {
     for (std::size_t d = 0; d < 8; ++d) sequences.key(0)(position, d) *= 200.0F;
   }
@@ -112,7 +190,7 @@ TEST(PagedAttention, SurvivesScoresFarFromZero) {
 }
 
 TEST(PagedAttention, SharedByThreadsEqualsTheReference) {
-  PagedSequences sequences(11, {.kv_heads = 3, .head_dim = 32, .block_size = 16}, {200, 90});
+  PagedSequences sequences(11, {.kv_heads = 3, .key_dim = 32, .block_size = 16}, {200, 90});
   sequences.expect_attention({150, 1}, grouped(12, 4), {}, kTolerance);
 }
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "model/kernels/attention.h"
+#include "model/kernels/half.h"
 #include "tests/kernels/expect_close.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -17,9 +18,19 @@ namespace tp::test {
 
 struct CacheShape {
   std::size_t kv_heads = 1;
-  std::size_t head_dim = 8;
+  std::size_t key_dim = 8;
   std::size_t block_size = 4;
+  KvType type = KvType::f32;
+  std::size_t value_dim = 0;  // 0: as key_dim
 };
+
+// The kernel's options that the reference has too.
+inline reference::Pattern reference_of(const kernels::AttentionPattern& pattern) {
+  return {.causal = pattern.causal,
+          .window = pattern.window,
+          .dilation = pattern.dilation,
+          .global_tokens = pattern.global_tokens};
+}
 
 // A cache filled with NaN, so that reading a slot that nobody wrote is seen.
 class PagedSequences {
@@ -31,23 +42,26 @@ class PagedSequences {
     std::vector<std::int32_t> free(blocks);
     for (std::size_t i = 0; i < blocks; ++i) free[i] = static_cast<std::int32_t>(i);
     for (std::size_t i = blocks; i > 1; --i) std::swap(free[i - 1], free[random_.integer(0, i - 1)]);
-    memory_.assign(blocks * shape.kv_heads * 2 * shape.block_size * shape.head_dim,
-                   std::numeric_limits<float>::quiet_NaN());
-    cache_ = {memory_.data(), blocks, shape.kv_heads, shape.block_size, shape.head_dim};
+    const kernels::KvLayout layout{shape.type, shape.kv_heads, shape.block_size, shape.key_dim, value_dim()};
+    // 0xff everywhere is a NaN of f32 and of bf16; int8 has none, but its scales have.
+    memory_.assign(blocks * layout.block_bytes(), std::byte{0xff});
+    cache_ = {layout, memory_.data(), blocks};
     for (const std::size_t length : lengths) {
       tables_.emplace_back(free.end() - static_cast<std::ptrdiff_t>(blocks_for(length)), free.end());
       free.resize(free.size() - blocks_for(length));
-      keys_.push_back(std::make_unique<reference::RandomTensor>(random_, length, kv_size()));
-      values_.push_back(std::make_unique<reference::RandomTensor>(random_, length, kv_size()));
+      keys_.push_back(
+          std::make_unique<reference::RandomTensor>(random_, length, shape.kv_heads * shape.key_dim));
+      values_.push_back(
+          std::make_unique<reference::RandomTensor>(random_, length, shape.kv_heads * value_dim()));
     }
   }
 
   std::size_t blocks_for(std::size_t tokens) const {
     return (tokens + shape_.block_size - 1) / shape_.block_size;
   }
-  std::size_t kv_size() const { return shape_.kv_heads * shape_.head_dim; }
+  std::size_t value_dim() const { return shape_.value_dim == 0 ? shape_.key_dim : shape_.value_dim; }
   const kernels::PagedCache& cache() const { return cache_; }
-  const std::vector<float>& memory() const { return memory_; }
+  const std::vector<std::byte>& memory() const { return memory_; }
   const std::vector<std::int32_t>& table(std::size_t sequence) const { return tables_[sequence]; }
   TensorView<float> key(std::size_t sequence) const { return keys_[sequence]->view(); }
   TensorView<float> value(std::size_t sequence) const { return values_[sequence]->view(); }
@@ -60,9 +74,43 @@ class PagedSequences {
                                value(sequence).rows_from(begin, end - begin), spans, cache_);
   }
 
-  // Attention of the last `queries[s]` tokens of every sequence s, in one ragged batch, and its reference.
+  // What the cache holds of a sequence, by the layout's description: [length, kv_heads * key_dim] ...
+  reference::Matrix cached_keys(std::size_t sequence) const {
+    const std::size_t dim = shape_.key_dim;
+    reference::Matrix out(lengths_[sequence], shape_.kv_heads * dim);
+    for_slots(sequence,
+              [&](std::size_t position, std::size_t head, const std::byte* block, std::size_t slot) {
+                const std::byte* panel = block + slot / 16 * cache_.layout.key_panel_bytes();
+                for (std::size_t d = 0; d < dim; ++d) {
+                  const std::size_t plain = d * 16 + slot % 16;
+                  const std::size_t paired = (d / 2 * 16 + slot % 16) * 2 + d % 2;
+                  out(position, head * dim + d) =
+                      element(panel, plain, paired) * scale(block, cache_.layout.key_scales_offset(), slot);
+                }
+              });
+    return out;
+  }
+  // ... and [length, kv_heads * value_dim].
+  reference::Matrix cached_values(std::size_t sequence) const {
+    reference::Matrix out(lengths_[sequence], shape_.kv_heads * value_dim());
+    const std::size_t columns = cache_.layout.value_columns();
+    for_slots(sequence,
+              [&](std::size_t position, std::size_t head, const std::byte* block, std::size_t slot) {
+                for (std::size_t d = 0; d < value_dim(); ++d) {
+                  const std::size_t paired = (slot / 2 * columns + d) * 2 + slot % 2;
+                  out(position, head * value_dim() + d) =
+                      element(block + cache_.layout.values_offset(), slot * columns + d, paired) *
+                      scale(block, cache_.layout.value_scales_offset(), slot);
+                }
+              });
+    return out;
+  }
+
+  // Attention of the last `queries[s]` tokens of every sequence s, in one ragged batch, and its reference on
+  // what the cache holds.
   void expect_attention(const std::vector<std::size_t>& queries, const std::vector<std::size_t>& kv_of_head,
-                        kernels::AttentionPattern pattern, double tolerance) {
+                        kernels::AttentionPattern pattern, double tolerance, float softcap = 0.0F,
+                        std::span<const float> alibi_slopes = {}) {
     std::vector<kernels::AttentionSpan> spans;
     std::size_t tokens = 0;
     std::size_t max_blocks = 0;
@@ -72,30 +120,37 @@ class PagedSequences {
       tokens += queries[s];
       max_blocks = std::max(max_blocks, tables_[s].size());
     }
-    const std::size_t width = kv_of_head.size() * shape_.head_dim;
-    const reference::RandomTensor query(random_, tokens, width, 3);
-    const reference::RandomTensor out(random_, tokens, width, 1);
-    attend(query.view(), spans, kv_of_head, pattern, max_blocks, out.view());
+    const reference::RandomTensor query(random_, tokens, kv_of_head.size() * shape_.key_dim, 3);
+    const reference::RandomTensor out(random_, tokens, kv_of_head.size() * value_dim(), 1);
+    // Six bits, so that the product with the scale is exact in bf16.
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (float& q : std::span(query.view().row(t), query.view().columns()))
+        q = std::round(q * 32.0F) / 32.0F;
+    }
+    attend(query.view(), spans, kv_of_head, pattern, max_blocks, out.view(), softcap, alibi_slopes);
+    reference::Pattern expected_pattern = reference_of(pattern);
+    expected_pattern.softcap = softcap;
+    expected_pattern.alibi_slopes = alibi_slopes;
     for (std::size_t s = 0; s < lengths_.size(); ++s) {
-      const reference::Matrix expected =
-          reference::attention(reference::Matrix(query.view().rows_from(spans[s].first_token, queries[s])),
-                               reference::Matrix(key(s)), reference::Matrix(value(s)), kv_of_head,
-                               shape_.head_dim, {pattern.causal, pattern.window}, kScale);
+      const reference::Matrix expected = reference::attention(
+          reference::Matrix(query.view().rows_from(spans[s].first_token, queries[s])), cached_keys(s),
+          cached_values(s), kv_of_head, shape_.key_dim, expected_pattern, kScale);
       EXPECT_CLOSE(out.view().rows_from(spans[s].first_token, queries[s]), expected, tolerance)
-          << "sequence " << s << " of " << lengths_[s] << " tokens, " << queries[s] << " of them queries";
+          << "sequence " << s << " of " << lengths_[s] << " tokens, " << queries[s]
+          << " of them queries, cache " << name_of(shape_.type);
     }
   }
 
   // The kernel with as much scratch as attention_scratch asks for, and guards behind every thread's.
   void attend(TensorView<const float> query, const std::vector<kernels::AttentionSpan>& spans,
               const std::vector<std::size_t>& kv_of_head, kernels::AttentionPattern pattern,
-              std::size_t max_blocks, TensorView<float> out) const {
+              std::size_t max_blocks, TensorView<float> out, float softcap = 0.0F,
+              std::span<const float> alibi_slopes = {}) const {
     constexpr float kGuard = 12345.0F;
     constexpr std::size_t kGuards = 1024;  // a whole number of cache lines
     const auto threads = static_cast<std::size_t>(omp_get_max_threads());
     // As the layers ask for it: they know how many heads there are, not how they are grouped.
-    const std::size_t scratch =
-        kernels::attention_scratch(kv_of_head.size(), shape_.head_dim, shape_.block_size, max_blocks);
+    const std::size_t scratch = kernels::attention_scratch(kv_of_head.size(), cache_.layout, max_blocks);
     const std::size_t stride = scratch + kGuards;
     std::vector<float> memory(threads * stride, kGuard);
     kernels::paged_attention({.query = query,
@@ -104,6 +159,8 @@ class PagedSequences {
                               .kv_of_head = kv_of_head,
                               .pattern = pattern,
                               .scale = static_cast<float>(kScale),
+                              .softcap = softcap == 0.0F ? std::nullopt : std::optional(softcap),
+                              .alibi_slopes = alibi_slopes,
                               .scratch = TensorView<float>(memory.data(), threads, scratch, stride),
                               .out = out});
     for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -116,14 +173,39 @@ class PagedSequences {
   static constexpr double kScale = 0.75;
 
  private:
+  // body(position, head, the head's part of the block, slot)
+  template <class Body>
+  void for_slots(std::size_t sequence, const Body& body) const {
+    for (std::size_t position = 0; position < lengths_[sequence]; ++position) {
+      const auto block = static_cast<std::size_t>(tables_[sequence][position / shape_.block_size]);
+      for (std::size_t head = 0; head < shape_.kv_heads; ++head)
+        body(position, head, cache_.head(block, head), position % shape_.block_size);
+    }
+  }
+
+  double element(const std::byte* base, std::size_t plain, std::size_t paired) const {
+    switch (shape_.type) {
+      case KvType::f32:
+        return reinterpret_cast<const float*>(base)[plain];
+      case KvType::bf16:
+        return kernels::bf16_to_float(reinterpret_cast<const std::uint16_t*>(base)[paired]);
+      default:
+        return reinterpret_cast<const std::int8_t*>(base)[plain];
+    }
+  }
+
+  double scale(const std::byte* block, std::size_t offset, std::size_t slot) const {
+    return shape_.type == KvType::int8 ? reinterpret_cast<const float*>(block + offset)[slot] : 1.0;
+  }
+
   reference::Random random_;
   CacheShape shape_;
   std::vector<std::size_t> lengths_;
-  std::vector<float> memory_;
+  std::vector<std::byte> memory_;
   kernels::PagedCache cache_;
   std::vector<std::vector<std::int32_t>> tables_;
-  std::vector<std::unique_ptr<reference::RandomTensor>> keys_;    // [length, kv_size]
-  std::vector<std::unique_ptr<reference::RandomTensor>> values_;  // [length, kv_size]
+  std::vector<std::unique_ptr<reference::RandomTensor>> keys_;    // [length, kv_heads * key_dim]
+  std::vector<std::unique_ptr<reference::RandomTensor>> values_;  // [length, kv_heads * value_dim]
 };
 
 }  // namespace tp::test

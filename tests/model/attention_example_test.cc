@@ -62,12 +62,13 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
   const ColumnParallelLinear qkv_proj(loader, rows, false);
   const RowParallelLinear o_proj(loader, {"o", kShape, ""}, features, false);
 
-  Workspace workspace(4096);
+  Workspace workspace(32768);
   std::vector<float> input(&kInput[0][0], &kInput[0][0] + 12);
   const TensorView<const float> x(input.data(), 3, 4);
   const TensorView<float> qkv = qkv_proj(x, workspace);  // [3, 3 * width]
 
-  const KvCache cache(1, 2, 2, shard.local_kv_heads(), 2);
+  const kernels::KvLayout layout{KvType::f32, shard.local_kv_heads(), 2, 2, 2};
+  const KvCache cache(1, 2, layout);
   const std::vector<std::int32_t> table = {1, 0};
   const std::vector<kernels::AttentionSpan> spans = {{0, 3, 0, table}};
   kernels::store_keys_values(qkv.columns_from(width, width), qkv.columns_from(2 * width, width), spans,
@@ -81,9 +82,9 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
        .cache = cache.layer(0),
        .spans = spans,
        .kv_of_head = kv_of_head,
-       .pattern = {.causal = false, .window = std::nullopt},
+       .pattern = {.causal = false, .window = {}},
        .scale = static_cast<float>(1.0 / std::sqrt(2.0)),
-       .scratch = workspace.take(1, kernels::attention_scratch(shard.local_heads(), 2, 2, 2)),
+       .scratch = workspace.take(1, kernels::attention_scratch(shard.local_heads(), layout, 2)),
        .out = attended});
   const TensorView<float> out = all_reduce(comm, o_proj(attended, workspace));
   for (std::size_t token = 0; token < 3; ++token) {

@@ -112,8 +112,8 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   const RankOf part{comm.rank(), comm.size()};
   const Decoder decoder(spec, *source, part);
-  const KvCache cache(spec.blocks.size(), 40, 8, shard_heads(12, 3, part).local_kv_heads(), 8);
-  Workspace workspace(decoder_workspace(spec, part, {64, 64, 1, 8, 8}));
+  const KvCache cache(spec.blocks.size(), 40, kv_layout(spec.blocks.front().attention, part, KvType::f32, 8));
+  Workspace workspace(decoder_workspace(spec, part, {64, 64, 1, KvType::f32, 8, 8}));
   const std::vector<std::vector<std::int32_t>> tables = {
       {9, 3, 11, 0, 20}, {7, 8, 1, 30, 31}, {2, 39, 12, 13, 14}};
 

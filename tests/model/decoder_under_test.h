@@ -21,6 +21,7 @@ class DecoderUnderTest {
     std::size_t length = 512;  // tokens of the sequence at most
     std::size_t chunk = 512;   // of a step at most
     std::size_t block_size = 16;
+    KvType kv_type = KvType::f32;
   };
 
   DecoderUnderTest(Communicator& comm, const ModelConfig& config, const WeightSource& source, Options options)
@@ -30,8 +31,8 @@ class DecoderUnderTest {
         part_{comm.rank(), comm.size()},
         decoder_(spec_, source, part_),
         blocks_((options.length + options.block_size - 1) / options.block_size),
-        cache_(spec_.blocks.size(), blocks_ + 1, options.block_size, local_kv_heads(),
-               spec_.blocks.front().attention.head_dim),
+        cache_(spec_.blocks.size(), blocks_ + 1,
+               kv_layout(spec_.blocks.front().attention, part_, options.kv_type, options.block_size)),
         workspace_(decoder_workspace(spec_, part_, limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)
@@ -102,12 +103,9 @@ class DecoderUnderTest {
     return {.tokens = std::min(options_.chunk, options_.length),
             .outputs = std::min(options_.chunk, options_.length),
             .threads = 1,
+            .kv_type = options_.kv_type,
             .block_size = options_.block_size,
             .max_blocks = blocks_};
-  }
-  std::size_t local_kv_heads() const {
-    const AttentionSpec& attention = spec_.blocks.front().attention;
-    return shard_heads(attention.num_attention_heads, attention.num_key_value_heads, part_).local_kv_heads();
   }
 
   void step(std::span<const TokenId> tokens, bool with_logits, std::vector<float>& logits) {

@@ -74,8 +74,8 @@ TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
         {.tokens = tokens, .outputs = tokens, .threads = 2, .block_size = 32, .max_blocks = max_blocks});
   };
   EXPECT_LE(floats(512, 32) * 7 / 8, 8 * floats(64, 32));
-  // A block of a longer sequence costs two pointers a thread, and nothing else.
-  EXPECT_LE(floats(64, 4096) - floats(64, 32), std::size_t{2 * (4096 - 32) * 2 * 2 + 64});
+  // A block of a longer sequence costs a pointer a thread, and nothing else.
+  EXPECT_LE(floats(64, 4096) - floats(64, 32), std::size_t{2 * (4096 - 32) * 2 + 64});
 }
 
 TEST(DecoderWorkspace, DoesNotGrowWithTheNumberOfLayers) {

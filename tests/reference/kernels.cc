@@ -68,47 +68,40 @@ Matrix rotate(const Matrix& x, const Matrix& angles, double magnitude) {
   return y;
 }
 
-namespace {
-
-// One token and head: softmax over the positions [begin, end), then the weighted sum of values.
-void attend(const Matrix& query, const Matrix& key, const Matrix& value, std::size_t token, std::size_t head,
-            std::size_t kv_head, std::size_t head_dim, std::size_t begin, std::size_t end, double scale,
-            Matrix& out) {
-  std::vector<double> weights;
-  for (std::size_t position = begin; position < end; ++position) {
-    double score = 0.0;
-    for (std::size_t d = 0; d < head_dim; ++d)
-      score += query(token, head * head_dim + d) * key(position, kv_head * head_dim + d);
-    weights.push_back(score * scale);
-  }
-  const double highest = *std::max_element(weights.begin(), weights.end());
-  double sum = 0.0;
-  for (double& weight : weights) {
-    weight = std::exp(weight - highest);
-    sum += weight;
-  }
-  for (std::size_t d = 0; d < head_dim; ++d) {
-    double mixed = 0.0;
-    for (std::size_t position = begin; position < end; ++position)
-      mixed += weights[position - begin] / sum * value(position, kv_head * head_dim + d);
-    out(token, head * head_dim + d) = mixed;
-  }
-}
-
-}  // namespace
-
 Matrix attention(const Matrix& query, const Matrix& key, const Matrix& value,
-                 std::span<const std::size_t> kv_of_head, std::size_t head_dim, Pattern pattern,
+                 std::span<const std::size_t> kv_of_head, std::size_t key_dim, const Pattern& pattern,
                  double scale) {
-  Matrix out(query.rows, query.columns);
+  const std::size_t heads = kv_of_head.size();
   const std::size_t length = key.rows;
+  const std::size_t value_dim = value.columns / (key.columns / key_dim);
+  Matrix out(query.rows, heads * value_dim);
   for (std::size_t token = 0; token < query.rows; ++token) {
     const std::size_t position = length - query.rows + token;
-    const std::size_t end = pattern.causal ? position + 1 : length;
-    const std::size_t begin =
-        pattern.window.has_value() && *pattern.window < position + 1 ? position + 1 - *pattern.window : 0;
-    for (std::size_t head = 0; head < kv_of_head.size(); ++head)
-      attend(query, key, value, token, head, kv_of_head[head], head_dim, begin, end, scale, out);
+    for (std::size_t head = 0; head < heads; ++head) {
+      std::vector<double> weights(length, 0.0);
+      double sum = 0.0;
+      for (std::size_t other = 0; other < length; ++other) {
+        if (!pattern.sees(position, other)) continue;
+        double score = 0.0;
+        for (std::size_t d = 0; d < key_dim; ++d)
+          score += query(token, head * key_dim + d) * key(other, kv_of_head[head] * key_dim + d);
+        score *= scale;
+        if (pattern.softcap != 0.0) score = pattern.softcap * std::tanh(score / pattern.softcap);
+        if (!pattern.alibi_slopes.empty()) {
+          score += pattern.alibi_slopes[head] * (static_cast<double>(other) - static_cast<double>(position));
+        }
+        weights[other] = std::exp(score);  // double precision has room for scores of hundreds
+        sum += weights[other];
+      }
+      for (std::size_t d = 0; d < value_dim; ++d) {
+        double mixed = 0.0;
+        for (std::size_t other = 0; other < length; ++other) {
+          if (weights[other] != 0.0)
+            mixed += weights[other] / sum * value(other, kv_of_head[head] * value_dim + d);
+        }
+        out(token, head * value_dim + d) = mixed;
+      }
+    }
   }
   return out;
 }

@@ -25,16 +25,28 @@ void add_bias(std::span<const double> bias, Matrix& y);
 // cosines and sines.
 Matrix rotate(const Matrix& x, const Matrix& angles, double magnitude);
 
-// What a token at position p sees of its sequence: from max(0, p + 1 - window), to p or to the end.
+// How the scores of a sequence become weights.
 struct Pattern {
   bool causal = true;
   std::optional<std::size_t> window;
+  std::size_t dilation = 1;
+  std::size_t global_tokens = 0;
+  double softcap = 0.0;                      // 0: none
+  std::span<const float> alibi_slopes = {};  // [heads] or empty
+
+  // Whether the token at `position` sees the one at `other`.
+  bool sees(std::size_t position, std::size_t other) const {
+    if (causal && other > position) return false;
+    if (position < global_tokens || other < global_tokens) return true;
+    const std::size_t distance = other > position ? other - position : position - other;
+    return distance % dilation == 0 && (!window || distance / dilation < *window);
+  }
 };
 
-// Whole rows of scores, then softmax. query: [tokens, heads * head_dim], the last `tokens` positions of the
-// sequence; key, value: [length, kv_heads * head_dim].
+// Whole rows of scores, then softmax. query: [tokens, heads * key_dim], the last `tokens` positions of the
+// sequence; key: [length, kv_heads * key_dim], value: [length, kv_heads * value_dim].
 Matrix attention(const Matrix& query, const Matrix& key, const Matrix& value,
-                 std::span<const std::size_t> kv_of_head, std::size_t head_dim, Pattern pattern,
+                 std::span<const std::size_t> kv_of_head, std::size_t key_dim, const Pattern& pattern,
                  double scale);
 
 }  // namespace tp::reference

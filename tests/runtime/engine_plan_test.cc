@@ -37,6 +37,7 @@ EnginePlan unusual_plan() {
   plan.model = "/models/llama";
   plan.synthetic = true;
   plan.weights = "int8";
+  plan.kv_type = KvType::int8;
   plan.block_size = 19;
   plan.cache_blocks = 20;
   plan.prefill_chunk = 21;

@@ -1,13 +1,15 @@
 #include "model/kernels/simd/simd.h"
 
 #include "model/kernels/isa.h"
+#include "model/kernels/simd/attention_tile.h"
 #include "model/kernels/simd/packed.h"
 
-// One namespace for each compilation of simd_kernels.cc and packed_kernels.cc.
-#define TP_DECLARE_LEVEL(level)              \
-  namespace tp::kernels::level {             \
-  extern const SimdKernels kKernels;         \
-  extern const PackedKernels kPackedKernels; \
+// One namespace for each compilation of the kernels beside this file.
+#define TP_DECLARE_LEVEL(level)                    \
+  namespace tp::kernels::level {                   \
+  extern const SimdKernels kKernels;               \
+  extern const PackedKernels kPackedKernels;       \
+  extern const AttentionKernels kAttentionKernels; \
   }
 
 TP_DECLARE_LEVEL(portable)
@@ -23,20 +25,21 @@ namespace {
 struct Level {
   const SimdKernels& simd;
   const PackedKernels& packed;
+  const AttentionKernels& attention;
 };
 
 Level choose_level() {
   switch (active_isa()) {
 #if defined(__x86_64__)
     case Isa::avx512_bf16:
-      return {avx512_bf16::kKernels, avx512_bf16::kPackedKernels};
+      return {avx512_bf16::kKernels, avx512_bf16::kPackedKernels, avx512_bf16::kAttentionKernels};
     case Isa::avx512:
-      return {avx512::kKernels, avx512::kPackedKernels};
+      return {avx512::kKernels, avx512::kPackedKernels, avx512::kAttentionKernels};
     case Isa::avx2:
-      return {avx2::kKernels, avx2::kPackedKernels};
+      return {avx2::kKernels, avx2::kPackedKernels, avx2::kAttentionKernels};
 #endif
     default:
-      return {portable::kKernels, portable::kPackedKernels};
+      return {portable::kKernels, portable::kPackedKernels, portable::kAttentionKernels};
   }
 }
 
@@ -49,5 +52,6 @@ const Level& level() {
 
 const SimdKernels& simd() { return level().simd; }
 const PackedKernels& packed_kernels() { return level().packed; }
+const AttentionKernels& attention_kernels() { return level().attention; }
 
 }  // namespace tp::kernels

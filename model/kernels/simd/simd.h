@@ -7,26 +7,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 namespace tp::kernels {
-
-// One tile of attention: query rows of one KV head against a run of its cache blocks.
-struct AttentionTile {
-  const float* query;  // [rows, head_dim]
-  std::size_t rows;
-  std::size_t head_dim;
-  const float* const* key_blocks;    // each [head_dim, block_size]: a key is a column
-  const float* const* value_blocks;  // each [block_size, head_dim]
-  std::size_t num_blocks;
-  std::size_t block_size;
-  std::size_t first_position;        // of the first token of the first block
-  const std::size_t* visible_begin;  // [rows] the first position that a row sees
-  const std::size_t* visible_end;    // [rows] one past the last
-  float scale;                       // of query . key
-  float* out;                        // [rows, head_dim]
-  float* scratch;                    // [rows, block_size + 2]
-};
 
 struct SimdKernels {
   // y[t * y_stride + o] = sum over i of x[t * x_stride + i] * weight[o * w_stride + i], for few tokens t.
@@ -40,7 +22,6 @@ struct SimdKernels {
   void (*add)(const float* x, std::size_t size, float* y);
   // Turns the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
-  void (*attention)(const AttentionTile& tile);
 };
 
 // The kernels of the active instruction set.

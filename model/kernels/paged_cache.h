@@ -1,0 +1,90 @@
+// Where keys and values lie in the blocks of a paged cache.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace tp {
+
+// How keys and values are held in memory.
+enum class KvType : std::uint8_t {
+  f32,
+  bf16,  // rounded to nearest even
+  int8,  // with a float32 scale for every token's key, and one for its value, of every KV head
+};
+
+constexpr std::string_view name_of(KvType type) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "int8"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+// The type of that name, or none.
+constexpr std::optional<KvType> find_kv_type(std::string_view name) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
+namespace kernels {
+
+// The bytes of one KV head in one block: keys, values and, for int8, the scales of both.
+//
+// Keys are columns, in panels of 16 positions, so that the scores of a panel are one vector:
+//   f32, int8: [panels][key_dim][16]      bf16: [panels][key_dim / 2][16][2], as a product of pairs takes
+//   them
+// Values are rows, filled up to whole vectors of `value_columns`:
+//   f32, int8: [positions][value_columns]  bf16: [positions / 2][value_columns][2]
+struct KvLayout {
+  static constexpr std::size_t kPanel = 16;  // positions
+
+  KvType type = KvType::f32;
+  std::size_t kv_heads = 0;  // of this rank
+  std::size_t block_size = 0;
+  std::size_t key_dim = 0;
+  std::size_t value_dim = 0;
+
+  std::size_t panels() const { return (block_size + kPanel - 1) / kPanel; }
+  std::size_t padded_block() const { return panels() * kPanel; }
+  std::size_t value_columns() const { return (value_dim + kPanel - 1) / kPanel * kPanel; }
+  std::size_t key_panel_bytes() const;
+  std::size_t values_offset() const { return panels() * key_panel_bytes(); }
+  std::size_t key_scales_offset() const;
+  std::size_t value_scales_offset() const { return key_scales_offset() + padded_block() * sizeof(float); }
+  // Of one KV head in one block: whole cache lines.
+  std::size_t head_bytes() const;
+  std::size_t block_bytes() const { return kv_heads * head_bytes(); }
+};
+
+// The blocks of one layer on this rank.
+struct PagedCache {
+  KvLayout layout;
+  std::byte* base = nullptr;
+  std::size_t num_blocks = 0;
+
+  std::byte* head(std::size_t block, std::size_t kv_head) const {
+    return base + block * layout.block_bytes() + kv_head * layout.head_bytes();
+  }
+};
+
+// Consecutive tokens of one sequence within a batch.
+struct AttentionSpan {
+  std::size_t first_token = 0;  // row in the batch
+  std::size_t tokens = 0;
+  std::size_t start_position = 0;             // of the first token; the tokens before it are in the cache
+  std::span<const std::int32_t> block_table;  // covers start_position + tokens positions
+};
+
+// Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the
+// cache.
+void store_keys_values(TensorView<const float> key, TensorView<const float> value,
+                       std::span<const AttentionSpan> spans, const PagedCache& cache);
+
+}  // namespace kernels
+
+}  // namespace tp

@@ -1,0 +1,405 @@
+// Compiled once for every instruction set; see simd.h for what may not be used here.
+//
+// Tiled attention with an online softmax: a row keeps its running maximum and its sum of exponentials, and
+// rescales what it has when a step raises the maximum. Memory does not grow with the number of blocks.
+// Source: Dao et al., FlashAttention, 2022, algorithm 1; Milakov and Gimelshein, Online normalizer, 2018.
+
+#include "model/kernels/simd/attention_tile.h"
+#include "model/kernels/simd/exp.h"
+#include "model/kernels/simd/vector.h"
+
+#include <math.h>
+
+#ifndef TP_ISA_NAMESPACE
+#error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
+#endif
+
+namespace tp::kernels::TP_ISA_NAMESPACE {
+namespace {
+
+// Rows that share a pass over keys or values, and vectors of each: their sums must stay in registers.
+constexpr std::size_t kRows = 4;
+constexpr std::size_t kVectors = kParts == 1 ? 4 : 1;
+
+std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
+std::size_t max(std::size_t a, std::size_t b) { return a > b ? a : b; }
+
+// 16 signed bytes.
+inline Vector load_bytes(const unsigned char* p) {
+  Vector out;
+#if defined(__AVX512VNNI__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  out.part[0] =
+      __builtin_convertvector((IntRegister)_mm512_maskz_cvtepi8_epi32(0xffff, bytes), FloatRegister);
+#elif defined(__AVX2__)
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
+    out.part[i] = __builtin_convertvector((IntRegister)_mm256_cvtepi8_epi32(bytes), FloatRegister);
+  }
+#else
+  for (std::size_t i = 0; i < kParts; ++i) {
+    for (std::size_t j = 0; j < kLanes / kParts; ++j) {
+      out.part[i][j] = static_cast<float>(static_cast<signed char>(p[i * kLanes / kParts + j]));
+    }
+  }
+#endif
+  return out;
+}
+
+// How a type of cache gives its elements as vectors. kStep: key elements, or positions of values, that lie
+// together. load: the kStep vectors at p.
+struct F32 {
+  static constexpr std::size_t kStep = 1;
+  static constexpr std::size_t kBytes = kVectorBytes;  // of a vector's step
+  static constexpr bool kScaled = false;
+  static void load(const unsigned char* p, Vector* out) {
+    out[0] = kernels::load(reinterpret_cast<const float*>(p));
+  }
+};
+
+struct Bf16 {
+  static constexpr std::size_t kStep = 2;
+  static constexpr std::size_t kBytes = kVectorBytes;
+  static constexpr bool kScaled = false;
+  static void load(const unsigned char* p, Vector* out) {
+    const WordVector pairs = load_words(p);
+    out[0] = even_bf16(pairs);
+    out[1] = odd_bf16(pairs);
+  }
+};
+
+struct Int8 {
+  static constexpr std::size_t kStep = 1;
+  static constexpr std::size_t kBytes = kLanes;
+  static constexpr bool kScaled = true;
+  static void load(const unsigned char* p, Vector* out) { out[0] = load_bytes(p); }
+};
+
+// sums[r][v] += x[r * x_stride + i] * (element i of the vectors at `data`), for i in [begin, end), both
+// multiples of kStep. Steps lie step_bytes apart, vectors vector_bytes.
+template <class Cache, std::size_t Rows, std::size_t Vectors>
+struct Widened {
+  const float* x;
+  std::size_t x_stride;
+
+  void operator()(const unsigned char* data, std::size_t step_bytes, std::size_t vector_bytes,
+                  std::size_t begin, std::size_t end, Vector (&sums)[Rows][Vectors]) const {
+    for (std::size_t i = begin; i < end; i += Cache::kStep) {
+      const unsigned char* step = data + i / Cache::kStep * step_bytes;
+      Vector elements[Vectors][Cache::kStep];
+      for (std::size_t v = 0; v < Vectors; ++v) Cache::load(step + v * vector_bytes, elements[v]);
+      for (std::size_t s = 0; s < Cache::kStep; ++s) {
+        for (std::size_t r = 0; r < Rows; ++r) {
+          const float factor = x[r * x_stride + i + s];
+          for (std::size_t v = 0; v < Vectors; ++v) multiply_add(elements[v][s], factor, sums[r][v]);
+        }
+      }
+    }
+  }
+};
+
+// Multiplies in float32: queries and weights stay as they are.
+template <class CacheType>
+struct WidenedProducts {
+  using Cache = CacheType;
+  static void round_query(const AttentionTile& /*tile*/) {}
+  static void round_weights(const AttentionTile& /*tile*/, std::size_t /*row*/) {}
+  template <std::size_t Rows, std::size_t Vectors>
+  static auto query(const AttentionTile& tile, std::size_t row) {
+    return Widened<Cache, Rows, Vectors>{tile.query + row * tile.query_stride, tile.query_stride};
+  }
+  template <std::size_t Rows, std::size_t Vectors>
+  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column) {
+    const std::size_t stride = tile.blocks_per_step * tile.padded_block;
+    return Widened<Cache, Rows, Vectors>{tile.scores + row * stride + column, stride};
+  }
+};
+
+#if defined(__AVX512BF16__)
+// The same as Widened with x in pairs of bf16.
+template <std::size_t Rows, std::size_t Vectors>
+struct Pairs {
+  const std::uint32_t* x;
+  std::size_t x_stride;
+
+  void operator()(const unsigned char* data, std::size_t step_bytes, std::size_t vector_bytes,
+                  std::size_t begin, std::size_t end, Vector (&sums)[Rows][Vectors]) const {
+    for (std::size_t i = begin / 2; i < end / 2; ++i) {
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        const auto elements = (__m512bh)_mm512_loadu_si512(data + i * step_bytes + v * vector_bytes);
+        for (std::size_t r = 0; r < Rows; ++r) {
+          const auto factor = (__m512bh)_mm512_set1_epi32(static_cast<std::int32_t>(x[r * x_stride + i]));
+          sums[r][v].part[0] = (FloatRegister)_mm512_dpbf16_ps((__m512)sums[r][v].part[0], factor, elements);
+        }
+      }
+    }
+  }
+};
+
+void round_row(const float* x, std::size_t size, std::uint32_t* pairs) {
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
+    __builtin_memcpy(pairs + i / 2, &rounded, sizeof(rounded));
+  }
+  if (i == size) return;
+  const auto mask = static_cast<__mmask16>((1U << (size - i)) - 1);
+  const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + i));
+  __builtin_memcpy(pairs + i / 2, &rounded, (size - i) * 2);
+}
+
+struct PairProducts {
+  using Cache = Bf16;
+  static void round_query(const AttentionTile& tile) {
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+      round_row(tile.query + r * tile.query_stride, tile.query_stride,
+                tile.query_pairs + r * tile.query_stride / 2);
+    }
+  }
+  static void round_weights(const AttentionTile& tile, std::size_t row) {
+    const std::size_t stride = tile.blocks_per_step * tile.padded_block;
+    round_row(tile.scores + row * stride, stride, tile.weight_pairs + row * stride / 2);
+  }
+  template <std::size_t Rows, std::size_t Vectors>
+  static auto query(const AttentionTile& tile, std::size_t row) {
+    return Pairs<Rows, Vectors>{tile.query_pairs + row * tile.query_stride / 2, tile.query_stride / 2};
+  }
+  template <std::size_t Rows, std::size_t Vectors>
+  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column) {
+    const std::size_t stride = tile.blocks_per_step * tile.padded_block / 2;
+    return Pairs<Rows, Vectors>{tile.weight_pairs + row * stride + column / 2, stride};
+  }
+};
+#endif
+
+// The blocks [begin, end) of a tile that share one step of the softmax.
+struct Step {
+  const AttentionTile& tile;
+  std::size_t begin;
+  std::size_t end;
+
+  std::size_t score_stride() const { return tile.blocks_per_step * tile.padded_block; }
+  float* scores(std::size_t row, std::size_t block) const {
+    return tile.scores + row * score_stride() + (block - begin) * tile.padded_block;
+  }
+  std::size_t first_position(std::size_t block) const { return (tile.first_block + block) * tile.block_size; }
+  const float* floats(std::size_t block, std::size_t offset) const {
+    return reinterpret_cast<const float*>(tile.blocks[block] + offset);
+  }
+};
+
+// Columns of a block that hold all that a row sees of it.
+struct Columns {
+  std::size_t begin;
+  std::size_t end;
+};
+
+Columns visible(const Step& step, std::size_t row, std::size_t block) {
+  const AttentionTile& tile = step.tile;
+  const std::size_t start = step.first_position(block);
+  const std::size_t end = tile.visible_end[row];
+  if (end <= start) return {0, 0};
+  const std::size_t begin = start < tile.global_tokens ? start : tile.visible_begin[row];
+  if (begin >= start + tile.block_size) return {0, 0};
+  return {begin > start ? begin - start : 0, min(end - start, tile.block_size)};
+}
+
+// Those of several rows together.
+Columns visible(const Step& step, std::size_t row, std::size_t rows, std::size_t block) {
+  Columns all = visible(step, row, block);
+  for (std::size_t r = row + 1; r < row + rows; ++r) {
+    const Columns one = visible(step, r, block);
+    if (one.begin == one.end) continue;
+    all = all.begin == all.end ? one : Columns{min(all.begin, one.begin), max(all.end, one.end)};
+  }
+  return all;
+}
+
+template <class Products, std::size_t Rows, std::size_t Panels>
+void score_panels(const Step& step, std::size_t row, std::size_t block, std::size_t panel) {
+  using Cache = typename Products::Cache;
+  const AttentionTile& tile = step.tile;
+  Vector sums[Rows][Panels] = {};
+  Products::template query<Rows, Panels>(tile, row)(
+      tile.blocks[block] + panel * tile.key_panel_bytes, Cache::kBytes, tile.key_panel_bytes, 0,
+      (tile.key_dim + Cache::kStep - 1) / Cache::kStep * Cache::kStep, sums);
+  for (std::size_t p = 0; p < Panels; ++p) {
+    for (std::size_t r = 0; r < Rows; ++r) {
+      if constexpr (Cache::kScaled) {
+        const Vector scales = load(step.floats(block, tile.key_scales_offset) + (panel + p) * kLanes);
+        Vector scaled = {};
+        for (std::size_t i = 0; i < kParts; ++i) scaled.part[i] = sums[r][p].part[i] * scales.part[i];
+        sums[r][p] = scaled;
+      }
+      store(sums[r][p], step.scores(row + r, block) + (panel + p) * kLanes);
+    }
+  }
+}
+
+template <class Products, std::size_t Rows>
+void score(const Step& step, std::size_t row, std::size_t block) {
+  const std::size_t panels = step.tile.padded_block / kLanes;
+  std::size_t panel = 0;
+  if constexpr (kVectors > 2) {
+    for (; panel + kVectors <= panels; panel += kVectors)
+      score_panels<Products, Rows, kVectors>(step, row, block, panel);
+  }
+  if constexpr (kVectors > 1) {
+    for (; panel + 2 <= panels; panel += 2) score_panels<Products, Rows, 2>(step, row, block, panel);
+  }
+  for (; panel < panels; ++panel) score_panels<Products, Rows, 1>(step, row, block, panel);
+}
+
+// Caps and biases a row's scores of a block, and sets those that it does not see to -infinity.
+void mask(const Step& step, std::size_t row, std::size_t block) {
+  const AttentionTile& tile = step.tile;
+  float* scores = step.scores(row, block);
+  const Columns seen = visible(step, row, block);
+  const std::size_t start = step.first_position(block);
+  if (tile.softcap != 0.0F) {
+    const float inverse = 1.0F / tile.softcap;
+#pragma omp simd
+    for (std::size_t j = seen.begin; j < seen.end; ++j)
+      scores[j] = tile.softcap * fast_tanh(scores[j] * inverse);
+  }
+  if (tile.slopes != nullptr) {
+    const float slope = tile.slopes[row];
+    const float distance = static_cast<float>(start) - static_cast<float>(tile.position[row]);
+    for (std::size_t j = seen.begin; j < seen.end; ++j)
+      scores[j] += slope * (distance + static_cast<float>(j));
+  }
+  for (std::size_t j = 0; j < seen.begin; ++j) scores[j] = -INFINITY;
+  for (std::size_t j = seen.end; j < tile.padded_block; ++j) scores[j] = -INFINITY;
+  const std::size_t stride = tile.visible_step[row];
+  if (stride == 1 && start >= tile.global_tokens) return;
+  const std::size_t own = tile.position[row];
+  for (std::size_t j = seen.begin; j < seen.end; ++j) {
+    const std::size_t position = start + j;
+    const std::size_t distance = position > own ? position - own : own - position;
+    const bool in_window = position >= tile.visible_begin[row] && distance % stride == 0;
+    if (!in_window && position >= tile.global_tokens) scores[j] = -INFINITY;
+  }
+}
+
+// Turns a row's scores into weights, relative to the greatest score so far.
+template <class Products>
+void soften(const Step& step, std::size_t row) {
+  const AttentionTile& tile = step.tile;
+  const std::size_t columns = (step.end - step.begin) * tile.padded_block;
+  float* scores = step.scores(row, step.begin);
+  for (std::size_t block = step.begin; block < step.end; ++block) mask(step, row, block);
+  float highest = tile.maxima[row];
+#pragma omp simd reduction(max : highest)
+  for (std::size_t j = 0; j < columns; ++j) highest = scores[j] > highest ? scores[j] : highest;
+  if (highest == -INFINITY) {  // it has seen nothing yet
+    for (std::size_t j = 0; j < columns; ++j) scores[j] = 0.0F;
+    Products::round_weights(tile, row);
+    return;
+  }
+  const float rescale = tile.maxima[row] == highest ? 1.0F : fast_exp(tile.maxima[row] - highest);
+  tile.maxima[row] = highest;
+  float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t j = 0; j < columns; ++j) {
+    scores[j] = fast_exp(scores[j] - highest);
+    sum += scores[j];
+  }
+  tile.sums[row] = tile.sums[row] * rescale + sum;
+  if (rescale != 1.0F) {
+    float* out = tile.out + row * tile.value_columns;
+#pragma omp simd
+    for (std::size_t d = 0; d < tile.value_columns; ++d) out[d] *= rescale;
+  }
+  if constexpr (Products::Cache::kScaled) {
+    for (std::size_t block = step.begin; block < step.end; ++block) {
+      const float* scales = step.floats(block, tile.value_scales_offset);
+      float* weights = step.scores(row, block);
+      const Columns seen = visible(step, row, block);
+#pragma omp simd
+      for (std::size_t j = seen.begin; j < seen.end; ++j) weights[j] *= scales[j];
+    }
+  }
+  Products::round_weights(tile, row);
+}
+
+template <class Products, std::size_t Rows, std::size_t Vectors>
+void add_columns(const Step& step, std::size_t row, std::size_t block, Columns seen, std::size_t column) {
+  using Cache = typename Products::Cache;
+  const AttentionTile& tile = step.tile;
+  float* out = tile.out + row * tile.value_columns + column;
+  Vector sums[Rows][Vectors];
+  for (std::size_t r = 0; r < Rows; ++r) {
+    for (std::size_t v = 0; v < Vectors; ++v) sums[r][v] = load(out + r * tile.value_columns + v * kLanes);
+  }
+  Products::template weights<Rows, Vectors>(tile, row, (block - step.begin) * tile.padded_block)(
+      tile.blocks[block] + tile.values_offset + column / kLanes * Cache::kBytes,
+      tile.value_columns / kLanes * Cache::kBytes, Cache::kBytes, seen.begin / Cache::kStep * Cache::kStep,
+      (seen.end + Cache::kStep - 1) / Cache::kStep * Cache::kStep, sums);
+  for (std::size_t r = 0; r < Rows; ++r) {
+    for (std::size_t v = 0; v < Vectors; ++v) store(sums[r][v], out + r * tile.value_columns + v * kLanes);
+  }
+}
+
+template <class Products, std::size_t Rows>
+void add_values(const Step& step, std::size_t row, std::size_t block, Columns seen) {
+  const std::size_t columns = step.tile.value_columns;
+  std::size_t column = 0;
+  if constexpr (kVectors > 1) {
+    for (; column + kVectors * kLanes <= columns; column += kVectors * kLanes) {
+      add_columns<Products, Rows, kVectors>(step, row, block, seen, column);
+    }
+  }
+  for (; column < columns; column += kLanes) add_columns<Products, Rows, 1>(step, row, block, seen, column);
+}
+
+template <class Products, std::size_t Rows>
+void attend_rows(const Step& step, std::size_t row) {
+  bool sees_any = false;
+  for (std::size_t block = step.begin; block < step.end; ++block) {
+    const Columns seen = visible(step, row, Rows, block);
+    // A block that no row sees keeps no scores: mask overwrites them.
+    if (seen.begin == seen.end) continue;
+    sees_any = true;
+    score<Products, Rows>(step, row, block);
+  }
+  if (!sees_any) return;
+  for (std::size_t r = 0; r < Rows; ++r) soften<Products>(step, row + r);
+  for (std::size_t block = step.begin; block < step.end; ++block) {
+    const Columns seen = visible(step, row, Rows, block);
+    if (seen.begin != seen.end) add_values<Products, Rows>(step, row, block, seen);
+  }
+}
+
+template <class Products>
+void attend(const AttentionTile& tile) {
+  for (std::size_t r = 0; r < tile.rows; ++r) {
+    tile.maxima[r] = -INFINITY;
+    tile.sums[r] = 0.0F;
+  }
+  for (std::size_t i = 0; i < tile.rows * tile.value_columns; ++i) tile.out[i] = 0.0F;
+  Products::round_query(tile);
+  for (std::size_t begin = 0; begin < tile.num_blocks;) {
+    const std::size_t rest = tile.blocks_per_step - (tile.first_block + begin) % tile.blocks_per_step;
+    const Step step{tile, begin, min(begin + rest, tile.num_blocks)};
+    std::size_t row = 0;
+    for (; row + kRows <= tile.rows; row += kRows) attend_rows<Products, kRows>(step, row);
+    for (; row < tile.rows; ++row) attend_rows<Products, 1>(step, row);
+    begin = step.end;
+  }
+}
+
+}  // namespace
+
+extern const AttentionKernels kAttentionKernels;
+const AttentionKernels kAttentionKernels = {
+    attend<WidenedProducts<F32>>,
+    attend<WidenedProducts<Bf16>>,
+    attend<WidenedProducts<Int8>>,
+#if defined(__AVX512BF16__)
+    attend<PairProducts>,
+#else
+    nullptr,
+#endif
+};
+
+}  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -1,0 +1,61 @@
+// The inner loops of attention, compiled once for every instruction set; see simd.h for the rules.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tp::kernels {
+
+// Query rows of one KV head against a run of its cache blocks. Shapes of keys and values: KvLayout.
+struct AttentionTile {
+  std::size_t rows;
+  std::size_t key_dim;
+  std::size_t value_columns;
+  const float* query;        // [rows, query_stride], times the scale; 0 between key_dim and query_stride
+  std::size_t query_stride;  // even
+
+  const unsigned char* const* blocks;  // [num_blocks] the KV head's part of each
+  std::size_t num_blocks;
+  std::size_t first_block;   // in the sequence
+  std::size_t block_size;    // positions
+  std::size_t padded_block;  // columns of scores that a block takes
+  std::size_t key_panel_bytes;
+  std::size_t values_offset;
+  std::size_t key_scales_offset;  // int8
+  std::size_t value_scales_offset;
+  // So many blocks share one step of the online softmax; steps begin at multiples of it in the sequence, so
+  // that a row's arithmetic does not depend on where its tile begins.
+  std::size_t blocks_per_step;
+
+  // What row r sees: every visible_step[r]-th position in [visible_begin[r], visible_end[r]), counted
+  // backwards and forwards from its own, and those of the first global_tokens that lie before visible_end[r].
+  const std::size_t* position;  // [rows]
+  const std::size_t* visible_begin;
+  const std::size_t* visible_end;
+  const std::size_t* visible_step;
+  std::size_t global_tokens;
+  float softcap;        // scores become softcap * tanh(score / softcap); 0: they stay
+  const float* slopes;  // [rows] slope * (key's position - row's) is added to scores; null: nothing
+
+  float* out;     // [rows, value_columns] sums of values, weighted with exp(score - maximum)
+  float* maxima;  // [rows] the greatest score, or -infinity if the row sees nothing here
+  float* sums;    // [rows] of the weights
+  float* scores;  // scratch: [rows, blocks_per_step * padded_block]
+  // scratch of bf16_pairs: [rows, query_stride / 2] and [rows, blocks_per_step * padded_block / 2]
+  std::uint32_t* query_pairs;
+  std::uint32_t* weight_pairs;
+};
+
+// One for each type of cache. They write out, maxima and sums.
+struct AttentionKernels {
+  void (*f32)(const AttentionTile& tile);
+  void (*bf16)(const AttentionTile& tile);
+  void (*int8)(const AttentionTile& tile);
+  // bf16 with queries and weights rounded to bf16 too, for machines that multiply such pairs; else null.
+  void (*bf16_pairs)(const AttentionTile& tile);
+};
+
+// The kernels of the active instruction set.
+const AttentionKernels& attention_kernels();
+
+}  // namespace tp::kernels
