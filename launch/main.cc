@@ -5,6 +5,7 @@
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
 #include "launch/logits_command.h"
+#include "launch/perplexity_command.h"
 #include "launch/tokenize_command.h"
 #include "parallel/mpi_session.h"
 #include "tp/version.h"
@@ -83,6 +84,7 @@ int main(int argc, char** argv) {
   int status = 0;
   tp::add_generate_command(app, status);
   tp::add_logits_command(app, status);
+  tp::add_perplexity_command(app, status);
   tp::add_tokenize_command(app);
   tp::add_detokenize_command(app);
   tp::add_inspect_command(app);

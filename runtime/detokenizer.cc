@@ -11,9 +11,8 @@ Detokenizer::Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> pr
 }
 
 std::string Detokenizer::push(TokenId id) {
-  const std::string_view token = tokenizer_->id_to_token(id);
   std::string text;
-  if (skip_special_ == SkipSpecial::no || !tokenizer_->is_special(id)) decoder_.push(token, text);
+  tokenizer_->push(id, skip_special_, decoder_, text);
   return text;
 }
 

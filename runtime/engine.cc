@@ -85,8 +85,10 @@ void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source
 void Engine::Impl::set_up_root() {
   const std::filesystem::path folder =
       plan_.synthetic ? std::filesystem::path(plan_.model).parent_path() : std::filesystem::path(plan_.model);
-  if (!plan_.synthetic && std::filesystem::exists(folder / "tokenizer.json"))
+  if (!plan_.synthetic && std::filesystem::exists(folder / "tokenizer.json")) {
     tokenizer_ = Tokenizer::load(folder);
+    tokenizer_->pad_to(plan_.config.vocab_size);
+  }
   const GenerationConfig defaults = plan_.synthetic ? GenerationConfig{} : load_generation_config(folder);
   info_.default_sampling = defaults.sampling;
   info_.eos_token_ids = defaults.eos_token_ids.empty() ? plan_.config.eos_token_ids : defaults.eos_token_ids;
@@ -339,53 +341,11 @@ void Engine::Impl::add_text(TokenEvent& event, const Sequence& sequence) {
   const auto found = texts_.find(sequence.id);
   if (found == texts_.end()) return;
   auto& [request, detokenizer, stops] = found->second;
-  // A model may have more rows than its tokenizer has tokens; those have no text.
-  if (static_cast<std::size_t>(event.token) < tokenizer_->vocab_size()) {
-    event.text = stops.push(detokenizer.push(event.token));
-  }
+  event.text = stops.push(detokenizer.push(event.token));
   if (sequence.finished()) {
     event.text += stops.push(detokenizer.finish());
     event.text += stops.finish();
   }
-}
-
-void Engine::Impl::logits(std::span<const TokenId> tokens,
-                          const std::function<void(std::size_t, std::span<const float>)>& on_row) {
-  Request request;
-  request.prompt.assign(tokens.begin(), tokens.end());
-  request.max_tokens = 1;
-  check_token_ids(tokens);
-  // The logits of the last position need no place for a token after it.
-  if (request.prompt.size() == plan_.max_length) request.prompt.pop_back();
-  check_request(request);
-
-  // No request has this number; the ranks' table for it is replaced by every call.
-  constexpr SequenceId id = 0;
-  std::vector<BlockId> blocks;
-  blocks_->begin_sequence(id, {});
-  const bool fits = blocks_->try_reserve(id, tokens.size(), blocks);
-  if (!fits) blocks_->end_sequence(id);
-  require<RequestError>(fits,
-                        "the sequence has {} tokens but other requests leave no room for them in the cache "
-                        "of {}; wait until they have ended",
-                        tokens.size(), info_.cache_tokens);
-  for (std::size_t begin = 0; begin < tokens.size(); begin += plan_.prefill_chunk) {
-    const std::size_t count = std::min<std::size_t>(plan_.prefill_chunk, tokens.size() - begin);
-    Step step;
-    step.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(begin),
-                       tokens.begin() + static_cast<std::ptrdiff_t>(begin + count));
-    step.chunks.push_back({id, begin, static_cast<std::uint32_t>(count), begin == 0,
-                           begin == 0 ? blocks : std::vector<BlockId>()});
-    for (std::size_t row = 0; row < count; ++row) {
-      step.outputs.push_back(
-          {static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(plan_.config.vocab_size)});
-    }
-    const OutputSink sink{.on_candidates = {}, .on_row = [&](std::size_t index, std::span<const float> row) {
-                            on_row(begin + index, row);
-                          }};
-    lead(step, sink);
-  }
-  blocks_->end_sequence(id);
 }
 
 Engine::Engine(Communicator& comm, EngineOptions options, const Progress& progress)
@@ -422,6 +382,10 @@ std::vector<TokenEvent> Engine::step() { return impl_->step(); }
 void Engine::logits(std::span<const TokenId> tokens,
                     const std::function<void(std::size_t, std::span<const float>)>& on_row) {
   impl_->logits(tokens, on_row);
+}
+
+std::vector<double> Engine::logprobs(std::span<const TokenId> tokens, std::size_t first) {
+  return impl_->logprobs(tokens, first);
 }
 
 }  // namespace tp

@@ -34,6 +34,7 @@ class Engine::Impl {
   Ceilings ceilings();
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t, std::span<const float>)>& on_row);
+  std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first);
 
  private:
   // Text of a sequence on its way out.
@@ -48,6 +49,9 @@ class Engine::Impl {
   void set_up_root();
   void check_request(const Request& request) const;
   void check_token_ids(std::span<const TokenId> ids) const;
+  std::vector<BlockId> reserve_alone(std::span<const TokenId> tokens);
+  void run_alone(std::span<const TokenId> tokens, std::size_t first_output,
+                 const std::function<OutputRow(std::size_t)>& output_after, const OutputSink& sink);
   void lead(Step& step, const OutputSink& sink);
   void run(const Step& step, const OutputSink& sink);
   void run_forward(const Step& step, const OutputSink& sink);

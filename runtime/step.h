@@ -26,6 +26,7 @@ struct SequenceChunk {
 struct OutputRow {
   std::uint32_t row = 0;         // of the step's tokens
   std::uint32_t candidates = 0;  // best tokens wanted from each rank; vocab_size: the whole row
+  TokenId target = -1;           // without candidates: the one token whose logit is wanted; -1: none
 };
 
 // One forward pass over a ragged batch, or something else that all ranks do together.
@@ -62,7 +63,7 @@ void serialize(Archive& archive, tp::SequenceChunk& chunk, unsigned /*version*/)
 
 template <class Archive>
 void serialize(Archive& archive, tp::OutputRow& output, unsigned /*version*/) {
-  archive& output.row& output.candidates;
+  archive& output.row& output.candidates& output.target;
 }
 
 }  // namespace boost::serialization

@@ -39,6 +39,14 @@ ShardCandidates read_row(const std::byte* in, std::size_t shard_size) {
   return part;
 }
 
+// This rank's part of a row, for an output that needs a few candidates.
+ShardCandidates part_of(std::span<const float> logits, Range own, const OutputRow& output) {
+  ShardCandidates part = shard_candidates(logits, static_cast<TokenId>(own.begin), output.candidates);
+  if (output.target >= 0 && own.contains(static_cast<std::size_t>(output.target)))
+    part.entries.push_back({output.target, logits[static_cast<std::size_t>(output.target) - own.begin]});
+  return part;
+}
+
 }  // namespace
 
 StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
@@ -92,7 +100,7 @@ void StepExecutor::collect_candidates(std::span<const OutputRow> outputs, std::s
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].candidates >= vocab_size_) continue;
     rows.push_back(i);
-    slots = std::max<std::size_t>(slots, outputs[i].candidates);
+    slots = std::max<std::size_t>(slots, outputs[i].candidates + (outputs[i].target >= 0 ? 1 : 0));
   }
   if (rows.empty()) return;
 
@@ -101,8 +109,7 @@ void StepExecutor::collect_candidates(std::span<const OutputRow> outputs, std::s
   std::vector<std::byte> local(rows.size() * stride);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::span<const float> logits(local_logits.row(rows[i]), own.size());
-    write_row(shard_candidates(logits, static_cast<TokenId>(own.begin), outputs[rows[i]].candidates),
-              local.data() + i * stride);
+    write_row(part_of(logits, own, outputs[rows[i]]), local.data() + i * stride);
   }
   std::vector<std::byte> all(comm_.is_root() ? local.size() * comm_.size() : 0);
   gather_bytes(comm_, local, all);

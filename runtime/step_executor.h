@@ -15,7 +15,7 @@ namespace tp {
 
 // Where rank 0 puts what it receives of a step's outputs.
 struct OutputSink {
-  // The best tokens of output `index`, from all ranks.
+  // The best tokens of output `index` from all ranks, or its target.
   std::function<void(std::size_t index, Candidates candidates)> on_candidates;
   // The whole row of output `index`, [vocab_size]; valid during the call.
   std::function<void(std::size_t index, std::span<const float> logits)> on_row;

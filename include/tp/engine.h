@@ -124,6 +124,11 @@ class Engine {
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t position, std::span<const float> logits)>& on_row);
 
+  // How well the model foretells a sequence: the natural logarithm of the probability of every token from
+  // `first` (>= 1) on, given all tokens before it. [tokens.size() - first]. The vocabulary stays on its
+  // ranks. There must be no other work. Throws RequestError.
+  std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first = 1);
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

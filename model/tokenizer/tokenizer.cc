@@ -168,12 +168,15 @@ void Tokenizer::encode_plain(std::string_view text, bool at_start, std::vector<T
 std::string Tokenizer::decode(std::span<const TokenId> ids, SkipSpecial skip_special) const {
   TokenDecoder decoder = decoder_;
   std::string text;
-  for (const TokenId id : ids) {
-    const std::string_view token = id_to_token(id);
-    if (skip_special == SkipSpecial::no || !is_special(id)) decoder.push(token, text);
-  }
+  for (const TokenId id : ids) push(id, skip_special, decoder, text);
   decoder.finish(text);
   return text;
+}
+
+void Tokenizer::push(TokenId id, SkipSpecial skip_special, TokenDecoder& decoder, std::string& out) const {
+  const bool is_padding = id >= 0 && static_cast<std::size_t>(id) < padded_size_ && !has_token(id);
+  if (is_padding || (skip_special == SkipSpecial::yes && is_special(id))) return;
+  decoder.push(id_to_token(id), out);
 }
 
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {

@@ -65,6 +65,10 @@ class Tokenizer {
   // The largest id + 1, added tokens included. Models often have a few more rows than this.
   std::size_t vocab_size() const { return vocab_size_; }
 
+  // A model may have rows for more ids than have a token, for the sake of round numbers. From here on ids
+  // below `rows` that have none are no error in decode(), but have no text.
+  void pad_to(std::size_t rows) { padded_size_ = rows; }
+
   // Beginning and end of a text, if the tokenizer's configuration names them.
   std::optional<TokenId> bos_id() const { return bos_id_; }
   std::optional<TokenId> eos_id() const { return eos_id_; }
@@ -74,6 +78,9 @@ class Tokenizer {
 
   // A decoder that no token has been pushed to, for decoding ids as they come.
   const TokenDecoder& decoder() const { return decoder_; }
+  // Appends the text that the next id makes certain. Throws RequestError for an id that is not in the
+  // vocabulary; the decoder is unchanged then.
+  void push(TokenId id, SkipSpecial skip_special, TokenDecoder& decoder, std::string& out) const;
 
  private:
   explicit Tokenizer(const JsonNode& json);
@@ -94,6 +101,7 @@ class Tokenizer {
   PostProcessor post_processor_;
   TokenDecoder decoder_;
   std::size_t vocab_size_ = 0;
+  std::size_t padded_size_ = 0;
   std::optional<TokenId> bos_id_;
   std::optional<TokenId> eos_id_;
   std::optional<std::string> chat_template_;

@@ -67,14 +67,17 @@ void append(std::string& text, char32_t code_point) {
   put_following(0);
 }
 
-bool is_valid(std::string_view text) {
-  while (!text.empty()) {
-    const Character character = first_character(text);
-    if (character.status != Status::ok) return false;
-    text.remove_prefix(character.length);
+std::size_t valid_length(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const Character character = first_character(text.substr(length));
+    if (character.status != Status::ok) break;
+    length += character.length;
   }
-  return true;
+  return length;
 }
+
+bool is_valid(std::string_view text) { return valid_length(text) == text.size(); }
 
 void append_repaired(std::string& out, std::string_view text) {
   out.reserve(out.size() + text.size());

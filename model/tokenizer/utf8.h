@@ -34,6 +34,8 @@ char32_t last_character(std::string_view text);
 // Appends one character.
 void append(std::string& text, char32_t code_point);
 
+// Bytes of the text before the first that is not UTF-8; all if it is well-formed.
+std::size_t valid_length(std::string_view text);
 bool is_valid(std::string_view text);
 
 // Appends `text` with each maximal ill-formed part replaced by U+FFFD, as WHATWG decoders and Rust's

@@ -8,7 +8,7 @@
 namespace tp::test {
 namespace {
 
-const std::vector<std::string> kCommands = {"generate",   "logits",  "tokenize",
+const std::vector<std::string> kCommands = {"generate",   "logits",  "perplexity", "tokenize",
                                             "detokenize", "inspect", "bench"};
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -55,6 +55,8 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--weights", "f8"}, "--weights: f8 not in {"},
       {{"generate", "--prompt", "x", "--max-length", "0"}, "expected a whole number of at least 1, found 0"},
       {{"logits", "--output", "x"}, "--tokens is required"},
+      {{"perplexity", "--file", "x", "--window", "1"}, "expected a whole number of at least 2, found 1"},
+      {{"perplexity"}, "Exactly 1 option from [--file,--tokens] is required"},
       {{"inspect", "--ranks", "0"}, "expected a whole number from 1 to 4096, found 0"},
       {{"bench", "--batch", "1,a"}, "expected a whole number from 1 to 4096, found a"},
       {{"bench", "--synthetic", "a", "--model", "b"}, "excludes"},

@@ -131,6 +131,38 @@ TEST(EngineLogprobs, AreThoseOfTheFullDistributionForEveryKindOfSampling) {
   });
 }
 
+TEST(EngineLogprobs, OfASequenceAreThoseOfItsLogits) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-12q3kv");
+  for (const std::size_t chunk : {3U, 512U}) {
+    run_engine(comm, {.model = fixture.folder, .prefill_chunk = chunk}, [&](Engine& engine) {
+      const auto rows = logits_of(engine, fixture.prompt);
+      for (const std::size_t first : {std::size_t{1}, std::size_t{9}, fixture.prompt.size() - 1}) {
+        const std::vector<double> found = engine.logprobs(fixture.prompt, first);
+        ASSERT_EQ(found.size(), fixture.prompt.size() - first);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const auto token = static_cast<std::size_t>(fixture.prompt[first + i]);
+          EXPECT_NEAR(found[i], log_softmax(rows[first + i - 1])[token], 1e-5);  // a float32 logarithm
+        }
+      }
+    });
+  }
+}
+
+TEST(EngineLogprobs, OfTheFirstTokenAreRefused) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    EXPECT_THROW(engine.logprobs(fixture.prompt, 0), RequestError);
+    EXPECT_THROW(engine.logprobs(fixture.prompt, fixture.prompt.size()), RequestError);
+    EXPECT_THROW(engine.logprobs({}, 1), RequestError);
+    std::vector<TokenId> foreign = fixture.prompt;
+    foreign.back() = 320;
+    EXPECT_THROW(engine.logprobs(foreign), RequestError);
+    EXPECT_EQ(engine.logprobs(fixture.prompt).size(), 35U);
+  });
+}
+
 TEST(EngineLogprobs, OfTheWholeVocabularySumToOne) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");

@@ -15,7 +15,7 @@ TEST(Step, SurvivesTheWayToOtherRanks) {
   sent.chunks = {
       {.sequence = 1ULL << 40, .start_position = 7, .tokens = 3, .first_chunk = true, .new_blocks = {4, 9}},
       {.sequence = 2, .start_position = 0, .tokens = 1, .first_chunk = false, .new_blocks = {}}};
-  sent.outputs = {{.row = 2, .candidates = 128256}};
+  sent.outputs = {{.row = 2, .candidates = 128256}, {.row = 0, .candidates = 0, .target = 77}};
   sent.ended = {11, 12};
   Step received;
   received.tokens = {1, 2, 3, 4};
@@ -30,9 +30,11 @@ TEST(Step, SurvivesTheWayToOtherRanks) {
   EXPECT_TRUE(received.chunks[0].first_chunk);
   EXPECT_EQ(received.chunks[0].new_blocks, (std::vector<BlockId>{4, 9}));
   EXPECT_FALSE(received.chunks[1].first_chunk);
-  ASSERT_EQ(received.outputs.size(), 1U);
+  ASSERT_EQ(received.outputs.size(), 2U);
   EXPECT_EQ(received.outputs[0].row, 2U);
   EXPECT_EQ(received.outputs[0].candidates, 128256U);
+  EXPECT_EQ(received.outputs[0].target, -1);
+  EXPECT_EQ(received.outputs[1].target, 77);
   EXPECT_EQ(received.ended, sent.ended);
 }
 

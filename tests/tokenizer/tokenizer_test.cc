@@ -73,6 +73,14 @@ TEST(Tokenizer, RefusesIdsOutsideOfTheVocabulary) {
   }
 }
 
+TEST(Tokenizer, RowsOfPaddingHaveNoText) {
+  Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());  // 257 tokens
+  tokenizer.pad_to(260);
+  EXPECT_EQ(tokenizer.decode(Ids{'h', 259, 'i', 257}, SkipSpecial::no), "hi");
+  EXPECT_THROW(tokenizer.decode(Ids{'h', 260}, SkipSpecial::no), RequestError);
+  EXPECT_THROW(tokenizer.decode(Ids{-1}, SkipSpecial::no), RequestError);
+}
+
 TEST(Tokenizer, KnowsTokensByTextAndId) {
   const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json({"Ġ a"}));
   EXPECT_EQ(tokenizer.token_to_id("Ġa"), 256);

@@ -30,6 +30,13 @@ TEST(Utf8, WritesWhatItReads) {
   }
 }
 
+TEST(Utf8, FindsTheFirstByteThatIsNot) {
+  EXPECT_EQ(valid_length(""), 0U);
+  EXPECT_EQ(valid_length("a\xC3\xA9z"), 4U);
+  EXPECT_EQ(valid_length("a\xC3\xA9\xE4\xB8"), 3U);
+  EXPECT_EQ(valid_length("ab\xFFz"), 2U);
+}
+
 TEST(Utf8, RefusesOverlongFormsSurrogatesAndNumbersBeyondUnicode) {
   EXPECT_FALSE(is_valid("\xC0\xAF"));
   EXPECT_FALSE(is_valid("\xE0\x80\xAF"));
