@@ -1,5 +1,6 @@
 #include "model/kernels/attention.h"
 
+#include "model/kernels/isa.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "model/threads.h"
 
@@ -17,8 +18,6 @@ namespace {
 constexpr std::size_t kTileRows = 64;
 // Columns of scores in a step of the online softmax, as far as whole blocks give them.
 constexpr std::size_t kStepColumns = 128;
-// From here on a tile is bound by arithmetic, not by reading the cache.
-constexpr std::size_t kManyRows = 16;
 // A thread is worth waiting for when it has so many positions to read.
 constexpr std::size_t kWorthSplitting = 512;
 
@@ -252,37 +251,37 @@ class Attention {
       own.blocks[block - begin] = reinterpret_cast<const unsigned char*>(
           args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
     }
-    kernel(tile.rows())({.rows = tile.rows(),
-                         .key_dim = layout_.key_dim,
-                         .value_columns = layout_.value_columns(),
-                         .query = own.query,
-                         .query_stride = query_stride(layout_),
-                         .blocks = own.blocks,
-                         .num_blocks = end - begin,
-                         .first_block = begin,
-                         .block_size = layout_.block_size,
-                         .padded_block = layout_.padded_block(),
-                         .key_panel_bytes = layout_.key_panel_bytes(),
-                         .values_offset = layout_.values_offset(),
-                         .key_scales_offset = layout_.key_scales_offset(),
-                         .value_scales_offset = layout_.value_scales_offset(),
-                         .blocks_per_step = blocks_per_step(layout_),
-                         .position = own.position,
-                         .visible_begin = own.visible_begin,
-                         .visible_end = own.visible_end,
-                         .visible_step = own.visible_step,
-                         .global_tokens = args_.pattern.global_tokens,
-                         .softcap = args_.softcap.value_or(0.0F),
-                         .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
-                         .out = own.out,
-                         .maxima = own.maxima,
-                         .sums = own.sums,
-                         .scores = own.scores,
-                         .query_pairs = own.query_pairs,
-                         .weight_pairs = own.weight_pairs});
+    kernel()({.rows = tile.rows(),
+              .key_dim = layout_.key_dim,
+              .value_columns = layout_.value_columns(),
+              .query = own.query,
+              .query_stride = query_stride(layout_),
+              .blocks = own.blocks,
+              .num_blocks = end - begin,
+              .first_block = begin,
+              .block_size = layout_.block_size,
+              .padded_block = layout_.padded_block(),
+              .key_panel_bytes = layout_.key_panel_bytes(),
+              .values_offset = layout_.values_offset(),
+              .key_scales_offset = layout_.key_scales_offset(),
+              .value_scales_offset = layout_.value_scales_offset(),
+              .blocks_per_step = blocks_per_step(layout_),
+              .position = own.position,
+              .visible_begin = own.visible_begin,
+              .visible_end = own.visible_end,
+              .visible_step = own.visible_step,
+              .global_tokens = args_.pattern.global_tokens,
+              .softcap = args_.softcap.value_or(0.0F),
+              .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
+              .out = own.out,
+              .maxima = own.maxima,
+              .sums = own.sums,
+              .scores = own.scores,
+              .query_pairs = own.query_pairs,
+              .weight_pairs = own.weight_pairs});
   }
 
-  auto kernel(std::size_t rows) const -> void (*)(const AttentionTile&) {
+  auto kernel() const -> void (*)(const AttentionTile&) {
     const AttentionKernels& kernels = attention_kernels();
     switch (layout_.type) {
       case KvType::f32:
@@ -290,7 +289,7 @@ class Attention {
       case KvType::int8:
         return kernels.int8;
       default:
-        return kernels.bf16_pairs != nullptr && rows >= kManyRows ? kernels.bf16_pairs : kernels.bf16;
+        return kernels.bf16_pairs != nullptr && bf16_pairs_are_fast() ? kernels.bf16_pairs : kernels.bf16;
     }
   }
 

@@ -50,8 +50,8 @@ std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::si
 
 // softmax(query . keys^T * scale) . values for every token and head of a ragged batch, tile by tile: the
 // memory it needs does not grow with the square of the tokens. Where there are fewer tiles than threads, long
-// contexts are split among them. Tiles of at least 16 rows on a bf16 cache round queries and softmax weights
-// to bf16 where the machine multiplies such pairs.
+// contexts are split among them. A bf16 cache is multiplied with queries and softmax weights rounded to bf16
+// where the machine is fast at that, and with float32 elsewhere.
 void paged_attention(const AttentionArgs& args);
 
 }  // namespace tp::kernels

@@ -40,6 +40,14 @@ Isa best_isa() {
   return Isa::portable;
 }
 
+bool bf16_pairs_are_fast() {
+#if defined(__x86_64__)
+  return active_isa() == Isa::avx512_bf16 && __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 Isa active_isa() {
   static const Isa isa = choose_isa();
   return isa;
