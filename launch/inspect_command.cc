@@ -3,7 +3,8 @@
 #include "launch/engine_flags.h"
 #include "launch/option_checks.h"
 #include "model/architectures.h"
-#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/checkpoint/gguf_files.h"
+#include "model/checkpoint/open_checkpoint.h"
 #include "model/config.h"
 #include "model/decoder.h"
 #include "parallel/processors.h"
@@ -90,7 +91,8 @@ std::string attention_text(const ModelConfig& config) {
 
 // Throws CheckpointError if the folder has no weights; a bare config.json has none to speak of.
 std::size_t stored_bytes_of(const std::filesystem::path& model) {
-  return std::filesystem::is_directory(model) ? SafetensorsCheckpoint::open(model)->stored_bytes() : 0;
+  return std::filesystem::is_directory(model) || find_gguf(model) ? open_checkpoint(model)->stored_bytes()
+                                                                  : 0;
 }
 
 void print_text(const ModelConfig& config, std::size_t parameters, std::size_t stored,

@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include "model/architectures.h"
+#include "model/checkpoint/gguf_config.h"
 #include "model/json_fields.h"
 #include "tp/error.h"
 
@@ -88,6 +89,8 @@ void check_heads(const ModelConfig& config, const std::string& where) {
 }  // namespace
 
 ModelConfig load_config(const std::filesystem::path& file) {
+  if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
+    return parse_config(gguf_config(GgufFiles(*gguf)).dump(), gguf->string());
   const std::filesystem::path path = std::filesystem::is_directory(file) ? file / "config.json" : file;
   return parse_config(read_text_file(path), path.string());
 }

@@ -1,4 +1,4 @@
-// config.json to ModelConfig.
+// config.json, or the metadata of a GGUF file, to ModelConfig.
 #pragma once
 
 #include "tp/model_config.h"
@@ -11,8 +11,8 @@
 
 namespace tp {
 
-// Reads `file`, or config.json in it if it is a folder. Throws CheckpointError if it cannot be read and
-// ConfigError if a value is missing, has the wrong type, or cannot work.
+// Reads `file`, or config.json or the GGUF file in it if it is a folder. Throws CheckpointError if it cannot
+// be read and ConfigError if a value is missing, has the wrong type, or cannot work.
 ModelConfig load_config(const std::filesystem::path& file);
 
 // The same from JSON text; `name` stands for the file in error texts.

@@ -1,7 +1,7 @@
 #include "runtime/engine_setup.h"
 
 #include "model/architectures.h"
-#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/checkpoint/open_checkpoint.h"
 #include "model/checkpoint/synthetic_weights.h"
 #include "model/config.h"
 #include "tp/error.h"
@@ -105,7 +105,7 @@ std::optional<WeightType> EnginePlan::weight_type() const { return find_weight_t
 
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
   if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
-  return SafetensorsCheckpoint::open(plan.model);
+  return open_checkpoint(plan.model);
 }
 
 }  // namespace tp

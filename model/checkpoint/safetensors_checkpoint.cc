@@ -1,15 +1,14 @@
 #include "model/checkpoint/safetensors_checkpoint.h"
 
+#include "model/checkpoint/file_hash.h"
 #include "model/checkpoint/printable.h"
 #include "model/checkpoint/safetensors_files.h"
 #include "model/checkpoint/similar_name.h"
 #include "model/checkpoint/slice_check.h"
 #include "model/checkpoint/widen.h"
-#include "parallel/hash.h"
 #include "tp/error.h"
 
 #include <optional>
-#include <string_view>
 #include <utility>
 
 namespace tp {
@@ -28,21 +27,6 @@ std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& shape) {
 std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
   if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
   return fmt::format("[{}, {}]", shape.rows, shape.columns);
-}
-
-// Goes on with `hash` over what identifies a file: its name, its size, its header and a few samples of its
-// data, in which another training of the same model differs.
-std::uint64_t hash_of_file(const MappedFile& file, std::size_t header_size, std::uint64_t hash) {
-  constexpr std::size_t kSamples = 16;
-  constexpr std::size_t kSampleSize = 4096;
-  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  hash = hash_of(fmt::format("{}/{}/", file.name(), bytes.size()), hash);
-  hash = hash_of(bytes.substr(0, header_size), hash);
-  const std::string_view data = bytes.substr(header_size);
-  for (std::size_t sample = 0; sample < kSamples; ++sample) {
-    hash = hash_of(data.substr(data.size() / kSamples * sample, kSampleSize), hash);
-  }
-  return hash;
 }
 
 }  // namespace

@@ -121,10 +121,8 @@ OtherFiles find_other_files(const fs::path& directory) {
         missing, *found.safetensors, single_name);
   }
   if (found.gguf) {
-    throw_error<CheckpointError>(
-        "{}, but {}; weights are read from safetensors files: download the model's original "
-        "Hugging Face repository",
-        missing, *found.gguf);
+    throw_error<CheckpointError>("{}, but {}; to run the GGUF model, give the path of its file (--model {})",
+                                 missing, *found.gguf, (directory / *found.gguf).string());
   }
   if (found.pytorch) {
     throw_error<CheckpointError>(

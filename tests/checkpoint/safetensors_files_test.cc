@@ -90,11 +90,12 @@ TEST(SafetensorsFiles, SayHowToConvertPyTorchWeights) {
   EXPECT_CONTAINS(error, directory.path().string());
 }
 
-TEST(SafetensorsFiles, SayThatGgufIsNotRead) {
+TEST(SafetensorsFiles, SayHowToRunAGgufModel) {
   const TemporaryDirectory directory;
   directory.write("b.Q4_0.gguf", "x");
   directory.write("a.Q8_0.gguf", "x");
-  EXPECT_CONTAINS(error_in(directory.path()), "but a.Q8_0.gguf; weights are read from safetensors files");
+  EXPECT_CONTAINS(error_in(directory.path()),
+                  "but a.Q8_0.gguf; to run the GGUF model, give the path of its file");
 }
 
 TEST(SafetensorsFiles, SayThatTheIndexIsMissing) {

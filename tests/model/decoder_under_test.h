@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,7 @@ class DecoderUnderTest {
     std::size_t chunk = 512;   // of a step at most
     std::size_t block_size = 16;
     KvType kv_type = KvType::f32;
+    std::optional<WeightType> weights{};  // as stored
   };
 
   DecoderUnderTest(Communicator& comm, const ModelConfig& config, const WeightSource& source, Options options)
@@ -29,7 +31,7 @@ class DecoderUnderTest {
         spec_(make_spec(config)),
         options_(options),
         part_{comm.rank(), comm.size()},
-        decoder_(spec_, source, part_),
+        decoder_(spec_, source, part_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
         cache_(spec_.blocks.size(), blocks_ + 1,
                kv_layout(spec_.blocks.front().attention, part_, options.kv_type, options.block_size)),

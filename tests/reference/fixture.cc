@@ -36,6 +36,19 @@ std::vector<Fixture> llama_fixtures() {
   return fixtures;
 }
 
+std::vector<Fixture> gguf_fixtures() {
+  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf";
+  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "gguf";
+  std::vector<Fixture> fixtures;
+  for (const auto& entry : std::filesystem::directory_iterator(all)) {
+    if (entry.path().filename().string().starts_with("llama-quant256"))
+      fixtures.push_back(load(entry.path()));
+  }
+  std::sort(fixtures.begin(), fixtures.end(),
+            [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
+  return fixtures;
+}
+
 Fixture fixture(const std::string& name) {
   return load(std::filesystem::path(TP_TEST_DATA) / "logits" / name);
 }

@@ -22,6 +22,9 @@ struct Fixture {
 // tests/data.
 std::vector<Fixture> llama_fixtures();
 
+// GGUF models: all of shared/fixtures where that folder is, else the few of tests/data.
+std::vector<Fixture> gguf_fixtures();
+
 // One of tests/data, which is always there.
 Fixture fixture(const std::string& name);
 

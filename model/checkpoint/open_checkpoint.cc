@@ -1,0 +1,13 @@
+#include "model/checkpoint/open_checkpoint.h"
+
+#include "model/checkpoint/gguf_checkpoint.h"
+#include "model/checkpoint/safetensors_checkpoint.h"
+
+namespace tp {
+
+std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model) {
+  if (const std::optional<std::filesystem::path> gguf = find_gguf(model)) return GgufCheckpoint::open(*gguf);
+  return SafetensorsCheckpoint::open(model);
+}
+
+}  // namespace tp

@@ -1,0 +1,113 @@
+#include "model/checkpoint/gguf_checkpoint.h"
+
+#include "tests/checkpoint/gguf_builder.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::error_of;
+using test::GgufBuilder;
+using test::TemporaryDirectory;
+
+// 0, 1, 2, ...
+std::string counting(std::size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 0.0F);
+  return test::bytes_of(values);
+}
+
+// The metadata of a model with two heads of four elements.
+GgufBuilder model(const std::string& architecture) {
+  GgufBuilder builder;
+  builder.text("general.architecture", architecture)
+      .whole(architecture + ".embedding_length", 8)
+      .whole(architecture + ".attention.head_count", 2);
+  return builder;
+}
+
+class GgufCheckpointTest : public testing::Test {
+ protected:
+  std::unique_ptr<GgufCheckpoint> open(const GgufBuilder& builder) {
+    return GgufCheckpoint::open(folder_.write("m.gguf", builder.file()));
+  }
+
+  static std::vector<float> read(const WeightSource& source, const std::string& name, MatrixShape shape,
+                                 const TensorSlice& slice) {
+    std::vector<float> values(slice.size());
+    source.read(name, shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
+    return values;
+  }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(GgufCheckpointTest, ReadsSlicesByTheNamesOfHuggingFaceAndCountsTheirBytes) {
+  const auto source = open(model("qwen2").tensor("blk.3.ffn_up.weight", {3, 4}, "F32", counting(12)));
+  const std::string name = "model.layers.3.mlp.up_proj.weight";
+  EXPECT_TRUE(source->contains(name));
+  EXPECT_FALSE(source->contains("model.layers.2.mlp.up_proj.weight"));
+  EXPECT_FALSE(source->contains("something.else.weight"));
+  EXPECT_EQ(source->dtype(name), DType::f32);
+  EXPECT_EQ(read(*source, name, {3, 4}, {{1, 3}, {1, 3}}), (std::vector<float>{5, 6, 9, 10}));
+  EXPECT_EQ(source->bytes_read(), 16U);
+  EXPECT_EQ(source->stored_bytes(), 48U);
+}
+
+// Rows 0, 1, 2, 3 of a head are stored as 0, 2, 1, 3: its halves, element by element.
+TEST_F(GgufCheckpointTest, PutsTheRowsOfLlamasQueriesAndKeysBackInOrder) {
+  const GgufBuilder file = model("llama")
+                               .tensor("blk.0.attn_q.weight", {8, 1}, "F32", counting(8))
+                               .tensor("blk.0.attn_k.bias", {8}, "F32", counting(8))
+                               .tensor("blk.0.attn_v.weight", {8, 1}, "F32", counting(8));
+  const auto source = open(file);
+  const TensorSlice rows{{1, 8}, {0, 1}};
+  EXPECT_EQ(read(*source, "model.layers.0.self_attn.q_proj.weight", {8, 1}, rows),
+            (std::vector<float>{2, 1, 3, 4, 6, 5, 7}));
+  EXPECT_EQ(read(*source, "model.layers.0.self_attn.k_proj.bias", {1, 8}, {{0, 1}, {4, 8}}),
+            (std::vector<float>{4, 6, 5, 7}));
+  EXPECT_EQ(read(*source, "model.layers.0.self_attn.v_proj.weight", {8, 1}, rows),
+            (std::vector<float>{1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST_F(GgufCheckpointTest, ReadsOfQuantizedRowsTheBlocksThatTheColumnsTouch) {
+  const auto source =
+      open(model("qwen2").tensor("token_embd.weight", {2, 96}, "Q8_0", std::string(204, '\1')));
+  const std::string name = "model.embed_tokens.weight";
+  EXPECT_EQ(read(*source, name, {2, 96}, {{0, 2}, {31, 33}}).size(), 4U);
+  EXPECT_EQ(source->bytes_read(), 2U * 2 * 34);
+  EXPECT_EQ(source->dtype(name), DType::bf16);
+}
+
+TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
+  const auto source = open(model("qwen2")
+                               .tensor("token_embd.weight", {1, 96}, "Q8_0", std::string(102, '\1'))
+                               .tensor("output.weight", {1, 96}, "Q4_0", std::string(54, '\1'))
+                               .tensor("output_norm.weight", {256}, "Q6_K", std::string(210, '\1')));
+  EXPECT_EQ(source->group_type("model.embed_tokens.weight", {32, 96}), WeightType::int8);
+  EXPECT_EQ(source->group_type("model.embed_tokens.weight", {16, 96}), std::nullopt);
+  EXPECT_EQ(source->group_type("model.embed_tokens.weight", {0, 80}), std::nullopt);
+  EXPECT_EQ(source->group_type("lm_head.weight", {0, 32}), WeightType::int4);
+  EXPECT_EQ(source->group_type("model.norm.weight", {0, 256}), std::nullopt);
+}
+
+TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) {
+  const auto source = open(model("qwen2")
+                               .tensor("blk.0.attn_q.weight", {2, 32}, "F32", counting(64))
+                               .tensor("blk.0.attn_k.weight", {1, 32}, "IQ4_NL", std::string(18, '\1'))
+                               .tensor("blk.0.attn_v.weight", {1, 2, 16}, "F32", counting(32)));
+  const std::string block = "model.layers.0.self_attn.";
+  const auto error = [&](const std::string& name) {
+    return error_of<CheckpointError>([&] { source->expect(block + name, {2, 16}, "heads"); });
+  };
+  EXPECT_CONTAINS(error("q_proj.weight"), "m.gguf: blk.0.attn_q.weight is [2, 32], expected [2, 16] (heads)");
+  EXPECT_CONTAINS(error("k_proj.weight"), "has the type IQ4_NL, expected one of F32, F16, Q4_0");
+  EXPECT_CONTAINS(error("v_proj.weight"), "is [1, 2, 16], expected a matrix or a vector");
+  EXPECT_CONTAINS(error("o_proj.weight"), "there is no tensor blk.0.attn_output.weight");
+}
+
+}  // namespace
+}  // namespace tp

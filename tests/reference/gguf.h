@@ -1,0 +1,13 @@
+// The formats of GGUF's quantized tensors, element by element.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace tp::reference {
+
+// Element `i` of a block of the type "Q4_0", ..., "Q6_K", whose bytes are `block`.
+float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t i);
+
+}  // namespace tp::reference
