@@ -29,7 +29,9 @@ std::size_t blocks_per_step(const KvLayout& layout) {
 
 std::size_t step_columns(const KvLayout& layout) { return blocks_per_step(layout) * layout.padded_block(); }
 
-std::size_t query_stride(const KvLayout& layout) { return (layout.key_dim + 1) / 2 * 2; }
+std::size_t query_stride(const KvLayout& layout) {
+  return layout.latent ? layout.row_columns() : (layout.key_dim + 1) / 2 * 2;
+}
 
 // Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
 class Carver {
@@ -205,17 +207,26 @@ class Attention {
     return std::min(end, position + *args_.pattern.reach());
   }
 
+  // A row's query times the scale, filled up with zeros as the keys are.
+  void gather_query(const float* query, float* out) const {
+    const auto place = [&](std::size_t size, std::size_t padded) {
+      for (std::size_t d = 0; d < size; ++d) out[d] = query[d] * args_.scale;
+      std::fill(out + size, out + padded, 0.0F);
+      query += size;
+      out += padded;
+    };
+    const std::size_t values = layout_.latent ? layout_.value_columns() : 0;
+    if (layout_.latent) place(layout_.value_dim, values);
+    place(layout_.stored_key_dim(), query_stride(layout_) - values);
+  }
+
   void gather_rows(const Tile& tile, const TileScratch& out) const {
     std::size_t row = 0;
     for (std::size_t token = tile.first; token < tile.last; ++token) {
       const std::size_t position = tile.span->start_position + token;
       const float* query = args_.query.row(tile.span->first_token + token);
       for (std::size_t head = tile.head_begin; head < tile.head_end; ++head, ++row) {
-        float* scaled = out.query + row * query_stride(layout_);
-        for (std::size_t d = 0; d < layout_.key_dim; ++d) {
-          scaled[d] = query[head * layout_.key_dim + d] * args_.scale;
-        }
-        if (layout_.key_dim % 2 != 0) scaled[layout_.key_dim] = 0.0F;
+        gather_query(query + head * layout_.key_dim, out.query + row * query_stride(layout_));
         out.position[row] = position;
         out.visible_begin[row] = visible_begin(position);
         out.visible_end[row] = visible_end(*tile.span, position);
@@ -254,6 +265,7 @@ class Attention {
     kernel()({.rows = tile.rows(),
               .key_dim = layout_.key_dim,
               .value_columns = layout_.value_columns(),
+              .row_columns = layout_.row_columns(),
               .query = own.query,
               .query_stride = query_stride(layout_),
               .blocks = own.blocks,
@@ -285,9 +297,9 @@ class Attention {
     const AttentionKernels& kernels = attention_kernels();
     switch (layout_.type) {
       case KvType::f32:
-        return kernels.f32;
+        return layout_.latent ? kernels.latent_f32 : kernels.f32;
       case KvType::int8:
-        return kernels.int8;
+        return layout_.latent ? kernels.latent_int8 : kernels.int8;
       default:
         return kernels.bf16_pairs != nullptr && bf16_pairs_are_fast() ? kernels.bf16_pairs : kernels.bf16;
     }

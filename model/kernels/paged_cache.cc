@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 namespace tp::kernels {
 namespace {
@@ -17,6 +16,26 @@ std::size_t key_steps(const KvLayout& layout) {
   return layout.type == KvType::bf16 ? (layout.key_dim + 1) / 2 : layout.key_dim;
 }
 
+// How elements are held: kStep of them, of a key or of neighbouring positions' values, lie together.
+struct F32Cells {
+  using Element = float;
+  static constexpr std::size_t kStep = 1;
+  Element operator()(float x) const { return x; }
+};
+
+struct Bf16Cells {
+  using Element = std::uint16_t;
+  static constexpr std::size_t kStep = 2;
+  Element operator()(float x) const { return float_to_bf16(x); }
+};
+
+struct Int8Cells {
+  using Element = std::int8_t;
+  static constexpr std::size_t kStep = 1;
+  float inverse;  // of the scale
+  Element operator()(float x) const { return static_cast<std::int8_t>(std::lrintf(x * inverse)); }
+};
+
 // A token's key and value of one head go to `slot` of the head's part of a block.
 struct Slot {
   const KvLayout& layout;
@@ -24,37 +43,60 @@ struct Slot {
   std::size_t slot;
 
   // Element 0 of the slot's column in its panel of keys.
-  template <class T>
-  T* key_column(std::size_t elements_of_step) const {
-    return reinterpret_cast<T*>(head + slot / KvLayout::kPanel * layout.key_panel_bytes()) +
-           slot % KvLayout::kPanel * elements_of_step;
+  template <class Cells>
+  auto* key_column() const {
+    return reinterpret_cast<typename Cells::Element*>(head +
+                                                      slot / KvLayout::kPanel * layout.key_panel_bytes()) +
+           slot % KvLayout::kPanel * Cells::kStep;
   }
-  template <class T>
-  T* values() const {
-    return reinterpret_cast<T*>(head + layout.values_offset());
+  // Element `column` of the slot's row; the next one is kStep further.
+  template <class Cells>
+  auto* row(std::size_t column) const {
+    const std::size_t step = slot / Cells::kStep * layout.row_columns() + column;
+    return reinterpret_cast<typename Cells::Element*>(head + layout.values_offset()) + step * Cells::kStep +
+           slot % Cells::kStep;
   }
 };
 
-void store_f32(const Slot& to, const float* key, const float* value) {
-  auto* column = to.key_column<float>(1);
-  for (std::size_t d = 0; d < to.layout.key_dim; ++d) column[d * KvLayout::kPanel] = key[d];
-  std::memcpy(to.values<float>() + to.slot * to.layout.value_columns(), value,
-              to.layout.value_dim * sizeof(float));
+template <class Cells>
+void store_column(const Slot& to, const float* key, const Cells& cells) {
+  const std::size_t dim = to.layout.stored_key_dim();
+  auto* column = to.key_column<Cells>();
+  const auto at = [&](std::size_t d) -> auto& {
+    return column[d / Cells::kStep * Cells::kStep * KvLayout::kPanel + d % Cells::kStep];
+  };
+  for (std::size_t d = 0; d < dim; ++d) at(d) = cells(key[d]);
+  if (dim % Cells::kStep != 0) at(dim) = 0;
+}
+
+// Fills the rest of a row's last vector with zeros where it takes part in scores.
+template <class Cells>
+void store_row(const Slot& to, std::size_t column, const float* x, std::size_t size, const Cells& cells) {
+  auto* row = to.row<Cells>(column);
+  for (std::size_t d = 0; d < size; ++d) row[d * Cells::kStep] = cells(x[d]);
+  if (!to.layout.latent) return;
+  for (std::size_t d = size; d % KvLayout::kPanel != 0; ++d) row[d * Cells::kStep] = 0;
+}
+
+template <class Cells>
+void store(const Slot& to, const float* key, const Cells& key_cells, const float* value,
+           const Cells& value_cells) {
+  const KvLayout& layout = to.layout;
+  store_row(to, 0, value, layout.value_dim, value_cells);
+  if (layout.latent) {
+    store_row(to, layout.value_columns(), key, layout.stored_key_dim(), key_cells);
+  } else {
+    store_column(to, key, key_cells);
+  }
 }
 
 // `last`: nothing is stored behind the slot. The pair that it begins must hold numbers all the same.
 void store_bf16(const Slot& to, const float* key, const float* value, bool last) {
-  const KvLayout& layout = to.layout;
-  auto* column = to.key_column<std::uint16_t>(2);
-  for (std::size_t d = 0; d < layout.key_dim; ++d) {
-    column[d / 2 * 2 * KvLayout::kPanel + d % 2] = float_to_bf16(key[d]);
-  }
-  if (layout.key_dim % 2 != 0) column[layout.key_dim / 2 * 2 * KvLayout::kPanel + 1] = 0;
-  auto* row = to.values<std::uint16_t>() + to.slot / 2 * 2 * layout.value_columns() + to.slot % 2;
-  for (std::size_t d = 0; d < layout.value_dim; ++d) row[2 * d] = float_to_bf16(value[d]);
-  if (last && to.slot % 2 == 0) {
-    for (std::size_t d = 0; d < layout.value_dim; ++d) row[2 * d + 1] = 0;
-  }
+  store(to, key, Bf16Cells{}, value, Bf16Cells{});
+  if (!last || to.slot % 2 != 0) return;
+  auto* row = to.row<Bf16Cells>(0);
+  const std::size_t columns = to.layout.latent ? to.layout.row_columns() : to.layout.value_dim;
+  for (std::size_t d = 0; d < columns; ++d) row[2 * d + 1] = 0;
 }
 
 // The scale that brings the greatest magnitude to 127.
@@ -64,21 +106,17 @@ float int8_scale(const float* x, std::size_t size) {
   return greatest / 127.0F;
 }
 
-std::int8_t quantized(float x, float inverse) { return static_cast<std::int8_t>(std::lrintf(x * inverse)); }
-
 void store_int8(const Slot& to, const float* key, const float* value) {
   const KvLayout& layout = to.layout;
   const auto store_scale = [&](std::size_t offset, float scale) {
     reinterpret_cast<float*>(to.head + offset)[to.slot] = scale;
-    return scale > 0.0F ? 1.0F / scale : 0.0F;
+    return Int8Cells{scale > 0.0F ? 1.0F / scale : 0.0F};
   };
-  const float key_inverse = store_scale(layout.key_scales_offset(), int8_scale(key, layout.key_dim));
-  auto* column = to.key_column<std::int8_t>(1);
-  for (std::size_t d = 0; d < layout.key_dim; ++d)
-    column[d * KvLayout::kPanel] = quantized(key[d], key_inverse);
-  const float value_inverse = store_scale(layout.value_scales_offset(), int8_scale(value, layout.value_dim));
-  auto* row = to.values<std::int8_t>() + to.slot * layout.value_columns();
-  for (std::size_t d = 0; d < layout.value_dim; ++d) row[d] = quantized(value[d], value_inverse);
+  const Int8Cells key_cells =
+      store_scale(layout.key_scales_offset(), int8_scale(key, layout.stored_key_dim()));
+  const Int8Cells value_cells =
+      store_scale(layout.value_scales_offset(), int8_scale(value, layout.value_dim));
+  store(to, key, key_cells, value, value_cells);
 }
 
 }  // namespace
@@ -91,11 +129,11 @@ std::size_t KvLayout::key_panel_bytes() const {
 std::size_t KvLayout::key_scales_offset() const {
   switch (type) {
     case KvType::f32:
-      return values_offset() + block_size * value_columns() * sizeof(float);
+      return values_offset() + block_size * row_columns() * sizeof(float);
     case KvType::bf16:
-      return values_offset() + (block_size + 1) / 2 * value_columns() * sizeof(float);
+      return values_offset() + (block_size + 1) / 2 * row_columns() * sizeof(float);
     default:
-      return values_offset() + block_size * value_columns();
+      return values_offset() + block_size * row_columns();
   }
 }
 
@@ -114,12 +152,12 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
       const std::size_t position = span.start_position + token;
       const auto block = static_cast<std::size_t>(span.block_table[position / layout.block_size]);
       for (std::size_t head = 0; head < layout.kv_heads; ++head) {
-        const float* k = key.row(span.first_token + token) + head * layout.key_dim;
+        const float* k = key.row(span.first_token + token) + head * layout.stored_key_dim();
         const float* v = value.row(span.first_token + token) + head * layout.value_dim;
         const Slot slot{layout, cache.head(block, head), position % layout.block_size};
         switch (layout.type) {
           case KvType::f32:
-            store_f32(slot, k, v);
+            store(slot, k, F32Cells{}, v, F32Cells{});
             break;
           case KvType::bf16:
             store_bf16(slot, k, v, token + 1 == span.tokens || slot.slot + 1 == layout.block_size);

@@ -40,6 +40,9 @@ namespace kernels {
 //   them
 // Values are rows, filled up to whole vectors of `value_columns`:
 //   f32, int8: [positions][value_columns]  bf16: [positions / 2][value_columns][2]
+//
+// Latents: a key begins with its value. Only rows are stored, of value and rest of the key, each filled up
+// with zeros to whole vectors. Of int8's scales the keys' are then those of the rest.
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
@@ -48,12 +51,19 @@ struct KvLayout {
   std::size_t block_size = 0;
   std::size_t key_dim = 0;
   std::size_t value_dim = 0;
+  bool latent = false;
 
   std::size_t panels() const { return (block_size + kPanel - 1) / kPanel; }
   std::size_t padded_block() const { return panels() * kPanel; }
   std::size_t value_columns() const { return (value_dim + kPanel - 1) / kPanel * kPanel; }
+  // What of a key is not its value.
+  std::size_t stored_key_dim() const { return latent ? key_dim - value_dim : key_dim; }
+  // Of a stored row.
+  std::size_t row_columns() const {
+    return value_columns() + (latent ? (stored_key_dim() + kPanel - 1) / kPanel * kPanel : 0);
+  }
   std::size_t key_panel_bytes() const;
-  std::size_t values_offset() const { return panels() * key_panel_bytes(); }
+  std::size_t values_offset() const { return latent ? 0 : panels() * key_panel_bytes(); }
   std::size_t key_scales_offset() const;
   std::size_t value_scales_offset() const { return key_scales_offset() + padded_block() * sizeof(float); }
   // Of one KV head in one block: whole cache lines.
@@ -81,7 +91,7 @@ struct AttentionSpan {
 };
 
 // Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the
-// cache.
+// cache. Of latents `key` is the rest of the key only: [tokens, kv_heads * stored_key_dim()].
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache);
 

@@ -22,6 +22,7 @@ struct CacheShape {
   std::size_t block_size = 4;
   KvType type = KvType::f32;
   std::size_t value_dim = 0;  // 0: as key_dim
+  bool latent = false;
 };
 
 // The kernel's options that the reference has too.
@@ -42,15 +43,16 @@ class PagedSequences {
     std::vector<std::int32_t> free(blocks);
     for (std::size_t i = 0; i < blocks; ++i) free[i] = static_cast<std::int32_t>(i);
     for (std::size_t i = blocks; i > 1; --i) std::swap(free[i - 1], free[random_.integer(0, i - 1)]);
-    const kernels::KvLayout layout{shape.type, shape.kv_heads, shape.block_size, shape.key_dim, value_dim()};
+    const kernels::KvLayout layout{shape.type,    shape.kv_heads, shape.block_size,
+                                   shape.key_dim, value_dim(),    shape.latent};
     // 0xff everywhere is a NaN of f32 and of bf16; int8 has none, but its scales have.
     memory_.assign(blocks * layout.block_bytes(), std::byte{0xff});
     cache_ = {layout, memory_.data(), blocks};
     for (const std::size_t length : lengths) {
       tables_.emplace_back(free.end() - static_cast<std::ptrdiff_t>(blocks_for(length)), free.end());
       free.resize(free.size() - blocks_for(length));
-      keys_.push_back(
-          std::make_unique<reference::RandomTensor>(random_, length, shape.kv_heads * shape.key_dim));
+      keys_.push_back(std::make_unique<reference::RandomTensor>(random_, length,
+                                                                shape.kv_heads * layout.stored_key_dim()));
       values_.push_back(
           std::make_unique<reference::RandomTensor>(random_, length, shape.kv_heads * value_dim()));
     }
@@ -78,6 +80,7 @@ class PagedSequences {
   reference::Matrix cached_keys(std::size_t sequence) const {
     const std::size_t dim = shape_.key_dim;
     reference::Matrix out(lengths_[sequence], shape_.kv_heads * dim);
+    if (shape_.latent) return cached_latents(sequence);
     for_slots(sequence,
               [&](std::size_t position, std::size_t head, const std::byte* block, std::size_t slot) {
                 const std::byte* panel = block + slot / 16 * cache_.layout.key_panel_bytes();
@@ -93,14 +96,11 @@ class PagedSequences {
   // ... and [length, kv_heads * value_dim].
   reference::Matrix cached_values(std::size_t sequence) const {
     reference::Matrix out(lengths_[sequence], shape_.kv_heads * value_dim());
-    const std::size_t columns = cache_.layout.value_columns();
     for_slots(sequence,
               [&](std::size_t position, std::size_t head, const std::byte* block, std::size_t slot) {
                 for (std::size_t d = 0; d < value_dim(); ++d) {
-                  const std::size_t paired = (slot / 2 * columns + d) * 2 + slot % 2;
                   out(position, head * value_dim() + d) =
-                      element(block + cache_.layout.values_offset(), slot * columns + d, paired) *
-                      scale(block, cache_.layout.value_scales_offset(), slot);
+                      row_element(block, slot, d) * scale(block, cache_.layout.value_scales_offset(), slot);
                 }
               });
     return out;
@@ -173,6 +173,29 @@ class PagedSequences {
   static constexpr double kScale = 0.75;
 
  private:
+  // A value and, from the next whole vector on, the rest of the key.
+  reference::Matrix cached_latents(std::size_t sequence) const {
+    const std::size_t dim = shape_.key_dim;
+    const kernels::KvLayout& layout = cache_.layout;
+    reference::Matrix out(lengths_[sequence], shape_.kv_heads * dim);
+    for_slots(
+        sequence, [&](std::size_t position, std::size_t head, const std::byte* block, std::size_t slot) {
+          for (std::size_t d = 0; d < dim; ++d) {
+            const bool is_value = d < value_dim();
+            const std::size_t column = is_value ? d : layout.value_columns() + d - value_dim();
+            const std::size_t scales = is_value ? layout.value_scales_offset() : layout.key_scales_offset();
+            out(position, head * dim + d) = row_element(block, slot, column) * scale(block, scales, slot);
+          }
+        });
+    return out;
+  }
+
+  double row_element(const std::byte* block, std::size_t slot, std::size_t column) const {
+    const std::size_t columns = cache_.layout.row_columns();
+    return element(block + cache_.layout.values_offset(), slot * columns + column,
+                   (slot / 2 * columns + column) * 2 + slot % 2);
+  }
+
   // body(position, head, the head's part of the block, slot)
   template <class Body>
   void for_slots(std::size_t sequence, const Body& body) const {

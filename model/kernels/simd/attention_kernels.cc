@@ -4,6 +4,7 @@
 // rescales what it has when a step raises the maximum. Memory does not grow with the number of blocks.
 // Source: Dao et al., FlashAttention, 2022, algorithm 1; Milakov and Gimelshein, Online normalizer, 2018.
 
+#include "model/kernels/simd/attention_products.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "model/kernels/simd/exp.h"
 #include "model/kernels/simd/vector.h"
@@ -23,154 +24,6 @@ constexpr std::size_t kVectors = kParts == 1 ? 4 : 1;
 
 std::size_t min(std::size_t a, std::size_t b) { return a < b ? a : b; }
 std::size_t max(std::size_t a, std::size_t b) { return a > b ? a : b; }
-
-// 16 signed bytes.
-inline Vector load_bytes(const unsigned char* p) {
-  Vector out;
-#if defined(__AVX512VNNI__)
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  out.part[0] =
-      __builtin_convertvector((IntRegister)_mm512_maskz_cvtepi8_epi32(0xffff, bytes), FloatRegister);
-#elif defined(__AVX2__)
-  for (std::size_t i = 0; i < kParts; ++i) {
-    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
-    out.part[i] = __builtin_convertvector((IntRegister)_mm256_cvtepi8_epi32(bytes), FloatRegister);
-  }
-#else
-  for (std::size_t i = 0; i < kParts; ++i) {
-    for (std::size_t j = 0; j < kLanes / kParts; ++j) {
-      out.part[i][j] = static_cast<float>(static_cast<signed char>(p[i * kLanes / kParts + j]));
-    }
-  }
-#endif
-  return out;
-}
-
-// How a type of cache gives its elements as vectors. kStep: key elements, or positions of values, that lie
-// together. load: the kStep vectors at p.
-struct F32 {
-  static constexpr std::size_t kStep = 1;
-  static constexpr std::size_t kBytes = kVectorBytes;  // of a vector's step
-  static constexpr bool kScaled = false;
-  static void load(const unsigned char* p, Vector* out) {
-    out[0] = kernels::load(reinterpret_cast<const float*>(p));
-  }
-};
-
-struct Bf16 {
-  static constexpr std::size_t kStep = 2;
-  static constexpr std::size_t kBytes = kVectorBytes;
-  static constexpr bool kScaled = false;
-  static void load(const unsigned char* p, Vector* out) {
-    const WordVector pairs = load_words(p);
-    out[0] = even_bf16(pairs);
-    out[1] = odd_bf16(pairs);
-  }
-};
-
-struct Int8 {
-  static constexpr std::size_t kStep = 1;
-  static constexpr std::size_t kBytes = kLanes;
-  static constexpr bool kScaled = true;
-  static void load(const unsigned char* p, Vector* out) { out[0] = load_bytes(p); }
-};
-
-// sums[r][v] += x[r * x_stride + i] * (element i of the vectors at `data`), for i in [begin, end), both
-// multiples of kStep. Steps lie step_bytes apart, vectors vector_bytes.
-template <class Cache, std::size_t Rows, std::size_t Vectors>
-struct Widened {
-  const float* x;
-  std::size_t x_stride;
-
-  void operator()(const unsigned char* data, std::size_t step_bytes, std::size_t vector_bytes,
-                  std::size_t begin, std::size_t end, Vector (&sums)[Rows][Vectors]) const {
-    for (std::size_t i = begin; i < end; i += Cache::kStep) {
-      const unsigned char* step = data + i / Cache::kStep * step_bytes;
-      Vector elements[Vectors][Cache::kStep];
-      for (std::size_t v = 0; v < Vectors; ++v) Cache::load(step + v * vector_bytes, elements[v]);
-      for (std::size_t s = 0; s < Cache::kStep; ++s) {
-        for (std::size_t r = 0; r < Rows; ++r) {
-          const float factor = x[r * x_stride + i + s];
-          for (std::size_t v = 0; v < Vectors; ++v) multiply_add(elements[v][s], factor, sums[r][v]);
-        }
-      }
-    }
-  }
-};
-
-// Multiplies in float32: queries and weights stay as they are.
-template <class CacheType>
-struct WidenedProducts {
-  using Cache = CacheType;
-  static void round_query(const AttentionTile& /*tile*/) {}
-  static void round_weights(const AttentionTile& /*tile*/, std::size_t /*row*/) {}
-  template <std::size_t Rows, std::size_t Vectors>
-  static auto query(const AttentionTile& tile, std::size_t row) {
-    return Widened<Cache, Rows, Vectors>{tile.query + row * tile.query_stride, tile.query_stride};
-  }
-  template <std::size_t Rows, std::size_t Vectors>
-  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column) {
-    const std::size_t stride = tile.blocks_per_step * tile.padded_block;
-    return Widened<Cache, Rows, Vectors>{tile.scores + row * stride + column, stride};
-  }
-};
-
-#if defined(__AVX512BF16__)
-// The same as Widened with x in pairs of bf16.
-template <std::size_t Rows, std::size_t Vectors>
-struct Pairs {
-  const std::uint32_t* x;
-  std::size_t x_stride;
-
-  void operator()(const unsigned char* data, std::size_t step_bytes, std::size_t vector_bytes,
-                  std::size_t begin, std::size_t end, Vector (&sums)[Rows][Vectors]) const {
-    for (std::size_t i = begin / 2; i < end / 2; ++i) {
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        const auto elements = (__m512bh)_mm512_loadu_si512(data + i * step_bytes + v * vector_bytes);
-        for (std::size_t r = 0; r < Rows; ++r) {
-          const auto factor = (__m512bh)_mm512_set1_epi32(static_cast<std::int32_t>(x[r * x_stride + i]));
-          sums[r][v].part[0] = (FloatRegister)_mm512_dpbf16_ps((__m512)sums[r][v].part[0], factor, elements);
-        }
-      }
-    }
-  }
-};
-
-void round_row(const float* x, std::size_t size, std::uint32_t* pairs) {
-  std::size_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {
-    const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_loadu_ps(x + i));
-    __builtin_memcpy(pairs + i / 2, &rounded, sizeof(rounded));
-  }
-  if (i == size) return;
-  const auto mask = static_cast<__mmask16>((1U << (size - i)) - 1);
-  const __m256bh rounded = _mm512_cvtneps_pbh(_mm512_maskz_loadu_ps(mask, x + i));
-  __builtin_memcpy(pairs + i / 2, &rounded, (size - i) * 2);
-}
-
-struct PairProducts {
-  using Cache = Bf16;
-  static void round_query(const AttentionTile& tile) {
-    for (std::size_t r = 0; r < tile.rows; ++r) {
-      round_row(tile.query + r * tile.query_stride, tile.query_stride,
-                tile.query_pairs + r * tile.query_stride / 2);
-    }
-  }
-  static void round_weights(const AttentionTile& tile, std::size_t row) {
-    const std::size_t stride = tile.blocks_per_step * tile.padded_block;
-    round_row(tile.scores + row * stride, stride, tile.weight_pairs + row * stride / 2);
-  }
-  template <std::size_t Rows, std::size_t Vectors>
-  static auto query(const AttentionTile& tile, std::size_t row) {
-    return Pairs<Rows, Vectors>{tile.query_pairs + row * tile.query_stride / 2, tile.query_stride / 2};
-  }
-  template <std::size_t Rows, std::size_t Vectors>
-  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column) {
-    const std::size_t stride = tile.blocks_per_step * tile.padded_block / 2;
-    return Pairs<Rows, Vectors>{tile.weight_pairs + row * stride + column / 2, stride};
-  }
-};
-#endif
 
 // The blocks [begin, end) of a tile that share one step of the softmax.
 struct Step {
@@ -233,6 +86,59 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
       }
       store(sums[r][p], step.scores(row + r, block) + (panel + p) * kLanes);
     }
+  }
+}
+
+// The scores of latents with all of their rows' vectors, one position after the other.
+template <class Cache, std::size_t Rows, std::size_t Steps>
+void score_positions(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
+  constexpr std::size_t kPositions = Steps * Cache::kStep;
+  const AttentionTile& tile = step.tile;
+  const float* query = tile.query + row * tile.query_stride;
+  const std::size_t step_bytes = tile.row_columns / kLanes * Cache::kBytes;
+  const unsigned char* stored =
+      tile.blocks[block] + tile.values_offset + position / Cache::kStep * step_bytes;
+  const auto add_products = [&](std::size_t begin, std::size_t end, Vector(&sums)[Rows][kPositions]) {
+    for (std::size_t i = begin; i < end; i += kLanes) {
+      Vector elements[kPositions];
+      for (std::size_t s = 0; s < Steps; ++s) {
+        Cache::load(stored + s * step_bytes + i / kLanes * Cache::kBytes, elements + s * Cache::kStep);
+      }
+      for (std::size_t r = 0; r < Rows; ++r) {
+        const Vector q = load(query + r * tile.query_stride + i);
+        for (std::size_t p = 0; p < kPositions; ++p) multiply_add(elements[p], q, sums[r][p]);
+      }
+    }
+  };
+  Vector sums[Rows][kPositions] = {};
+  add_products(0, tile.value_columns, sums);
+  Vector rest[Rows][kPositions] = {};
+  add_products(tile.value_columns, tile.row_columns, rest);
+  for (std::size_t r = 0; r < Rows; ++r) {
+    float* scores = step.scores(row + r, block) + position;
+    for (std::size_t p = 0; p < kPositions; ++p) {
+      if constexpr (Cache::kScaled) {
+        scores[p] = sum_of_lanes(sums[r][p]) * step.floats(block, tile.value_scales_offset)[position + p] +
+                    sum_of_lanes(rest[r][p]) * step.floats(block, tile.key_scales_offset)[position + p];
+      } else {
+        sums[r][p] += rest[r][p];
+        scores[p] = sum_of_lanes(sums[r][p]);
+      }
+    }
+  }
+}
+
+// Latents see as the causal pattern does, from the first position on; the rest keeps no scores.
+template <class Cache, std::size_t Rows>
+void score_latents(const Step& step, std::size_t row, std::size_t block, Columns seen) {
+  constexpr std::size_t kSteps = kVectors / Cache::kStep > 0 ? kVectors / Cache::kStep : 1;
+  constexpr std::size_t kPositions = kSteps * Cache::kStep;
+  std::size_t position = seen.begin / Cache::kStep * Cache::kStep;
+  for (; position + kPositions <= seen.end; position += kPositions) {
+    score_positions<Cache, Rows, kSteps>(step, row, block, position);
+  }
+  for (; position < seen.end; position += Cache::kStep) {
+    score_positions<Cache, Rows, 1>(step, row, block, position);
   }
 }
 
@@ -333,7 +239,7 @@ void add_columns(const Step& step, std::size_t row, std::size_t block, Columns s
   }
   Products::template weights<Rows, Vectors>(tile, row, (block - step.begin) * tile.padded_block)(
       tile.blocks[block] + tile.values_offset + column / kLanes * Cache::kBytes,
-      tile.value_columns / kLanes * Cache::kBytes, Cache::kBytes, seen.begin / Cache::kStep * Cache::kStep,
+      tile.row_columns / kLanes * Cache::kBytes, Cache::kBytes, seen.begin / Cache::kStep * Cache::kStep,
       (seen.end + Cache::kStep - 1) / Cache::kStep * Cache::kStep, sums);
   for (std::size_t r = 0; r < Rows; ++r) {
     for (std::size_t v = 0; v < Vectors; ++v) store(sums[r][v], out + r * tile.value_columns + v * kLanes);
@@ -360,7 +266,11 @@ void attend_rows(const Step& step, std::size_t row) {
     // A block that no row sees keeps no scores: mask overwrites them.
     if (seen.begin == seen.end) continue;
     sees_any = true;
-    score<Products, Rows>(step, row, block);
+    if constexpr (Products::kKeysAreRows) {
+      score_latents<typename Products::Cache, Rows>(step, row, block, seen);
+    } else {
+      score<Products, Rows>(step, row, block);
+    }
   }
   if (!sees_any) return;
   for (std::size_t r = 0; r < Rows; ++r) soften<Products>(step, row + r);
@@ -392,9 +302,8 @@ void attend(const AttentionTile& tile) {
 
 extern const AttentionKernels kAttentionKernels;
 const AttentionKernels kAttentionKernels = {
-    attend<WidenedProducts<F32>>,
-    attend<WidenedProducts<Bf16>>,
-    attend<WidenedProducts<Int8>>,
+    attend<WidenedProducts<F32>>, attend<WidenedProducts<Bf16>>, attend<WidenedProducts<Int8>>,
+    attend<LatentProducts<F32>>,  attend<LatentProducts<Bf16>>,  attend<LatentProducts<Int8>>,
 #if defined(__AVX512BF16__)
     attend<PairProducts>,
 #else

@@ -11,6 +11,7 @@ struct AttentionTile {
   std::size_t rows;
   std::size_t key_dim;
   std::size_t value_columns;
+  std::size_t row_columns;   // of a stored row
   const float* query;        // [rows, query_stride], times the scale; 0 between key_dim and query_stride
   std::size_t query_stride;  // even
 
@@ -51,6 +52,10 @@ struct AttentionKernels {
   void (*f32)(const AttentionTile& tile);
   void (*bf16)(const AttentionTile& tile);
   void (*int8)(const AttentionTile& tile);
+  // Latents; queries have zeros where the rows are filled up.
+  void (*latent_f32)(const AttentionTile& tile);
+  void (*latent_bf16)(const AttentionTile& tile);
+  void (*latent_int8)(const AttentionTile& tile);
   // bf16 with queries and weights rounded to bf16 too, for machines that multiply such pairs; else null.
   void (*bf16_pairs)(const AttentionTile& tile);
 };

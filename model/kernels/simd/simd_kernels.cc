@@ -17,12 +17,7 @@ namespace {
 inline float finish(const Vector& sum, const float* a, const float* b, std::size_t size) {
   float total = 0.0F;
   for (std::size_t i = 0; i < size; ++i) total += a[i] * b[i];
-  float lanes[kLanes];
-  store(sum, lanes);
-  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0] + total;
+  return sum_of_lanes(sum) + total;
 }
 
 // This far ahead of its use a cache line of weights is fetched: behind the end of a row, the next one's

@@ -86,6 +86,15 @@ inline void multiply_add(const Vector& a, float b, Vector& sum) {
   for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b;
 }
 
+inline float sum_of_lanes(const Vector& v) {
+  float lanes[kLanes];
+  store(v, lanes);
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
 // The even and the odd ones of 32 bf16 numbers.
 inline Vector even_bf16(const WordVector& pairs) {
   Vector out;
