@@ -1,7 +1,5 @@
 #include "model/local_weight.h"
 
-#include "model/kernels/matmul.h"
-
 #include <algorithm>
 
 namespace tp {
@@ -14,17 +12,22 @@ TensorView<float> LocalWeight::multiply(TensorView<const float> x, Workspace& wo
   const Workspace::Frame frame(workspace);
   const TensorView<float> scratch =
       workspace.take(1, kernels::matmul_scratch(type(), x.rows(), in_features()));
-  kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
+  multiply_into(x, scratch, y);
   return y;
 }
 
-std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
+std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features) {
   std::size_t scratch = 0;
   for (const WeightType type :
        {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
     scratch = std::max(scratch, kernels::matmul_scratch(type, tokens, in_features));
   }
-  return Workspace::footprint(tokens, out_features) + Workspace::footprint(1, scratch);
+  return scratch;
+}
+
+std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
+  return Workspace::footprint(tokens, out_features) +
+         Workspace::footprint(1, largest_matmul_scratch(tokens, in_features));
 }
 
 }  // namespace tp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/buffer.h"
+#include "model/kernels/matmul.h"
 #include "model/kernels/packed_weight.h"
 #include "model/workspace.h"
 #include "tp/tensor.h"
@@ -31,6 +32,11 @@ class LocalWeight {
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
   TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
+  // The same to a place of the caller's, with matmul_scratch(type(), tokens, in_features()) floats of
+  // scratch.
+  void multiply_into(TensorView<const float> x, TensorView<float> scratch, TensorView<float> y) const {
+    kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
+  }
 
   // One row as float32, [in_features].
   void unpack_row(std::size_t row, float* out) const {
@@ -41,6 +47,9 @@ class LocalWeight {
   kernels::PackedLayout layout_;
   Buffer<std::byte> elements_;
 };
+
+// Floats of scratch that a product takes with a weight of whatever type.
+std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features);
 
 // Floats that LocalWeight::multiply takes from the workspace, its result included.
 std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);

@@ -35,6 +35,41 @@ struct GatedMlpSpec {
   bool bias = false;
 };
 
+// Multi-head latent attention: keys and values are products of a latent, of which all heads share one.
+struct LatentAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::optional<std::size_t> q_lora_rank;  // without one, queries come from the hidden state directly
+  std::size_t kv_lora_rank = 0;
+  std::size_t qk_nope_head_dim = 0;
+  std::size_t qk_rope_head_dim = 0;
+  std::size_t v_head_dim = 0;
+  float scale = 1.0F;            // of query . key
+  bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
+};
+
+// How a token's experts follow from the router's logits.
+struct RouterSpec {
+  enum class Scoring { softmax, sigmoid };
+
+  std::size_t num_experts = 0;
+  std::size_t num_experts_per_tok = 0;
+  Scoring scoring = Scoring::softmax;
+  bool correction_bias = false;  // added to scores for the choice, but not to the weights
+  bool normalize = false;        // a token's weights sum up to `scale`
+  float scale = 1.0F;            // of the weights
+  // Experts are chosen from the best groups only, where there are several.
+  std::size_t num_groups = 1;
+  std::size_t groups_per_tok = 1;
+  std::size_t experts_scoring_group = 1;  // a group's score is the sum of its so many best experts'
+};
+
+struct MixtureOfExpertsSpec {
+  RouterSpec router;
+  std::size_t intermediate_size = 0;         // of an expert
+  std::size_t shared_intermediate_size = 0;  // of the expert that takes every token; 0 where there is none
+  bool shared_expert_gate = false;           // which weighs that expert's result
+};
+
 struct BlockSpec {
   NormSpec input_norm;
   AttentionSpec attention;

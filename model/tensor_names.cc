@@ -21,6 +21,11 @@ Block::Block(std::size_t layer) {
   down_proj = prefix + "mlp.down_proj";
 }
 
+GatedMlp Experts::expert(std::size_t index) const {
+  const std::string prefix = fmt::format("{}{}.", experts, index);
+  return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};
+}
+
 std::string weight_of(const std::string& layer) { return layer + ".weight"; }
 std::string bias_of(const std::string& layer) { return layer + ".bias"; }
 

@@ -144,11 +144,35 @@ LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range colu
   return load({&slice, 1}, type_of({&slice, 1}));
 }
 
-std::vector<float> WeightLoader::vector_of(const Slice& slice) {
-  std::vector<float> vector(slice.part.columns.size());
-  source_.read(slice.name, slice.shape, slice.part, TensorView<float>(vector.data(), 1, vector.size()));
+LocalWeight WeightLoader::transposed_rows_of_weight(const OwnedRows& part) {
+  const StoredLayer& layer = part.layer;
+  const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
+                    TensorSlice::of_rows(layer.shape, part.rows)};
+  source_.expect(slice.name, layer.shape, layer.reason);
+  const std::vector<float> stored = elements_of(slice);  // [rows, in_features]
+  const std::size_t rows = part.rows.size();
+  const std::size_t in_features = layer.shape.columns;
+  std::vector<float> transposed(stored.size());
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < in_features; ++i) transposed[i * rows + row] = stored[row * in_features + i];
+  }
+  LocalWeight weight(type_of({&slice, 1}), in_features, rows);
+  weight.pack(0, TensorView<float>(transposed.data(), in_features, rows));
+  return weight;
+}
+
+std::vector<float> WeightLoader::whole_weight(const StoredLayer& layer) {
+  const Slice slice{tensor_names::weight_of(layer.name), layer.shape, TensorSlice::whole(layer.shape)};
+  source_.expect(slice.name, layer.shape, layer.reason);
+  return elements_of(slice);
+}
+
+std::vector<float> WeightLoader::elements_of(const Slice& slice) {
+  std::vector<float> elements(slice.part.size());
+  source_.read(slice.name, slice.shape, slice.part,
+               TensorView<float>(elements.data(), slice.part.rows.size(), slice.part.columns.size()));
   finish(slice);
-  return vector;
+  return elements;
 }
 
 std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts) {
@@ -157,7 +181,7 @@ std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts
     const MatrixShape shape{1, layer.shape.rows};
     const Slice slice{tensor_names::bias_of(layer.name), shape, TensorSlice::of_columns(shape, rows)};
     source_.expect(slice.name, shape, layer.reason);
-    const std::vector<float> bias = vector_of(slice);
+    const std::vector<float> bias = elements_of(slice);
     all.insert(all.end(), bias.begin(), bias.end());
   }
   return all;
@@ -167,7 +191,7 @@ std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size
                                               const std::string& reason) {
   const MatrixShape shape{1, size};
   source_.expect(name, shape, reason);
-  return vector_of({name, shape, TensorSlice::whole(shape)});
+  return elements_of({name, shape, TensorSlice::whole(shape)});
 }
 
 }  // namespace tp

@@ -47,6 +47,10 @@ class WeightLoader {
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
   // Columns of one weight: [out_features, columns.size()].
   LocalWeight columns_of_weight(const StoredLayer& layer, Range columns);
+  // Rows of one weight, transposed: [in_features, rows.size()].
+  LocalWeight transposed_rows_of_weight(const OwnedRows& part);
+  // A whole weight in float32, whatever the type of others: [out_features, in_features].
+  std::vector<float> whole_weight(const StoredLayer& layer);
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
@@ -62,7 +66,7 @@ class WeightLoader {
   bool takes_groups(std::span<const Slice> slices, WeightType type) const;
   LocalWeight load(std::span<const Slice> slices, WeightType type);
   void finish(const Slice& slice);
-  std::vector<float> vector_of(const Slice& slice);
+  std::vector<float> elements_of(const Slice& slice);
 
   const WeightSource& source_;
   RankOf part_;

@@ -301,6 +301,7 @@ class Attention {
       case KvType::int8:
         return layout_.latent ? kernels.latent_int8 : kernels.int8;
       default:
+        if (layout_.latent) return kernels.latent_bf16;
         return kernels.bf16_pairs != nullptr && bf16_pairs_are_fast() ? kernels.bf16_pairs : kernels.bf16;
     }
   }

@@ -19,4 +19,20 @@ void rotate(TensorView<float> x, TensorView<const float> cosine, TensorView<cons
   }
 }
 
+void rotate_pairs(TensorView<float> x, TensorView<const float> cosine, TensorView<const float> sine) {
+  const std::size_t half = cosine.columns();
+  assert(x.columns() % (2 * half) == 0 && cosine.rows() == x.rows() && sine.rows() == x.rows());
+#pragma omp parallel for schedule(static) if (x.rows() > 1 && x.size() >= kWorthThreads)
+  for (std::size_t token = 0; token < x.rows(); ++token) {
+    for (std::size_t pair = 0; pair < x.columns() / 2; ++pair) {
+      float* elements = x.row(token) + 2 * pair;
+      const float c = cosine(token, pair % half);
+      const float s = sine(token, pair % half);
+      const float first = elements[0];
+      elements[0] = first * c - elements[1] * s;
+      elements[1] = elements[1] * c + first * s;
+    }
+  }
+}
+
 }  // namespace tp::kernels

@@ -9,4 +9,7 @@ namespace tp::kernels {
 // Source: Su et al., RoFormer, 2021, with the halves paired as in Hugging Face checkpoints.
 void rotate(TensorView<float> x, TensorView<const float> cosine, TensorView<const float> sine);
 
+// The same with the pairs (2 i, 2 i + 1), as DeepSeek's checkpoints have them.
+void rotate_pairs(TensorView<float> x, TensorView<const float> cosine, TensorView<const float> sine);
+
 }  // namespace tp::kernels

@@ -42,6 +42,33 @@ TEST(Rotate, TurnsEveryHeadByItsTokensAngles) {
 // Queries and keys are columns of one product.
 TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 6, 11); }
 
+// The same turn of the same pairs, which lie elsewhere.
+TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
+  for (const std::size_t half : {1U, 2U, 3U, 8U, 32U}) {
+    Random random(half);
+    constexpr std::size_t kHeads = 3;
+    const std::size_t tokens = half == 32 ? 900 : 5;
+    const RandomTensor halves(random, tokens, kHeads * 2 * half, 3);
+    const RandomTensor neighbours(random, tokens, kHeads * 2 * half, 3);
+    const auto for_pairs = [&](const auto& body) {
+      for (std::size_t t = 0; t < tokens; ++t) {
+        for (std::size_t first = 0; first < kHeads * 2 * half; first += 2 * half) {
+          for (std::size_t i = 0; i < half; ++i) {
+            body(halves.view()(t, first + i), neighbours.view()(t, first + 2 * i));
+            body(halves.view()(t, first + half + i), neighbours.view()(t, first + 2 * i + 1));
+          }
+        }
+      }
+    };
+    for_pairs([](float from, float& to) { to = from; });
+    const RandomTensor cosine(random, tokens, half);
+    const RandomTensor sine(random, tokens, half);
+    kernels::rotate(halves.view(), cosine.view(), sine.view());
+    kernels::rotate_pairs(neighbours.view(), cosine.view(), sine.view());
+    for_pairs([](float expected, float found) { EXPECT_NEAR(found, expected, 5e-7); });
+  }
+}
+
 TEST(Rotate, TakesManyTokensAndNone) {
   expect_rotation(900, 3, 32, 0);
   kernels::rotate(TensorView<float>(nullptr, 0, 16), TensorView<const float>(nullptr, 0, 4),

@@ -1,0 +1,56 @@
+#include "model/kernels/experts.h"
+
+#include "model/kernels/simd/simd.h"
+#include "model/threads.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace tp::kernels {
+namespace {
+
+template <class Body>
+void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
+  for_thread_parts(rows, rows * columns, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) body(row);
+  });
+}
+
+}  // namespace
+
+void router_logits(TensorView<const float> x, TensorView<const float> weight, TensorView<float> logits) {
+  assert(x.columns() == weight.columns() && logits.rows() == x.rows() && logits.columns() == weight.rows());
+  const std::size_t experts = weight.rows();
+  // Token by token: matvec sums several tokens in another order than one.
+  for_thread_parts(x.rows() * experts, x.rows() * weight.size(), [&](std::size_t begin, std::size_t end) {
+    while (begin < end) {
+      const std::size_t token = begin / experts;
+      const std::size_t expert = begin % experts;
+      const std::size_t count = std::min(experts - expert, end - begin);
+      simd().matvec(weight.row(expert), weight.stride(), count, weight.columns(), x.row(token), x.stride(), 1,
+                    logits.row(token) + expert, logits.stride());
+      begin += count;
+    }
+  });
+}
+
+void gather_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> out) {
+  assert(out.rows() == rows.size() && out.columns() == x.columns());
+  for_rows(rows.size(), x.columns(),
+           [&](std::size_t i) { std::copy_n(x.row(rows[i]), x.columns(), out.row(i)); });
+}
+
+void scale_rows(std::span<const float> factors, TensorView<float> x) {
+  assert(factors.size() == x.rows());
+  for_rows(x.rows(), x.columns(), [&](std::size_t row) {
+    for (std::size_t i = 0; i < x.columns(); ++i) x(row, i) *= factors[row];
+  });
+}
+
+void add_to_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> y) {
+  assert(x.rows() == rows.size() && x.columns() == y.columns());
+  for_rows(rows.size(), x.columns(),
+           [&](std::size_t i) { simd().add(x.row(i), x.columns(), y.row(rows[i])); });
+}
+
+}  // namespace tp::kernels

@@ -1,0 +1,27 @@
+// Kernels of a mixture of experts: what sends rows of a batch to experts and brings their results back.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <span>
+
+namespace tp::kernels {
+
+// logits = x . weight^T. x: [tokens, hidden_size], weight: [num_experts, hidden_size], logits: [tokens,
+// num_experts].
+//
+// Unlike a general product, every logit is a sum in one order, whatever the other tokens and however many
+// threads: ranks must not differ in a bit, or near a tie they would choose different experts.
+void router_logits(TensorView<const float> x, TensorView<const float> weight, TensorView<float> logits);
+
+// out[i] = x[rows[i]]. x: [tokens, size], out: [rows.size(), size].
+void gather_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> out);
+
+// x[i] *= factors[i]. x: [factors.size(), size].
+void scale_rows(std::span<const float> factors, TensorView<float> x);
+
+// y[rows[i]] += x[i]. x: [rows.size(), size], y: [tokens, size]; no row may appear twice.
+void add_to_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> y);
+
+}  // namespace tp::kernels

@@ -1,0 +1,147 @@
+#include "model/mixture_of_experts.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/kernels/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tp {
+namespace {
+
+constexpr const char* kReason = "the expert's intermediate size, hidden_size";
+
+std::vector<OwnedRows> gate_up_rows(std::size_t intermediate_size, std::size_t hidden_size,
+                                    const tensor_names::GatedMlp& names, Range columns) {
+  const MatrixShape shape{intermediate_size, hidden_size};
+  return {{{names.gate_proj, shape, kReason}, columns}, {{names.up_proj, shape, kReason}, columns}};
+}
+
+std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                 std::size_t hidden_size, const tensor_names::Experts& names) {
+  std::vector<Expert> experts;
+  experts.reserve(spec.router.num_experts);
+  for (std::size_t index = 0; index < spec.router.num_experts; ++index) {
+    experts.emplace_back(loader, spec.intermediate_size, hidden_size, names.expert(index));
+  }
+  return experts;
+}
+
+// The sizes of an expert's two packed weights on one rank.
+std::size_t expert_bytes(std::size_t intermediate_size, std::size_t hidden_size, RankOf part,
+                         WeightType type) {
+  const std::size_t local_size = shard_columns(intermediate_size, part).size();
+  return kernels::PackedLayout{type, 2 * local_size, hidden_size}.bytes() +
+         kernels::PackedLayout{type, hidden_size, local_size}.bytes();
+}
+
+std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, RankOf part,
+                             std::size_t tokens) {
+  const std::size_t local_size = shard_columns(intermediate_size, part).size();
+  return Workspace::footprint(tokens, hidden_size) + multiply_workspace(tokens, 2 * local_size, hidden_size) +
+         Workspace::footprint(tokens, local_size) + multiply_workspace(tokens, hidden_size, local_size);
+}
+
+}  // namespace
+
+Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+               const tensor_names::GatedMlp& names)
+    : Expert(loader, intermediate_size, hidden_size, names, shard_columns(intermediate_size, loader.part())) {
+}
+
+Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+               const tensor_names::GatedMlp& names, Range columns)
+    : local_size_(columns.size()),
+      gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
+      down_proj_(
+          loader.columns_of_weight({names.down_proj, {hidden_size, intermediate_size}, kReason}, columns)) {}
+
+void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
+                    Workspace& workspace) const {
+  const std::size_t count = tokens.rows.size();
+  if (count == 0) return;
+  const Workspace::Frame frame(workspace);
+  const TensorView<float> expert_in = workspace.take(count, x.columns());  // [count, hidden_size]
+  kernels::gather_rows(x, tokens.rows, expert_in);
+  const TensorView<float> gate_up = gate_up_proj_(expert_in, workspace);  // [count, 2 * local_size]
+  const TensorView<float> gated = workspace.take(count, local_size_);     // [count, local_size]
+  kernels::silu_multiply(gate_up, gated);
+  // down_proj is linear, and gated is narrower than its result.
+  kernels::scale_rows(tokens.weights, gated);
+  kernels::add_to_rows(down_proj_.multiply(gated, workspace), tokens.rows, sum);
+}
+
+MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                   std::size_t hidden_size, const tensor_names::Block& names)
+    : router_(loader, spec.router, hidden_size, names.experts),
+      experts_(load_experts(loader, spec, hidden_size, names.experts)) {
+  if (spec.shared_intermediate_size != 0) {
+    shared_expert_.emplace(loader, spec.shared_intermediate_size, hidden_size, names.experts.shared_expert);
+  }
+  if (spec.shared_expert_gate) {
+    shared_expert_gate_ = loader.whole_vector(tensor_names::weight_of(names.experts.shared_expert_gate),
+                                              hidden_size, "hidden_size");
+  }
+}
+
+PartialSum MixtureOfExperts::operator()(TensorView<const float> x, Workspace& workspace) const {
+  const TensorView<float> sum = workspace.take(x.rows(), x.columns());
+  std::fill_n(sum.data(), sum.size(), 0.0F);
+  const Routing routing = router_(x, workspace);
+  for (std::size_t index = 0; index < experts_.size(); ++index) {
+    experts_[index].add_to(sum, x, routing.of(index), workspace);
+  }
+  if (shared_expert_) add_shared_expert(sum, x, workspace);
+  return PartialSum(sum);
+}
+
+void MixtureOfExperts::add_shared_expert(TensorView<float> sum, TensorView<const float> x,
+                                         Workspace& workspace) const {
+  std::vector<std::size_t> all(x.rows());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<float> weights(x.rows(), 1.0F);
+  if (!shared_expert_gate_.empty()) {
+    kernels::router_logits(x, {shared_expert_gate_.data(), 1, x.columns()}, {weights.data(), x.rows(), 1});
+    for (float& weight : weights) weight = 1.0F / (1.0F + std::exp(-weight));
+  }
+  shared_expert_->add_to(sum, x, {all, weights}, workspace);
+}
+
+std::size_t MixtureOfExperts::bytes() const {
+  std::size_t bytes = router_.bytes() + shared_expert_gate_.size() * sizeof(float);
+  for (const Expert& expert : experts_) bytes += expert.bytes();
+  return bytes + (shared_expert_ ? shared_expert_->bytes() : 0);
+}
+
+std::size_t experts_bytes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                          WeightType type) {
+  const std::size_t replicated = spec.router.num_experts * hidden_size +
+                                 (spec.router.correction_bias ? spec.router.num_experts : 0) +
+                                 (spec.shared_expert_gate ? hidden_size : 0);
+  return replicated * sizeof(float) +
+         spec.router.num_experts * expert_bytes(spec.intermediate_size, hidden_size, part, type) +
+         expert_bytes(spec.shared_intermediate_size, hidden_size, part, type);
+}
+
+std::size_t count_experts_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                                     bool active) {
+  const std::size_t replicated = spec.router.num_experts * hidden_size +
+                                 (spec.router.correction_bias ? spec.router.num_experts : 0) +
+                                 (spec.shared_expert_gate ? hidden_size : 0);
+  const std::size_t experts = active ? spec.router.num_experts_per_tok : spec.router.num_experts;
+  const std::size_t columns = experts * shard_columns(spec.intermediate_size, part).size() +
+                              shard_columns(spec.shared_intermediate_size, part).size();
+  return replicated + 3 * columns * hidden_size;
+}
+
+std::size_t experts_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                              std::size_t tokens) {
+  const std::size_t logits = Workspace::footprint(tokens, spec.router.num_experts);
+  const std::size_t expert =
+      std::max(expert_workspace(spec.intermediate_size, hidden_size, part, tokens),
+               expert_workspace(spec.shared_intermediate_size, hidden_size, part, tokens));
+  return Workspace::footprint(tokens, hidden_size) + std::max(logits, expert);
+}
+
+}  // namespace tp

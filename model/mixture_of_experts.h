@@ -1,0 +1,70 @@
+// A feed-forward half of many experts, of which every token takes a few.
+#pragma once
+
+#include "model/linear.h"
+#include "model/router.h"
+#include "model/spec.h"
+#include "model/tensor_names.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// A SwiGLU of which a rank owns columns, as of a GatedMlp; but it takes some rows of a batch, and adds their
+// weighted results to an addend that experts share.
+class Expert {
+ public:
+  Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+         const tensor_names::GatedMlp& names);
+
+  // x: [tokens, hidden_size]; sum: [tokens, hidden_size], an addend of the sum over ranks.
+  void add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
+              Workspace& workspace) const;
+
+  std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
+
+ private:
+  Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+         const tensor_names::GatedMlp& names, Range columns);
+
+  std::size_t local_size_;             // this rank's share of intermediate_size
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  LocalWeight down_proj_;              // [hidden_size, local_size]
+};
+
+// Every expert is cut by columns over all ranks. So ranks have equal work whichever experts are chosen, and
+// one all-reduce puts together the results of all experts.
+class MixtureOfExperts {
+ public:
+  MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
+                   const tensor_names::Block& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
+
+  std::size_t bytes() const;
+
+ private:
+  void add_shared_expert(TensorView<float> sum, TensorView<const float> x, Workspace& workspace) const;
+
+  Router router_;
+  std::vector<Expert> experts_;
+  std::optional<Expert> shared_expert_;    // takes every token
+  std::vector<float> shared_expert_gate_;  // [hidden_size]: the sigmoid of gate . x is its weight; or empty
+};
+
+// Its bytes on one rank, with weights of this type; the router's are float32.
+std::size_t experts_bytes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                          WeightType type);
+
+// Weights that one rank holds; with `active` only those that one token needs.
+std::size_t count_experts_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                                     bool active = false);
+
+// Floats that it takes from the workspace for a step of `tokens` tokens.
+std::size_t experts_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                              std::size_t tokens);
+
+}  // namespace tp

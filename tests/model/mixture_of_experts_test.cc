@@ -1,0 +1,221 @@
+#include "model/mixture_of_experts.h"
+
+#include "model/checkpoint/synthetic_weights.h"
+#include "parallel/collectives.h"
+#include "tests/kernels/expect_close.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/experts.h"
+#include "tests/reference/kernels.h"
+#include "tests/reference/random.h"
+
+#include <cstring>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+using reference::Matrix;
+using reference::Random;
+using reference::RandomTensor;
+
+// Results are near 1, sums of some 100 products: float32 keeps them to 1e-6.
+constexpr double kTolerance = 1e-5;
+
+tensor_names::Block names_of_experts() {
+  tensor_names::Block names(0);
+  names.experts = {.router = "router",
+                   .correction_bias = "correction_bias",
+                   .shared_expert = {"shared.gate", "shared.up", "shared.down"},
+                   .shared_expert_gate = "shared_gate",
+                   .experts = "experts.",
+                   .parts = {"gate", "up", "down"}};
+  return names;
+}
+
+Matrix stored(const WeightSource& source, const std::string& name, MatrixShape shape) {
+  std::vector<float> values(shape.size());
+  const TensorView<float> view(values.data(), shape.rows, shape.columns);
+  source.read(name, shape, TensorSlice::whole(shape), view);
+  return Matrix(view);
+}
+
+reference::ExpertWeights stored_expert(const WeightSource& source, const tensor_names::GatedMlp& names,
+                                       std::size_t size, std::size_t hidden_size) {
+  return {stored(source, names.gate_proj + ".weight", {size, hidden_size}),
+          stored(source, names.up_proj + ".weight", {size, hidden_size}),
+          stored(source, names.down_proj + ".weight", {hidden_size, size})};
+}
+
+Matrix row_of(const Matrix& x, std::size_t row) {
+  Matrix one(1, x.columns);
+  for (std::size_t i = 0; i < x.columns; ++i) one(0, i) = x(row, i);
+  return one;
+}
+
+// Token by token, expert by expert.
+Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const Matrix& x,
+             std::vector<std::size_t>* uses = nullptr) {
+  const tensor_names::Experts names = names_of_experts().experts;
+  const std::size_t experts = spec.router.num_experts;
+  const Matrix logits = matmul(x, stored(source, "router.weight", {experts, x.columns}));
+  const std::vector<double> bias = spec.router.correction_bias
+                                       ? stored(source, "correction_bias", {1, experts}).values
+                                       : std::vector<double>{};
+  Matrix y(x.rows, x.columns);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    const Matrix token = row_of(x, t);
+    const auto add = [&](const tensor_names::GatedMlp& expert, std::size_t size, double weight) {
+      const Matrix result = reference::expert(stored_expert(source, expert, size, x.columns), token);
+      for (std::size_t i = 0; i < x.columns; ++i) y(t, i) += weight * result(0, i);
+    };
+    for (const auto& [expert, weight] :
+         reference::choose_experts(spec.router, row_of(logits, t).values, bias)) {
+      add(names.expert(expert), spec.intermediate_size, weight);
+      if (uses != nullptr) ++uses->at(expert);
+    }
+    if (spec.shared_intermediate_size == 0) continue;
+    double weight = 1.0;
+    if (spec.shared_expert_gate) {
+      weight =
+          1.0 / (1.0 + std::exp(-matmul(token, stored(source, "shared_gate.weight", {1, x.columns}))(0, 0)));
+    }
+    add(names.shared_expert, spec.shared_intermediate_size, weight);
+  }
+  return y;
+}
+
+MixtureOfExpertsSpec random_spec(Random& random) {
+  MixtureOfExpertsSpec spec;
+  spec.router.num_groups = random.integer(1, 3);
+  const std::size_t group_size = random.integer(2, 4);
+  spec.router.num_experts = spec.router.num_groups * group_size;
+  spec.router.groups_per_tok = random.integer(1, spec.router.num_groups);
+  spec.router.num_experts_per_tok = random.integer(1, spec.router.groups_per_tok * group_size);
+  spec.router.scoring = random.coin() ? RouterSpec::Scoring::sigmoid : RouterSpec::Scoring::softmax;
+  spec.router.correction_bias = random.coin();
+  spec.router.normalize = random.coin();
+  spec.router.scale = random.coin() ? 1.0F : 1.8F;
+  spec.intermediate_size = random.integer(1, 90);
+  spec.shared_intermediate_size = random.coin() ? random.integer(1, 120) : 0;
+  spec.shared_expert_gate = spec.shared_intermediate_size != 0 && random.coin();
+  return spec;
+}
+
+// Also of one token, of ranks that own no column of an expert, and of experts that no token takes.
+TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
+  Communicator& comm = test::world();
+  const RankOf part{comm.rank(), comm.size()};
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    Random random(seed);
+    const MixtureOfExpertsSpec spec = random_spec(random);
+    const std::size_t hidden_size = random.integer(1, 70);
+    const std::size_t tokens = seed % 5 == 0 ? 1 : random.integer(1, 30);
+    SCOPED_TRACE(fmt::format("seed {}: {} tokens, {} of {} experts of {}, shared {}", seed, tokens,
+                             spec.router.num_experts_per_tok, spec.router.num_experts, spec.intermediate_size,
+                             spec.shared_intermediate_size));
+    const SyntheticWeights source(DType::f32, seed);
+    WeightLoader loader(source, part, WeightType::f32, {});
+    const MixtureOfExperts experts(loader, spec, hidden_size, names_of_experts());
+    EXPECT_EQ(experts.bytes(), count_experts_parameters(spec, hidden_size, part) * sizeof(float));
+    EXPECT_EQ(experts.bytes(), experts_bytes(spec, hidden_size, part, WeightType::f32));
+    EXPECT_EQ(source.bytes_read(), experts.bytes());
+
+    const RandomTensor x(random, tokens, hidden_size);
+    Workspace workspace(experts_workspace(spec, hidden_size, part, tokens));
+    const TensorView<float> y = all_reduce(comm, experts(x.view(), workspace));
+    EXPECT_CLOSE(y, naive(spec, source, Matrix(x.view())), kTolerance);
+  }
+}
+
+TEST(MixtureOfExperts, LeavesOutExpertsThatNoTokenTakes) {
+  Communicator& comm = test::world();
+  MixtureOfExpertsSpec spec;
+  spec.router.num_experts = 16;
+  spec.router.num_experts_per_tok = 2;
+  spec.intermediate_size = 20;
+  const SyntheticWeights source(DType::f32, 3);
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
+  const MixtureOfExperts experts(loader, spec, 24, names_of_experts());
+  Random random(3);
+  const RandomTensor x(random, 3, 24);
+  std::vector<std::size_t> uses(16);
+  const Matrix expected = naive(spec, source, Matrix(x.view()), &uses);
+  ASSERT_GE(std::count(uses.begin(), uses.end(), 0U), 10);
+  Workspace workspace(10000);
+  EXPECT_CLOSE(all_reduce(comm, experts(x.view(), workspace)), expected, kTolerance);
+}
+
+TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
+  Communicator& comm = test::world();
+  const RankOf part{comm.rank(), comm.size()};
+  MixtureOfExpertsSpec spec;
+  spec.router.num_experts = 4;
+  spec.router.num_experts_per_tok = 2;
+  spec.intermediate_size = 128;
+  spec.shared_intermediate_size = 256;
+  const SyntheticWeights source(DType::f32, 4);
+  Random random(4);
+  const RandomTensor x(random, 20, 64);
+  const Matrix expected = naive(spec, source, Matrix(x.view()));
+  // 8 bits keep 1/250 of a group's largest element, 4 bits 1/14; errors add up as a random walk.
+  for (const auto& [type, tolerance] : {std::pair{WeightType::f16, 0.01},
+                                        {WeightType::bf16, 0.05},
+                                        {WeightType::int8, 0.1},
+                                        {WeightType::int4, 0.8}}) {
+    WeightLoader loader(source, part, type, {});
+    const MixtureOfExperts experts(loader, spec, 64, names_of_experts());
+    EXPECT_EQ(experts.bytes(), experts_bytes(spec, 64, part, type));
+    Workspace workspace(experts_workspace(spec, 64, part, 20));
+    EXPECT_CLOSE(all_reduce(comm, experts(x.view(), workspace)), expected, tolerance) << name_of(type);
+  }
+}
+
+// Near a tie one bit decides; so the router must give the same bits on every rank, however many threads a
+// rank has, and whichever other tokens are in the batch.
+TEST(Router, ChoosesTheSameOnRanksWithDifferentNumbersOfThreads) {
+  Communicator& comm = test::world();
+  constexpr std::size_t kExperts = 64;
+  constexpr std::size_t kHidden = 2048;  // more work than kWorthThreads, also of one token
+  constexpr std::size_t kTokens = 21;
+  RouterSpec spec{.num_experts = kExperts, .num_experts_per_tok = 4};
+  const SyntheticWeights source(DType::bf16, 5);
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::int4, {});
+  const Router router(loader, spec, kHidden, names_of_experts().experts);
+  Random random(5);
+  const RandomTensor x(random, kTokens, kHidden);
+  Workspace workspace(kTokens * kExperts + 16);
+
+  const auto weights_of = [&](TensorView<const float> rows) {
+    const Routing routing = router(rows, workspace);
+    std::vector<float> weights(rows.rows() * kExperts);
+    for (std::size_t expert = 0; expert < kExperts; ++expert) {
+      const ExpertTokens tokens = routing.of(expert);
+      for (std::size_t i = 0; i < tokens.rows.size(); ++i)
+        weights[tokens.rows[i] * kExperts + expert] = tokens.weights[i];
+    }
+    return weights;
+  };
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  std::vector<float> alone;  // token by token on one thread
+  for (std::size_t token = 0; token < kTokens; ++token) {
+    const std::vector<float> row = weights_of(x.view().rows_from(token, 1));
+    alone.insert(alone.end(), row.begin(), row.end());
+  }
+  omp_set_num_threads(static_cast<int>(comm.rank()) + 2);
+  const std::vector<float> together = weights_of(x.view());
+  omp_set_num_threads(threads);
+  EXPECT_EQ(together, alone);
+
+  std::vector<std::byte> bytes(together.size() * sizeof(float));
+  std::memcpy(bytes.data(), together.data(), bytes.size());
+  std::vector<std::byte> all(comm.is_root() ? bytes.size() * comm.size() : 0);
+  gather_bytes(comm, bytes, all);
+  for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], bytes[i % bytes.size()]) << i;
+}
+
+}  // namespace
+}  // namespace tp
