@@ -8,6 +8,8 @@
 #include "model/checkpoint/widen.h"
 #include "tp/error.h"
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -27,6 +29,16 @@ std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& shape) {
 std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
   if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
   return fmt::format("[{}, {}]", shape.rows, shape.columns);
+}
+
+constexpr std::string_view kScaledType = "F8_E4M3";
+// Rows and columns of elements that share a scale.
+constexpr std::size_t kScaleBlock = 128;
+
+std::string scales_of(const std::string& name) { return name + "_scale_inv"; }
+
+MatrixShape shape_of_scales(MatrixShape shape) {
+  return {(shape.rows + kScaleBlock - 1) / kScaleBlock, (shape.columns + kScaleBlock - 1) / kScaleBlock};
 }
 
 }  // namespace
@@ -82,18 +94,29 @@ std::vector<std::string> SafetensorsCheckpoint::names() const {
 
 DType SafetensorsCheckpoint::dtype(const std::string& name) const {
   const Entry& entry = find(name);
-  if (!entry.tensor.type.dtype.has_value()) {
-    throw_error<CheckpointError>(
-        "{}: {} has the type {}, expected F32, F16 or BF16; convert the checkpoint to one of them",
-        entry.file.name(), printable(name), entry.tensor.type.name);
-  }
-  return *entry.tensor.type.dtype;
+  if (entry.tensor.type.dtype) return *entry.tensor.type.dtype;
+  // Its numbers times a scale fit no 16-bit type exactly; bf16 has their range, and is what their model was
+  // converted from.
+  if (is_scaled(name, entry)) return DType::bf16;
+  throw_error<CheckpointError>(
+      "{}: {} has the type {}, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it ({}); "
+      "convert the checkpoint to one of them",
+      entry.file.name(), printable(name), entry.tensor.type.name, printable(scales_of(name)));
+}
+
+bool SafetensorsCheckpoint::is_scaled(const std::string& name, const Entry& entry) const {
+  return entry.tensor.type.name == kScaledType && contains(scales_of(name));
 }
 
 void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
                                    const std::string& reason) const {
-  find_matrix(name, shape, reason);
+  const Entry& entry = find_matrix(name, shape, reason);
   dtype(name);
+  if (!is_scaled(name, entry)) return;
+  const std::string scales = scales_of(name);
+  const Entry& found = find_matrix(scales, shape_of_scales(shape), "blocks of 128 x 128");
+  require<CheckpointError>(found.tensor.type.dtype == DType::f32, "{}: {} has the type {}, expected F32",
+                           found.file.name(), printable(scales), found.tensor.type.name);
 }
 
 void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -102,14 +125,40 @@ void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, con
   const DType type = dtype(name);
   check_slice(name, shape, slice, out);
 
-  const std::byte* const data = entry.file.bytes().data() + entry.tensor.bytes.begin;
+  if (is_scaled(name, entry)) return read_scaled(name, entry, shape, slice, out);
+  const std::byte* const data = entry.data();
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const Range bytes = bytes_of_row(shape, slice, slice.rows.begin + i, type);
     widen(type, data + bytes.begin, slice.columns.size(), out.row(i));
   }
-  const std::size_t count = slice.size() * size_of(type);
-  entry.bytes_read.fetch_add(count, std::memory_order_relaxed);
-  bytes_read_.fetch_add(count, std::memory_order_relaxed);
+  count_read(entry, slice.size() * size_of(type));
+}
+
+void SafetensorsCheckpoint::read_scaled(const std::string& name, const Entry& entry, MatrixShape shape,
+                                        const TensorSlice& slice, TensorView<float> out) const {
+  const Entry& scales = find_matrix(scales_of(name), shape_of_scales(shape), "");
+  const std::size_t scales_of_row = shape_of_scales(shape).columns;
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const std::size_t row = slice.rows.begin + i;
+    for (std::size_t begin = slice.columns.begin; begin < slice.columns.end;) {
+      const std::size_t block = begin / kScaleBlock;
+      const std::size_t end = std::min((block + 1) * kScaleBlock, slice.columns.end);
+      float scale;
+      const std::size_t index = row / kScaleBlock * scales_of_row + block;
+      std::memcpy(&scale, scales.data() + index * sizeof scale, sizeof scale);
+      widen_f8_e4m3(entry.data() + row * shape.columns + begin, end - begin, scale,
+                    out.row(i) + (begin - slice.columns.begin));
+      begin = end;
+    }
+  }
+  count_read(entry, slice.size());
+  // Slices share scales, which are few; they count as read as a whole.
+  if (!slice.rows.empty()) scales.bytes_read.store(scales.tensor.bytes.size(), std::memory_order_relaxed);
+}
+
+void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) const {
+  entry.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
+  bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
 std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; }

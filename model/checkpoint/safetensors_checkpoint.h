@@ -17,7 +17,9 @@
 namespace tp {
 
 // One or several safetensors files. They are mapped, not loaded: what is read from disk is, by the page, what
-// `read` touches. F32, F16 and BF16 can be read; tensors of other types may be there but cannot be read.
+// `read` touches. F32, F16 and BF16 can be read, and F8_E4M3 where a tensor "..._scale_inv" beside it holds a
+// scale for every block of 128 x 128, as in DeepSeek-V3; tensors of other types may be there but cannot be
+// read.
 class SafetensorsCheckpoint final : public WeightSource {
  public:
   // Opens `model.safetensors`, or what `model.safetensors.index.json` names, and checks every header. Throws
@@ -49,6 +51,7 @@ class SafetensorsCheckpoint final : public WeightSource {
   // A tensor of `file`. The counter is atomic because threads read at once.
   struct Entry {
     Entry(StoredTensor stored, const MappedFile& of) : tensor(std::move(stored)), file(of) {}
+    const std::byte* data() const { return file.bytes().data() + tensor.bytes.begin; }
     StoredTensor tensor;
     const MappedFile& file;
     mutable std::atomic<std::size_t> bytes_read = 0;
@@ -60,6 +63,10 @@ class SafetensorsCheckpoint final : public WeightSource {
   const Entry& find(const std::string& name) const;
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
   std::string searched_files() const;
+  bool is_scaled(const std::string& name, const Entry& entry) const;
+  void read_scaled(const std::string& name, const Entry& entry, MatrixShape shape, const TensorSlice& slice,
+                   TensorView<float> out) const;
+  void count_read(const Entry& entry, std::size_t bytes) const;
 
   std::filesystem::path directory_;
   std::vector<std::unique_ptr<MappedFile>> files_;

@@ -1,6 +1,9 @@
 #include "model/checkpoint/widen.h"
 
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace tp {
 namespace {
@@ -18,7 +21,25 @@ void widen_16_bits(const std::byte* __restrict from, std::size_t count, float* _
   }
 }
 
+std::array<float, 256> values_of_f8_e4m3() {
+  std::array<float, 256> values;
+  for (int bits = 0; bits < 256; ++bits) {
+    const int exponent = bits >> 3 & 15;
+    const int mantissa = bits & 7;
+    float magnitude = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                    : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+    if (exponent == 15 && mantissa == 7) magnitude = std::numeric_limits<float>::quiet_NaN();
+    values[static_cast<std::size_t>(bits)] = bits < 128 ? magnitude : -magnitude;
+  }
+  return values;
+}
+
 }  // namespace
+
+void widen_f8_e4m3(const std::byte* from, std::size_t count, float scale, float* to) {
+  static const std::array<float, 256> table = values_of_f8_e4m3();
+  for (std::size_t i = 0; i < count; ++i) to[i] = table[std::to_integer<std::size_t>(from[i])] * scale;
+}
 
 void widen(DType type, const std::byte* from, std::size_t count, float* to) {
   if (count == 0) return;

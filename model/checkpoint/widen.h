@@ -32,6 +32,10 @@ inline float float_from_f16(std::uint16_t bits) {
                               (not_subnormal & ~is_subnormal));
 }
 
+// Widens `count` F8_E4M3 elements (the variant without infinities, whose greatest magnitude is a NaN) and
+// multiplies them by `scale`.
+void widen_f8_e4m3(const std::byte* from, std::size_t count, float scale, float* to);
+
 // Widens `count` elements at `from`, which need not be aligned, to `to`.
 void widen(DType type, const std::byte* from, std::size_t count, float* to);
 
