@@ -100,6 +100,19 @@ std::string to_lower(std::string_view text) {
   return out;
 }
 
+std::string to_upper(std::string_view text) {
+  constexpr char32_t sharp_s = 0xDF;
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](char32_t code_point) {
+    if (code_point == sharp_s)
+      out.append("SS");
+    else
+      utf8::append(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code_point))));
+  });
+  return out;
+}
+
 std::string without_marks(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -137,6 +150,43 @@ bool is_word_character(char32_t code_point) {
       return true;
     default:
       return false;
+  }
+}
+
+bool is_letter(char32_t code_point) {
+  switch (category_of(code_point)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_digit(char32_t code_point) { return category_of(code_point) == UTF8PROC_CATEGORY_ND; }
+
+bool is_cased(char32_t code_point) {
+  const auto character = static_cast<utf8proc_int32_t>(code_point);
+  return utf8proc_tolower(character) != character || utf8proc_toupper(character) != character;
+}
+
+bool is_printable(char32_t code_point) {
+  switch (category_of(code_point)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return code_point == ' ';
+    default:
+      return true;
   }
 }
 

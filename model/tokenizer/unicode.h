@@ -14,6 +14,9 @@ std::string normalize(std::string text, Form form);
 // Every character in its lower case by itself: there is no final sigma.
 std::string to_lower(std::string_view text);
 
+// Every character in its upper case by itself; only the sharp s becomes two.
+std::string to_upper(std::string_view text);
+
 // Without the characters of category M.
 std::string without_marks(std::string_view text);
 
@@ -25,6 +28,16 @@ bool is_white_space(char32_t code_point);
 
 // A letter, mark, number-like letter, decimal digit or connector: what \w matches.
 bool is_word_character(char32_t code_point);
+
+// Letters, category L; digits, category Nd.
+bool is_letter(char32_t code_point);
+bool is_digit(char32_t code_point);
+
+// Whether there is a lower and an upper case of it.
+bool is_cased(char32_t code_point);
+
+// Whether it has a picture: Python writes others in quotes as \x.. or \u....
+bool is_printable(char32_t code_point);
 
 // Length in bytes of the white space at the beginning or end of a text.
 std::size_t leading_white_space(std::string_view text);

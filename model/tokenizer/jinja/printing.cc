@@ -1,0 +1,214 @@
+#include "model/tokenizer/jinja/printing.h"
+
+#include "model/tokenizer/unicode.h"
+#include "model/tokenizer/utf8.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+namespace tp::jinja {
+namespace {
+
+// Python's way: the shortest digits that give the number back, and always a sign that it is no whole number.
+std::string number_text(double number, bool json) {
+  if (std::isnan(number)) return json ? "NaN" : "nan";
+  if (std::isinf(number)) return std::string(number < 0 ? "-" : "") + (json ? "Infinity" : "inf");
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";
+  return text;
+}
+
+// How a control character or a character without a picture is written in quotes.
+std::string escaped(char32_t code_point) {
+  const auto value = static_cast<std::uint32_t>(code_point);
+  if (value < 0x100) return fmt::format("\\x{:02x}", value);
+  return value < 0x10000 ? fmt::format("\\u{:04x}", value) : fmt::format("\\U{:08x}", value);
+}
+
+// In single quotes, unless there are some in the text and no double ones.
+std::string quoted(const std::string& text) {
+  const bool has_single = text.find('\'') != std::string::npos;
+  const char quote = has_single && text.find('"') == std::string::npos ? '"' : '\'';
+  std::string out(1, quote);
+  for (std::string_view rest = text; !rest.empty();) {
+    const utf8::Character character = utf8::first_character(rest);
+    const char32_t c = character.code_point;
+    if (c == U'\n')
+      out += "\\n";
+    else if (c == U'\r')
+      out += "\\r";
+    else if (c == U'\t')
+      out += "\\t";
+    else if (c == U'\\' || c == static_cast<char32_t>(quote))
+      out.append("\\").append(rest.substr(0, 1));
+    else if (unicode::is_printable(c))
+      out += rest.substr(0, character.length);
+    else
+      out += escaped(c);
+    rest.remove_prefix(character.length);
+  }
+  return out + quote;
+}
+
+// Writes a value and what is in it, in Python's notation or as JSON.
+class Printer {
+ public:
+  Printer(Budget& budget, const JsonStyle* json) : budget_(budget), json_(json) {}
+
+  std::string take() { return std::move(out_); }
+
+  void write(const Value& value, std::size_t depth) {
+    const Budget::Level level(budget_);
+    budget_.spend(Budget::kStep);
+    const List* list = value.list();
+    if (list != nullptr && list->kind != List::Kind::generator)
+      write_list(*list, depth);
+    else if (const Dict* dict = value.dict())
+      write_dict(*dict, depth);
+    else
+      write_scalar(value);
+  }
+
+ private:
+  void write_scalar(const Value& value) {
+    const std::string text = scalar(value);
+    budget_.spend(text.size());
+    out_ += text;
+  }
+
+  std::string scalar(const Value& value) const {
+    if (const auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
+    if (const auto* number = value.get_if<double>()) return number_text(*number, json_ != nullptr);
+    if (const auto* boolean = value.get_if<bool>()) {
+      if (json_ != nullptr) return *boolean ? "true" : "false";
+      return *boolean ? "True" : "False";
+    }
+    if (value.is<None>()) return json_ != nullptr ? "null" : "None";
+    if (value.is_text()) return json_ != nullptr ? json_text(value.text()) : quoted(value.text());
+    if (value.is_undefined() && json_ == nullptr) return "Undefined";
+    throw EvaluationError(fmt::format("a value of type {} cannot be {}", value.type_name(),
+                                      json_ != nullptr ? "written as JSON" : "printed"));
+  }
+
+  std::string json_text(const std::string& text) const {
+    using Json = nlohmann::json;
+    return Json(text).dump(-1, ' ', json_->ascii_only);
+  }
+
+  // Keys that are no texts become texts.
+  std::string json_key(const Value& key) const {
+    return key.is_text() ? json_text(key.text()) : "\"" + scalar(key) + "\"";
+  }
+
+  const std::string& item_separator() const {
+    static const std::string kPlain = ", ";
+    return json_ != nullptr ? json_->item_separator : kPlain;
+  }
+
+  void begin_line(std::size_t depth) {
+    if (json_ == nullptr || !json_->indent) return;
+    budget_.spend(*json_->indent * depth + 1);
+    out_ += '\n';
+    out_.append(*json_->indent * depth, ' ');
+  }
+
+  void write_list(const List& list, std::size_t depth) {
+    const bool is_tuple = list.kind == List::Kind::tuple && json_ == nullptr;
+    out_ += is_tuple ? '(' : '[';
+    for (std::size_t i = 0; i < list.items.size(); ++i) {
+      if (i != 0) out_ += item_separator();
+      begin_line(depth + 1);
+      write(list.items[i], depth + 1);
+    }
+    if (!list.items.empty()) begin_line(depth);
+    if (is_tuple && list.items.size() == 1) out_ += ',';
+    out_ += is_tuple ? ')' : ']';
+  }
+
+  void write_dict(const Dict& dict, std::size_t depth) {
+    std::vector<const std::pair<Value, Value>*> members;
+    for (const auto& member : dict.members) members.push_back(&member);
+    if (json_ != nullptr && json_->sorted_keys) {
+      budget_.spend(members.size() * Budget::kElement);
+      std::stable_sort(members.begin(), members.end(),
+                       [&](const auto* a, const auto* b) { return less(a->first, b->first, budget_); });
+    }
+    out_ += '{';
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (i != 0) out_ += item_separator();
+      begin_line(depth + 1);
+      if (json_ != nullptr)
+        out_ += json_key(members[i]->first);
+      else
+        write(members[i]->first, depth + 1);
+      out_ += json_ != nullptr ? json_->key_separator : ": ";
+      write(members[i]->second, depth + 1);
+    }
+    if (!members.empty()) begin_line(depth);
+    out_ += '}';
+  }
+
+  Budget& budget_;
+  const JsonStyle* json_;  // null: Python's notation
+  std::string out_;
+};
+
+}  // namespace
+
+std::string printed(const Value& value, Budget& budget) {
+  if (value.is_undefined()) return "";
+  if (value.is_text()) {
+    budget.spend(value.text().size());
+    return value.text();
+  }
+  return representation(value, budget);
+}
+
+std::string representation(const Value& value, Budget& budget) {
+  Printer printer(budget, nullptr);
+  printer.write(value, 0);
+  return printer.take();
+}
+
+std::string to_json(const Value& value, const JsonStyle& style, Budget& budget) {
+  Printer printer(budget, &style);
+  printer.write(value, 0);
+  return printer.take();
+}
+
+Value from_json(const nlohmann::ordered_json& json, Heap& heap) {
+  const Budget::Level level(heap.budget());
+  switch (json.type()) {
+    case nlohmann::ordered_json::value_t::string:
+      return json.get<std::string>();
+    case nlohmann::ordered_json::value_t::boolean:
+      return json.get<bool>();
+    case nlohmann::ordered_json::value_t::number_float:
+      return json.get<double>();
+    case nlohmann::ordered_json::value_t::number_integer:
+      return json.get<std::int64_t>();
+    case nlohmann::ordered_json::value_t::number_unsigned: {
+      const auto number = json.get<std::uint64_t>();
+      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+        throw EvaluationError(fmt::format("whole numbers must fit into 64 bits, found {}", number));
+      return static_cast<std::int64_t>(number);
+    }
+    case nlohmann::ordered_json::value_t::array: {
+      std::vector<Value> items;
+      for (const auto& item : json) items.push_back(from_json(item, heap));
+      return heap.make_list(std::move(items));
+    }
+    case nlohmann::ordered_json::value_t::object: {
+      std::vector<std::pair<Value, Value>> members;
+      for (const auto& [key, member] : json.items()) members.emplace_back(key, from_json(member, heap));
+      return heap.make_dict(std::move(members));
+    }
+    default:
+      return None{};
+  }
+}
+
+}  // namespace tp::jinja

@@ -1,0 +1,41 @@
+#include "model/tokenizer/jinja/template.h"
+
+#include "model/tokenizer/jinja/evaluator.h"
+#include "model/tokenizer/jinja/lexer.h"
+#include "model/tokenizer/jinja/library.h"
+#include "model/tokenizer/jinja/parser.h"
+#include "model/tokenizer/jinja/printing.h"
+#include "model/tokenizer/utf8.h"
+#include "tp/error.h"
+
+namespace tp::jinja {
+
+Template::Template(std::string_view source, std::string name) : name_(std::move(name)) {
+  require<CheckpointError>(
+      utf8::is_valid(source),
+      "{}: cannot read the chat template: expected UTF-8, found other bytes; save it as UTF-8", name_);
+  try {
+    body_ = std::make_shared<const Body>(parse_template(source));
+  } catch (const SyntaxError& error) {
+    throw_error<CheckpointError>(
+        "{}:{}:{}: cannot read the chat template: {}; correct it, or give another one", name_,
+        error.position().line, error.position().column, error.what());
+  }
+}
+
+std::string Template::render(const nlohmann::ordered_json& variables, const RenderOptions& options) const {
+  Budget budget;
+  Heap heap(budget);
+  Evaluator evaluator(heap, make_globals(options.now, heap));
+  try {
+    Names names;
+    for (const auto& [name, value] : variables.items()) names[name] = from_json(value, heap);
+    return evaluator.render(*body_, std::move(names));
+  } catch (const EvaluationError& error) {
+    throw_error<RequestError>(
+        "{}:{}:{}: cannot render the chat template: {}; change the messages or the template", name_,
+        evaluator.position().line, evaluator.position().column, error.what());
+  }
+}
+
+}  // namespace tp::jinja

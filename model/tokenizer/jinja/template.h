@@ -1,0 +1,36 @@
+// A chat template: the Jinja program of a checkpoint that makes a prompt of messages.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::jinja {
+
+struct Statement;
+
+struct RenderOptions {
+  std::optional<std::string> now{};  // what strftime_now gives; without it, the local time
+};
+
+// A template in the part of Jinja2 that Hugging Face's chat templates use, with the same results as there:
+// statements if, for (with loop, filters, recursion, break, continue), set, macro, call, filter, with, raw,
+// generation; all operators; Python's methods of texts, lists and dicts; trim_blocks and lstrip_blocks.
+// CONTRIBUTING.md says what is left out. What a template may do is bounded: an endless one is an error.
+class Template {
+ public:
+  // Throws CheckpointError that says NAME:LINE:COLUMN and what is wrong there.
+  Template(std::string_view source, std::string name);
+
+  // `variables` is an object: what the template knows by name. Throws RequestError, with the place too.
+  std::string render(const nlohmann::ordered_json& variables, const RenderOptions& options = {}) const;
+
+ private:
+  std::string name_;
+  std::shared_ptr<const std::vector<Statement>> body_;
+};
+
+}  // namespace tp::jinja

@@ -1,0 +1,35 @@
+// The methods of texts, which filters use too.
+#pragma once
+
+#include "model/tokenizer/jinja/value.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tp::jinja {
+
+using TextMethod = Value (*)(const std::string& self, Arguments& arguments, Heap& heap);
+
+// Null if there is none of this name.
+TextMethod find_text_method(std::string_view name);
+
+// Without `characters` at its ends, or, if null, without white space.
+std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right);
+
+// Up to `limit` of them, from the left; all if it is negative.
+std::string replaced(const std::string& text, const std::string& from, const std::string& to,
+                     std::int64_t limit, Budget& budget);
+
+// First letter in upper case, the others in lower case.
+std::string capitalized(std::string_view text);
+
+// Every word capitalized, where a word begins after a character for which `is_separator` holds.
+std::string title_case(std::string_view text, const std::function<bool(char32_t)>& is_separator);
+
+// The parts that line ends separate.
+std::vector<std::string> lines_of(std::string_view text);
+
+}  // namespace tp::jinja
