@@ -16,7 +16,8 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
-          "Folder with config.json, *.safetensors and tokenizer.json (default: the demo model)")
+          "A GGUF file, or a folder with config.json, *.safetensors and tokenizer.json (default: the demo "
+          "model)")
       ->type_name("DIR");
   command
       .add_option("--weights", options.weights,
@@ -78,6 +79,10 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
     ProgressBar bar(fmt::format("loading {}", name));
     engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
+  }
+  if (!engine->info().rounded.empty()) {
+    fmt::print(stderr, "tp-infer: weights are rounded: {}; --weights int8 takes half the memory\n",
+               engine->info().rounded);
   }
   if (flags.verbose) print_rank_map(*engine);
   return engine;

@@ -89,20 +89,32 @@ std::string attention_text(const ModelConfig& config) {
   return config.num_key_value_heads == 1 ? "MQA" : "GQA";
 }
 
-// Throws CheckpointError if the folder has no weights; a bare config.json has none to speak of.
-std::size_t stored_bytes_of(const std::filesystem::path& model) {
-  return std::filesystem::is_directory(model) || find_gguf(model) ? open_checkpoint(model)->stored_bytes()
-                                                                  : 0;
+// What the files hold. A bare config.json has no weights to speak of.
+struct Stored {
+  std::size_t bytes = 0;
+  std::vector<TypeUse> types;
+};
+
+// Throws CheckpointError if a folder has no weights.
+Stored stored_in(const std::filesystem::path& model) {
+  if (!std::filesystem::is_directory(model) && !find_gguf(model)) return {};
+  const std::unique_ptr<WeightSource> source = open_checkpoint(model);
+  return {source->stored_bytes(), source->types()};
 }
 
-void print_text(const ModelConfig& config, std::size_t parameters, std::size_t stored,
+std::string text_of(const TypeUse& use) {
+  return fmt::format("{} x {} ({})", use.tensors, use.type,
+                     use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
+}
+
+void print_text(const ModelConfig& config, std::size_t parameters, const Stored& stored,
                 const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
                 KvType kv_type) {
   const auto row = [](const char* name, const auto& value) { fmt::print("{:<26}{}\n", name, value); };
   row("architecture", config.architecture);
   row("parameters", parameters);
-  if (stored != 0)
-    row("checkpoint", fmt::format("{} ({})", format_bytes(stored), name_of(config.torch_dtype)));
+  if (stored.bytes != 0) row("checkpoint", format_bytes(stored.bytes));
+  for (const TypeUse& use : stored.types) row(&use == stored.types.data() ? "tensors" : "", text_of(use));
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
   row("num_hidden_layers", config.num_hidden_layers);
@@ -127,7 +139,7 @@ void print_text(const ModelConfig& config, std::size_t parameters, std::size_t s
   }
 }
 
-void print_json(const ModelConfig& config, std::size_t parameters, std::size_t stored,
+void print_json(const ModelConfig& config, std::size_t parameters, const Stored& stored,
                 const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
                 KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
@@ -141,9 +153,17 @@ void print_json(const ModelConfig& config, std::size_t parameters, std::size_t s
                      {"cache_bytes", share.cache_bytes},
                      {"workspace_bytes", share.workspace_bytes}});
   }
+  nlohmann::json types = nlohmann::json::array();
+  for (const TypeUse& use : stored.types) {
+    types.push_back({{"type", use.type},
+                     {"tensors", use.tensors},
+                     {"elements", use.elements},
+                     {"held_as", use.held_as ? nlohmann::json(name_of(*use.held_as)) : nlohmann::json()}});
+  }
   const nlohmann::json object = {{"architecture", config.architecture},
                                  {"parameters", parameters},
-                                 {"stored_bytes", stored},
+                                 {"stored_bytes", stored.bytes},
+                                 {"stored_types", types},
                                  {"torch_dtype", name_of(config.torch_dtype)},
                                  {"hidden_size", config.hidden_size},
                                  {"intermediate_size", config.intermediate_size},
@@ -168,13 +188,16 @@ void inspect(const InspectFlags& flags) {
   const ModelConfig config = load_config(model);
   const DecoderSpec spec = make_spec(config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
-  const WeightType weights = find_weight_type(flags.weights).value_or(lossless_type(config.torch_dtype));
+  const Stored stored = stored_in(model);
+  const WeightType usual = !stored.types.empty() && stored.types.front().held_as
+                               ? *stored.types.front().held_as
+                               : lossless_type(config.torch_dtype);
+  const WeightType weights = find_weight_type(flags.weights).value_or(usual);
   const KvType kv_type = find_kv_type(flags.kv_type).value_or(default_kv_type(weights));
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < flags.ranks; ++rank) {
     shares.push_back(share_of(spec, {rank, flags.ranks}, weights, kv_type, context, flags.prefill_chunk));
   }
-  const std::size_t stored = stored_bytes_of(model);
   (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context, weights,
                                          kv_type);
 }
@@ -186,7 +209,7 @@ void add_inspect_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Say what a model is and what each rank would own");
   command
       ->add_option("-m,--model", flags->model,
-                   "Folder of a checkpoint, or a config.json (default: the demo model)")
+                   "Folder of a checkpoint, a GGUF file, or a config.json (default: the demo model)")
       ->type_name("DIR");
   command->add_option("--ranks", flags->ranks, "Ranks to plan for")
       ->check(whole_number(1, 4096))

@@ -71,7 +71,12 @@ void Engine::Impl::load(const Progress& progress) {
 void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source) {
   info_.config = plan_.config;
   info_.parameters = count_parameters(spec);
-  info_.weights = name_of(plan_.weight_type().value_or(lossless_type(plan_.config.torch_dtype)));
+  const std::vector<TypeUse> stored = source.types();
+  const WeightType usual = !stored.empty() && stored.front().held_as
+                               ? *stored.front().held_as
+                               : lossless_type(plan_.config.torch_dtype);
+  info_.weights = name_of(plan_.weight_type().value_or(usual));
+  if (!plan_.weight_type()) info_.rounded = text_of_rounded(stored);
   info_.kv_type = name_of(plan_.kv_type);
   info_.weight_bytes = decoder_->weight_bytes();
   info_.stored_bytes = source.stored_bytes();

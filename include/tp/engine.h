@@ -28,7 +28,7 @@
 namespace tp {
 
 struct EngineOptions {
-  std::filesystem::path model;      // a folder with config.json and *.safetensors
+  std::filesystem::path model;      // a folder with config.json and *.safetensors, or a GGUF file
   bool synthetic = false;           // `model` is a config.json, and weights of its shapes are generated
   std::string weights = "auto";     // f32, f16, bf16, int8, int4; auto: as stored
   std::string kv_type = "auto";     // f32, bf16, int8; auto: f32 beside f32 and f16 weights, else bf16
@@ -45,6 +45,7 @@ struct EngineInfo {
   ModelConfig config;
   std::size_t parameters = 0;  // of the whole model
   std::string weights;         // how they are held: f32, ..., the type of most of them
+  std::string rounded;         // stored types that `auto` rounds: "Q4_K as bf16, Q6_K as bf16"; mostly empty
   std::string kv_type;         // how keys and values are held: f32, bf16, int8
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // this rank holds

@@ -21,6 +21,11 @@ std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vecto
   return MatrixShape{rows, stored.back()};
 }
 
+// The type that holds a stored type's groups.
+WeightType held_groups(const GgufType& type) {
+  return type.name == "Q4_0" ? WeightType::int4 : WeightType::int8;
+}
+
 void add(float addend, TensorView<float> out) {
   if (addend == 0.0F) return;
   for (std::size_t row = 0; row < out.rows(); ++row) {
@@ -64,7 +69,24 @@ std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Ra
   const Matrix matrix = find(name);
   const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
   if (!has_groups(matrix.type()) || !is_aligned || matrix.place.is_transposed) return std::nullopt;
-  return matrix.type().name == "Q4_0" ? WeightType::int4 : WeightType::int8;
+  return held_groups(matrix.type());
+}
+
+std::vector<TypeUse> GgufCheckpoint::types() const {
+  TypeUses uses;
+  for (const auto& [name, entry] : files_.tensors()) {
+    const GgufType& type = entry.tensor.type;
+    const std::optional<DType> plain = plain_type(type);
+    TypeUse use{.type = std::string(type.name),
+                .tensors = 1,
+                .elements = entry.tensor.bytes.size() / type.block_bytes * type.block_elements,
+                .held_as = std::nullopt,
+                .exactly = plain || has_groups(type)};
+    if (type.readable)
+      use.held_as = has_groups(type) ? held_groups(type) : lossless_type(plain.value_or(DType::bf16));
+    uses.add(std::move(use));
+  }
+  return uses.sorted();
 }
 
 void GgufCheckpoint::expect(const std::string& name, MatrixShape shape, const std::string& reason) const {

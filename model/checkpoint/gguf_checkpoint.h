@@ -35,6 +35,7 @@ class GgufCheckpoint final : public WeightSource {
             TensorView<float> out) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::GroupedRows& out) const override;
+  std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return files_.stored_bytes(); }
   std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
   std::uint64_t fingerprint() const override { return files_.fingerprint(); }

@@ -1,63 +1,21 @@
 #include "model/checkpoint/gguf_config.h"
 
 #include "model/checkpoint/gguf_dequantize.h"
+#include "model/checkpoint/gguf_families.h"
+#include "model/checkpoint/gguf_model_metadata.h"
 #include "model/checkpoint/printable.h"
 #include "tp/error.h"
 
 #include <algorithm>
-#include <cmath>
-#include <functional>
-
-#include <fmt/ranges.h>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace tp {
 namespace {
 
 using nlohmann::json;
-
-// A model's metadata, whose keys begin with the architecture: "llama.block_count".
-class ModelMetadata {
- public:
-  explicit ModelMetadata(const GgufFiles& files)
-      : files_(files),
-        metadata_(files.metadata()),
-        architecture_(metadata_.text("general.architecture")),
-        prefix_(architecture_ + ".") {}
-
-  const GgufFiles& files() const { return files_; }
-  const std::string& architecture() const { return architecture_; }
-
-  bool has(std::string_view key) const { return metadata_.has(full(key)); }
-  std::uint64_t whole(std::string_view key) const { return metadata_.whole(full(key)); }
-  std::uint64_t whole_or(std::string_view key, std::uint64_t otherwise) const {
-    return metadata_.whole_or(full(key), otherwise);
-  }
-  double number(std::string_view key) const { return metadata_.number(full(key)); }
-  double number_or(std::string_view key, double otherwise) const {
-    return metadata_.number_or(full(key), otherwise);
-  }
-  bool boolean_or(std::string_view key, bool otherwise) const {
-    return metadata_.boolean_or(full(key), otherwise);
-  }
-  std::string_view text_or(std::string_view key, std::string_view otherwise) const {
-    return metadata_.text_or(full(key), otherwise);
-  }
-
-  std::uint64_t heads() const { return whole("attention.head_count"); }
-  std::uint64_t kv_heads() const { return whole_or("attention.head_count_kv", heads()); }
-  std::uint64_t head_dim() const {
-    return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
-  }
-  bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
-
- private:
-  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
-
-  const GgufFiles& files_;
-  const GgufMetadata& metadata_;
-  std::string architecture_;
-  std::string prefix_;
-};
 
 // All elements of a small tensor, or nothing if there is none of that name.
 std::vector<float> values_of(const GgufFiles& files, std::string_view name) {
@@ -166,34 +124,13 @@ json common_config(const ModelMetadata& model) {
           {"eos_token_id", eos_token_ids(model.files().metadata())}};
 }
 
-json llama(const ModelMetadata& model) {
-  json config = common_config(model);
-  config["architectures"] = {"LlamaForCausalLM"};
-  return config;
-}
-
-using Family = std::function<json(const ModelMetadata&)>;
-
-// The names of GGUF's architectures, which are not those of Hugging Face.
-const std::map<std::string, Family>& families() {
-  static const std::map<std::string, Family> table = {
-      {"llama", llama},
-  };
-  return table;
-}
-
 }  // namespace
 
 json gguf_config(const GgufFiles& files) {
   const ModelMetadata model(files);
-  const auto family = families().find(model.architecture());
-  if (family == families().end()) {
-    std::vector<std::string> known;
-    for (const auto& [name, make] : families()) known.push_back(name);
-    throw_error<ConfigError>("{}: GGUF models of the architecture {} are not supported; supported are {}",
-                             files.name(), printable(model.architecture()), fmt::join(known, ", "));
-  }
-  return family->second(model);
+  json config = common_config(model);
+  config.update(gguf_family_config(model));
+  return config;
 }
 
 }  // namespace tp

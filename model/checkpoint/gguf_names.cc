@@ -28,6 +28,67 @@ const Names& common_names() {
       {"model.layers.#.mlp.gate_proj", "blk.#.ffn_gate"},
       {"model.layers.#.mlp.up_proj", "blk.#.ffn_up"},
       {"model.layers.#.mlp.down_proj", "blk.#.ffn_down"},
+      // Qwen 3
+      {"model.layers.#.self_attn.q_norm", "blk.#.attn_q_norm"},
+      {"model.layers.#.self_attn.k_norm", "blk.#.attn_k_norm"},
+      // Phi 3
+      {"model.layers.#.self_attn.qkv_proj", "blk.#.attn_qkv"},
+      {"model.layers.#.mlp.gate_up_proj", "blk.#.ffn_up"},
+      // Gemma 2
+      {"model.layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm"},
+      {"model.layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm"},
+      // Mixtral
+      {"model.layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp"},
+      {"model.layers.#.block_sparse_moe.experts.#.w1", "blk.#.ffn_gate_exps"},
+      {"model.layers.#.block_sparse_moe.experts.#.w2", "blk.#.ffn_down_exps"},
+      {"model.layers.#.block_sparse_moe.experts.#.w3", "blk.#.ffn_up_exps"},
+      // Qwen's mixtures of experts, DeepSeek
+      {"model.layers.#.mlp.gate", "blk.#.ffn_gate_inp"},
+      {"model.layers.#.mlp.experts.#.gate_proj", "blk.#.ffn_gate_exps"},
+      {"model.layers.#.mlp.experts.#.up_proj", "blk.#.ffn_up_exps"},
+      {"model.layers.#.mlp.experts.#.down_proj", "blk.#.ffn_down_exps"},
+      {"model.layers.#.mlp.shared_expert_gate", "blk.#.ffn_gate_inp_shexp"},
+      {"model.layers.#.mlp.shared_expert.gate_proj", "blk.#.ffn_gate_shexp"},
+      {"model.layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp"},
+      {"model.layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
+      {"model.layers.#.mlp.shared_experts.gate_proj", "blk.#.ffn_gate_shexp"},
+      {"model.layers.#.mlp.shared_experts.up_proj", "blk.#.ffn_up_shexp"},
+      {"model.layers.#.mlp.shared_experts.down_proj", "blk.#.ffn_down_shexp"},
+      {"model.layers.#.self_attn.q_a_proj", "blk.#.attn_q_a"},
+      {"model.layers.#.self_attn.q_a_layernorm", "blk.#.attn_q_a_norm"},
+      {"model.layers.#.self_attn.q_b_proj", "blk.#.attn_q_b"},
+      {"model.layers.#.self_attn.kv_a_proj_with_mqa", "blk.#.attn_kv_a_mqa"},
+      {"model.layers.#.self_attn.kv_a_layernorm", "blk.#.attn_kv_a_norm"},
+      {"model.layers.#.self_attn.kv_b_proj", "blk.#.attn_kv_b"},
+      // GPT-2
+      {"transformer.wte", "token_embd"},
+      {"transformer.wpe", "position_embd"},
+      {"transformer.ln_f", "output_norm"},
+      {"transformer.h.#.ln_1", "blk.#.attn_norm"},
+      {"transformer.h.#.attn.c_attn", "blk.#.attn_qkv"},
+      {"transformer.h.#.attn.c_proj", "blk.#.attn_output"},
+      {"transformer.h.#.ln_2", "blk.#.ffn_norm"},
+      {"transformer.h.#.mlp.c_fc", "blk.#.ffn_up"},
+      {"transformer.h.#.mlp.c_proj", "blk.#.ffn_down"},
+      // GPT-NeoX
+      {"gpt_neox.embed_in", "token_embd"},
+      {"gpt_neox.final_layer_norm", "output_norm"},
+      {"embed_out", "output"},
+      {"gpt_neox.layers.#.input_layernorm", "blk.#.attn_norm"},
+      {"gpt_neox.layers.#.attention.query_key_value", "blk.#.attn_qkv"},
+      {"gpt_neox.layers.#.attention.dense", "blk.#.attn_output"},
+      {"gpt_neox.layers.#.post_attention_layernorm", "blk.#.ffn_norm"},
+      {"gpt_neox.layers.#.mlp.dense_h_to_4h", "blk.#.ffn_up"},
+      {"gpt_neox.layers.#.mlp.dense_4h_to_h", "blk.#.ffn_down"},
+      // Falcon, with one norm before a block or two
+      {"transformer.word_embeddings", "token_embd"},
+      {"transformer.h.#.input_layernorm", "blk.#.attn_norm"},
+      {"transformer.h.#.ln_mlp", "blk.#.attn_norm"},
+      {"transformer.h.#.ln_attn", "blk.#.attn_norm_2"},
+      {"transformer.h.#.self_attention.query_key_value", "blk.#.attn_qkv"},
+      {"transformer.h.#.self_attention.dense", "blk.#.attn_output"},
+      {"transformer.h.#.mlp.dense_h_to_4h", "blk.#.ffn_up"},
+      {"transformer.h.#.mlp.dense_4h_to_h", "blk.#.ffn_down"},
   };
   return names;
 }
@@ -94,20 +155,46 @@ GgufNames::GgufNames(const GgufMetadata& metadata) : architecture_(metadata.text
                                 metadata.whole(architecture_ + ".embedding_length") / heads);
 }
 
+std::string_view GgufNames::stored_name(std::string_view pattern) const {
+  // Gemma 2 has a norm of that name behind attention, and others have one before the feed-forward half.
+  if (architecture_ == "gemma2" && pattern == "model.layers.#.post_attention_layernorm")
+    return "blk.#.post_attention_norm";
+  const auto found = common_names().find(pattern);
+  return found == common_names().end() ? "" : found->second;
+}
+
+// What the converter has done to a tensor.
+void GgufNames::add_arrangement(std::string_view layer, GgufPlace& place) const {
+  const bool is_fused = layer.ends_with(".query_key_value");
+  if (architecture_ == "llama" && (layer.ends_with(".q_proj") || layer.ends_with(".k_proj")))
+    place.rows = {GgufRowOrder::Kind::pairs, head_dim_};
+  if ((architecture_ == "gptneox" || architecture_ == "falcon") && is_fused)
+    place.rows = {GgufRowOrder::Kind::by_kind, head_dim_, kv_heads_, queries_per_kv_};
+  if (architecture_ == "gpt2" && layer.find(".c_") != layer.npos && place.tensor.ends_with(".weight"))
+    place.is_transposed = true;
+  // Gemma's norms multiply by 1 + weight, and the 1 is in the file.
+  if (architecture_.starts_with("gemma") && layer.ends_with("norm")) place.addend = -1.0F;
+}
+
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
+  // The one tensor that is neither a weight nor a bias in the checkpoint.
+  constexpr std::string_view correction = ".mlp.gate.e_score_correction_bias";
   const std::size_t dot = name.rfind('.');
   if (dot == name.npos) return std::nullopt;
   const std::string_view layer = name.substr(0, dot);
   const std::string_view end = name.substr(dot);  // ".weight" or ".bias"
 
   const Pattern pattern = pattern_of(layer);
-  const auto found = common_names().find(pattern.text);
-  if (found == common_names().end()) return std::nullopt;
   GgufPlace place;
-  place.tensor = with_number(found->second, pattern.numbers).append(end);
+  if (name.ends_with(correction)) {
+    place.tensor = with_number("blk.#.exp_probs_b.bias", pattern.numbers);
+    return place;
+  }
+  const std::string_view stored = stored_name(pattern.text);
+  if (stored.empty()) return std::nullopt;
+  place.tensor = with_number(stored, pattern.numbers).append(end);
   if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
-  if (architecture_ == "llama" && (layer.ends_with("q_proj") || layer.ends_with("k_proj")))
-    place.rows = {GgufRowOrder::Kind::pairs, head_dim_};
+  add_arrangement(layer, place);
   return place;
 }
 

@@ -52,6 +52,9 @@ class GgufNames {
   std::optional<GgufPlace> find(std::string_view name) const;
 
  private:
+  std::string_view stored_name(std::string_view pattern) const;
+  void add_arrangement(std::string_view layer, GgufPlace& place) const;
+
   std::string architecture_;  // "llama"
   std::size_t head_dim_ = 0;
   std::size_t kv_heads_ = 1;

@@ -161,6 +161,18 @@ void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) co
   bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
 }
 
+std::vector<TypeUse> SafetensorsCheckpoint::types() const {
+  TypeUses uses;
+  for (const auto& [name, entry] : tensors_) {
+    const StoredType& type = entry.tensor.type;
+    uses.add({.type = std::string(type.name),
+              .tensors = 1,
+              .elements = entry.tensor.bytes.size() * 8 / type.bits,
+              .held_as = type.dtype ? std::optional(lossless_type(*type.dtype)) : std::nullopt});
+  }
+  return uses.sorted();
+}
+
 std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; }
 
 std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }

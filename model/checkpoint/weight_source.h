@@ -1,6 +1,7 @@
 // Where weights come from: a checkpoint's files, or a generator of synthetic ones.
 #pragma once
 
+#include "model/checkpoint/type_use.h"
 #include "model/kernels/packed_weight.h"
 #include "parallel/slice.h"
 #include "tp/tensor.h"
@@ -50,6 +51,9 @@ class WeightSource {
                            const kernels::GroupedRows& /*out*/) const {
     throw std::logic_error("this source stores no groups");
   }
+
+  // The types of all tensors, that of most elements first; empty if the source stores nothing.
+  virtual std::vector<TypeUse> types() const { return {}; }
 
   // Bytes of tensor data stored, and bytes read so far by this process.
   virtual std::size_t stored_bytes() const = 0;

@@ -109,5 +109,46 @@ TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) 
   EXPECT_CONTAINS(error("o_proj.weight"), "there is no tensor blk.0.attn_output.weight");
 }
 
+TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
+  const auto source = open(model("qwen2")
+                               .tensor("a", {32}, "F32", counting(32))
+                               .tensor("b", {2, 32}, "Q4_0", std::string(36, '\1'))
+                               .tensor("c", {32}, "F32", counting(32))
+                               .tensor("d", {256}, "Q6_K", std::string(210, '\1'))
+                               .tensor("e", {32}, "IQ4_NL", std::string(18, '\1')));
+  const std::vector<TypeUse> types = source->types();
+  ASSERT_EQ(types.size(), 4U);
+  EXPECT_EQ(types[0].type, "Q6_K");
+  EXPECT_EQ(types[1].elements, 64U);
+  EXPECT_EQ(types[3].held_as, std::nullopt);
+  EXPECT_EQ(text_of_all(types), "Q6_K as bf16, F32 as f32, Q4_0 as int4");
+  EXPECT_EQ(text_of_rounded(types), "Q6_K as bf16");
+}
+
+// As GGUF's converters do it, of which only the first is tested with a whole model everywhere.
+TEST_F(GgufCheckpointTest, UndoesWhatTheFamiliesConvertersDid) {
+  const auto gemma = open(model("gemma2").tensor("output_norm.weight", {2}, "F32", counting(2)));
+  EXPECT_EQ(read(*gemma, "model.norm.weight", {1, 2}, {{0, 1}, {0, 2}}), (std::vector<float>{-1, 0}));
+
+  const auto gpt2 = open(model("gpt2").tensor("blk.0.attn_qkv.weight", {3, 2}, "F32", counting(6)));
+  EXPECT_EQ(read(*gpt2, "transformer.h.0.attn.c_attn.weight", {2, 3}, {{0, 2}, {1, 3}}),
+            (std::vector<float>{2, 4, 3, 5}));
+
+  // Two KV heads with one query head each: the heads are stored as q q k k v v.
+  GgufBuilder neox = model("gptneox").whole("gptneox.attention.key_length", 1);
+  const auto gpt_neox = open(neox.tensor("blk.0.attn_qkv.weight", {6, 1}, "F32", counting(6)));
+  EXPECT_EQ(read(*gpt_neox, "gpt_neox.layers.0.attention.query_key_value.weight", {6, 1}, {{0, 6}, {0, 1}}),
+            (std::vector<float>{0, 2, 4, 1, 3, 5}));
+
+  const auto experts =
+      open(model("qwen3moe").tensor("blk.1.ffn_up_exps.weight", {3, 2, 2}, "F32", counting(12)));
+  EXPECT_EQ(read(*experts, "model.layers.1.mlp.experts.2.up_proj.weight", {2, 2}, {{0, 2}, {1, 2}}),
+            (std::vector<float>{9, 11}));
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
+                    experts->expect("model.layers.1.mlp.experts.3.up_proj.weight", {2, 2}, "");
+                  }),
+                  "expected a stack with an expert 3");
+}
+
 }  // namespace
 }  // namespace tp

@@ -1,0 +1,37 @@
+// Which element types a checkpoint has, and how they are held.
+#pragma once
+
+#include "model/kernels/packed_weight.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// The tensors of one type.
+struct TypeUse {
+  std::string type;  // as the file calls it: "BF16", "Q4_K"
+  std::size_t tensors = 0;
+  std::size_t elements = 0;
+  std::optional<WeightType> held_as;  // with `--weights auto`; nothing if such tensors cannot be read
+  bool exactly = true;                // whether nothing is lost by that
+};
+
+// Counts tensors; the type with the most elements comes first in its result.
+class TypeUses {
+ public:
+  // `use` is of one tensor.
+  void add(TypeUse use);
+  std::vector<TypeUse> sorted() const;
+
+ private:
+  std::vector<TypeUse> uses_;
+};
+
+// "Q4_K as bf16, F32 as f32", or of those alone that are not held exactly: "Q4_K as bf16".
+std::string text_of_all(const std::vector<TypeUse>& uses);
+std::string text_of_rounded(const std::vector<TypeUse>& uses);
+
+}  // namespace tp
