@@ -165,10 +165,14 @@ std::vector<TypeUse> SafetensorsCheckpoint::types() const {
   TypeUses uses;
   for (const auto& [name, entry] : tensors_) {
     const StoredType& type = entry.tensor.type;
-    uses.add({.type = std::string(type.name),
-              .tensors = 1,
-              .elements = entry.tensor.bytes.size() * 8 / type.bits,
-              .held_as = type.dtype ? std::optional(lossless_type(*type.dtype)) : std::nullopt});
+    const bool is_scaled = type.name == kScaledType;
+    TypeUse use{.type = std::string(type.name),
+                .tensors = 1,
+                .elements = entry.tensor.bytes.size() * 8 / type.bits,
+                .held_as = std::nullopt,
+                .exactly = !is_scaled};
+    if (type.dtype || is_scaled) use.held_as = lossless_type(type.dtype.value_or(DType::bf16));
+    uses.add(std::move(use));
   }
   return uses.sorted();
 }
