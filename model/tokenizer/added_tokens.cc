@@ -5,6 +5,7 @@
 #include "model/tokenizer/vocabulary.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -49,22 +50,33 @@ Span with_white_space(std::string_view text, Span span, const AddedToken& token,
 
 }  // namespace
 
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
+                         const std::function<std::string(std::string)>& normalize)
+    : tokens_(std::move(tokens)) {
+  for (std::size_t index = 0; index < tokens_.size(); ++index) {
+    const AddedToken& token = tokens_[index];
+    by_id_.emplace(token.id, index);
+    if (token.content.empty() || !by_content_.emplace(token.content, index).second) continue;
+    const std::string pattern = token.normalized ? normalize(token.content) : token.content;
+    if (!pattern.empty()) (token.normalized ? normalized_ : raw_).insert(pattern, index);
+  }
+}
+
 AddedTokens AddedTokens::from_json(const JsonNode& json,
                                    const std::function<std::string(std::string)>& normalize) {
-  AddedTokens added;
+  std::vector<AddedToken> tokens;
+  std::unordered_set<TokenId> ids;
+  std::unordered_set<std::string> contents;
   for (const JsonNode& element : json.elements()) {
     AddedToken token = token_from_json(element);
     if (token.content.empty()) continue;
-    const std::size_t index = added.tokens_.size();
-    if (!added.by_id_.emplace(token.id, index).second)
+    if (!ids.insert(token.id).second)
       element.fail(fmt::format("id {} a second time", token.id), "a different id for every token");
-    if (!added.by_content_.emplace(token.content, index).second)
+    if (!contents.insert(token.content).second)
       element.fail(fmt::format("'{}' a second time", token.content), "every token once");
-    const std::string pattern = token.normalized ? normalize(token.content) : token.content;
-    if (!pattern.empty()) (token.normalized ? added.normalized_ : added.raw_).insert(pattern, index);
-    added.tokens_.push_back(std::move(token));
+    tokens.push_back(std::move(token));
   }
-  return added;
+  return AddedTokens(std::move(tokens), normalize);
 }
 
 std::optional<TokenId> AddedTokens::find(std::string_view content) const {

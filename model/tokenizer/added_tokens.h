@@ -34,8 +34,11 @@ struct Fragment {
 class AddedTokens {
  public:
   AddedTokens() = default;
+  // The ids must differ. Of tokens with the same content the first is looked for, and none without content.
+  // `normalize` is the tokenizer's normalizer.
+  AddedTokens(std::vector<AddedToken> tokens, const std::function<std::string(std::string)>& normalize);
 
-  // `json`: the value of "added_tokens". `normalize` is the tokenizer's normalizer. Throws CheckpointError.
+  // `json`: the value of "added_tokens". Throws CheckpointError.
   static AddedTokens from_json(const JsonNode& json,
                                const std::function<std::string(std::string)>& normalize);
 

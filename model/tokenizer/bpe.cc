@@ -44,7 +44,7 @@ class MergeQueue {
 
 Bpe::Bpe(Vocabulary vocabulary, const std::vector<Merge>& merges, const Options& options)
     : vocabulary_(std::move(vocabulary)), merges_(merges.size()), options_(options) {
-  for (const Merge& merge : merges) merges_.add(merge.left, merge.right, merge.result);
+  for (const Merge& merge : merges) merges_.add(merge.left, merge.right, {merge.rank, merge.result});
   index_tokens();
   find_cuts(merges);
 }
@@ -158,7 +158,7 @@ std::vector<Bpe::Symbol> Bpe::symbols_of(std::string_view word) const {
     const bool is_last = i + 1 == count;
     const auto at = static_cast<std::size_t>(i);
     symbols[at] = {ids[at], i - 1, is_last ? -1 : i + 1,
-                   is_last ? MergeTable::no_rank : merges_.rank_of(ids[at], ids[at + 1])};
+                   is_last ? MergeTable::Merge() : merges_.find(ids[at], ids[at + 1])};
   }
   return symbols;
 }
@@ -168,21 +168,22 @@ void Bpe::merge(std::vector<Symbol>& symbols) const {
     return symbols[static_cast<std::size_t>(position)];
   };
   MergeQueue queue;
-  for (std::size_t i = 0; i < symbols.size(); ++i) queue.add(symbols[i].rank, static_cast<std::int32_t>(i));
+  for (std::size_t i = 0; i < symbols.size(); ++i)
+    queue.add(symbols[i].merge.rank, static_cast<std::int32_t>(i));
   queue.build();
   const auto update_rank = [&](std::int32_t position) {
     Symbol& symbol = at(position);
-    symbol.rank = symbol.next == -1 ? MergeTable::no_rank : merges_.rank_of(symbol.id, at(symbol.next).id);
-    queue.add(symbol.rank, position);
+    symbol.merge = symbol.next == -1 ? MergeTable::Merge() : merges_.find(symbol.id, at(symbol.next).id);
+    queue.add(symbol.merge.rank, position);
   };
   while (!queue.empty()) {
     const auto [rank, position] = queue.take_first();
     Symbol& left = at(position);
-    if (left.rank != rank) continue;  // one of the two has been merged with another since
+    if (left.merge.rank != rank) continue;  // one of the two has been merged with another since
     Symbol& right = at(left.next);
-    left.id = merges_.result_of(rank);
+    left.id = left.merge.result;
     left.next = right.next;
-    right.rank = MergeTable::no_rank;
+    right.merge = {};
     if (left.next != -1) at(left.next).previous = position;
     update_rank(position);
     if (left.previous != -1) update_rank(left.previous);

@@ -22,11 +22,12 @@ namespace tp {
 // unknown token, else nothing.
 class Bpe {
  public:
-  // A pair of tokens that becomes one. The earlier in a list of merges, the sooner.
+  // A pair of tokens that becomes one. Merges of equal rank are taken from left to right.
   struct Merge {
     TokenId left;
     TokenId right;
     TokenId result;
+    MergeTable::Rank rank;
   };
 
   struct Options {
@@ -49,8 +50,8 @@ class Bpe {
   struct Symbol {
     TokenId id;
     std::int32_t previous;
-    std::int32_t next;      // -1: none
-    MergeTable::Rank rank;  // of the pair with the next symbol; no_rank when they do not merge
+    std::int32_t next;        // -1: none
+    MergeTable::Merge merge;  // of the pair with the next symbol
   };
 
   void index_tokens();

@@ -48,7 +48,8 @@ std::vector<Bpe::Merge> merges_from_json(const JsonNode& json, const Vocabulary&
   merges.reserve(json.value().size());
   for (std::size_t i = 0; i < json.value().size(); ++i) {
     const auto [left, right] = merge_texts(json, i);
-    merges.push_back({find(left, i), find(right, i), find(std::string(left).append(right), i)});
+    merges.push_back({find(left, i), find(right, i), find(std::string(left).append(right), i),
+                      static_cast<MergeTable::Rank>(i)});
   }
   return merges;
 }

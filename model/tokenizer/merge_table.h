@@ -17,23 +17,21 @@ class MergeTable {
 
   explicit MergeTable(std::size_t merge_count);
 
-  // Adds the next merge, whose rank is the number of merges added before. A pair that is added again gets the
-  // later rank. At most merge_count times.
-  void add(TokenId left, TokenId right, TokenId result);
+  // What becomes of a pair. Lower ranks merge first.
+  struct Merge {
+    Rank rank = no_rank;  // no_rank: it does not merge
+    TokenId result = 0;
+  };
 
-  // The rank of a pair, no_rank when it does not merge. Lower ranks merge first.
-  Rank rank_of(TokenId left, TokenId right) const {
-    const Entry& entry = entries_[slot_of(key_of(left, right))];
-    return entry.rank;
-  }
+  // A pair that is added again gets the later rank. At most merge_count times.
+  void add(TokenId left, TokenId right, const Merge& merge);
 
-  // What the merge of this rank makes.
-  TokenId result_of(Rank rank) const { return results_[rank]; }
+  Merge find(TokenId left, TokenId right) const { return entries_[slot_of(key_of(left, right))].merge; }
 
  private:
   struct Entry {
     std::uint64_t key = 0;
-    Rank rank = no_rank;  // no_rank: the slot is free
+    Merge merge;  // no_rank: the slot is free
   };
 
   static std::uint64_t key_of(TokenId left, TokenId right) {
@@ -43,14 +41,13 @@ class MergeTable {
   // The slot that holds the key, or the free one where it belongs.
   std::size_t slot_of(std::uint64_t key) const {
     std::size_t slot = (key * 0x9E3779B97F4A7C15u) >> shift_;
-    while (entries_[slot].rank != no_rank && entries_[slot].key != key) slot = (slot + 1) & mask_;
+    while (entries_[slot].merge.rank != no_rank && entries_[slot].key != key) slot = (slot + 1) & mask_;
     return slot;
   }
 
   std::vector<Entry> entries_;  // at most half full
   std::size_t mask_;
   unsigned shift_;
-  std::vector<TokenId> results_;
 };
 
 }  // namespace tp

@@ -31,18 +31,34 @@ enum class SkipSpecial : std::uint8_t { no, yes };
 // encode(piece, out) and vocabulary().
 using TokenModel = std::variant<Bpe>;
 
-// A tokenizer in the format of Hugging Face's `tokenizers` library (tokenizer.json), with the same results:
+// What a tokenizer is made of. Files of all formats are read to this.
+struct TokenizerParts {
+  TokenModel model;
+  Normalizer normalizer{};
+  PreTokenizer pre_tokenizer{};
+  AddedTokens added{};
+  PostProcessor post_processor{};
+  TokenDecoder decoder{};
+  std::optional<TokenId> bos{};
+  std::optional<TokenId> eos{};
+  std::optional<std::string> chat_template{};
+
+  const Vocabulary& vocabulary() const;
+  std::optional<TokenId> find(std::string_view token) const;
+  bool has_token(TokenId id) const;
+};
+
+// Gives the same results as Hugging Face's `tokenizers` library:
 //
 //   text -> added tokens are cut out -> normalizer -> pre-tokenizer -> model -> control tokens are put around
 //   -> ids
 //
-// Does not change once loaded; all const members may be called by several threads.
+// Does not change once it is there; all const members may be called by several threads.
 class Tokenizer {
  public:
-  // Loads `path`, a tokenizer.json or a folder that holds one. tokenizer_config.json and
-  // special_tokens_map.json beside it are read for the names of BOS and EOS and for the chat template. Throws
-  // CheckpointError for files that are missing, damaged, or use parts of the format that tp-infer does not
-  // support.
+  explicit Tokenizer(TokenizerParts parts);
+
+  // Loads `path`: see model/tokenizer/tokenizer_files.h.
   static Tokenizer load(const std::filesystem::path& path);
 
   // The ids of a text. Control tokens that are written out in the text are recognised either way. The text
@@ -70,41 +86,25 @@ class Tokenizer {
   void pad_to(std::size_t rows) { padded_size_ = rows; }
 
   // Beginning and end of a text, if the tokenizer's configuration names them.
-  std::optional<TokenId> bos_id() const { return bos_id_; }
-  std::optional<TokenId> eos_id() const { return eos_id_; }
+  std::optional<TokenId> bos_id() const { return parts_.bos; }
+  std::optional<TokenId> eos_id() const { return parts_.eos; }
 
   // The Jinja template of tokenizer_config.json, if there is a single one.
-  const std::optional<std::string>& chat_template() const { return chat_template_; }
+  const std::optional<std::string>& chat_template() const { return parts_.chat_template; }
 
   // A decoder that no token has been pushed to, for decoding ids as they come.
-  const TokenDecoder& decoder() const { return decoder_; }
+  const TokenDecoder& decoder() const { return parts_.decoder; }
   // Appends the text that the next id makes certain. Throws RequestError for an id that is not in the
   // vocabulary; the decoder is unchanged then.
   void push(TokenId id, SkipSpecial skip_special, TokenDecoder& decoder, std::string& out) const;
 
  private:
-  explicit Tokenizer(const JsonNode& json);
-
-  void check_added_tokens(const JsonNode& json) const;
-  bool has_token(TokenId id) const;
-  const Vocabulary& model_vocabulary() const;
-  void read_config(const std::filesystem::path& folder);
-  void read_special_tokens(const JsonNode& json);
-  void apply_bos_and_eos_flags(const JsonNode& json);
   void encode_fragment(std::string_view text, bool at_start, std::vector<TokenId>& out) const;
   void encode_plain(std::string_view text, bool at_start, std::vector<TokenId>& out) const;
 
-  Normalizer normalizer_;
-  PreTokenizer pre_tokenizer_;
-  TokenModel model_;
-  AddedTokens added_;
-  PostProcessor post_processor_;
-  TokenDecoder decoder_;
-  std::size_t vocab_size_ = 0;
+  TokenizerParts parts_;
+  std::size_t vocab_size_;
   std::size_t padded_size_ = 0;
-  std::optional<TokenId> bos_id_;
-  std::optional<TokenId> eos_id_;
-  std::optional<std::string> chat_template_;
 };
 
 }  // namespace tp

@@ -1,0 +1,49 @@
+#include "model/tokenizer/tokenizer_json.h"
+
+#include "model/tokenizer/bpe_json.h"
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+TokenModel model_from_json(const JsonNode& json) {
+  // Files of the library's first versions do not name the type; only BPE has merges.
+  const std::optional<JsonNode> type = json.find("type");
+  if (type ? type->string() == "BPE" : json.find("merges").has_value()) return bpe_from_json(json);
+  json.fail_unsupported_type("BPE");
+}
+
+// The model's vocabulary and the added tokens must agree about what they both hold.
+void check_added_tokens(const TokenizerParts& parts, const JsonNode& json) {
+  const Vocabulary& vocabulary = parts.vocabulary();
+  for (const AddedToken& token : parts.added.all()) {
+    const std::optional<TokenId> model_id = vocabulary.find(token.content);
+    const std::optional<std::string_view> model_text = vocabulary.text_of(token.id);
+    if ((model_id && model_id != token.id) || (model_text && model_text != token.content)) {
+      json.fail(fmt::format("the token '{}' with id {}", token.content, token.id),
+                model_id ? fmt::format("id {}, as in the vocabulary", *model_id)
+                         : fmt::format("'{}' for this id, as in the vocabulary", *model_text));
+    }
+  }
+}
+
+}  // namespace
+
+TokenizerParts parts_from_json(const JsonNode& json) {
+  TokenizerParts parts{.model = model_from_json(json.at("model"))};
+  if (const auto part = json.find("normalizer")) parts.normalizer = Normalizer::from_json(*part);
+  if (const auto part = json.find("pre_tokenizer")) parts.pre_tokenizer = PreTokenizer::from_json(*part);
+  if (const auto part = json.find("decoder")) parts.decoder = TokenDecoder::from_json(*part);
+  if (const auto part = json.find("added_tokens")) {
+    parts.added = AddedTokens::from_json(*part, parts.normalizer);
+    check_added_tokens(parts, *part);
+  }
+  if (const auto part = json.find("post_processor")) {
+    parts.post_processor =
+        post_processor_from_json(*part, [&parts](TokenId id) { return parts.has_token(id); });
+  }
+  return parts;
+}
+
+}  // namespace tp

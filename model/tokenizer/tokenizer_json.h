@@ -1,0 +1,12 @@
+#pragma once
+
+#include "model/tokenizer/json_node.h"
+#include "model/tokenizer/tokenizer.h"
+
+namespace tp {
+
+// Reads a tokenizer.json, the format of Hugging Face's `tokenizers` library. Throws CheckpointError, also for
+// parts of the format that tp-infer does not support.
+TokenizerParts parts_from_json(const JsonNode& json);
+
+}  // namespace tp
