@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include <fmt/format.h>
-
 namespace tp {
 namespace {
 
@@ -60,9 +58,7 @@ void Bpe::index_tokens() {
     else
       characters_.emplace(character.code_point, static_cast<TokenId>(id));
   }
-  if (!options_.byte_fallback) return;
-  for (unsigned byte = 0; byte < byte_tokens_.size(); ++byte)
-    byte_tokens_[byte] = vocabulary_.find(fmt::format("<0x{:02X}>", byte));
+  if (options_.byte_fallback) byte_fallback_ = ByteFallback(vocabulary_);
 }
 
 void Bpe::find_cuts(const std::vector<Merge>& merges) {
@@ -126,14 +122,6 @@ void Bpe::encode_word(std::string_view word, std::vector<TokenId>& out) const {
   cache_->remember(word, out.data() + size_before, out.size() - size_before);
 }
 
-bool Bpe::append_byte_tokens(std::string_view character, std::vector<TokenId>& out) const {
-  const auto token_of = [&](char byte) { return byte_tokens_[static_cast<unsigned char>(byte)]; };
-  if (!std::all_of(character.begin(), character.end(), [&](char byte) { return token_of(byte).has_value(); }))
-    return false;
-  for (const char byte : character) out.push_back(*token_of(byte));
-  return true;
-}
-
 std::vector<Bpe::Symbol> Bpe::symbols_of(std::string_view word) const {
   std::vector<TokenId> ids;
   ids.reserve(word.size());
@@ -144,7 +132,7 @@ std::vector<Bpe::Symbol> Bpe::symbols_of(std::string_view word) const {
     if (id) {
       ids.push_back(*id);
       after_unknown = false;
-    } else if (append_byte_tokens(word.substr(0, character.length), ids)) {
+    } else if (byte_fallback_.append(word.substr(0, character.length), ids)) {
       after_unknown = false;
     } else if (options_.unknown) {
       if (!(options_.fuse_unknown && after_unknown)) ids.push_back(*options_.unknown);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/tokenizer/byte_fallback.h"
 #include "model/tokenizer/merge_table.h"
 #include "model/tokenizer/vocabulary.h"
 #include "model/tokenizer/word_cache.h"
@@ -66,15 +67,12 @@ class Bpe {
 
   void encode_word(std::string_view word, std::vector<TokenId>& out) const;
   std::vector<Symbol> symbols_of(std::string_view word) const;
-  // Appends the tokens of a character outside of the vocabulary. False when it has none but the unknown
-  // token.
-  bool append_byte_tokens(std::string_view character, std::vector<TokenId>& out) const;
   void merge(std::vector<Symbol>& symbols) const;
 
   Vocabulary vocabulary_;
   MergeTable merges_;
   Options options_;
-  std::array<std::optional<TokenId>, 256> byte_tokens_;  // empty without byte_fallback
+  ByteFallback byte_fallback_;
   std::array<std::optional<TokenId>, 128> ascii_;
   std::unordered_map<char32_t, TokenId> characters_;  // beyond ASCII
 

@@ -4,16 +4,10 @@
 #include "model/tokenizer/rewrite.h"
 
 namespace tp {
-namespace {
-
-constexpr std::string_view gpt2_pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
-}  // namespace
 
 ByteLevelSplit::ByteLevelSplit(bool add_prefix_space, bool split_words)
     : add_prefix_space_(add_prefix_space) {
-  if (split_words) words_.emplace(Regex::from_oniguruma(gpt2_pattern), SplitBehavior::isolated, false);
+  if (split_words) words_.emplace(Regex::from_oniguruma(kGpt2Pattern), SplitBehavior::isolated, false);
 }
 
 void ByteLevelSplit::operator()(PreTokens& tokens) const {

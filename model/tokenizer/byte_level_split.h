@@ -6,6 +6,10 @@
 
 namespace tp {
 
+// Cuts a text into words, numbers, and runs of other characters, each with the space in front of it.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
 // The pre-tokenizer "ByteLevel": cuts every piece into words by GPT-2's pattern, if asked to, and writes the
 // bytes in the byte-level alphabet.
 class ByteLevelSplit {

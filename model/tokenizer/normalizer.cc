@@ -1,10 +1,24 @@
 #include "model/tokenizer/normalizer.h"
 
+#include "model/tokenizer/base64.h"
 #include "model/tokenizer/json_pattern.h"
 #include "model/tokenizer/json_sequence.h"
+#include "model/tokenizer/precompiled_map.h"
 #include "model/tokenizer/unicode.h"
 
+#include <fmt/format.h>
+
 namespace tp {
+namespace {
+
+PrecompiledMap map_from_json(const JsonNode& json) {
+  const std::optional<std::string> bytes = decoded_base64(json.string());
+  std::optional<PrecompiledMap> map = bytes ? PrecompiledMap::from_bytes(*bytes) : std::nullopt;
+  if (!map) json.fail(fmt::format("{} bytes", json.string().size()), "a table of characters in base64");
+  return std::move(*map);
+}
+
+}  // namespace
 
 Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
   using unicode::Form;
@@ -29,8 +43,13 @@ Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
     const bool right = json.boolean_or("strip_right", true);
     return [left, right](const std::string& text) { return unicode::stripped(text, left, right); };
   }
+  if (type == "Precompiled") {
+    return [map = map_from_json(json.at("precompiled_charsmap"))](const std::string& text) {
+      return map.normalize(text);
+    };
+  }
   json.fail_unsupported_type(
-      "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip or StripAccents");
+      "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents or Precompiled");
 }
 
 Normalizer Normalizer::from_json(const JsonNode& json) {

@@ -17,6 +17,8 @@ class PreTokenizer {
  public:
   PreTokenizer() = default;
 
+  explicit PreTokenizer(std::vector<PreTokenizerPart> parts) : parts_(std::move(parts)) {}
+
   // `json`: the value of "pre_tokenizer". Throws CheckpointError.
   static PreTokenizer from_json(const JsonNode& json);
 

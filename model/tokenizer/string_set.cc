@@ -29,14 +29,8 @@ void StringSet::insert(std::string_view text, std::size_t value) {
 }
 
 std::optional<StringSet::Match> StringSet::longest_prefix_of(std::string_view text) const {
-  if (text.empty() || !begins_[static_cast<unsigned char>(text.front())]) return std::nullopt;
   std::optional<Match> longest;
-  std::uint32_t node = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    node = child_of(node, text[i]);
-    if (node == 0) break;
-    if (nodes_[node].value) longest = Match{i + 1, *nodes_[node].value};
-  }
+  for_each_prefix_of(text, [&](const Match& match) { longest = match; });
   return longest;
 }
 

@@ -23,7 +23,19 @@ class StringSet {
   // `text` must not be empty. A later value replaces an earlier one.
   void insert(std::string_view text, std::size_t value);
 
-  // The longest string of the set that `text` begins with.
+  // Calls visit(match) for every string of the set that `text` begins with, the shortest first.
+  template <class Visit>
+  void for_each_prefix_of(std::string_view text, Visit&& visit) const {
+    if (text.empty() || !begins_[static_cast<unsigned char>(text.front())]) return;
+    std::uint32_t node = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      node = child_of(node, text[i]);
+      if (node == 0) break;
+      if (nodes_[node].value) visit(Match{i + 1, *nodes_[node].value});
+    }
+  }
+
+  // The longest of them.
   std::optional<Match> longest_prefix_of(std::string_view text) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "model/tokenizer/tokenizer_json.h"
 
 #include "model/tokenizer/bpe_json.h"
+#include "model/tokenizer/unigram_json.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +12,8 @@ TokenModel model_from_json(const JsonNode& json) {
   // Files of the library's first versions do not name the type; only BPE has merges.
   const std::optional<JsonNode> type = json.find("type");
   if (type ? type->string() == "BPE" : json.find("merges").has_value()) return bpe_from_json(json);
-  json.fail_unsupported_type("BPE");
+  if (type && type->string() == "Unigram") return unigram_from_json(json);
+  json.fail_unsupported_type("BPE or Unigram");
 }
 
 // The model's vocabulary and the added tokens must agree about what they both hold.

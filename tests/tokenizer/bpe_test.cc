@@ -90,7 +90,7 @@ TEST(Bpe, MergesByteTokensWithAFollowingWordMarkWhereAMergeDoes) {
 }
 
 TEST(Bpe, MergesFromRealVocabulariesAsItsDefinitionSays) {
-  const json model = testing::read_json(testing::gemma_style_folder() / "tokenizer.json")["model"];
+  const json model = testing::read_json(testing::copied_folder("gemma-style") / "tokenizer.json")["model"];
   const Bpe bpe = bpe_of(model);
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {

@@ -38,9 +38,9 @@ TEST(DamagedTokenizer, ErrorsNameFilePlaceFoundExpectedAndAdvice) {
       {"tokenizer.json: cannot use model.vocab: found 3, expected an object; the file may be damaged"});
   expect_parts(
       error_after([](json& j) {
-        j["normalizer"] = {{"type", "Precompiled"}};
+        j["normalizer"] = {{"type", "BertNormalizer"}};
       }),
-      {"cannot use normalizer: found type 'Precompiled', which tp-infer does not support yet, expected "
+      {"cannot use normalizer: found type 'BertNormalizer', which tp-infer does not support yet, expected "
        "Sequence, NFC",
        "; use a model"});
 }
@@ -116,8 +116,8 @@ TEST(DamagedTokenizer, IsRefusedForImpossibleMerges) {
 }
 
 TEST(DamagedTokenizer, IsRefusedForModelsThatAreNotSupported) {
-  expect_parts(error_after([](json& j) { j["model"]["type"] = "Unigram"; }),
-               {"cannot use model: found type 'Unigram'", "expected BPE"});
+  expect_parts(error_after([](json& j) { j["model"]["type"] = "WordPiece"; }),
+               {"cannot use model: found type 'WordPiece'", "expected BPE or Unigram"});
   expect_parts(error_after([](json& j) { j["model"]["type"] = 3; }), {"model.type"});
   expect_parts(error_after([](json& j) { j["model"]["unk_token"] = "<nowhere>"; }), {"model.unk_token"});
   expect_parts(error_after([](json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }),

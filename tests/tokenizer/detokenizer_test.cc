@@ -143,7 +143,7 @@ class DetokenizerOf : public ::testing::TestWithParam<const char*> {
   // Skips the test when the tokenizer is not on this machine.
   static std::filesystem::path folder() {
     const std::string name = GetParam();
-    return name == "gemma-style" ? testing::gemma_style_folder() : testing::shared_folder(name);
+    return name == "gemma-style" ? testing::copied_folder("gemma-style") : testing::shared_folder(name);
   }
 };
 

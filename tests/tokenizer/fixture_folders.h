@@ -6,9 +6,9 @@
 
 namespace tp::testing {
 
-// The one in the repository.
-inline std::filesystem::path gemma_style_folder() {
-  return std::filesystem::path(TP_TEST_DATA) / "tokenizers" / "gemma-style";
+// Those made for tests, which the repository holds.
+inline std::filesystem::path copied_folder(const std::string& name) {
+  return std::filesystem::path(TP_TEST_DATA) / "tokenizers" / name;
 }
 
 // Those of other people, which the repository does not hold and a machine may not have.

@@ -1,0 +1,195 @@
+#include "model/tokenizer/embedded_vocabulary.h"
+
+#include "model/tokenizer/named_pre_tokenizer.h"
+#include "model/tokenizer/utf8.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+using Scheme = EmbeddedVocabulary::Scheme;
+using nlohmann::json;
+
+void check_size(const char* what, std::size_t size, std::size_t expected, const std::string& source) {
+  require<CheckpointError>(size == expected,
+                           "{}: the vocabulary has {} {}, expected {}, one for every token; the file may be "
+                           "damaged, get it again",
+                           source, size, what, expected);
+}
+
+void check_id(const char* what, std::optional<TokenId> id, std::size_t size, const std::string& source) {
+  require<CheckpointError>(
+      !id || (*id >= 0 && static_cast<std::size_t>(*id) < size),
+      "{}: the {} token has id {}, expected one below {}; the file may be damaged, get it "
+      "again",
+      source, what, id.value_or(0), size);
+}
+
+void check(const EmbeddedVocabulary& vocabulary, const std::string& source) {
+  const std::size_t size = vocabulary.tokens.size();
+  require<CheckpointError>(
+      size > 0 && size < static_cast<std::size_t>(max_vocabulary_size),
+      "{}: the vocabulary has {} tokens, expected 1 to {}; the file may be damaged, get it "
+      "again",
+      source, size, max_vocabulary_size - 1);
+  if (!vocabulary.types.empty()) check_size("types", vocabulary.types.size(), size, source);
+  if (vocabulary.scheme == Scheme::sentencepiece_bpe)
+    check_size("scores", vocabulary.scores.size(), size, source);
+  for (std::size_t id = 0; id < size; ++id) {
+    require<CheckpointError>(
+        utf8::is_valid(vocabulary.tokens[id]),
+        "{}: token {} is not UTF-8, expected text; the file may be damaged, get it again", source, id);
+  }
+  for (const float score : vocabulary.scores) {
+    require<CheckpointError>(!std::isnan(score),
+                             "{}: a token's score is not a number, expected a logarithm; the file may be "
+                             "damaged, get it again",
+                             source);
+  }
+  check_id("beginning-of-sequence", vocabulary.bos, size, source);
+  check_id("end-of-sequence", vocabulary.eos, size, source);
+  check_id("unknown", vocabulary.unknown, size, source);
+}
+
+TokenType type_of(const EmbeddedVocabulary& vocabulary, std::size_t id) {
+  return vocabulary.types.empty() ? TokenType::normal : vocabulary.types[id];
+}
+
+// Unused tokens fill the vocabulary up; they have no text.
+Vocabulary tokens_of(const EmbeddedVocabulary& vocabulary) {
+  std::vector<std::pair<std::string_view, TokenId>> tokens;
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (type_of(vocabulary, id) != TokenType::unused)
+      tokens.emplace_back(vocabulary.tokens[id], static_cast<TokenId>(id));
+  }
+  return Vocabulary(tokens);
+}
+
+AddedTokens added_tokens_of(const EmbeddedVocabulary& vocabulary) {
+  std::vector<AddedToken> added;
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const TokenType type = type_of(vocabulary, id);
+    const bool is_special = type == TokenType::control || type == TokenType::unknown;
+    if (!is_special && type != TokenType::user_defined) continue;
+    added.push_back({.id = static_cast<TokenId>(id),
+                     .content = vocabulary.tokens[id],
+                     .special = is_special,
+                     .lstrip = false,
+                     .rstrip = false,
+                     .single_word = false,
+                     .normalized = false});
+  }
+  return AddedTokens(std::move(added), [](std::string text) { return text; });
+}
+
+std::vector<Bpe::Merge> listed_merges(const EmbeddedVocabulary& embedded, const Vocabulary& vocabulary,
+                                      const std::string& source) {
+  std::vector<Bpe::Merge> merges;
+  merges.reserve(embedded.merges.size());
+  for (const std::string& merge : embedded.merges) {
+    const std::size_t space = merge.find(' ');
+    const std::string_view left = std::string_view(merge).substr(0, space);
+    const std::string_view right =
+        space == std::string::npos ? std::string_view() : std::string_view(merge).substr(space + 1);
+    const auto left_id = vocabulary.find(left);
+    const auto right_id = vocabulary.find(right);
+    const auto result = vocabulary.find(std::string(left).append(right));
+    require<CheckpointError>(
+        left_id && right_id && result,
+        "{}: merge {} is '{}', expected two tokens of the vocabulary with a space between "
+        "them, which make a third; the file may be damaged, get it again",
+        source, merges.size(), merge);
+    merges.push_back({*left_id, *right_id, *result, static_cast<MergeTable::Rank>(merges.size())});
+  }
+  return merges;
+}
+
+// SentencePiece merges whatever two tokens make a third, that with the greatest score first.
+std::vector<Bpe::Merge> scored_merges(const EmbeddedVocabulary& embedded, const Vocabulary& vocabulary) {
+  std::vector<float> scores = embedded.scores;
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  std::vector<Bpe::Merge> merges;
+  for (std::size_t id = 0; id < embedded.tokens.size(); ++id) {
+    if (type_of(embedded, id) != TokenType::normal) continue;
+    const std::string_view token = embedded.tokens[id];
+    const auto rank = std::lower_bound(scores.begin(), scores.end(), embedded.scores[id], std::greater<>());
+    for (std::size_t cut = 0; cut < token.size();) {
+      cut += utf8::first_character(token.substr(cut)).length;
+      const auto left = vocabulary.find(token.substr(0, cut));
+      const auto right = vocabulary.find(token.substr(cut));
+      if (cut == token.size() || !left || !right) continue;
+      merges.push_back(
+          {*left, *right, static_cast<TokenId>(id), static_cast<MergeTable::Rank>(rank - scores.begin())});
+    }
+  }
+  return merges;
+}
+
+Normalizer normalizer_of(const json& description, const std::string& source) {
+  return Normalizer::from_json(JsonNode(description, source));
+}
+
+TokenDecoder decoder_of(const json& description, const std::string& source) {
+  return TokenDecoder::from_json(JsonNode(description, source));
+}
+
+TokenizerParts byte_level_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
+  std::optional<NamedPreTokenizer> named = named_pre_tokenizer(embedded.pre_tokenizer);
+  require<CheckpointError>(named.has_value(),
+                           "{}: the vocabulary is for the pre-tokenizer '{}', which tp-infer does not know; "
+                           "expected one of {}; use the model's tokenizer.json",
+                           source, embedded.pre_tokenizer, names_of_pre_tokenizers());
+  Vocabulary vocabulary = tokens_of(embedded);
+  const std::vector<Bpe::Merge> merges = listed_merges(embedded, vocabulary, source);
+  TokenizerParts parts{.model = Bpe(std::move(vocabulary), merges,
+                                    {.unknown = embedded.unknown, .ignore_merges = named->ignore_merges})};
+  parts.pre_tokenizer = std::move(named->pre_tokenizer);
+  if (named->composes) parts.normalizer = normalizer_of({{"type", "NFC"}}, source);
+  parts.decoder = decoder_of({{"type", "ByteLevel"}}, source);
+  return parts;
+}
+
+TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
+  Vocabulary vocabulary = tokens_of(embedded);
+  const std::vector<Bpe::Merge> merges = scored_merges(embedded, vocabulary);
+  TokenizerParts parts{.model =
+                           Bpe(std::move(vocabulary), merges,
+                               {.unknown = embedded.unknown, .fuse_unknown = true, .byte_fallback = true})};
+  json normalizers = json::array();
+  json decoders = {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+                   {{"type", "ByteFallback"}},
+                   {{"type", "Fuse"}}};
+  if (embedded.add_space_prefix) {
+    normalizers.push_back({{"type", "Prepend"}, {"prepend", "\u2581"}});
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}});
+  parts.normalizer = normalizer_of({{"type", "Sequence"}, {"normalizers", normalizers}}, source);
+  parts.decoder = decoder_of({{"type", "Sequence"}, {"decoders", decoders}}, source);
+  return parts;
+}
+
+}  // namespace
+
+TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source) {
+  check(vocabulary, source);
+  TokenizerParts parts = vocabulary.scheme == Scheme::byte_level_bpe
+                             ? byte_level_parts(vocabulary, source)
+                             : sentencepiece_parts(vocabulary, source);
+  parts.added = added_tokens_of(vocabulary);
+  parts.bos = vocabulary.bos;
+  parts.eos = vocabulary.eos;
+  if (vocabulary.add_bos && vocabulary.bos) parts.post_processor.before = {*vocabulary.bos};
+  if (vocabulary.add_eos && vocabulary.eos) parts.post_processor.after = {*vocabulary.eos};
+  parts.chat_template = std::move(vocabulary.chat_template);
+  return parts;
+}
+
+}  // namespace tp

@@ -1,0 +1,50 @@
+// A vocabulary as other formats than tokenizer.json hold it: lists by id, and the name of a scheme. GGUF
+// files have one in their metadata.
+#pragma once
+
+#include "model/tokenizer/tokenizer.h"
+#include "tp/token_id.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// What a token is for; the numbers are those of SentencePiece and GGUF.
+enum class TokenType : std::uint8_t {
+  normal = 1,
+  unknown = 2,       // stands for what has no token
+  control = 3,       // such as BOS; left out of decoded text
+  user_defined = 4,  // found in the text as it stands
+  unused = 5,        // fills the vocabulary up
+  byte = 6,          // <0xNN>
+};
+
+struct EmbeddedVocabulary {
+  enum class Scheme : std::uint8_t {
+    byte_level_bpe,     // GPT-2's: `merges` and `pre_tokenizer`. GGUF: "gpt2"
+    sentencepiece_bpe,  // Llama 2's: `scores`, byte fallback, spaces as U+2581. GGUF: "llama"
+  };
+
+  Scheme scheme = Scheme::byte_level_bpe;
+  std::vector<std::string> tokens{};    // by id
+  std::vector<TokenType> types{};       // [tokens], or empty: all are normal
+  std::vector<float> scores{};          // sentencepiece_bpe: [tokens]; greater ones are merged first
+  std::vector<std::string> merges{};    // byte_level_bpe: "left right", the first ones are merged first
+  std::string pre_tokenizer = "gpt-2";  // byte_level_bpe: see named_pre_tokenizer.h
+  bool add_space_prefix = true;         // sentencepiece_bpe: a text begins as if a space were before it
+  bool add_bos = false;                 // encode() puts `bos` before a text, and `eos` behind it
+  bool add_eos = false;
+  std::optional<TokenId> bos{};
+  std::optional<TokenId> eos{};
+  std::optional<TokenId> unknown{};
+  std::optional<std::string> chat_template{};
+};
+
+// `source` names the file in errors. Throws CheckpointError for lists of different lengths, ids that have no
+// token, merges of unknown tokens, and pre-tokenizers that are not known.
+TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source);
+
+}  // namespace tp
