@@ -64,7 +64,8 @@ void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, 
 void add_tokenize_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of texts");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("-m,--model", arguments->model, "The folder of a model, or a tokenizer.json")
+  command
+      ->add_option("-m,--model", arguments->model, "The folder of a model, a GGUF file, or a tokenizer.json")
       ->required()
       ->type_name("DIR");
   CLI::Option* text =

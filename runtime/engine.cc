@@ -3,6 +3,7 @@
 #include "model/architectures.h"
 #include "model/ceilings.h"
 #include "model/generation_config.h"
+#include "model/tokenizer/tokenizer_files.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
 #include "parallel/fail_together.h"
@@ -90,7 +91,7 @@ void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source
 void Engine::Impl::set_up_root() {
   const std::filesystem::path folder =
       plan_.synthetic ? std::filesystem::path(plan_.model).parent_path() : std::filesystem::path(plan_.model);
-  if (!plan_.synthetic && std::filesystem::exists(folder / "tokenizer.json")) {
+  if (!plan_.synthetic && holds_tokenizer(folder)) {
     tokenizer_ = Tokenizer::load(folder);
     tokenizer_->pad_to(plan_.config.vocab_size);
   }
@@ -369,13 +370,13 @@ bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
 
 std::vector<TokenId> Engine::encode(std::string_view text) const {
   require<CheckpointError>(has_tokenizer(),
-                           "cannot tokenize: the model's folder has no tokenizer.json; give --tokens");
+                           "cannot tokenize: the model has no tokenizer; give --tokens");
   return impl_->tokenizer()->encode(text, AddSpecial::yes);
 }
 
 std::string Engine::decode(std::span<const TokenId> ids) const {
   require<CheckpointError>(has_tokenizer(),
-                           "cannot make text of ids: the model's folder has no tokenizer.json");
+                           "cannot make text of ids: the model has no tokenizer");
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
 

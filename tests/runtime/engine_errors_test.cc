@@ -219,7 +219,7 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
               fmt::format("stop texts need a tokenizer, but there is no tokenizer.json in {}",
                           fixture.folder.string()));
     EXPECT_EQ(test::error_of<CheckpointError>([&] { engine.encode("x"); }),
-              "cannot tokenize: the model's folder has no tokenizer.json; give --tokens");
+              "cannot tokenize: the model has no tokenizer; give --tokens");
     while (engine.has_work()) {
       for (const TokenEvent& event : engine.step()) test::collect(event, all);
     }

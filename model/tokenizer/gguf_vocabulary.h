@@ -1,0 +1,15 @@
+// The vocabulary in a GGUF file's metadata.
+#pragma once
+
+#include "model/checkpoint/gguf_metadata.h"
+#include "model/tokenizer/embedded_vocabulary.h"
+
+#include <optional>
+
+namespace tp {
+
+// Nothing if the file says that it has none. Throws CheckpointError for values of another kind than expected,
+// and for kinds of tokenizers that tp-infer does not know.
+std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata);
+
+}  // namespace tp

@@ -1,0 +1,121 @@
+#include "model/tokenizer/gguf_vocabulary.h"
+
+#include "model/checkpoint/gguf_header.h"
+#include "model/tokenizer/tokenizer_files.h"
+#include "tests/checkpoint/gguf_builder.h"
+#include "tests/tokenizer/fixture_folders.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using test::error_of;
+using test::GgufBuilder;
+using test::TemporaryDirectory;
+using namespace std::string_literals;
+
+GgufBuilder sentencepiece() {
+  GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "llama")
+      .texts("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "\u2581", "a", "b", "ab", "\u2581ab"})
+      .numbers<float>("tokenizer.ggml.scores", GgufKind::f32, {0, 0, 0, -5, -6, -7, -1, -2})
+      .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {2, 3, 3, 1, 1, 1, 1, 1})
+      .whole("tokenizer.ggml.bos_token_id", 1)
+      .whole("tokenizer.ggml.eos_token_id", 2)
+      .whole("tokenizer.ggml.unknown_token_id", 0);
+  return builder;
+}
+
+GgufBuilder byte_level() {
+  GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "gpt2")
+      .texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<|end|>"})
+      .texts("tokenizer.ggml.merges", {"a b"})
+      .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {1, 1, 1, 3})
+      .whole("tokenizer.ggml.bos_token_id", 3);
+  return builder;
+}
+
+// The vocabulary refers to the file.
+EmbeddedVocabulary vocabulary_of(const GgufBuilder& builder) {
+  const std::string file = builder.file();
+  return *gguf_vocabulary(parse_gguf_header(std::as_bytes(std::span(file)), "m.gguf").metadata);
+}
+
+std::vector<TokenId> encode(const GgufBuilder& builder, std::string_view text) {
+  return Tokenizer(parts_from_vocabulary(vocabulary_of(builder), "m.gguf")).encode(text, AddSpecial::yes);
+}
+
+TEST(GgufVocabulary, OfSentencePieceBeginsTextsWithBosAndASpace) {
+  EXPECT_EQ(encode(sentencepiece(), "ab"), (std::vector<TokenId>{1, 7}));
+  EXPECT_EQ(encode(sentencepiece()
+                       .value("tokenizer.ggml.add_bos_token", GgufKind::boolean, "\0"s)
+                       .value("tokenizer.ggml.add_space_prefix", GgufKind::boolean, "\0"s)
+                       .value("tokenizer.ggml.add_eos_token", GgufKind::boolean, "\1"),
+                   "ab</s>"),
+            (std::vector<TokenId>{6, 2, 2}));
+}
+
+TEST(GgufVocabulary, OfByteLevelBpeAddsBosOnlyForFamiliesThatDo) {
+  EXPECT_EQ(encode(byte_level(), "ab<|end|>"), (std::vector<TokenId>{2, 3}));
+  EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "default"), "ab"), std::vector<TokenId>{2});
+  EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama-bpe"), "ab"), (std::vector<TokenId>{3, 2}));
+}
+
+TEST(GgufVocabulary, KeepsTheChatTemplate) {
+  EXPECT_EQ(vocabulary_of(byte_level()).chat_template, std::nullopt);
+  EXPECT_EQ(vocabulary_of(byte_level().text("tokenizer.chat_template", "{{ x }}")).chat_template, "{{ x }}");
+}
+
+TEST(GgufVocabulary, SaysWhatItCannotUse) {
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>([] { vocabulary_of(GgufBuilder().text("tokenizer.ggml.model", "bert")); }),
+      "is \"bert\", expected gpt2 or llama");
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>([] { encode(byte_level().text("tokenizer.ggml.pre", "unheard-of"), "a"); }),
+      "pre-tokenizer 'unheard-of', which tp-infer does not know; expected one of gpt-2");
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>([] {
+        vocabulary_of(GgufBuilder()
+                          .text("tokenizer.ggml.model", "gpt2")
+                          .texts("tokenizer.ggml.tokens", {"a"})
+                          .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {7}));
+      }),
+      "has type 7, expected 1 to 6");
+  EXPECT_CONTAINS(error_of<CheckpointError>([] {
+                    encode(byte_level().value("tokenizer.ggml.eos_token_id", GgufKind::u64,
+                                              test::le(std::uint64_t{1} << 33)),
+                           "a");
+                  }),
+                  "the end-of-sequence token has id");
+}
+
+TEST(GgufVocabulary, MayBeAbsent) {
+  const TemporaryDirectory folder;
+  const auto file = folder.write("m.gguf", GgufBuilder().text("tokenizer.ggml.model", "none").file());
+  EXPECT_FALSE(holds_tokenizer(file));
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { Tokenizer::load(file); }),
+                  "expected a vocabulary in the file");
+  EXPECT_TRUE(holds_tokenizer(folder.write("n.gguf", byte_level().file())));
+}
+
+// What llama.cpp makes of its own test texts, with a real vocabulary.
+TEST(GgufVocabulary, GivesTheIdsOfOthersWithARealVocabulary) {
+  const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf_vocab";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const Tokenizer tokenizer = Tokenizer::load(folder / "ggml-vocab-llama-spm.gguf");
+  std::ifstream stream(folder / "ggml-vocab-llama-spm.expected.json");
+  const nlohmann::json cases = nlohmann::json::parse(stream).at("cases");
+  ASSERT_GT(cases.size(), 20U);
+  for (const nlohmann::json& example : cases) {
+    const std::string text = example.at("text");
+    EXPECT_EQ(tokenizer.encode(text, AddSpecial::no), example.at("ids").get<std::vector<TokenId>>()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tp
