@@ -3,11 +3,14 @@
 #include "launch/engine_flags.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
+#include "launch/trace_file.h"
+#include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -22,6 +25,7 @@ struct BenchFlags {
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
   bool json = false;
+  std::string trace;
 };
 
 // One measurement, over all ranks.
@@ -105,10 +109,11 @@ BenchRow measure_decode(Engine& engine, std::size_t prompt, std::size_t generate
 
 nlohmann::json rank_json(const RankReport& report) {
   return {{"host", report.host},
-          {"step_s", report.step_seconds},
-          {"all_reduce_s", report.all_reduce_seconds},
-          {"waiting_s", report.waiting_seconds},
-          {"gather_s", report.gather_seconds},
+          {"compute_s", report.time.compute},
+          {"collective_s", report.time.collectives},
+          {"waiting_s", report.time.waiting},
+          {"sampling_s", report.time.sampling},
+          {"control_s", report.time.control},
           {"peak_resident_bytes", report.peak_resident_bytes},
           {"weight_bytes", report.weight_bytes}};
 }
@@ -123,15 +128,11 @@ double peak_of(const Ceilings& ceilings, const std::string& weights) {
 nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceilings& ceilings) {
   std::size_t weight_bytes = 0;
   nlohmann::json ranks = nlohmann::json::array();
-  double collective = 0.0;
-  double waiting = 0.0;
   for (const RankReport& report : row.ranks) {
     ranks.push_back(rank_json(report));
     weight_bytes += report.weight_bytes;
-    collective += report.all_reduce_seconds - report.waiting_seconds;
-    waiting += report.waiting_seconds;
   }
-  const auto size = static_cast<double>(row.ranks.size());
+  const TimeParts time = mean_time(row.ranks);
   const double weights_per_step = static_cast<double>(weight_bytes);
   nlohmann::json json = {
       {"phase", row.phase},
@@ -155,11 +156,28 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
       {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
       {"all_reduce_bytes_per_token",
        static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens)},
-      {"collective_share", collective / size / row.seconds},
-      {"waiting_share", waiting / size / row.seconds},
+      {"compute_share", time.compute / row.seconds},
+      {"collective_share", time.collectives / row.seconds},
+      {"waiting_share", time.waiting / row.seconds},
+      {"sampling_share", time.sampling / row.seconds},
+      {"control_share", time.control / row.seconds},
+      {"slowest_rank", slowest_rank(row.ranks)},
       {"per_rank", ranks}};
   if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
   return json;
+}
+
+// Says so if the ranks wait much for one of them.
+void name_slow_rank(const BenchRow& row) {
+  constexpr double kMuch = 0.1;  // of the time, as a mean over the others
+  if (row.ranks.size() < 2) return;
+  const std::size_t slowest = slowest_rank(row.ranks);
+  double waiting = 0.0;
+  for (const RankReport& report : row.ranks) waiting += report.time.waiting - row.ranks[slowest].time.waiting;
+  const double share = waiting / static_cast<double>(row.ranks.size() - 1) / row.seconds;
+  if (share < kMuch) return;
+  fmt::print(stderr, "tp-infer: {}: the others wait {:.0f} % of the time for rank {} on {}\n", row.phase,
+             100 * share, slowest, row.ranks[slowest].host);
 }
 
 void print_header() {
@@ -182,13 +200,15 @@ void print_row(const BenchRow& row, const Engine& engine, const Ceilings& ceilin
         100 * number("waiting_share"));
   }
   std::fflush(stdout);
+  name_slow_rank(row);
 }
 
-void bench(Engine& engine, const BenchFlags& flags) {
+void bench(Engine& engine, const BenchFlags& flags, const TraceFile& trace) {
   std::size_t next_prompt = 1;
   measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
   const Ceilings ceilings = engine.ceilings();
+  trace.begin(engine);
   if (!flags.json) print_header();
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
@@ -202,6 +222,7 @@ void bench(Engine& engine, const BenchFlags& flags) {
       }
     }
   }
+  trace.finish(engine);
 }
 
 std::size_t largest(const std::vector<std::size_t>& values) {
@@ -243,10 +264,14 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
 
 int run_bench(const BenchFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
+    std::optional<TraceFile> trace;
+    fail_together(comm, [&] {
+      if (comm.is_root()) trace.emplace(flags.trace);
+    });
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, [&] {
       check_room(*engine, flags);
-      bench(*engine, flags);
+      bench(*engine, flags, *trace);
       return 0;
     });
   });
@@ -282,6 +307,7 @@ void add_bench_command(CLI::App& app, int& status) {
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object a line for every row");
+  add_trace_option(*command, flags->trace);
   command->footer(
       "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"
       "the exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the "

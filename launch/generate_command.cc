@@ -6,8 +6,11 @@
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/sampling_flags.h"
+#include "launch/trace_file.h"
 #include "parallel/fail_together.h"
 #include "tp/error.h"
+
+#include <optional>
 
 namespace tp {
 namespace {
@@ -21,6 +24,7 @@ struct GenerateFlags {
   std::string batch_file;
   bool json = false;
   bool no_echo = false;
+  std::string trace;
 };
 
 // Rank 0 only. Throws RequestError.
@@ -61,16 +65,22 @@ void report_speed(std::size_t tokens, double seconds) {
 }
 
 // Rank 0: continues all prompts. Returns the exit status.
-int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Prompt>& prompts) {
+int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Prompt>& prompts,
+             const TraceFile& trace) {
   GenerateOutput output({.json = flags.json,
                          .echo = !flags.no_echo,
                          .has_text = engine.has_tokenizer(),
                          .load_seconds = engine.info().load_seconds});
+  trace.begin(engine);
+  engine.reset_statistics();
   const Stopwatch watch;
   submit_all(engine, flags, prompts, output);
   while (engine.has_work()) {
-    for (const TokenEvent& event : engine.step()) output.add(event);
+    const std::vector<TokenEvent> events = engine.step();
+    if (flags.json && output.begins_or_ends(events)) output.set_time(mean_time(engine.reports()));
+    for (const TokenEvent& event : events) output.add(event);
   }
+  trace.finish(engine);
   if (flags.engine.verbose) report_speed(output.generated_tokens(), watch.seconds());
   output.report_failures();
   return output.failed_requests() != 0 ? 1 : 0;
@@ -79,11 +89,14 @@ int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Promp
 int run_generate(const GenerateFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
     std::vector<Prompt> prompts;
+    std::optional<TraceFile> trace;
     fail_together(comm, [&] {
-      if (comm.is_root()) prompts = read_prompts(flags);
+      if (!comm.is_root()) return;
+      prompts = read_prompts(flags);
+      trace.emplace(flags.trace);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts); });
+    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts, *trace); });
   });
 }
 
@@ -142,6 +155,7 @@ void add_generate_command(CLI::App& app, int& status) {
   flags->engine.add_to(*command);
   command->add_flag("--json", flags->json, "One JSON object a line for every continuation");
   command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
+  add_trace_option(*command, flags->trace);
   add_prompt_options(*command, *flags);
   flags->sampling.add_to(*command);
   command->footer(

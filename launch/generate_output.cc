@@ -2,6 +2,7 @@
 
 #include "tp/error.h"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace tp {
@@ -18,6 +19,18 @@ nlohmann::json logprob_entry(const TokenEvent& event) {
   for (const TokenLogprob& other : event.top_logprobs)
     top.push_back({{"id", other.id}, {"logprob", other.logprob}});
   return {{"id", event.logprob->id}, {"logprob", event.logprob->logprob}, {"top", top}};
+}
+
+// Where the time from `begin` to `end` went, for each of `tokens`.
+nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::size_t tokens) {
+  const auto each = [&](double from, double to) {
+    return tokens == 0 ? 0.0 : 1000 * (to - from) / static_cast<double>(tokens);
+  };
+  return {{"compute", each(begin.compute, end.compute)},
+          {"collectives", each(begin.collectives, end.collectives)},
+          {"waiting", each(begin.waiting, end.waiting)},
+          {"sampling", each(begin.sampling, end.sampling)},
+          {"control", each(begin.control, end.control)}};
 }
 
 }  // namespace
@@ -55,10 +68,20 @@ void GenerateOutput::report_failures() const {
              failed_requests_.size(), requests_);
 }
 
+bool GenerateOutput::begins_or_ends(const std::vector<TokenEvent>& events) const {
+  return std::any_of(events.begin(), events.end(), [&](const TokenEvent& event) {
+    const Continuation& continuation = continuations_.at(places_.at({event.request, event.sample}));
+    return event.finish_reason != FinishReason::none || continuation.token_ids.empty();
+  });
+}
+
 void GenerateOutput::add(const TokenEvent& event) {
   Continuation& continuation = continuations_.at(places_.at({event.request, event.sample}));
   if (event.finish_reason != FinishReason::error) {
-    if (continuation.token_ids.empty()) continuation.first_token_seconds = continuation.watch.seconds();
+    if (continuation.token_ids.empty()) {
+      continuation.first_token_seconds = continuation.watch.seconds();
+      continuation.first_token_time = time_;
+    }
     continuation.token_ids.push_back(event.token);
     generated_tokens_ += 1;
   }
@@ -67,6 +90,7 @@ void GenerateOutput::add(const TokenEvent& event) {
   continuation.finish_reason = event.finish_reason;
   continuation.error = event.error;
   continuation.seconds = continuation.watch.seconds();
+  continuation.time = time_;
   if (event.finish_reason == FinishReason::error) failed_requests_.insert(continuation.index);
   print_ready();
 }
@@ -132,7 +156,9 @@ void GenerateOutput::print_json(const Continuation& continuation) const {
         {"first_token_s", continuation.first_token_seconds},
         {"decode_s", decode_seconds},
         {"decode_tokens_per_s",
-         generated > 1 && decode_seconds > 0 ? static_cast<double>(generated - 1) / decode_seconds : 0.0}};
+         generated > 1 && decode_seconds > 0 ? static_cast<double>(generated - 1) / decode_seconds : 0.0},
+        {"first_token_ms", milliseconds({}, continuation.first_token_time, 1)},
+        {"ms_per_token", milliseconds(continuation.first_token_time, continuation.time, generated - 1)}};
     if (!continuation.logprobs.is_null()) line["logprobs"] = continuation.logprobs;
   }
   write_stdout(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");

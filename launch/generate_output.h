@@ -3,6 +3,7 @@
 
 #include "launch/prompts.h"
 #include "parallel/stopwatch.h"
+#include "tp/rank_report.h"
 #include "tp/request.h"
 
 #include <map>
@@ -32,6 +33,10 @@ class GenerateOutput {
   void expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens);
   // A request that was not accepted.
   void fail(const Prompt& prompt, const std::string& error);
+  // Whether a continuation begins or ends with one of these: then set_time must come before add.
+  bool begins_or_ends(const std::vector<TokenEvent>& events) const;
+  // Where the time went since the first request, with JSON.
+  void set_time(const TimeParts& time) { time_ = time; }
   void add(const TokenEvent& event);
   // With JSON, whose lines carry the errors, says on stderr that there are any.
   void report_failures() const;
@@ -57,6 +62,8 @@ class GenerateOutput {
     Stopwatch watch;
     double first_token_seconds = 0.0;
     double seconds = 0.0;
+    TimeParts first_token_time;
+    TimeParts time;
   };
 
   void print_ready();
@@ -70,6 +77,7 @@ class GenerateOutput {
   std::size_t requests_ = 0;
   std::size_t next_ = 0;  // to be printed
   std::size_t generated_tokens_ = 0;
+  TimeParts time_;
   bool headed_ = false;                    // a heading is printed
   std::set<std::size_t> failed_requests_;  // indices
 };

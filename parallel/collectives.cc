@@ -3,6 +3,7 @@
 #include "parallel/mpi_call.h"
 #include "parallel/shared_sum.h"
 #include "parallel/stopwatch.h"
+#include "parallel/tracer.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -71,20 +72,21 @@ TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
                      "all_reduce needs a contiguous tensor, found rows {} apart with {} columns",
                      sum.stride(), sum.columns());
   const Counted counted(comm.stats().all_reduce, sum.size() * sizeof(float));
+  const TraceSpan span(comm, Activity::all_reduce, sum.size() * sizeof(float));
   const Stopwatch watch;
   if (SharedSum* shared = comm.shared_sum(); shared != nullptr && shared->is_worthwhile(sum.size())) {
     shared->all_reduce({sum.data(), sum.size()});
   } else {
     message_all_reduce(comm, {sum.data(), sum.size()});
   }
-  CommStats& stats = comm.stats();
-  if (stats.keep_all_reduce_seconds) stats.all_reduce_seconds.push_back(static_cast<float>(watch.seconds()));
+  comm.stats().all_reduce_seconds.push_back(static_cast<float>(watch.seconds()));
   return sum;
 }
 
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,
                     TensorView<float> out) {
   const Counted counted(comm.stats().gather, local.size() * sizeof(float));
+  const TraceSpan span(comm, Activity::gather, local.size() * sizeof(float));
   if (!comm.is_root()) {
     for (std::size_t row = 0; row < local.rows(); ++row) {
       TP_MPI(MPI_Gatherv(local.row(row), static_cast<int>(local.columns()), MPI_FLOAT, nullptr, nullptr,
@@ -107,12 +109,14 @@ void gather_columns(Communicator& comm, TensorView<const float> local, std::span
 void gather_bytes(Communicator& comm, std::span<const std::byte> local, std::span<std::byte> out) {
   require<CommError>(local.size() <= kMaxCount, "a gather of {} bytes a rank is too large", local.size());
   const Counted counted(comm.stats().gather, local.size());
+  const TraceSpan span(comm, Activity::gather, local.size());
   const int count = static_cast<int>(local.size());
   TP_MPI(MPI_Gather(local.data(), count, MPI_BYTE, out.data(), count, MPI_BYTE, 0, comm.handle()));
 }
 
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes) {
   const Counted counted(comm.stats().broadcast, bytes.size());
+  const TraceSpan span(comm, Activity::broadcast, bytes.size());
   for (std::size_t begin = 0; begin < bytes.size(); begin += kMaxCount) {
     const std::size_t count = std::min(kMaxCount, bytes.size() - begin);
     MPI_Request request = MPI_REQUEST_NULL;
@@ -130,13 +134,14 @@ std::int64_t max_over_ranks(Communicator& comm, std::int64_t value) {
 }
 
 double waiting_seconds(Communicator& comm) {
-  const std::vector<float>& own = comm.stats().all_reduce_seconds;
+  std::vector<float>& own = comm.stats().all_reduce_seconds;
   std::vector<float> quickest(own.size());
   TP_MPI(MPI_Allreduce(own.data(), quickest.data(), static_cast<int>(own.size()), MPI_FLOAT, MPI_MIN,
                        comm.handle()));
-  double waited = 0.0;
+  double& waited = comm.stats().waiting_seconds;
   for (std::size_t call = 0; call < own.size(); ++call)
     waited += static_cast<double>(own[call] - quickest[call]);
+  own.clear();
   return waited;
 }
 

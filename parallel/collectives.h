@@ -41,9 +41,10 @@ void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);
 // The largest of the ranks' values, on every rank. Throws CommError.
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value);
 
-// Seconds that this rank waited for others inside the all-reduces that were kept in Communicator::stats(): a
+// Seconds that this rank waited for others inside all-reduces, as far as Communicator::stats() counts them: a
 // call takes as long as the exchange on the rank that comes last, and whatever it takes longer elsewhere is
-// waiting. Collective. Throws CommError.
+// waiting. Collective: the ranks compare their times of the calls that they have not compared yet. Throws
+// CommError.
 double waiting_seconds(Communicator& comm);
 
 // Returns when every rank has called it. Throws CommError.

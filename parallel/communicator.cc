@@ -3,10 +3,11 @@
 #include "parallel/mpi_call.h"
 #include "parallel/processors.h"
 #include "parallel/shared_sum.h"
+#include "parallel/tracer.h"
 
 namespace tp {
 
-Communicator::Communicator(MPI_Comm parent) {
+Communicator::Communicator(MPI_Comm parent) : tracer_(std::make_unique<Tracer>()) {
   TP_MPI(MPI_Comm_dup(parent, &handle_));
   // Errors are returned and thrown: one clear message instead of MPI's abort.
   TP_MPI(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN));

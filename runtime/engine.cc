@@ -1,7 +1,6 @@
 #include "tp/engine.h"
 
 #include "model/architectures.h"
-#include "model/ceilings.h"
 #include "model/generation_config.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/agreement.h"
@@ -10,8 +9,8 @@
 #include "parallel/hash.h"
 #include "parallel/processors.h"
 #include "parallel/stopwatch.h"
+#include "parallel/tracer.h"
 #include "runtime/engine_impl.h"
-#include "runtime/rank_report.h"
 #include "tp/version.h"
 
 #include <algorithm>
@@ -148,73 +147,15 @@ void Engine::Impl::run(const Step& step, const OutputSink& sink) {
       return measure();
     case Step::Kind::reset_stats:
       return reset_counts();
+    case Step::Kind::start_trace:
+      barrier(comm_);
+      return comm_.tracer().start();
+    case Step::Kind::trace:
+      traces_ = gather_traces(comm_);
+      return;
     case Step::Kind::stop:
       return;
   }
-}
-
-void Engine::Impl::run_forward(const Step& step, const OutputSink& sink) {
-  const Stopwatch watch;
-  executor_->run(step, sink);
-  steps_ += 1;
-  step_seconds_ += watch.seconds();
-}
-
-void Engine::Impl::report() {
-  const CommStats& stats = comm_.stats();
-  RankReport report = describe_rank();
-  report.threads = info_.threads;
-  report.weight_bytes = info_.weight_bytes;
-  report.bytes_read = info_.bytes_read;
-  report.cache_bytes = info_.cache_bytes;
-  report.workspace_bytes = info_.workspace_bytes;
-  report.steps = steps_;
-  report.step_seconds = step_seconds_;
-  report.all_reduces = stats.all_reduce.calls;
-  report.all_reduce_bytes = stats.all_reduce.bytes;
-  report.all_reduce_seconds = stats.all_reduce.seconds;
-  report.gather_seconds = stats.gather.seconds;
-  report.waiting_seconds = waiting_seconds(comm_);
-  reports_ = gather_values(comm_, report);
-}
-
-void Engine::Impl::measure() {
-  barrier(comm_);
-  ceilings_ = gather_values(comm_, measure_ceilings());
-}
-
-void Engine::Impl::reset_counts() {
-  comm_.stats() = CommStats{};
-  comm_.stats().keep_all_reduce_seconds = true;
-  steps_ = 0;
-  step_seconds_ = 0.0;
-}
-
-std::vector<RankReport> Engine::Impl::reports() {
-  Step step;
-  step.kind = Step::Kind::report;
-  lead(step, {});
-  return std::move(reports_);
-}
-
-Ceilings Engine::Impl::ceilings() {
-  Step step;
-  step.kind = Step::Kind::ceilings;
-  lead(step, {});
-  Ceilings sum;
-  for (const Ceilings& rank : ceilings_) {
-    sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;
-    sum.f32_per_second += rank.f32_per_second;
-    sum.bf16_per_second += rank.bf16_per_second;
-    sum.int8_per_second += rank.int8_per_second;
-  }
-  return sum;
-}
-
-void Engine::Impl::reset_statistics() {
-  Step step;
-  step.kind = Step::Kind::reset_stats;
-  lead(step, {});
 }
 
 std::uint64_t Engine::Impl::submit(Request request) {
@@ -294,9 +235,12 @@ std::vector<TokenEvent> Engine::Impl::step() {
   lead(planned.step, sink);
   scheduler_->mark_computed();
 
+  const Stopwatch watch;
+  const TraceSpan span(comm_, Activity::sample, candidates.size());
   std::vector<TokenEvent> events;
   for (std::size_t i = 0; i < candidates.size(); ++i)
     events.push_back(advance(*planned.outputs[i], candidates[i]));
+  sampling_seconds_ += watch.seconds();
   scheduler_->remove_finished();
   return events;
 }
@@ -363,6 +307,8 @@ Engine::~Engine() {
 
 std::vector<RankReport> Engine::reports() { return impl_->reports(); }
 void Engine::reset_statistics() { impl_->reset_statistics(); }
+void Engine::start_trace() { impl_->start_trace(); }
+std::vector<RankTrace> Engine::traces() { return impl_->traces(); }
 Ceilings Engine::ceilings() { return impl_->ceilings(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
 int Engine::follow() { return impl_->follow(); }

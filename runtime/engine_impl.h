@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
+#include "parallel/stopwatch.h"
 #include "runtime/detokenizer.h"
 #include "runtime/engine_setup.h"
 #include "runtime/sampler.h"
@@ -31,6 +32,8 @@ class Engine::Impl {
   std::vector<TokenEvent> step();
   std::vector<RankReport> reports();
   void reset_statistics();
+  void start_trace();
+  std::vector<RankTrace> traces();
   Ceilings ceilings();
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t, std::span<const float>)>& on_row);
@@ -53,6 +56,7 @@ class Engine::Impl {
   void run_alone(std::span<const TokenId> tokens, std::size_t first_output,
                  const std::function<OutputRow(std::size_t)>& output_after, const OutputSink& sink);
   void lead(Step& step, const OutputSink& sink);
+  void lead(Step::Kind kind);
   void run(const Step& step, const OutputSink& sink);
   void run_forward(const Step& step, const OutputSink& sink);
   void report();
@@ -69,9 +73,14 @@ class Engine::Impl {
   std::optional<KvCache> cache_;
   std::optional<Workspace> workspace_;
   std::optional<StepExecutor> executor_;
+  // Since the engine was opened or the statistics were reset.
   std::uint64_t steps_ = 0;
   double step_seconds_ = 0.0;
-  bool broken_ = false;  // a step failed on this rank: the others cannot be told
+  double between_steps_seconds_ = 0.0;
+  double gather_seconds_ = 0.0;    // within steps
+  double sampling_seconds_ = 0.0;  // rank 0 only
+  Stopwatch watch_;                // since the last step began or ended
+  bool broken_ = false;            // a step failed on this rank: the others cannot be told
 
   // Rank 0 only.
   std::optional<Tokenizer> tokenizer_;
@@ -80,6 +89,7 @@ class Engine::Impl {
   Sampler sampler_;
   std::vector<RankReport> reports_;
   std::vector<Ceilings> ceilings_;
+  std::vector<RankTrace> traces_;
   std::unordered_map<SequenceId, TextState> texts_;
   std::uint64_t next_id_ = 1;
 };

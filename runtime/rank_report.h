@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tp/engine.h"
+#include "tp/rank_report.h"
 
 namespace tp {
 

@@ -21,12 +21,13 @@ struct CommStats {
   CommCounter all_reduce;
   CommCounter gather;
   CommCounter broadcast;
-  // Seconds of every single all-reduce, if they are kept: compared over ranks they tell waiting from working.
-  bool keep_all_reduce_seconds = false;
+  // Seconds of every single all-reduce since they were last compared over ranks; see waiting_seconds.
   std::vector<float> all_reduce_seconds;
+  double waiting_seconds = 0.0;  // of the all-reduces that were compared
 };
 
 class SharedSum;  // parallel/shared_sum.h
+class Tracer;     // parallel/tracer.h
 
 // A duplicate of an MPI communicator, so that our messages never mix with the embedding program's. MPI must
 // be initialized while it lives. Calls that fail throw CommError. Used by one thread at a time.
@@ -52,6 +53,7 @@ class Communicator {
   SharedSum* shared_sum() const { return shared_sum_.get(); }
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }
+  Tracer& tracer() { return *tracer_; }
 
  private:
   MPI_Comm handle_ = MPI_COMM_NULL;
@@ -62,6 +64,7 @@ class Communicator {
   bool oversubscribed_ = false;
   CommStats stats_;
   std::unique_ptr<SharedSum> shared_sum_;
+  std::unique_ptr<Tracer> tracer_;
 };
 
 }  // namespace tp

@@ -14,7 +14,9 @@
 #include "tp/ceilings.h"
 #include "tp/communicator.h"
 #include "tp/model_config.h"
+#include "tp/rank_report.h"
 #include "tp/request.h"
+#include "tp/trace.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -60,25 +62,6 @@ struct EngineInfo {
   SamplingParams default_sampling;  // from generation_config.json
 };
 
-// What one rank is and did since the engine was opened or the statistics were reset.
-struct RankReport {
-  char host[64] = "";
-  std::uint64_t processors = 0;  // that the rank may run on
-  std::uint64_t threads = 0;
-  std::uint64_t weight_bytes = 0;  // held
-  std::uint64_t bytes_read = 0;    // of the checkpoint's tensors
-  std::uint64_t cache_bytes = 0;   // when full
-  std::uint64_t workspace_bytes = 0;
-  std::uint64_t peak_resident_bytes = 0;
-  std::uint64_t steps = 0;
-  double step_seconds = 0.0;  // inside steps
-  std::uint64_t all_reduces = 0;
-  std::uint64_t all_reduce_bytes = 0;
-  double all_reduce_seconds = 0.0;  // waiting included
-  double waiting_seconds = 0.0;     // of them, for slower ranks; known once the statistics were reset
-  double gather_seconds = 0.0;      // logits to rank 0
-};
-
 class Engine {
  public:
   // Called with the fraction of this rank's weights that has been loaded, in [0, 1].
@@ -114,8 +97,13 @@ class Engine {
 
   // What every rank is and did, in rank order.
   std::vector<RankReport> reports();
-  // Starts the counts of reports() afresh, and from here on tells waiting from exchanging.
+  // Starts the counts of reports() afresh.
   void reset_statistics();
+
+  // From here on every rank records what it does, as far as there is room.
+  void start_trace();
+  // What every rank recorded, in rank order.
+  std::vector<RankTrace> traces();
 
   // What the ranks' machines can do at best, all ranks measured at once and summed up. There must be no other
   // work.

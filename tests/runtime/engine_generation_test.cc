@@ -213,8 +213,8 @@ TEST(Engine, RunsTheAllReducesOfTheDesignInEveryStepOnEveryRank) {
     for (const RankReport& report : reports) {
       EXPECT_EQ(report.steps, 3U + 9);  // 36 tokens in chunks of 16 give the first token
       EXPECT_EQ(report.all_reduces, report.steps * (2 * 2 + 1));
-      EXPECT_GE(report.all_reduce_seconds, report.waiting_seconds);
-      EXPECT_GE(report.waiting_seconds, 0.0);
+      EXPECT_GE(report.all_reduce_seconds, report.time.waiting);
+      EXPECT_GE(report.time.waiting, 0.0);
       EXPECT_GT(report.weight_bytes, 0U);
       EXPECT_GT(report.peak_resident_bytes, 0U);
       EXPECT_STRNE(report.host, "");

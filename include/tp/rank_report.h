@@ -1,0 +1,44 @@
+// What the ranks are and did.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace tp {
+
+// Where a rank's time went, in seconds. The parts make up the whole.
+struct TimeParts {
+  double compute = 0.0;      // the model
+  double collectives = 0.0;  // exchanging with other ranks
+  double waiting = 0.0;      // for slower ranks, before an exchange
+  double sampling = 0.0;     // choosing tokens and making text of them, or waiting while rank 0 does
+  double control = 0.0;      // everything between steps but that: planning, telling the ranks, the caller
+
+  double total() const { return compute + collectives + waiting + sampling + control; }
+};
+
+// What one rank is and did since the engine was opened or the statistics were reset.
+struct RankReport {
+  char host[64] = "";
+  std::uint64_t processors = 0;  // that the rank may run on
+  std::uint64_t threads = 0;
+  std::uint64_t weight_bytes = 0;  // held
+  std::uint64_t bytes_read = 0;    // of the checkpoint's tensors
+  std::uint64_t cache_bytes = 0;   // when full
+  std::uint64_t workspace_bytes = 0;
+  std::uint64_t peak_resident_bytes = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t all_reduces = 0;
+  std::uint64_t all_reduce_bytes = 0;
+  double all_reduce_seconds = 0.0;  // waiting included
+  double gather_seconds = 0.0;      // logits to rank 0
+  TimeParts time;
+};
+
+// The means over the ranks. `reports` must not be empty.
+TimeParts mean_time(std::span<const RankReport> reports);
+
+// The rank that the others wait for: the one that waits least itself.
+std::size_t slowest_rank(std::span<const RankReport> reports);
+
+}  // namespace tp

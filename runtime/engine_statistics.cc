@@ -1,0 +1,106 @@
+// What the engine counts, measures and records, and how rank 0 asks for it.
+
+#include "model/ceilings.h"
+#include "parallel/collectives.h"
+#include "parallel/tracer.h"
+#include "runtime/engine_impl.h"
+#include "runtime/rank_report.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tp {
+
+void Engine::Impl::run_forward(const Step& step, const OutputSink& sink) {
+  between_steps_seconds_ += watch_.restart();
+  const double gathered_before = comm_.stats().gather.seconds;
+  {
+    const TraceSpan span(comm_, Activity::step, step.tokens.size());
+    executor_->run(step, sink);
+  }
+  gather_seconds_ += comm_.stats().gather.seconds - gathered_before;
+  step_seconds_ += watch_.restart();
+  steps_ += 1;
+  // All ranks have run as many, and come here together.
+  constexpr std::size_t kCompareAfter = 1 << 16;
+  if (comm_.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm_);
+}
+
+void Engine::Impl::report() {
+  const double between = between_steps_seconds_ + watch_.seconds();
+  const double waiting = waiting_seconds(comm_);
+  const CommStats& stats = comm_.stats();
+  RankReport report = describe_rank();
+  report.threads = info_.threads;
+  report.weight_bytes = info_.weight_bytes;
+  report.bytes_read = info_.bytes_read;
+  report.cache_bytes = info_.cache_bytes;
+  report.workspace_bytes = info_.workspace_bytes;
+  report.steps = steps_;
+  report.all_reduces = stats.all_reduce.calls;
+  report.all_reduce_bytes = stats.all_reduce.bytes;
+  report.all_reduce_seconds = stats.all_reduce.seconds;
+  report.gather_seconds = gather_seconds_;
+  report.time.compute = step_seconds_ - report.all_reduce_seconds - gather_seconds_;
+  report.time.collectives = report.all_reduce_seconds - waiting + gather_seconds_;
+  report.time.waiting = waiting;
+  report.time.sampling = sampling_seconds_;
+  report.time.control = between - sampling_seconds_;
+  reports_ = gather_values(comm_, report);
+}
+
+void Engine::Impl::measure() {
+  barrier(comm_);
+  ceilings_ = gather_values(comm_, measure_ceilings());
+}
+
+void Engine::Impl::reset_counts() {
+  comm_.stats() = CommStats{};
+  steps_ = 0;
+  step_seconds_ = 0.0;
+  between_steps_seconds_ = 0.0;
+  gather_seconds_ = 0.0;
+  sampling_seconds_ = 0.0;
+  watch_.restart();
+}
+
+// Rank 0: a step without tokens.
+void Engine::Impl::lead(Step::Kind kind) {
+  Step step;
+  step.kind = kind;
+  lead(step, {});
+}
+
+std::vector<RankReport> Engine::Impl::reports() {
+  lead(Step::Kind::report);
+  // The other ranks wait between steps while rank 0 samples.
+  const double sampling = reports_.front().time.sampling;
+  for (RankReport& report : std::span(reports_).subspan(1)) {
+    report.time.sampling = std::min(sampling, report.time.control);
+    report.time.control -= report.time.sampling;
+  }
+  return std::move(reports_);
+}
+
+Ceilings Engine::Impl::ceilings() {
+  lead(Step::Kind::ceilings);
+  Ceilings sum;
+  for (const Ceilings& rank : ceilings_) {
+    sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;
+    sum.f32_per_second += rank.f32_per_second;
+    sum.bf16_per_second += rank.bf16_per_second;
+    sum.int8_per_second += rank.int8_per_second;
+  }
+  return sum;
+}
+
+void Engine::Impl::reset_statistics() { lead(Step::Kind::reset_stats); }
+
+void Engine::Impl::start_trace() { lead(Step::Kind::start_trace); }
+
+std::vector<RankTrace> Engine::Impl::traces() {
+  lead(Step::Kind::trace);
+  return std::move(traces_);
+}
+
+}  // namespace tp

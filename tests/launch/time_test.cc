@@ -1,0 +1,104 @@
+// Where the time went: the parts in bench and generate --json, and --trace.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+#include "tests/reference/fixture.h"
+
+#include <fstream>
+#include <map>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kParts[] = {"compute", "collectives", "waiting", "sampling", "control"};
+
+// That the parts are there, none is negative, and they make up the whole within 2 %.
+void expect_parts(const json& parts, double whole) {
+  double sum = 0.0;
+  for (const char* part : kParts) {
+    EXPECT_GE(parts.at(part).get<double>(), 0.0) << part;
+    sum += parts.at(part).get<double>();
+  }
+  EXPECT_NEAR(sum, whole, 0.02 * whole) << parts;
+}
+
+TEST(GenerateTimings, SayWhereTheTimeOfATokenWent) {
+  const TextModel model;
+  for (const std::size_t ranks : {1, 2, 3}) {
+    const Finished finished = run(ranks, {"generate", "--model", model.path(), "--prompt", "The cat sat", "--json",
+                                          "--max-tokens", "200", "--ignore-eos"});
+    expect_success(finished);
+    const json timings = json_lines(finished.out).at(0).at("timings");
+    expect_parts(timings.at("first_token_ms"), 1000 * timings.at("first_token_s").get<double>());
+    expect_parts(timings.at("ms_per_token"), 1000 * timings.at("decode_s").get<double>() / 199);
+    EXPECT_GT(timings.at("ms_per_token").at("sampling"), 0.0);
+    if (ranks > 1) EXPECT_GT(timings.at("ms_per_token").at("collectives"), 0.0);
+  }
+}
+
+TEST(BenchShares, SumToOne) {
+  const std::string config = (reference::fixture_folder("llama-gqa") / "config.json").string();
+  const Finished finished =
+      run(2, {"bench", "--synthetic", config, "--prompt", "64", "--generate", "60", "--json"});
+  expect_success(finished);
+  const std::vector<json> rows = json_lines(finished.out);
+  ASSERT_EQ(rows.size(), 2U);
+  for (const json& row : rows) {
+    double sum = 0.0;
+    for (const char* share : {"compute_share", "collective_share", "waiting_share", "sampling_share",
+                              "control_share"}) {
+      EXPECT_GE(row.at(share).get<double>(), 0.0) << share;
+      sum += row.at(share).get<double>();
+    }
+    EXPECT_NEAR(sum, 1.0, 0.02) << row;
+    EXPECT_LT(row.at("slowest_rank").get<std::size_t>(), 2U);
+  }
+}
+
+TEST(Trace, HasARowForEveryRankWithEveryCollective) {
+  const TextModel model;
+  const std::string path = model.path() + "/trace.json";
+  for (const std::size_t ranks : {1, 3}) {
+    const Finished finished = run(ranks, {"generate", "--model", model.path(), "--prompt", "The cat sat", "--trace",
+                                          path, "--max-tokens", "5", "--ignore-eos"});
+    expect_success(finished);
+    std::ifstream file(path);
+    const json trace = json::parse(file);
+    std::map<std::string, std::vector<std::size_t>> counts;  // of each rank
+    std::vector<std::string> names(ranks);
+    for (const json& event : trace.at("traceEvents")) {
+      const auto rank = event.at("tid").get<std::size_t>();
+      ASSERT_LT(rank, ranks);
+      if (event.at("ph") == "M") {
+        names[rank] = event.at("args").at("name");
+        continue;
+      }
+      EXPECT_GE(event.at("dur").get<double>(), 0.0);
+      auto& count = counts[event.at("name")];
+      count.resize(ranks);
+      count[rank] += 1;
+    }
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_TRUE(names[rank].starts_with("rank " + std::to_string(rank) + " on ")) << names[rank];
+      EXPECT_EQ(counts.at("step")[rank], 5U);
+      // Two a layer and one of the embedding.
+      EXPECT_EQ(counts.at("all_reduce")[rank] % 5, 0U);
+      EXPECT_GE(counts.at("all_reduce")[rank], 5U * 3);
+      EXPECT_EQ(counts.at("attention")[rank], counts.at("feed_forward")[rank]);
+      EXPECT_EQ(counts.at("logits")[rank], 5U);
+      EXPECT_EQ(counts.at("sample")[rank], rank == 0 ? 5U : 0U);
+    }
+  }
+}
+
+TEST(Trace, IsRefusedBeforeAnythingIsLoaded) {
+  expect_one_error(run(2, {"generate", "--prompt", "x", "--trace", "/nonexistent/trace.json"}), 1,
+                   "cannot write the trace to /nonexistent/trace.json: No such file or directory");
+}
+
+}  // namespace
+}  // namespace tp::test
