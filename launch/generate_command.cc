@@ -8,6 +8,7 @@
 #include "launch/sampling_flags.h"
 #include "launch/trace_file.h"
 #include "parallel/fail_together.h"
+#include "parallel/stopwatch.h"
 #include "tp/error.h"
 
 #include <optional>
@@ -77,6 +78,7 @@ int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Promp
   submit_all(engine, flags, prompts, output);
   while (engine.has_work()) {
     const std::vector<TokenEvent> events = engine.step();
+    output.set_now(watch.seconds());
     if (flags.json && output.begins_or_ends(events)) output.set_time(mean_time(engine.reports()));
     for (const TokenEvent& event : events) output.add(event);
   }

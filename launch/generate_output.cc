@@ -79,7 +79,7 @@ void GenerateOutput::add(const TokenEvent& event) {
   Continuation& continuation = continuations_.at(places_.at({event.request, event.sample}));
   if (event.finish_reason != FinishReason::error) {
     if (continuation.token_ids.empty()) {
-      continuation.first_token_seconds = continuation.watch.seconds();
+      continuation.first_token_seconds = now_;
       continuation.first_token_time = time_;
     }
     continuation.token_ids.push_back(event.token);
@@ -89,7 +89,7 @@ void GenerateOutput::add(const TokenEvent& event) {
   if (event.logprob) continuation.logprobs.push_back(logprob_entry(event));
   continuation.finish_reason = event.finish_reason;
   continuation.error = event.error;
-  continuation.seconds = continuation.watch.seconds();
+  continuation.seconds = now_;
   continuation.time = time_;
   if (event.finish_reason == FinishReason::error) failed_requests_.insert(continuation.index);
   print_ready();

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "launch/prompts.h"
-#include "parallel/stopwatch.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
 
@@ -33,9 +32,11 @@ class GenerateOutput {
   void expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens);
   // A request that was not accepted.
   void fail(const Prompt& prompt, const std::string& error);
-  // Whether a continuation begins or ends with one of these: then set_time must come before add.
+  // When the events to be added came, in seconds since the first request.
+  void set_now(double seconds) { now_ = seconds; }
+  // Whether a continuation begins or ends with one of these: then its JSON needs to know where the time went.
   bool begins_or_ends(const std::vector<TokenEvent>& events) const;
-  // Where the time went since the first request, with JSON.
+  // Where it went since the first request.
   void set_time(const TimeParts& time) { time_ = time; }
   void add(const TokenEvent& event);
   // With JSON, whose lines carry the errors, says on stderr that there are any.
@@ -59,7 +60,6 @@ class GenerateOutput {
     bool begun = false;       // its prompt is printed
     FinishReason finish_reason = FinishReason::none;
     std::string error;
-    Stopwatch watch;
     double first_token_seconds = 0.0;
     double seconds = 0.0;
     TimeParts first_token_time;
@@ -77,6 +77,7 @@ class GenerateOutput {
   std::size_t requests_ = 0;
   std::size_t next_ = 0;  // to be printed
   std::size_t generated_tokens_ = 0;
+  double now_ = 0.0;
   TimeParts time_;
   bool headed_ = false;                    // a heading is printed
   std::set<std::size_t> failed_requests_;  // indices
