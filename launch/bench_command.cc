@@ -176,8 +176,8 @@ void name_slow_rank(const BenchRow& row) {
   for (const RankReport& report : row.ranks) waiting += report.time.waiting - row.ranks[slowest].time.waiting;
   const double share = waiting / static_cast<double>(row.ranks.size() - 1) / row.seconds;
   if (share < kMuch) return;
-  fmt::print(stderr, "tp-infer: {}: the others wait {:.0f} % of the time for rank {} on {}\n", row.phase,
-             100 * share, slowest, row.ranks[slowest].host);
+  fmt::print("         the others wait {:.0f} % of the time for rank {} on {}\n", 100 * share, slowest,
+             row.ranks[slowest].host);
 }
 
 void print_header() {
@@ -198,9 +198,9 @@ void print_row(const BenchRow& row, const Engine& engine, const Ceilings& ceilin
         row.tokens_per_second(), row.ms_per_step(), number("bandwidth_gb_s") / number("streaming_gb_s"),
         number("tflops") / number("peak_tflops"), 100 * number("collective_share"),
         100 * number("waiting_share"));
+    name_slow_rank(row);
   }
   std::fflush(stdout);
-  name_slow_rank(row);
 }
 
 void bench(Engine& engine, const BenchFlags& flags, const TraceFile& trace) {

@@ -27,7 +27,6 @@ void Engine::Impl::run_forward(const Step& step, const OutputSink& sink) {
 }
 
 void Engine::Impl::report() {
-  const double between = between_steps_seconds_ + watch_.seconds();
   const double waiting = waiting_seconds(comm_);
   const CommStats& stats = comm_.stats();
   RankReport report = describe_rank();
@@ -43,9 +42,7 @@ void Engine::Impl::report() {
   report.gather_seconds = gather_seconds_;
   report.time.compute = step_seconds_ - report.all_reduce_seconds - gather_seconds_;
   report.time.collectives = report.all_reduce_seconds - waiting + gather_seconds_;
-  report.time.waiting = waiting;
-  report.time.sampling = sampling_seconds_;
-  report.time.control = between - sampling_seconds_;
+  report.time.waiting = waiting;  // rank 0 adds the rest
   reports_ = gather_values(comm_, report);
 }
 
@@ -72,12 +69,14 @@ void Engine::Impl::lead(Step::Kind kind) {
 }
 
 std::vector<RankReport> Engine::Impl::reports() {
+  const double wall = step_seconds_ + between_steps_seconds_ + watch_.seconds();
   lead(Step::Kind::report);
-  // The other ranks wait between steps while rank 0 samples.
-  const double sampling = reports_.front().time.sampling;
-  for (RankReport& report : std::span(reports_).subspan(1)) {
-    report.time.sampling = std::min(sampling, report.time.control);
-    report.time.control -= report.time.sampling;
+  for (RankReport& report : reports_) {
+    // Between steps all ranks do what rank 0 does, or wait for it.
+    const TimeParts& time = report.time;
+    const double between = std::max(0.0, wall - time.compute - time.collectives - time.waiting);
+    report.time.sampling = std::min(sampling_seconds_, between);
+    report.time.control = between - report.time.sampling;
   }
   return std::move(reports_);
 }
