@@ -42,28 +42,44 @@ struct SharedSum::Slot {
   alignas(64) float buffers[2][kPieceFloats];
 };
 
-std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm) {
+std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm, int group) {
   int rank = 0;
   int size = 1;
-  int host_size = 1;
-  MPI_Comm host = MPI_COMM_NULL;
   TP_MPI(MPI_Comm_rank(comm, &rank));
   TP_MPI(MPI_Comm_size(comm, &size));
-  TP_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host));
+  MPI_Comm machine = MPI_COMM_NULL;
+  MPI_Comm host = MPI_COMM_NULL;
+  TP_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
+  TP_MPI(MPI_Comm_split(machine, group, rank, &host));
+  TP_MPI(MPI_Comm_free(&machine));
+  int host_rank = 0;
+  int host_size = 1;
+  TP_MPI(MPI_Comm_rank(host, &host_rank));
   TP_MPI(MPI_Comm_size(host, &host_size));
-  TP_MPI(MPI_Comm_free(&host));
-  // The split gives ranks of one host the same answer, so ranks agree only on "all" or "not all".
-  if (size == 1 || host_size != size) return nullptr;
-  return std::unique_ptr<SharedSum>(new SharedSum(comm, rank, size));
+  int largest = 1;
+  TP_MPI(MPI_Allreduce(&host_size, &largest, 1, MPI_INT, MPI_MAX, comm));
+  if (largest == 1) {
+    TP_MPI(MPI_Comm_free(&host));
+    return nullptr;
+  }
+  MPI_Comm leaders = MPI_COMM_NULL;
+  TP_MPI(MPI_Comm_split(comm, host_rank == 0 && largest != size ? 0 : MPI_UNDEFINED, rank, &leaders));
+  auto sum = std::unique_ptr<SharedSum>(new SharedSum(comm, host, leaders));
+  sum->several_hosts_ = largest != size;
+  return sum;
 }
 
-SharedSum::SharedSum(MPI_Comm comm, int rank, int size)
-    : comm_(comm),
-      rank_(static_cast<std::size_t>(rank)),
-      size_(static_cast<std::size_t>(size)),
-      slots_(std::make_unique<Slot*[]>(size_)) {
+SharedSum::SharedSum(MPI_Comm comm, MPI_Comm host, MPI_Comm leaders)
+    : comm_(comm), host_(host), leaders_(leaders) {
+  int rank = 0;
+  int size = 1;
+  TP_MPI(MPI_Comm_rank(host, &rank));
+  TP_MPI(MPI_Comm_size(host, &size));
+  rank_ = static_cast<std::size_t>(rank);
+  size_ = static_cast<std::size_t>(size);
+  slots_ = std::make_unique<Slot*[]>(size_);
   void* own = nullptr;
-  TP_MPI(MPI_Win_allocate_shared(sizeof(Slot) + alignof(Slot), 1, MPI_INFO_NULL, comm, &own, &window_));
+  TP_MPI(MPI_Win_allocate_shared(sizeof(Slot) + alignof(Slot), 1, MPI_INFO_NULL, host, &own, &window_));
   for (int other = 0; other < size; ++other) {
     MPI_Aint bytes = 0;
     int unit = 1;
@@ -80,7 +96,10 @@ SharedSum::SharedSum(MPI_Comm comm, int rank, int size)
 SharedSum::~SharedSum() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  if (finalized == 0 && window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+  if (finalized != 0) return;
+  if (window_ != MPI_WIN_NULL) MPI_Win_free(&window_);
+  if (leaders_ != MPI_COMM_NULL) MPI_Comm_free(&leaders_);
+  if (host_ != MPI_COMM_NULL) MPI_Comm_free(&host_);
 }
 
 void SharedSum::all_reduce(std::span<float> data) {
@@ -91,13 +110,17 @@ void SharedSum::all_reduce(std::span<float> data) {
 
 void SharedSum::reduce_piece(std::span<float> piece) {
   const std::size_t buffer = pieces_++ % 2;
-  float* own = slots_[rank_]->buffers[buffer];
-  std::memcpy(own, piece.data(), piece.size_bytes());
+  std::memcpy(slots_[rank_]->buffers[buffer], piece.data(), piece.size_bytes());
   announce(++phase_);
+  if (several_hosts_) return sum_over_hosts(piece, buffer);
   wait_for_all(phase_);
   if (size_ < kSharedWorkRanks || piece.size() < kSharedWorkFloats) return add_up(piece, 0, buffer);
+  share_work(piece, buffer);
+}
 
+void SharedSum::share_work(std::span<float> piece, std::size_t buffer) {
   // Only this rank reads this part of the slots, so its own slot can take the sum.
+  float* own = slots_[rank_]->buffers[buffer];
   const auto part_of = [&](std::size_t rank) { return piece.size() * rank / size_; };
   add_up({own + part_of(rank_), part_of(rank_ + 1) - part_of(rank_)}, part_of(rank_), buffer);
   announce(++phase_);
@@ -106,6 +129,21 @@ void SharedSum::reduce_piece(std::span<float> piece) {
     std::memcpy(piece.data() + part_of(rank), slots_[rank]->buffers[buffer] + part_of(rank),
                 (part_of(rank + 1) - part_of(rank)) * sizeof(float));
   }
+}
+
+void SharedSum::sum_over_hosts(std::span<float> piece, std::size_t buffer) {
+  constexpr std::size_t kLeader = 0;
+  float* shared = slots_[kLeader]->buffers[buffer];
+  if (rank_ != kLeader) {
+    wait_for(kLeader, ++phase_);
+    std::memcpy(piece.data(), shared, piece.size_bytes());
+    return;
+  }
+  wait_for_all(phase_);
+  add_up({shared, piece.size()}, 0, buffer);
+  TP_MPI(MPI_Allreduce(MPI_IN_PLACE, shared, static_cast<int>(piece.size()), MPI_FLOAT, MPI_SUM, leaders_));
+  announce(++phase_);
+  std::memcpy(piece.data(), shared, piece.size_bytes());
 }
 
 // out = the sum of elements [begin, begin + out.size()) of all slots, in the order of the ranks.
@@ -128,17 +166,19 @@ void SharedSum::announce(std::uint64_t phase) {
   slots_[rank_]->announced.store(phase, std::memory_order_release);
 }
 
-void SharedSum::wait_for_all(std::uint64_t phase) const {
-  for (std::size_t rank = 0; rank < size_; ++rank) {
-    const std::atomic<std::uint64_t>& announced = slots_[rank]->announced;
-    for (int spins = 0; announced.load(std::memory_order_acquire) < phase; ++spins) {
-      if (spins < kSpins) {
-        pause();
-      } else {
-        sched_yield();
-      }
+void SharedSum::wait_for(std::size_t rank, std::uint64_t phase) const {
+  const std::atomic<std::uint64_t>& announced = slots_[rank]->announced;
+  for (int spins = 0; announced.load(std::memory_order_acquire) < phase; ++spins) {
+    if (spins < kSpins) {
+      pause();
+    } else {
+      sched_yield();
     }
   }
+}
+
+void SharedSum::wait_for_all(std::uint64_t phase) const {
+  for (std::size_t rank = 0; rank < size_; ++rank) wait_for(rank, phase);
 }
 
 bool SharedSum::is_worthwhile(std::size_t floats) const {

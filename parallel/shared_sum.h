@@ -1,9 +1,11 @@
-// The fast path of all_reduce among ranks of one host: through shared memory instead of messages.
+// The fast path of all_reduce: through shared memory among the ranks of a host, and one rank of each host
+// talks to other hosts.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include <mpi.h>
@@ -19,11 +21,16 @@ namespace tp {
 // Large messages go in pieces; where ranks are many and pieces large, each rank adds up its part of the piece
 // and the others copy it.
 //
+// With several hosts, the first rank of each, its leader, adds up its host's slots, exchanges the sum with
+// the other leaders by MPI_Allreduce, and the host's other ranks copy it from the leader's slot: a second
+// wait a call.
+//
 // Waiting spins for a short while and then yields the processor, so that it works with more ranks than cores.
 class SharedSum {
  public:
-  // Collective over `comm`. Null if the ranks are not all on one host, or are one. Throws CommError.
-  static std::unique_ptr<SharedSum> create(MPI_Comm comm);
+  // Collective over `comm`. Null if no two ranks share a host. Ranks that give different `group`s are taken
+  // to be on different hosts, whatever MPI says. Throws CommError.
+  static std::unique_ptr<SharedSum> create(MPI_Comm comm, int group = 0);
   ~SharedSum();
   SharedSum(const SharedSum&) = delete;
   SharedSum& operator=(const SharedSum&) = delete;
@@ -39,11 +46,14 @@ class SharedSum {
   void measure();
 
  private:
-  SharedSum(MPI_Comm comm, int rank, int size);
+  SharedSum(MPI_Comm comm, MPI_Comm host, MPI_Comm leaders);
 
   struct Slot;
   void reduce_piece(std::span<float> piece);
+  void share_work(std::span<float> piece, std::size_t buffer);
+  void sum_over_hosts(std::span<float> piece, std::size_t buffer);
   void announce(std::uint64_t phase);
+  void wait_for(std::size_t rank, std::uint64_t phase) const;
   void wait_for_all(std::uint64_t phase) const;
   void add_up(std::span<float> out, std::size_t begin, std::size_t buffer) const;
   double seconds_of(std::span<float> data, bool shared);
@@ -51,9 +61,12 @@ class SharedSum {
   static constexpr std::size_t kSizeClasses = 23;  // powers of two of bytes
 
   MPI_Comm comm_;
+  MPI_Comm host_;     // the ranks of this host
+  MPI_Comm leaders_;  // the first rank of every host; null on other ranks and with a single host
   MPI_Win window_ = MPI_WIN_NULL;
-  std::size_t rank_;
-  std::size_t size_;
+  std::size_t rank_ = 0;  // on this host
+  std::size_t size_ = 1;  // of this host
+  bool several_hosts_ = false;
   std::unique_ptr<Slot*[]> slots_;  // [ranks]
   std::uint64_t phase_ = 0;         // announcements made so far
   std::uint64_t pieces_ = 0;

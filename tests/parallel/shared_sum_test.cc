@@ -42,6 +42,39 @@ TEST(SharedSum, AddsUpInTheOrderOfTheRanksWithTheSameBitsEverywhere) {
   }
 }
 
+// As if ranks were on several hosts, of equal and of different sizes, in turn or one after the other.
+TEST(SharedSum, OverSeveralHostsIsTheSameSumOnEveryRank) {
+  Communicator& comm = test::world();
+  const auto rank = static_cast<int>(comm.rank());
+  for (const int host : {rank / 2, rank % 2, rank == 0 ? 1 : 0, rank < 3 ? 0 : 1}) {
+    const auto shared = SharedSum::create(comm.handle(), host);
+    if (shared == nullptr) continue;  // no host has two
+    reference::Random random(static_cast<std::uint64_t>(7));
+    for (std::size_t call = 0; call < 200; ++call) {
+      const std::size_t size = call < std::size(kSizes) ? kSizes[call] : random.integer(1, 3000);
+      const std::size_t late = random.integer(0, 3 * comm.size());
+      if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      // Whole numbers, so that sums are exact in any order.
+      const auto value = [&](std::size_t r, std::size_t i) {
+        return static_cast<float>((call + i * (r + 1)) % 512);
+      };
+      std::vector<float> data(size);
+      std::vector<float> expected(size, 0.0F);
+      for (std::size_t i = 0; i < size; ++i) {
+        data[i] = value(comm.rank(), i);
+        for (std::size_t r = 0; r < comm.size(); ++r) expected[i] += value(r, i);
+      }
+      shared->all_reduce(data);
+      ASSERT_EQ(data, expected) << "call " << call;
+    }
+  }
+}
+
+TEST(SharedSum, IsNotThereIfNoHostHasTwoRanks) {
+  Communicator& comm = test::world();
+  EXPECT_EQ(SharedSum::create(comm.handle(), static_cast<int>(comm.rank())), nullptr);
+}
+
 // Calls follow each other at once, in random sizes, and a rank that changes from call to call comes late: a
 // buffer that is filled again too early gives a wrong sum.
 TEST(SharedSum, KeepsCallsInARowApart) {
