@@ -77,7 +77,8 @@ void add_detokenize_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("detokenize", "Print the texts of token ids");
   const auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("-m,--model", arguments->model, "The folder of a model, a GGUF file, or a tokenizer.json")
+      ->add_option("-m,--model", arguments->model,
+                   "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
       ->required()
       ->type_name("DIR");
   command->add_flag("--jsonl", arguments->options.jsonl,

@@ -16,7 +16,7 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
-          "A GGUF file, or a folder with config.json, *.safetensors and tokenizer.json (default: the demo "
+          "A GGUF file, or a folder with config.json, *.safetensors and a tokenizer (default: the demo "
           "model)")
       ->type_name("DIR");
   command

@@ -65,7 +65,8 @@ void add_tokenize_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of texts");
   const auto arguments = std::make_shared<Arguments>();
   command
-      ->add_option("-m,--model", arguments->model, "The folder of a model, a GGUF file, or a tokenizer.json")
+      ->add_option("-m,--model", arguments->model,
+                   "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
       ->required()
       ->type_name("DIR");
   CLI::Option* text =

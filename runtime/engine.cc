@@ -204,7 +204,7 @@ void Engine::Impl::check_request(const Request& request) const {
       "raise --cache-tokens",
       longest, info_.cache_tokens);
   require<RequestError>(request.stop.empty() || tokenizer_,
-                        "stop texts need a tokenizer, but there is no tokenizer.json in {}", plan_.model);
+                        "stop texts need a tokenizer, but there is none in {}", plan_.model);
 }
 
 void Engine::Impl::check_token_ids(std::span<const TokenId> ids) const {

@@ -15,22 +15,6 @@ namespace {
 // Looking for tokens takes time proportional to their length at every place of a text.
 constexpr std::size_t max_content_size = 1024;
 
-AddedToken token_from_json(const JsonNode& json) {
-  AddedToken token;
-  token.id = static_cast<TokenId>(json.at("id").integer_below(max_vocabulary_size));
-  token.content = json.at("content").string();
-  token.special = json.boolean_or("special", false);
-  token.lstrip = json.boolean_or("lstrip", false);
-  token.rstrip = json.boolean_or("rstrip", false);
-  token.single_word = json.boolean_or("single_word", false);
-  token.normalized = json.boolean_or("normalized", !token.special);
-  if (token.content.size() > max_content_size) {
-    json.at("content").fail(fmt::format("{} bytes", token.content.size()),
-                            fmt::format("at most {}", max_content_size));
-  }
-  return token;
-}
-
 bool is_inside_word(std::string_view text, const Span& span) {
   const std::string_view before = text.substr(0, span.begin);
   const std::string_view after = text.substr(span.end);
@@ -50,6 +34,22 @@ Span with_white_space(std::string_view text, Span span, const AddedToken& token,
 
 }  // namespace
 
+AddedToken added_token_from_json(const JsonNode& json, TokenId id) {
+  AddedToken token;
+  token.id = id;
+  token.content = json.at("content").string();
+  token.special = json.boolean_or("special", false);
+  token.lstrip = json.boolean_or("lstrip", false);
+  token.rstrip = json.boolean_or("rstrip", false);
+  token.single_word = json.boolean_or("single_word", false);
+  token.normalized = json.boolean_or("normalized", !token.special);
+  if (token.content.size() > max_content_size) {
+    json.at("content").fail(fmt::format("{} bytes", token.content.size()),
+                            fmt::format("at most {}", max_content_size));
+  }
+  return token;
+}
+
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
                          const std::function<std::string(std::string)>& normalize)
     : tokens_(std::move(tokens)) {
@@ -68,7 +68,8 @@ AddedTokens AddedTokens::from_json(const JsonNode& json,
   std::unordered_set<TokenId> ids;
   std::unordered_set<std::string> contents;
   for (const JsonNode& element : json.elements()) {
-    AddedToken token = token_from_json(element);
+    AddedToken token = added_token_from_json(
+        element, static_cast<TokenId>(element.at("id").integer_below(max_vocabulary_size)));
     if (token.content.empty()) continue;
     if (!ids.insert(token.id).second)
       element.fail(fmt::format("id {} a second time", token.id), "a different id for every token");

@@ -25,6 +25,9 @@ struct AddedToken {
   bool normalized;   // is looked for in the normalized text, in its own normalized form
 };
 
+// Reads a token's "content" and flags. Throws CheckpointError.
+AddedToken added_token_from_json(const JsonNode& json, TokenId id);
+
 // A part of a text: an added token, or text between them.
 struct Fragment {
   Span span;

@@ -136,10 +136,6 @@ Normalizer normalizer_of(const json& description, const std::string& source) {
   return Normalizer::from_json(JsonNode(description, source));
 }
 
-TokenDecoder decoder_of(const json& description, const std::string& source) {
-  return TokenDecoder::from_json(JsonNode(description, source));
-}
-
 TokenizerParts byte_level_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
   std::optional<NamedPreTokenizer> named = named_pre_tokenizer(embedded.pre_tokenizer);
   require<CheckpointError>(named.has_value(),
@@ -152,7 +148,8 @@ TokenizerParts byte_level_parts(const EmbeddedVocabulary& embedded, const std::s
                                     {.unknown = embedded.unknown, .ignore_merges = named->ignore_merges})};
   parts.pre_tokenizer = std::move(named->pre_tokenizer);
   if (named->composes) parts.normalizer = normalizer_of({{"type", "NFC"}}, source);
-  parts.decoder = decoder_of({{"type", "ByteLevel"}}, source);
+  const json decoder = {{"type", "ByteLevel"}};
+  parts.decoder = TokenDecoder::from_json(JsonNode(decoder, source));
   return parts;
 }
 
@@ -163,16 +160,10 @@ TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std
                            Bpe(std::move(vocabulary), merges,
                                {.unknown = embedded.unknown, .fuse_unknown = true, .byte_fallback = true})};
   json normalizers = json::array();
-  json decoders = {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
-                   {{"type", "ByteFallback"}},
-                   {{"type", "Fuse"}}};
-  if (embedded.add_space_prefix) {
-    normalizers.push_back({{"type", "Prepend"}, {"prepend", "\u2581"}});
-    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
-  }
+  if (embedded.add_space_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", "\u2581"}});
   normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}});
   parts.normalizer = normalizer_of({{"type", "Sequence"}, {"normalizers", normalizers}}, source);
-  parts.decoder = decoder_of({{"type", "Sequence"}, {"decoders", decoders}}, source);
+  parts.decoder = TokenDecoder::sentencepiece(embedded.add_space_prefix);
   return parts;
 }
 

@@ -54,6 +54,16 @@ TokenDecoder TokenDecoder::from_json(const JsonNode& json) {
   return decoder;
 }
 
+TokenDecoder TokenDecoder::sentencepiece(bool strips_space) {
+  constexpr std::string_view mark = "\u2581";
+  TokenDecoder decoder;
+  decoder.parts_.clear();
+  decoder.parts_.emplace_back(ReplaceDecoder(Regex::literal(mark), std::string(mark), " ", false));
+  decoder.parts_.emplace_back(ByteFallbackDecoder());
+  if (strips_space) decoder.parts_.emplace_back(StripDecoder(" ", 1, 0, true));
+  return decoder;
+}
+
 // Sends `tokens` through the parts, each of which may add what it kept: end(part, out).
 template <class End>
 void TokenDecoder::run(TokenTexts tokens, std::string& out, End&& end) {

@@ -17,6 +17,10 @@ class TokenDecoder {
   // The decoder of a tokenizer that has none: tokens with spaces between them.
   TokenDecoder() : parts_{JoinWithSpaces()} {}
 
+  // SentencePiece's: U+2581 to spaces, <0xNN> to bytes. `strips_space`: not the one that the text begins
+  // with.
+  static TokenDecoder sentencepiece(bool strips_space);
+
   // `json`: the value of "decoder". Throws CheckpointError.
   static TokenDecoder from_json(const JsonNode& json);
 

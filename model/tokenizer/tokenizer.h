@@ -6,6 +6,7 @@
 #include "model/tokenizer/normalizer.h"
 #include "model/tokenizer/post_processor.h"
 #include "model/tokenizer/pre_tokenizer.h"
+#include "model/tokenizer/sentencepiece_model.h"
 #include "model/tokenizer/token_decoder.h"
 #include "model/tokenizer/unigram.h"
 #include "tp/token_id.h"
@@ -30,7 +31,7 @@ enum class SkipSpecial : std::uint8_t { no, yes };
 
 // The part that makes tokens of pieces of text. Another kind of model is another alternative with the members
 // encode(piece, out) and vocabulary().
-using TokenModel = std::variant<Bpe, Unigram>;
+using TokenModel = std::variant<Bpe, Unigram, SentencePieceModel>;
 
 // What a tokenizer is made of. Files of all formats are read to this.
 struct TokenizerParts {

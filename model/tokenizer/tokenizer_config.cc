@@ -1,22 +1,91 @@
 #include "model/tokenizer/tokenizer_config.h"
 
 #include "model/tokenizer/json_node.h"
+#include "model/tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A token's text, which is given as a string or as the member "content" of an object.
-std::optional<std::string> token_text(const JsonNode& json, std::string_view key) {
-  const std::optional<JsonNode> token = json.find(key);
-  if (!token) return std::nullopt;
-  return token->is_string() ? token->string() : token->at("content").string();
+// A token is given as a string or as an object with "content" and flags.
+std::string text_of_token(const JsonNode& token) {
+  return token.is_string() ? token.string() : token.at("content").string();
+}
+
+// The new tokens replace those that have the same ids.
+void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
+  std::vector<AddedToken> all = parts.added.all();
+  for (AddedToken& token : added) {
+    const auto known =
+        std::find_if(all.begin(), all.end(), [&](const AddedToken& other) { return other.id == token.id; });
+    if (known != all.end())
+      *known = std::move(token);
+    else
+      all.push_back(std::move(token));
+  }
+  parts.added = AddedTokens(std::move(all), parts.normalizer);
+}
+
+// "added_tokens_decoder": {"32000": {"content": "<|im_end|>", ...}, ...}
+void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
+  const std::optional<JsonNode> list = json.find("added_tokens_decoder");
+  if (!list) return;
+  std::vector<AddedToken> added;
+  list->for_each_member([&](const std::string& key, const nlohmann::json&) {
+    TokenId id = -1;
+    const char* const end = key.data() + key.size();
+    const auto [parsed, error] = std::from_chars(key.data(), end, id);
+    if (error != std::errc() || parsed != end || id < 0 || id >= max_vocabulary_size)
+      list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", max_vocabulary_size - 1));
+    const JsonNode member = list->at(key);
+    AddedToken token = added_token_from_json(member, id);
+    const std::optional<TokenId> known = parts.find(token.content);
+    if (known && known != id)
+      member.fail(fmt::format("'{}' with id {}", token.content, id),
+                  fmt::format("id {}, as in the vocabulary", *known));
+    const std::optional<std::string_view> text = parts.vocabulary().text_of(id);
+    if (text && text != token.content)
+      member.fail(fmt::format("'{}' with id {}", token.content, id),
+                  fmt::format("'{}', as in the vocabulary", *text));
+    added.push_back(std::move(token));
+  });
+  add_tokens(std::move(added), parts);
+}
+
+// A token that the configuration names is a control token, wherever it comes from.
+void make_special(const JsonNode& json, TokenizerParts& parts) {
+  const std::string text = text_of_token(json);
+  const std::optional<TokenId> id = parts.vocabulary().find(text);
+  if (!id || text.empty() || parts.added.find(text)) return;
+  AddedToken token{.id = *id,
+                   .content = text,
+                   .special = true,
+                   .lstrip = false,
+                   .rstrip = false,
+                   .single_word = false,
+                   .normalized = false};
+  if (!json.is_string()) {
+    token.lstrip = json.boolean_or("lstrip", false);
+    token.rstrip = json.boolean_or("rstrip", false);
+  }
+  add_tokens({std::move(token)}, parts);
 }
 
 void read_special_tokens(const JsonNode& json, TokenizerParts& parts) {
-  if (const auto bos = token_text(json, "bos_token")) parts.bos = parts.find(*bos);
-  if (const auto eos = token_text(json, "eos_token")) parts.eos = parts.find(*eos);
+  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+    if (const auto token = json.find(key)) make_special(*token, parts);
+  }
+  if (const auto more = json.find("additional_special_tokens")) {
+    for (const JsonNode& token : more->elements()) make_special(token, parts);
+  }
+  if (const auto bos = json.find("bos_token")) parts.bos = parts.find(text_of_token(*bos));
+  if (const auto eos = json.find("eos_token")) parts.eos = parts.find(text_of_token(*eos));
 }
 
 // The tokenizer classes of Llama and Gemma put BOS and EOS around a text as their flags say, whatever the
@@ -43,6 +112,7 @@ void apply_tokenizer_config(const fs::path& folder, TokenizerParts& parts) {
     if (!fs::exists(file, ignored)) continue;
     const nlohmann::json document = read_json_file(file);
     const JsonNode json(document, file);
+    read_added_tokens(json, parts);
     read_special_tokens(json, parts);
     apply_bos_and_eos_flags(json, parts);
     const std::optional<JsonNode> chat = json.find("chat_template");

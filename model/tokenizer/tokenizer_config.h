@@ -7,7 +7,8 @@
 namespace tp {
 
 // What special_tokens_map.json and tokenizer_config.json in a folder, where they are, say about a tokenizer:
-// BOS and EOS, whether they are put around texts, and the chat template. Throws CheckpointError.
+// more added tokens, which tokens are control tokens, BOS and EOS and whether they are put around texts, and
+// the chat template. Throws CheckpointError.
 void apply_tokenizer_config(const std::filesystem::path& folder, TokenizerParts& parts);
 
 }  // namespace tp

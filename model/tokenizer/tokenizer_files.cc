@@ -4,6 +4,7 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/vocabulary_files.h"
 #include "tp/error.h"
 
 namespace tp {
@@ -11,17 +12,50 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path tokenizer_file(const fs::path& path) {
-  std::error_code ignored;  // a path that cannot be looked at fails when it is opened, with the reason
-  if (!fs::is_directory(path, ignored)) return path;
-  const fs::path file = path / "tokenizer.json";
+// A path that cannot be looked at fails when it is opened, with the reason.
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+TokenizerParts parts_from_json_file(const fs::path& file) {
+  const nlohmann::json document = read_json_file(file);
+  return parts_from_json(JsonNode(document, file));
+}
+
+// Texts begin with BOS where there is one, as those of Llama and Gemma; tokenizer_config.json may say
+// otherwise.
+TokenizerParts parts_from_sentencepiece(const fs::path& file) {
+  SentencePieceModel model(file);
+  const bool strips_space = model.adds_space_prefix();
+  const std::optional<TokenId> bos = model.bos();
+  const std::optional<TokenId> eos = model.eos();
+  TokenizerParts parts{.model = std::move(model)};
+  parts.decoder = TokenDecoder::sentencepiece(strips_space);
+  parts.bos = bos;
+  parts.eos = eos;
+  if (bos) parts.post_processor.before = {*bos};
+  return parts;
+}
+
+bool has_vocabulary_files(const fs::path& folder) {
+  return is_there(folder / "vocab.json") && is_there(folder / "merges.txt");
+}
+
+TokenizerParts parts_from_folder(const fs::path& folder) {
+  if (is_there(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
+  if (is_there(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
   require<CheckpointError>(
-      fs::exists(file, ignored),
-      "{}: cannot load a tokenizer: expected a file tokenizer.json in this folder, found none; "
-      "save the tokenizer in the format of the `tokenizers` library (SentencePiece's "
-      "tokenizer.model alone is not supported yet)",
-      path.string());
-  return file;
+      has_vocabulary_files(folder),
+      "{}: cannot load a tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json "
+      "with merges.txt in this folder, found none; get them from where the model comes from",
+      folder.string());
+  return parts_from_vocabulary_files(folder);
 }
 
 TokenizerParts parts_from_gguf(const fs::path& file) {
@@ -40,16 +74,16 @@ TokenizerParts parts_from_gguf(const fs::path& file) {
 bool holds_tokenizer(const fs::path& model) {
   if (const std::optional<fs::path> gguf = find_gguf(model))
     return gguf_vocabulary(GgufFiles(*gguf).metadata()).has_value();
-  std::error_code ignored;
-  return fs::exists(model / "tokenizer.json", ignored);
+  return is_there(model / "tokenizer.json") || is_there(model / "tokenizer.model") ||
+         has_vocabulary_files(model);
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {
   if (const std::optional<fs::path> gguf = find_gguf(path)) return parts_from_gguf(*gguf);
-  const fs::path file = tokenizer_file(path);
-  const nlohmann::json document = read_json_file(file);
-  TokenizerParts parts = parts_from_json(JsonNode(document, file));
-  apply_tokenizer_config(file.parent_path(), parts);
+  if (path.extension() == ".model" && !is_folder(path)) return parts_from_sentencepiece(path);
+  const bool in_folder = is_folder(path);
+  TokenizerParts parts = in_folder ? parts_from_folder(path) : parts_from_json_file(path);
+  apply_tokenizer_config(in_folder ? path : path.parent_path(), parts);
   return parts;
 }
 

@@ -9,10 +9,17 @@ namespace tp {
 // Whether a model's folder or GGUF file has a tokenizer. Throws CheckpointError for a damaged GGUF file.
 bool holds_tokenizer(const std::filesystem::path& model);
 
-// Reads a tokenizer.json, or the folder that holds one, or the vocabulary in a GGUF file.
-// tokenizer_config.json and special_tokens_map.json beside it are read for the names of BOS and EOS and for
-// the chat template. Throws CheckpointError for files that are missing, damaged, or use parts of their format
-// that tp-infer does not support.
+// Reads the tokenizer of a folder, from the first of these that it has:
+//   *.gguf                       a vocabulary in the weights' file
+//   tokenizer.json               the format of Hugging Face's `tokenizers` library
+//   tokenizer.model              SentencePiece's
+//   vocab.json and merges.txt    byte-level BPE as GPT-2's repositories had it
+// Beside the last three, tokenizer_config.json and special_tokens_map.json are read too: see
+// tokenizer_config.h.
+//
+// `path` may also be a GGUF file, a tokenizer.json, or a *.model, which is taken as it is, without other
+// files: control tokens that are written out in a text are text then. Throws CheckpointError for files that
+// are missing, damaged, or use parts of their format that tp-infer does not support.
 TokenizerParts load_tokenizer_parts(const std::filesystem::path& path);
 
 }  // namespace tp

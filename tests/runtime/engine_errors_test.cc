@@ -216,8 +216,7 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
     Request with_stop = greedy_request({1}, 1);
     with_stop.stop = {"x"};
     EXPECT_EQ(request_refusal(engine, with_stop),
-              fmt::format("stop texts need a tokenizer, but there is no tokenizer.json in {}",
-                          fixture.folder.string()));
+              fmt::format("stop texts need a tokenizer, but there is none in {}", fixture.folder.string()));
     EXPECT_EQ(test::error_of<CheckpointError>([&] { engine.encode("x"); }),
               "cannot tokenize: the model has no tokenizer; give --tokens");
     while (engine.has_work()) {

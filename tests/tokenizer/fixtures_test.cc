@@ -69,6 +69,20 @@ TEST_P(FixtureOf, EncodesTheExpectedIds) {
   }
 }
 
+TEST_P(FixtureOf, EncodesTheIdsOfSentencePieceFromItsModelAlone) {
+  // What is copied of a tokenizer may leave the model out.
+  if (!std::filesystem::exists(folder_ / "tokenizer.model")) folder_ = testing::shared_folder(GetParam());
+  if (!std::filesystem::exists(folder_ / "tokenizer.model"))
+    GTEST_SKIP() << "no tokenizer.model for " << GetParam();
+  const json all = cases("expected_sentencepiece.json");
+  ASSERT_GT(all.size(), 100u);
+  const Tokenizer sentencepiece = Tokenizer::load(folder_ / "tokenizer.model");
+  for (const json& c : all) {
+    const std::string text = c["text"];
+    EXPECT_EQ(json(sentencepiece.encode(text, AddSpecial::no)), c["ids"]) << c["text"];
+  }
+}
+
 TEST_P(FixtureOf, DecodesTheExpectedTexts) {
   for (const json& c : cases("expected.json")) {
     EXPECT_EQ(tokenizer().decode(c["ids"].get<Ids>(), SkipSpecial::no), c["decoded"]);
