@@ -46,7 +46,8 @@ RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, KvT
   const BlockSpec& first = spec.blocks.front();
   RankShare share;
   share.heads = shard_heads(first.attention.num_attention_heads, first.attention.num_key_value_heads, part);
-  share.columns = shard_columns(first.mlp.intermediate_size, part);
+  share.columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, part); },
+                             first.feed_forward);
   share.vocab = shard_columns(spec.vocab_size, part);
   share.weight_bytes = local_weight_bytes(spec, part, weights);
   constexpr std::size_t kBlockSize = 32;
@@ -80,6 +81,8 @@ std::string rope_text(const RopeScaling& scaling) {
       return fmt::format("llama3, factor {}", scaling.factor);
     case RopeScaling::Kind::yarn:
       return fmt::format("yarn, factor {}", scaling.factor);
+    case RopeScaling::Kind::longrope:
+      return fmt::format("longrope, above {} tokens", scaling.original_max_position_embeddings);
   }
   return "";
 }

@@ -1,6 +1,7 @@
 #include "model/attention.h"
 
 #include "model/kernels/rope.h"
+#include "model/stored_projection.h"
 
 #include <algorithm>
 
@@ -14,38 +15,52 @@ Range features_of(Range heads, std::size_t head_dim) {
   return {heads.begin * head_dim, heads.end * head_dim};
 }
 
-std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_size,
-                                const tensor_names::Block& names, const HeadShard& shard) {
-  const MatrixShape query{spec.num_attention_heads * spec.head_dim, hidden_size};
-  const MatrixShape kv{spec.num_key_value_heads * spec.head_dim, hidden_size};
-  const char* query_reason = "num_attention_heads x head_dim, hidden_size";
-  const char* kv_reason = "num_key_value_heads x head_dim, hidden_size";
-  return {{{names.q_proj, query, query_reason}, features_of(shard.query_heads, spec.head_dim)},
-          {{names.k_proj, kv, kv_reason}, features_of(shard.kv_heads, spec.head_dim)},
-          {{names.v_proj, kv, kv_reason}, features_of(shard.kv_heads, spec.head_dim)}};
+std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
+                                const HeadShard& shard) {
+  const StoredQkv stored = stored_qkv(names, spec, hidden_size);
+  std::vector<OwnedRows> rows;
+  stored.query.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
+  stored.key.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+  stored.value.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+  return rows;
+}
+
+std::optional<Norm> head_norm(WeightLoader& loader, const std::string& name, const AttentionSpec& spec) {
+  if (!spec.query_key_norm) return std::nullopt;
+  return Norm(loader, name, spec.head_dim, *spec.query_key_norm, "head_dim");
 }
 
 }  // namespace
 
 Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
-                     const tensor_names::Block& names)
+                     const BlockNames& names)
     : Attention(loader, spec, hidden_size, names,
                 shard_heads(spec.num_attention_heads, spec.num_key_value_heads, loader.part())) {}
 
 Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
-                     const tensor_names::Block& names, const HeadShard& shard)
-    : query_size_(shard.local_heads() * spec.head_dim),
+                     const BlockNames& names, const HeadShard& shard)
+    : head_dim_(spec.head_dim),
+      query_size_(shard.local_heads() * spec.head_dim),
       kv_size_(shard.local_kv_heads() * spec.head_dim),
       pattern_{.window = spec.sliding_window},
       scale_(spec.scale),
+      softcap_(spec.softcap),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
+      query_norm_(head_norm(loader, names.q_norm, spec)),
+      key_norm_(head_norm(loader, names.k_norm, spec)),
       o_proj_(loader,
               {names.o_proj,
                {hidden_size, spec.num_attention_heads * spec.head_dim},
-               "hidden_size, num_attention_heads x head_dim"},
+               "hidden_size",
+               "num_attention_heads x head_dim",
+               names.transposed},
               features_of(shard.query_heads, spec.head_dim), spec.o_bias) {
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
     kv_of_head_.push_back(shard.local_kv_of(head));
+  if (!spec.alibi_slopes.empty()) {
+    for (std::size_t head = shard.query_heads.begin; head < shard.query_heads.end; ++head)
+      alibi_slopes_.push_back(spec.alibi_slopes[head]);
+  }
 }
 
 PartialSum Attention::operator()(TensorView<const float> x, const StepContext& step,
@@ -54,8 +69,10 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   const TensorView<float> query = qkv.columns_from(0, query_size_);       // [tokens, query_size]
   const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
   const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
-  kernels::rotate(query, step.angles.cosine, step.angles.sine);
-  kernels::rotate(key, step.angles.cosine, step.angles.sine);
+  if (query_norm_) query_norm_->apply_in_place(query);
+  if (key_norm_) key_norm_->apply_in_place(key);
+  kernels::rotate(query, head_dim_, step.angles.cosine, step.angles.sine);
+  kernels::rotate(key, head_dim_, step.angles.cosine, step.angles.sine);
   kernels::store_keys_values(key, value, step.batch.spans, cache);
 
   std::size_t max_blocks = 0;
@@ -69,6 +86,8 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
        .kv_of_head = kv_of_head_,
        .pattern = pattern_,
        .scale = scale_,
+       .softcap = softcap_,
+       .alibi_slopes = alibi_slopes_,
        .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
        .out = attended});
   return o_proj_(attended, step.workspace);
@@ -83,23 +102,22 @@ kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type,
           .value_dim = spec.head_dim};
 }
 
-std::size_t attention_bytes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                            WeightType type) {
-  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
-  const std::size_t query_size = shard.local_heads() * spec.head_dim;
-  const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
-  const std::size_t biases =
-      (spec.qkv_bias ? qkv_size : 0) + (spec.o_bias && part.is_first() ? hidden_size : 0);
-  return kernels::PackedLayout{type, qkv_size, hidden_size}.bytes() +
-         kernels::PackedLayout{type, hidden_size, query_size}.bytes() + biases * sizeof(float);
+std::size_t Attention::bytes() const {
+  return qkv_proj_.bytes() + (query_norm_ ? query_norm_->bytes() + key_norm_->bytes() : 0) + o_proj_.bytes();
 }
 
-std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hidden_size, RankOf part) {
+LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part) {
   const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
   const std::size_t query_size = shard.local_heads() * spec.head_dim;
   const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
-  return qkv_size * (hidden_size + (spec.qkv_bias ? 1 : 0)) + hidden_size * query_size +
-         (spec.o_bias && part.is_first() ? hidden_size : 0);
+  LocalShapes shapes{
+      .matrices = {{qkv_size, hidden_size}, {hidden_size, query_size}},
+      .vector_elements = (spec.qkv_bias ? qkv_size : 0) + (spec.o_bias && part.is_first() ? hidden_size : 0)};
+  if (spec.query_key_norm) {
+    shapes += local_shapes(*spec.query_key_norm, spec.head_dim);
+    shapes += local_shapes(*spec.query_key_norm, spec.head_dim);
+  }
+  return shapes;
 }
 
 std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,

@@ -4,11 +4,14 @@
 #include "model/kernels/attention.h"
 #include "model/kernels/paged_cache.h"
 #include "model/linear.h"
+#include "model/local_shapes.h"
+#include "model/norm.h"
 #include "model/spec.h"
 #include "model/step_context.h"
 #include "model/tensor_names.h"
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -17,36 +20,38 @@ class Attention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
   Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
-            const tensor_names::Block& names);
+            const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
   // cache.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  std::size_t bytes() const { return qkv_proj_.bytes() + o_proj_.bytes(); }
+  std::size_t bytes() const;
 
  private:
-  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
-            const tensor_names::Block& names, const HeadShard& shard);
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
+            const HeadShard& shard);
 
+  std::size_t head_dim_;
   std::size_t query_size_;               // local_heads * head_dim
   std::size_t kv_size_;                  // local_kv_heads * head_dim
   std::vector<std::size_t> kv_of_head_;  // [local_heads]
   kernels::AttentionPattern pattern_;
   float scale_;
-  ColumnParallelLinear qkv_proj_;  // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
-  RowParallelLinear o_proj_;       // [hidden_size, query_size]
+  std::optional<float> softcap_;
+  std::vector<float> alibi_slopes_;  // [local_heads], or empty
+  ColumnParallelLinear qkv_proj_;    // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
+  std::optional<Norm> query_norm_;   // of every head, [head_dim]
+  std::optional<Norm> key_norm_;
+  RowParallelLinear o_proj_;  // [hidden_size, query_size]
 };
 
 // What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
 kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type, std::size_t block_size);
 
-// Bytes of a block's attention on one rank, with weights of this type.
-std::size_t attention_bytes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part, WeightType type);
-
-// Weights and biases that one rank holds.
-std::size_t count_attention_parameters(const AttentionSpec& spec, std::size_t hidden_size, RankOf part);
+// What one rank holds of it.
+LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part);
 
 // Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
 std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,

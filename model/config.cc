@@ -3,9 +3,8 @@
 #include "model/architectures.h"
 #include "model/checkpoint/gguf_config.h"
 #include "model/json_fields.h"
+#include "model/rope_scaling.h"
 #include "tp/error.h"
-
-#include <cmath>
 
 namespace tp {
 namespace {
@@ -17,58 +16,6 @@ DType parse_dtype(const std::string& name, const std::string& where) {
   throw_error<ConfigError>("{}: torch_dtype must be float32, float16 or bfloat16, found \"{}\"", where, name);
 }
 
-// The factor that yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 unless the config names one.
-double yarn_attention_factor(const JsonFields& fields, double factor) {
-  const auto mscale_of = [&](double mscale) {
-    return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-  };
-  if (fields.has("attention_factor")) return fields.number("attention_factor");
-  if (fields.has("mscale") && fields.has("mscale_all_dim")) {
-    return mscale_of(fields.number("mscale")) / mscale_of(fields.number("mscale_all_dim"));
-  }
-  return mscale_of(1.0);
-}
-
-RopeScaling parse_rope_scaling(const JsonFields& fields, std::size_t max_positions,
-                               const std::string& where) {
-  RopeScaling scaling;
-  const std::string kind =
-      fields.has("rope_type") ? fields.text("rope_type") : fields.text_or("type", "default");
-  if (kind == "default") return scaling;
-  if (kind == "linear") {
-    scaling.kind = RopeScaling::Kind::linear;
-  } else if (kind == "llama3") {
-    scaling.kind = RopeScaling::Kind::llama3;
-  } else if (kind == "yarn") {
-    scaling.kind = RopeScaling::Kind::yarn;
-  } else {
-    throw_error<ConfigError>(
-        "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3 and yarn", where,
-        kind);
-  }
-  scaling.factor = fields.number("factor");
-  require<ConfigError>(scaling.factor >= 1, "{}: rope_scaling: factor must be >= 1, found {}", where,
-                       scaling.factor);
-  scaling.original_max_position_embeddings =
-      fields.size_or("original_max_position_embeddings", max_positions);
-  if (scaling.kind == RopeScaling::Kind::llama3) {
-    scaling.low_freq_factor = fields.number("low_freq_factor");
-    scaling.high_freq_factor = fields.number("high_freq_factor");
-    require<ConfigError>(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor,
-                         "{}: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found {} and {}",
-                         where, scaling.low_freq_factor, scaling.high_freq_factor);
-  }
-  if (scaling.kind == RopeScaling::Kind::yarn) {
-    scaling.beta_fast = fields.number_or("beta_fast", 32.0);
-    scaling.beta_slow = fields.number_or("beta_slow", 1.0);
-    require<ConfigError>(scaling.beta_fast > 0 && scaling.beta_slow > 0,
-                         "{}: rope_scaling: beta_fast and beta_slow must be positive, found {} and {}", where,
-                         scaling.beta_fast, scaling.beta_slow);
-    scaling.attention_factor = yarn_attention_factor(fields, scaling.factor);
-  }
-  return scaling;
-}
-
 std::string architecture_of(const nlohmann::json& object, const std::string& where) {
   const auto found = object.find("architectures");
   require<ConfigError>(
@@ -77,7 +24,23 @@ std::string architecture_of(const nlohmann::json& object, const std::string& whe
   return found->front().get<std::string>();
 }
 
-void check_heads(const ModelConfig& config, const std::string& where) {
+void read_heads(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.num_attention_heads = fields.size(fields.name_of({"num_attention_heads", "n_head"}));
+  // Falcon's multi_query means one KV head, and makes num_kv_heads void but in the new architecture.
+  const bool one_kv_head = fields.boolean_or("multi_query", false) && !config.new_decoder_architecture;
+  config.num_key_value_heads =
+      one_kv_head ? 1
+                  : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
+                                   config.num_attention_heads);
+  config.head_dim = fields.size_or("head_dim", config.head_dim);
+  if (config.head_dim == 0) {
+    require<ConfigError>(
+        config.hidden_size % config.num_attention_heads == 0,
+        "{}: hidden_size must be a multiple of num_attention_heads where head_dim is not given, "
+        "found {} and {}",
+        where, config.hidden_size, config.num_attention_heads);
+    config.head_dim = config.hidden_size / config.num_attention_heads;
+  }
   require<ConfigError>(config.num_attention_heads % config.num_key_value_heads == 0,
                        "{}: num_attention_heads must be a multiple of num_key_value_heads, found {} and {}",
                        where, config.num_attention_heads, config.num_key_value_heads);
@@ -86,7 +49,92 @@ void check_heads(const ModelConfig& config, const std::string& where) {
                        config.head_dim);
 }
 
+void read_sizes(const JsonFields& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
+  config.hidden_size = fields.size(fields.name_of({"hidden_size", "n_embd"}));
+  const std::string intermediate = fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size"});
+  config.intermediate_size = intermediate_per_hidden == 0 || fields.has(intermediate)
+                                 ? fields.size(intermediate)
+                                 : intermediate_per_hidden * config.hidden_size;
+  config.num_hidden_layers = fields.size(fields.name_of({"num_hidden_layers", "n_layer"}));
+  config.vocab_size = fields.size("vocab_size");
+  config.max_position_embeddings = fields.size_or(fields.name_of({"max_position_embeddings", "n_positions"}),
+                                                  config.max_position_embeddings);
+}
+
+void read_rope(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base"}), config.rope_theta);
+  config.partial_rotary_factor =
+      fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct"}), config.partial_rotary_factor);
+  // Newer configs keep all of it in rope_parameters.
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    if (!fields.has(field)) continue;
+    const JsonFields rope = fields.object(field);
+    config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
+    config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
+    const RopeContext context{.rotary_dim = rotary_dim(config),
+                              .max_position_embeddings = config.max_position_embeddings,
+                              .original_max_position_embeddings = fields.size_or(
+                                  "original_max_position_embeddings", config.max_position_embeddings)};
+    config.rope_scaling = parse_rope_scaling(rope, context, where);
+  }
+  require<ConfigError>(
+      config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 && rotary_dim(config) % 2 == 0,
+      "{}: partial_rotary_factor must leave an even number of a head's {} elements to turn, "
+      "found {}",
+      where, config.head_dim, config.partial_rotary_factor);
+}
+
+void read_windows(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.sliding_window =
+      fields.is_null("sliding_window") ? 0 : fields.size_or("sliding_window", config.sliding_window);
+  config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
+  config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
+  config.layer_types = fields.texts("layer_types");
+  require<ConfigError>(
+      config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
+      "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
+      config.num_hidden_layers, config.layer_types.size());
+  for (const std::string& type : config.layer_types) {
+    require<ConfigError>(type == "full_attention" || type == "sliding_attention",
+                         "{}: layer_types must be full_attention or sliding_attention, found \"{}\"", where,
+                         type);
+  }
+}
+
+// A number that null takes away: absent, the family's own holds.
+double number_or_none(const JsonFields& fields, const std::string& field, double otherwise) {
+  return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
+}
+
+void read_attention(const JsonFields& fields, ModelConfig& config) {
+  config.attention_bias =
+      fields.boolean_or(fields.name_of({"attention_bias", "bias"}), config.attention_bias);
+  config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
+  config.attn_logit_softcapping =
+      number_or_none(fields, "attn_logit_softcapping", config.attn_logit_softcapping);
+  config.final_logit_softcapping =
+      number_or_none(fields, "final_logit_softcapping", config.final_logit_softcapping);
+  config.scale_attn_weights = fields.boolean_or("scale_attn_weights", config.scale_attn_weights);
+  config.scale_attn_by_inverse_layer_idx =
+      fields.boolean_or("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
+  config.alibi = fields.boolean_or("alibi", config.alibi);
+}
+
+void read_norms(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
+  config.layer_norm_eps =
+      fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon"}), config.layer_norm_eps);
+  require<ConfigError>(config.rms_norm_eps >= 0 && config.layer_norm_eps >= 0 && config.rope_theta > 0,
+                       "{}: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found {}, {} "
+                       "and {}",
+                       where, config.rms_norm_eps, config.layer_norm_eps, config.rope_theta);
+}
+
 }  // namespace
+
+std::size_t rotary_dim(const ModelConfig& config) {
+  return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
+}
 
 ModelConfig load_config(const std::filesystem::path& file) {
   if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
@@ -99,42 +147,26 @@ ModelConfig parse_config(const std::string& text, const std::string& name) {
   const nlohmann::json object = parse_json_object(text, name);
   const JsonFields fields(object, name);
 
-  ModelConfig config;
-  config.architecture = architecture_of(object, name);
-  require_supported(config.architecture);
-  config.hidden_size = fields.size("hidden_size");
-  config.intermediate_size = fields.size("intermediate_size");
-  config.num_hidden_layers = fields.size("num_hidden_layers");
-  config.num_attention_heads = fields.size("num_attention_heads");
-  config.num_key_value_heads = fields.size_or("num_key_value_heads", config.num_attention_heads);
-  config.vocab_size = fields.size("vocab_size");
-  config.max_position_embeddings = fields.size_or("max_position_embeddings", 2048);
-  if (!fields.has("head_dim")) {
-    require<ConfigError>(
-        config.hidden_size % config.num_attention_heads == 0,
-        "{}: hidden_size must be a multiple of num_attention_heads where head_dim is not given, "
-        "found {} and {}",
-        name, config.hidden_size, config.num_attention_heads);
-  }
-  config.head_dim = fields.size_or("head_dim", config.hidden_size / config.num_attention_heads);
-  check_heads(config, name);
-
-  config.rms_norm_eps = fields.number_or("rms_norm_eps", 1e-6);
-  config.rope_theta = fields.number_or("rope_theta", 10000.0);
-  require<ConfigError>(config.rms_norm_eps >= 0 && config.rope_theta > 0,
-                       "{}: expected rms_norm_eps >= 0 and rope_theta > 0, found {} and {}", name,
-                       config.rms_norm_eps, config.rope_theta);
-  // Newer configs keep both in rope_parameters.
-  for (const char* field : {"rope_scaling", "rope_parameters"}) {
-    if (!fields.has(field)) continue;
-    const JsonFields rope = fields.object(field);
-    config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
-    config.rope_scaling = parse_rope_scaling(rope, config.max_position_embeddings, name);
-  }
-  config.attention_bias = fields.boolean_or("attention_bias", false);
-  config.mlp_bias = fields.boolean_or("mlp_bias", false);
-  config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", false);
-  config.hidden_act = fields.text_or("hidden_act", "silu");
+  const std::string architecture = architecture_of(object, name);
+  const Family& family = family_of(architecture);
+  ModelConfig config = family.defaults;
+  config.architecture = architecture;
+  config.new_decoder_architecture =
+      fields.boolean_or("new_decoder_architecture", config.new_decoder_architecture);
+  config.parallel_attn = fields.boolean_or("parallel_attn", config.parallel_attn);
+  config.num_ln_in_parallel_attn = fields.count_or("num_ln_in_parallel_attn", config.num_ln_in_parallel_attn);
+  config.use_parallel_residual = fields.boolean_or("use_parallel_residual", config.use_parallel_residual);
+  read_sizes(fields, family.intermediate_per_hidden, config);
+  read_heads(fields, name, config);
+  read_rope(fields, name, config);
+  read_windows(fields, name, config);
+  read_attention(fields, config);
+  read_norms(fields, name, config);
+  config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias"}), config.mlp_bias);
+  config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
+  config.hidden_act =
+      fields.text_or(fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),
+                     config.hidden_act);
   const char* dtype_field = fields.has("dtype") ? "dtype" : "torch_dtype";
   config.torch_dtype = parse_dtype(fields.text_or(dtype_field, "float32"), name);
   config.eos_token_ids = fields.token_ids("eos_token_id");

@@ -18,6 +18,9 @@ ModelConfig load_config(const std::filesystem::path& file);
 // The same from JSON text; `name` stands for the file in error texts.
 ModelConfig parse_config(const std::string& text, const std::string& name);
 
+// The elements of a head that positions turn.
+std::size_t rotary_dim(const ModelConfig& config);
+
 }  // namespace tp
 
 namespace boost::serialization {
@@ -25,16 +28,22 @@ namespace boost::serialization {
 template <class Archive>
 void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/) {
   archive& scaling.kind& scaling.factor& scaling.low_freq_factor& scaling.high_freq_factor& scaling
-      .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling.attention_factor;
+      .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling
+      .attention_factor& scaling.short_factor& scaling.long_factor;
 }
 
 template <class Archive>
 void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) {
   archive& config.architecture& config.hidden_size& config.intermediate_size& config.num_hidden_layers& config
       .num_attention_heads& config.num_key_value_heads& config.head_dim& config.vocab_size& config
-      .max_position_embeddings& config.rms_norm_eps& config.rope_theta& config.rope_scaling& config
-      .attention_bias& config.mlp_bias& config.tie_word_embeddings& config.hidden_act& config
-      .torch_dtype& config.eos_token_ids;
+      .max_position_embeddings& config.rms_norm_eps& config.layer_norm_eps& config.rope_theta& config
+      .partial_rotary_factor& config.rope_scaling& config.attention_bias& config.mlp_bias& config
+      .tie_word_embeddings& config.hidden_act& config.torch_dtype& config.eos_token_ids;
+  archive& config.sliding_window& config.use_sliding_window& config.max_window_layers& config
+      .layer_types& config.query_pre_attn_scalar& config.attn_logit_softcapping& config
+      .final_logit_softcapping& config.scale_attn_weights& config.scale_attn_by_inverse_layer_idx& config
+      .use_parallel_residual& config.alibi& config.parallel_attn& config.new_decoder_architecture& config
+      .num_ln_in_parallel_attn;
 }
 
 }  // namespace boost::serialization

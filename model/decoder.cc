@@ -1,16 +1,18 @@
 #include "model/decoder.h"
 
+#include "model/unused_tensors.h"
+
 #include <algorithm>
 
 namespace tp {
 namespace {
 
-std::vector<DecoderBlock> load_blocks(WeightLoader& loader, const DecoderSpec& spec) {
+std::vector<DecoderBlock> load_blocks(WeightLoader& loader, const DecoderSpec& spec,
+                                      const TensorNames& names) {
   std::vector<DecoderBlock> blocks;
   blocks.reserve(spec.blocks.size());
-  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    blocks.emplace_back(loader, spec.blocks[layer], spec.hidden_size, layer);
-  }
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
+    blocks.push_back(load_block(loader, spec.blocks[layer], spec.hidden_size, names.block(layer)));
   return blocks;
 }
 
@@ -19,29 +21,37 @@ std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const Decoder
   return std::make_shared<VocabShard>(loader, layer, spec.vocab_size, spec.hidden_size);
 }
 
+std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const DecoderSpec& spec,
+                                                 const std::string& layer) {
+  if (spec.learned_positions == 0) return nullptr;
+  return std::make_shared<VocabShard>(loader, layer, spec.learned_positions, spec.hidden_size,
+                                      "max_position_embeddings");
+}
+
 }  // namespace
 
 Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
                  std::optional<WeightType> weights, const LoadProgress& progress)
-    : Decoder(spec, WeightLoader(source, part, weights, progress)) {}
+    : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, part, weights, progress)) {}
 
-Decoder::Decoder(const DecoderSpec& spec, WeightLoader loader)
-    : embed_tokens_(load_vocab(loader, spec, tensor_names::embed_tokens())),
-      embedding_(embed_tokens_),
-      blocks_(load_blocks(loader, spec)),
-      final_norm_(loader, tensor_names::final_norm(), spec.hidden_size, spec.final_norm),
-      output_tokens_(spec.tied_embeddings ? embed_tokens_
-                                          : load_vocab(loader, spec, tensor_names::lm_head())),
-      lm_head_(output_tokens_),
-      rope_(spec.rope, spec.blocks.front().attention.head_dim) {}
+Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader)
+    : embed_tokens_(load_vocab(loader, spec, names.embed_tokens)),
+      embedding_(embed_tokens_, spec.embedding_scale, load_positions(loader, spec, names.embed_positions)),
+      blocks_(load_blocks(loader, spec, names)),
+      final_norm_(loader, names.final_norm, spec.hidden_size, spec.final_norm),
+      output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
+      lm_head_(output_tokens_, spec.logit_softcap),
+      rope_(spec.rope, spec.max_position_embeddings),
+      unused_tensors_(find_unused_tensors(names, loader)) {}
 
 void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                       const OnLogits& on_logits) const {
   const Workspace::Frame frame(workspace);
-  const TensorView<float> x = all_reduce(comm, embedding_(batch.tokens, workspace));  // [tokens, hidden_size]
+  const TensorView<float> x =
+      all_reduce(comm, embedding_(batch.tokens, batch.positions, workspace));  // [tokens, hidden_size]
   const StepContext step{batch, rope_(batch.positions, workspace), workspace};
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
-    blocks_[layer](comm, x, step, cache.layer(layer));
+    std::visit([&](const auto& block) { block(comm, x, step, cache.layer(layer)); }, blocks_[layer]);
 
   for (std::size_t first = 0; first < batch.output_rows.size(); first += kLogitRows) {
     const Workspace::Frame rows_frame(workspace);
@@ -55,54 +65,54 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
 }
 
 std::size_t Decoder::weight_bytes() const {
-  std::size_t bytes = embed_tokens_->weight().bytes() + final_norm_.bytes();
+  std::size_t bytes = embed_tokens_->weight().bytes() + embedding_.position_bytes() + final_norm_.bytes();
   if (output_tokens_ != embed_tokens_) bytes += output_tokens_->weight().bytes();
-  for (const DecoderBlock& block : blocks_) bytes += block.bytes();
+  for (const DecoderBlock& block : blocks_) bytes += bytes_of(block);
   return bytes;
 }
+
+namespace {
+
+// What a rank holds of embeddings and LM head.
+LocalShapes tables_of(const DecoderSpec& spec, RankOf part) {
+  const MatrixShape vocab{shard_columns(spec.vocab_size, part).size(), spec.hidden_size};
+  LocalShapes shapes{.matrices = {vocab}};
+  if (!spec.tied_embeddings) shapes.matrices.push_back(vocab);
+  if (spec.learned_positions != 0)
+    shapes.matrices.push_back({shard_columns(spec.learned_positions, part).size(), spec.hidden_size});
+  return shapes;
+}
+
+// And of all else.
+LocalShapes layers_of(const DecoderSpec& spec, RankOf part) {
+  LocalShapes shapes = local_shapes(spec.final_norm, spec.hidden_size);
+  for (const BlockSpec& block : spec.blocks) shapes += local_shapes(block, spec.hidden_size, part);
+  return shapes;
+}
+
+}  // namespace
 
 std::size_t count_parameters(const DecoderSpec& spec) { return count_local_parameters(spec, {0, 1}); }
 
 std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part) {
-  const std::size_t vocab = shard_columns(spec.vocab_size, part).size() * spec.hidden_size;
-  std::size_t total = vocab + (spec.tied_embeddings ? 0 : vocab) + spec.hidden_size;
-  for (const BlockSpec& block : spec.blocks) {
-    total += 2 * spec.hidden_size + count_attention_parameters(block.attention, spec.hidden_size, part) +
-             count_mlp_parameters(block.mlp, spec.hidden_size, part);
-  }
-  return total;
+  return tables_of(spec, part).parameters() + layers_of(spec, part).parameters();
 }
 
 std::size_t local_weight_bytes(const DecoderSpec& spec, RankOf part, WeightType type) {
-  const std::size_t local_vocab = shard_columns(spec.vocab_size, part).size();
-  const std::size_t vocab =
-      kernels::PackedLayout{vocabulary_type(type), local_vocab, spec.hidden_size}.bytes();
-  const std::size_t norms = (2 * spec.blocks.size() + 1) * spec.hidden_size * sizeof(float);
-  std::size_t bytes = vocab + (spec.tied_embeddings ? 0 : vocab) + norms;
-  for (const BlockSpec& block : spec.blocks) {
-    bytes += attention_bytes(block.attention, spec.hidden_size, part, type) +
-             mlp_bytes(block.mlp, spec.hidden_size, part, type);
-  }
-  return bytes;
+  return tables_of(spec, part).bytes(vocabulary_type(type)) + layers_of(spec, part).bytes(type);
 }
 
 std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits) {
-  const std::size_t residual = Workspace::footprint(limits.tokens, spec.hidden_size);
-  std::size_t angles = 0;
-  std::size_t half = 0;
-  for (const BlockSpec& block : spec.blocks) {
-    angles = std::max(angles, 2 * Workspace::footprint(limits.tokens, block.attention.head_dim / 2));
-    half =
-        std::max({half,
-                  attention_workspace(block.attention, spec.hidden_size, part, limits.tokens, limits.threads,
-                                      limits.kv_type, limits.block_size, limits.max_blocks),
-                  mlp_workspace(block.mlp, spec.hidden_size, part, limits.tokens)});
-  }
+  const std::size_t angles = 2 * Workspace::footprint(limits.tokens, spec.rope.rotary_dim / 2);
+  std::size_t block = 0;
+  for (const BlockSpec& each : spec.blocks)
+    block = std::max(block, block_workspace(each, spec.hidden_size, part, limits));
   const std::size_t rows = std::min(limits.outputs, Decoder::kLogitRows);
   const std::size_t logits =
       2 * Workspace::footprint(rows, spec.hidden_size) +
       multiply_workspace(rows, shard_columns(spec.vocab_size, part).size(), spec.hidden_size);
-  return residual + angles + std::max(residual + half, logits);
+  return VocabParallelEmbedding::workspace(limits.tokens, spec.hidden_size) + angles +
+         std::max(block, logits);
 }
 
 }  // namespace tp

@@ -12,19 +12,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tp {
-
-// How large a step can be; the workspace follows from it.
-struct StepLimits {
-  std::size_t tokens = 0;   // in a batch
-  std::size_t outputs = 0;  // rows of logits in a batch
-  std::size_t threads = 1;
-  KvType kv_type = KvType::f32;
-  std::size_t block_size = 0;  // of the cache, in tokens
-  std::size_t max_blocks = 0;  // of one sequence
-};
 
 class Decoder {
  public:
@@ -33,9 +24,10 @@ class Decoder {
   Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
 
-  // Runs one step: 2 * num_hidden_layers + 1 all-reduces. `on_logits` gets the logits of the output rows in
-  // groups of at most kLogitRows: the index of the first output and a tensor [rows, local_vocab]. Every rank
-  // calls it with its shard. Collective; throws CommError.
+  // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.
+  // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
+  // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. Collective; throws
+  // CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const OnLogits& on_logits) const;
@@ -44,19 +36,22 @@ class Decoder {
   Range local_vocab() const { return lm_head_.tokens(); }
   // Bytes of weights that this rank holds.
   std::size_t weight_bytes() const;
+  // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank.
+  const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
 
  private:
-  Decoder(const DecoderSpec& spec, WeightLoader loader);
+  Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader);
 
   std::shared_ptr<const VocabShard> embed_tokens_;
   VocabParallelEmbedding embedding_;
   std::vector<DecoderBlock> blocks_;
-  RmsNorm final_norm_;
+  Norm final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
   LmHead lm_head_;
   Rope rope_;
+  std::vector<std::string> unused_tensors_;
 };
 
 // Weights and biases of the whole model.

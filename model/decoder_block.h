@@ -1,40 +1,35 @@
-// One layer of the decoder, with the two all-reduces of tensor parallelism.
+// One layer of the decoder. How its parts are wired is a matter of its class.
 #pragma once
 
-#include "model/attention.h"
-#include "model/mlp.h"
-#include "model/norm.h"
-#include "parallel/collectives.h"
+#include "model/parallel_block.h"
+#include "model/sequential_block.h"
 
 #include <cstddef>
 #include <variant>
 
 namespace tp {
 
-// The parts that a block can have; a further kind is a further alternative.
-using AttentionPart = std::variant<Attention>;
-using FeedForwardPart = std::variant<GatedMlp>;
+using DecoderBlock = std::variant<SequentialBlock, ParallelBlock>;
 
-// The sequential, pre-norm block: x += attention(norm(x)); x += mlp(norm(x)).
-class DecoderBlock {
- public:
-  DecoderBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size, std::size_t layer);
+// Throws ConfigError or CheckpointError.
+DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                        const BlockNames& names);
 
-  // x: [tokens, hidden_size], the residual stream, in place; equal on every rank before and after. Throws
-  // CommError.
-  void operator()(Communicator& comm, TensorView<float> x, const StepContext& step,
-                  const kernels::PagedCache& cache) const;
+// What one rank holds of a block.
+LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf part);
 
-  std::size_t bytes() const;
-
- private:
-  DecoderBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
-               const tensor_names::Block& names);
-
-  RmsNorm input_norm_;
-  AttentionPart attention_;
-  RmsNorm post_attention_norm_;
-  FeedForwardPart feed_forward_;
+// How large a step can be; the workspace follows from it.
+struct StepLimits {
+  std::size_t tokens = 0;   // in a batch
+  std::size_t outputs = 0;  // rows of logits in a batch
+  std::size_t threads = 1;
+  KvType kv_type = KvType::f32;
+  std::size_t block_size = 0;  // of the cache, in tokens
+  std::size_t max_blocks = 0;  // of one sequence
 };
+
+// Floats of workspace that a block needs at once for the largest step.
+std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, RankOf part,
+                            const StepLimits& limits);
 
 }  // namespace tp

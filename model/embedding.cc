@@ -1,30 +1,43 @@
 #include "model/embedding.h"
 
+#include "model/kernels/elementwise.h"
+
 #include <algorithm>
 
 namespace tp {
-VocabShard::VocabShard(WeightLoader& loader, const std::string& layer, std::size_t vocab_size,
-                       std::size_t hidden_size)
-    : tokens_(shard_columns(vocab_size, loader.part())),
-      weight_(loader.rows_of_vocabulary(
-          {{layer, {vocab_size, hidden_size}, "vocab_size, hidden_size"}, tokens_})) {}
 
-PartialSum VocabParallelEmbedding::operator()(std::span<const TokenId> tokens, Workspace& workspace) const {
-  const LocalWeight& table = shard_->weight();
-  const TensorView<float> out = workspace.take(tokens.size(), table.in_features());
+VocabShard::VocabShard(WeightLoader& loader, const std::string& layer, std::size_t rows,
+                       std::size_t hidden_size, const std::string& reason)
+    : tokens_(shard_columns(rows, loader.part())),
+      weight_(loader.rows_of_vocabulary({{layer, {rows, hidden_size}, reason, "hidden_size"}, tokens_})) {}
+
+bool VocabShard::copy_row(std::size_t id, float* out) const {
+  if (!tokens_.contains(id)) return false;
+  weight_.unpack_row(id - tokens_.begin, out);
+  return true;
+}
+
+PartialSum VocabParallelEmbedding::operator()(std::span<const TokenId> tokens,
+                                              std::span<const std::size_t> positions,
+                                              Workspace& workspace) const {
+  const std::size_t hidden_size = tokens_->weight().in_features();
+  const TensorView<float> out = workspace.take(tokens.size(), hidden_size);
+  const Workspace::Frame frame(workspace);
+  const TensorView<float> position = workspace.take(1, hidden_size);
   for (std::size_t row = 0; row < tokens.size(); ++row) {
-    const auto id = static_cast<std::size_t>(tokens[row]);
-    if (shard_->tokens().contains(id)) {
-      table.unpack_row(id - shard_->tokens().begin, out.row(row));
-    } else {
-      std::fill_n(out.row(row), table.in_features(), 0.0F);
-    }
+    if (!tokens_->copy_row(static_cast<std::size_t>(tokens[row]), out.row(row)))
+      std::fill_n(out.row(row), hidden_size, 0.0F);
+    for (std::size_t i = 0; i < hidden_size; ++i) out(row, i) *= scale_;
+    if (positions_ && positions_->copy_row(positions[row], position.row(0)))
+      kernels::add(position, out.rows_from(row, 1));
   }
   return PartialSum(out);
 }
 
 TensorView<float> LmHead::operator()(TensorView<const float> hidden, Workspace& workspace) const {
-  return shard_->weight().multiply(hidden, workspace);
+  const TensorView<float> logits = shard_->weight().multiply(hidden, workspace);
+  if (softcap_) kernels::softcap(*softcap_, logits);
+  return logits;
 }
 
 }  // namespace tp

@@ -8,39 +8,64 @@
 #include "tp/token_id.h"
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 
 namespace tp {
 
-// This rank's rows of an embedding or LM head matrix; a model with tied embeddings has one for both uses.
+// This rank's rows of an embedding or LM head matrix; a model with tied embeddings has one for both uses. Of
+// a table of learned positions a rank has rows in the same way.
 class VocabShard {
  public:
-  VocabShard(WeightLoader& loader, const std::string& layer, std::size_t vocab_size, std::size_t hidden_size);
+  // `reason` is the config value that the number of rows follows from.
+  VocabShard(WeightLoader& loader, const std::string& layer, std::size_t rows, std::size_t hidden_size,
+             const std::string& reason = "vocab_size");
 
   Range tokens() const { return tokens_; }
   const LocalWeight& weight() const { return weight_; }  // [local_vocab, hidden_size]
+
+  // Writes row `id`, [hidden_size]; false, and nothing written, if another rank holds it.
+  bool copy_row(std::size_t id, float* out) const;
 
  private:
   Range tokens_;
   LocalWeight weight_;
 };
 
-// A token's vector is held by one rank; the others' addend is zero.
+// A token's vector is held by one rank; the others' addend is zero. Where a model has learned positions, the
+// vector of the token's position is added, which one rank holds too.
 class VocabParallelEmbedding {
  public:
-  explicit VocabParallelEmbedding(std::shared_ptr<const VocabShard> shard) : shard_(std::move(shard)) {}
+  // Token vectors are multiplied by `scale`. `positions` may be null.
+  VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
+                         std::shared_ptr<const VocabShard> positions)
+      : tokens_(std::move(tokens)), scale_(scale), positions_(std::move(positions)) {}
 
-  // tokens: [tokens] -> an addend of [tokens, hidden_size]
-  PartialSum operator()(std::span<const TokenId> tokens, Workspace& workspace) const;
+  // tokens, positions: [tokens] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(std::span<const TokenId> tokens, std::span<const std::size_t> positions,
+                        Workspace& workspace) const;
+
+  // Of the table of learned positions.
+  std::size_t position_bytes() const { return positions_ ? positions_->weight().bytes() : 0; }
+
+  // Floats that it takes from the workspace.
+  static std::size_t workspace(std::size_t tokens, std::size_t hidden_size) {
+    return Workspace::footprint(tokens, hidden_size) + Workspace::footprint(1, hidden_size);
+  }
 
  private:
-  std::shared_ptr<const VocabShard> shard_;
+  std::shared_ptr<const VocabShard> tokens_;
+  float scale_;
+  std::shared_ptr<const VocabShard> positions_;
 };
 
 // Logits stay sharded: a rank has those of its own tokens.
 class LmHead {
  public:
-  explicit LmHead(std::shared_ptr<const VocabShard> shard) : shard_(std::move(shard)) {}
+  // With a softcap, logits are softcap * tanh(logit / softcap).
+  LmHead(std::shared_ptr<const VocabShard> shard, std::optional<float> softcap)
+      : shard_(std::move(shard)), softcap_(softcap) {}
 
   Range tokens() const { return shard_->tokens(); }
 
@@ -49,6 +74,7 @@ class LmHead {
 
  private:
   std::shared_ptr<const VocabShard> shard_;
+  std::optional<float> softcap_;
 };
 
 }  // namespace tp

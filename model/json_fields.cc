@@ -2,6 +2,7 @@
 
 #include "tp/error.h"
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -64,6 +65,18 @@ bool JsonFields::has(const std::string& field) const {
   return found != object_.end() && !found->is_null();
 }
 
+bool JsonFields::is_null(const std::string& field) const {
+  const auto found = object_.find(field);
+  return found != object_.end() && found->is_null();
+}
+
+std::string JsonFields::name_of(std::initializer_list<std::string> names) const {
+  for (const std::string& name : names) {
+    if (has(name)) return name;
+  }
+  return *names.begin();
+}
+
 const nlohmann::json& JsonFields::at(const std::string& field) const {
   require<ConfigError>(has(field), "{}: {} is missing; is this the config of a complete checkpoint?", where_,
                        field);
@@ -85,6 +98,14 @@ std::size_t JsonFields::size(const std::string& field) const {
 
 std::size_t JsonFields::size_or(const std::string& field, std::size_t otherwise) const {
   return has(field) ? size(field) : otherwise;
+}
+
+std::size_t JsonFields::count_or(const std::string& field, std::size_t otherwise) const {
+  if (!has(field)) return otherwise;
+  const nlohmann::json& value = at(field);
+  if (!value.is_number_integer() || value < 0 || value > (std::int64_t{1} << 40))
+    wrong(field, "a whole number >= 0");
+  return value.get<std::size_t>();
 }
 
 double JsonFields::number(const std::string& field) const {
@@ -110,6 +131,24 @@ std::string JsonFields::text(const std::string& field) const {
 
 std::string JsonFields::text_or(const std::string& field, const std::string& otherwise) const {
   return has(field) ? text(field) : otherwise;
+}
+
+std::vector<double> JsonFields::numbers(const std::string& field) const {
+  if (!has(field)) return {};
+  const nlohmann::json& value = at(field);
+  const auto is_number = [](const nlohmann::json& element) { return element.is_number(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_number))
+    wrong(field, "a list of numbers");
+  return value.get<std::vector<double>>();
+}
+
+std::vector<std::string> JsonFields::texts(const std::string& field) const {
+  if (!has(field)) return {};
+  const nlohmann::json& value = at(field);
+  const auto is_text = [](const nlohmann::json& element) { return element.is_string(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_text))
+    wrong(field, "a list of strings");
+  return value.get<std::vector<std::string>>();
 }
 
 std::vector<TokenId> JsonFields::token_ids(const std::string& field) const {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,15 +30,24 @@ class JsonFields {
   JsonFields(const nlohmann::json& object, std::string where) : object_(object), where_(std::move(where)) {}
 
   bool has(const std::string& field) const;
+  // Null, where that says something else than absence.
+  bool is_null(const std::string& field) const;
+  // The first of these names of one field that is given; the first name if none is.
+  std::string name_of(std::initializer_list<std::string> names) const;
   // A whole number >= 1 and <= 2^40.
   std::size_t size(const std::string& field) const;
   std::size_t size_or(const std::string& field, std::size_t otherwise) const;
+  // A whole number >= 0 and <= 2^40.
+  std::size_t count_or(const std::string& field, std::size_t otherwise) const;
   // A finite number.
   double number(const std::string& field) const;
   double number_or(const std::string& field, double otherwise) const;
   bool boolean_or(const std::string& field, bool otherwise) const;
   std::string text(const std::string& field) const;
   std::string text_or(const std::string& field, const std::string& otherwise) const;
+  // Lists; empty if not given.
+  std::vector<double> numbers(const std::string& field) const;
+  std::vector<std::string> texts(const std::string& field) const;
   // A token id, a list of them, or nothing.
   std::vector<TokenId> token_ids(const std::string& field) const;
   // An object within this one.

@@ -29,7 +29,8 @@ std::vector<OwnedRows> query_rows(const LatentAttentionSpec& spec, const std::st
   const std::size_t head_size = spec.qk_nope_head_dim + spec.qk_rope_head_dim;
   const StoredLayer layer{name,
                           {spec.num_attention_heads * head_size, in_features},
-                          "num_attention_heads x (qk_nope_head_dim + qk_rope_head_dim), the query's input"};
+                          "num_attention_heads x (qk_nope_head_dim + qk_rope_head_dim)",
+                          "the query's input"};
   std::vector<OwnedRows> parts;
   append_heads(parts, layer, heads, head_size, 0, spec.qk_nope_head_dim);
   append_heads(parts, layer, heads, head_size, spec.qk_nope_head_dim, spec.qk_rope_head_dim);
@@ -40,13 +41,13 @@ std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hi
                                  const tensor_names::LatentAttention& names, Range heads) {
   std::vector<OwnedRows> parts;
   if (spec.q_lora_rank) {
-    parts.push_back({{names.q_a_proj, {*spec.q_lora_rank, hidden_size}, "q_lora_rank, hidden_size"},
+    parts.push_back({{names.q_a_proj, {*spec.q_lora_rank, hidden_size}, "q_lora_rank", "hidden_size"},
                      {0, *spec.q_lora_rank}});
   } else {
     parts = query_rows(spec, names.q_proj, hidden_size, heads);
   }
   const std::size_t latent = spec.kv_lora_rank + spec.qk_rope_head_dim;
-  parts.push_back({{names.kv_a_proj, {latent, hidden_size}, "kv_lora_rank + qk_rope_head_dim, hidden_size"},
+  parts.push_back({{names.kv_a_proj, {latent, hidden_size}, "kv_lora_rank + qk_rope_head_dim", "hidden_size"},
                    {0, latent}});
   return parts;
 }
@@ -54,7 +55,8 @@ std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hi
 StoredLayer kv_b_layer(const LatentAttentionSpec& spec, const tensor_names::LatentAttention& names) {
   return {names.kv_b_proj,
           {spec.num_attention_heads * (spec.qk_nope_head_dim + spec.v_head_dim), spec.kv_lora_rank},
-          "num_attention_heads x (qk_nope_head_dim + v_head_dim), kv_lora_rank"};
+          "num_attention_heads x (qk_nope_head_dim + v_head_dim)",
+          "kv_lora_rank"};
 }
 
 HeadwiseLinear load_absorb_proj(WeightLoader& loader, const LatentAttentionSpec& spec,
@@ -103,7 +105,7 @@ LatentAttentionSizes::LatentAttentionSizes(const LatentAttentionSpec& spec, Rank
       value(heads.size() * spec.v_head_dim) {}
 
 LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec,
-                                 std::size_t hidden_size, const tensor_names::Block& names)
+                                 std::size_t hidden_size, const BlockNames& names)
     : LatentAttention(loader, spec, hidden_size, names.latent_attention,
                       LatentAttentionSizes(spec, loader.part())) {}
 
@@ -114,17 +116,18 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
       sizes_(sizes),
       latent_of_head_(sizes.heads.size(), 0),
       down_proj_(loader, down_rows(spec, hidden_size, names, sizes.heads), false),
-      kv_a_norm_(loader, names.kv_a_norm, spec.kv_lora_rank, kLatentNorm),
+      kv_a_norm_(loader, names.kv_a_norm, spec.kv_lora_rank, kLatentNorm, "kv_lora_rank"),
       absorb_proj_(load_absorb_proj(loader, spec, names, sizes.heads)),
       value_proj_(load_value_proj(loader, spec, names, sizes.heads)),
       o_proj_(loader,
               {names.o_proj,
                {hidden_size, spec.num_attention_heads * spec.v_head_dim},
-               "hidden_size, num_attention_heads x v_head_dim"},
+               "hidden_size",
+               "num_attention_heads x v_head_dim"},
               {sizes.heads.begin * spec.v_head_dim, sizes.heads.end * spec.v_head_dim}, false) {
   if (!spec.q_lora_rank) return;
   q_proj_ = QueryExpansion{
-      RmsNorm(loader, names.q_a_norm, *spec.q_lora_rank, kLatentNorm),
+      Norm(loader, names.q_a_norm, *spec.q_lora_rank, kLatentNorm, "q_lora_rank"),
       ColumnParallelLinear(loader, query_rows(spec, names.q_b_proj, *spec.q_lora_rank, sizes.heads), false)};
 }
 
@@ -140,8 +143,8 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
   const TensorView<float> rope_key =
       down.columns_from(sizes_.query_in + spec_.kv_lora_rank, spec_.qk_rope_head_dim);
   const auto rotate = spec_.interleaved_rope ? kernels::rotate_pairs : kernels::rotate;
-  rotate(query_rope, step.angles.cosine, step.angles.sine);
-  rotate(rope_key, step.angles.cosine, step.angles.sine);
+  rotate(query_rope, spec_.qk_rope_head_dim, step.angles.cosine, step.angles.sine);
+  rotate(rope_key, spec_.qk_rope_head_dim, step.angles.cosine, step.angles.sine);
   kernels::store_keys_values(rope_key, latent, step.batch.spans, cache);
 
   // A head's absorbed query and, behind it, its rotated part, as in the cache: [tokens, heads * latent].

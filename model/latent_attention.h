@@ -38,7 +38,7 @@ class LatentAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
   LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
-                  const tensor_names::Block& names);
+                  const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' latents to the cache.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
@@ -56,7 +56,7 @@ class LatentAttention {
 
   // From a query's latent to its heads.
   struct QueryExpansion {
-    RmsNorm norm;                 // [q_lora_rank]
+    Norm norm;                    // [q_lora_rank]
     ColumnParallelLinear b_proj;  // [query_nope + query_rope, q_lora_rank]
   };
 
@@ -65,7 +65,7 @@ class LatentAttention {
   std::vector<std::size_t> latent_of_head_;  // all 0: heads share the one latent
   ColumnParallelLinear down_proj_;           // [query_in + latent, hidden_size]
   std::optional<QueryExpansion> q_proj_;     // where there is a q_lora_rank
-  RmsNorm kv_a_norm_;                        // [kv_lora_rank]
+  Norm kv_a_norm_;                           // [kv_lora_rank]
   HeadwiseLinear absorb_proj_;               // W_uk^T of every head: [kv_lora_rank, qk_nope_head_dim]
   HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]
   RowParallelLinear o_proj_;                 // [hidden_size, value]

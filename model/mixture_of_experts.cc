@@ -10,12 +10,13 @@
 namespace tp {
 namespace {
 
-constexpr const char* kReason = "the expert's intermediate size, hidden_size";
+constexpr const char* kReason = "the expert's intermediate size";
 
 std::vector<OwnedRows> gate_up_rows(std::size_t intermediate_size, std::size_t hidden_size,
                                     const tensor_names::GatedMlp& names, Range columns) {
   const MatrixShape shape{intermediate_size, hidden_size};
-  return {{{names.gate_proj, shape, kReason}, columns}, {{names.up_proj, shape, kReason}, columns}};
+  return {{{names.gate_proj, shape, kReason, "hidden_size"}, columns},
+          {{names.up_proj, shape, kReason, "hidden_size"}, columns}};
 }
 
 std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
@@ -54,8 +55,8 @@ Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t 
                const tensor_names::GatedMlp& names, Range columns)
     : local_size_(columns.size()),
       gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
-      down_proj_(
-          loader.columns_of_weight({names.down_proj, {hidden_size, intermediate_size}, kReason}, columns)) {}
+      down_proj_(loader.columns_of_weight(
+          {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns)) {}
 
 void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
                     Workspace& workspace) const {
@@ -66,14 +67,14 @@ void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const Expe
   kernels::gather_rows(x, tokens.rows, expert_in);
   const TensorView<float> gate_up = gate_up_proj_(expert_in, workspace);  // [count, 2 * local_size]
   const TensorView<float> gated = workspace.take(count, local_size_);     // [count, local_size]
-  kernels::silu_multiply(gate_up, gated);
+  kernels::activate_and_multiply(Activation::silu, gate_up, gated);
   // down_proj is linear, and gated is narrower than its result.
   kernels::scale_rows(tokens.weights, gated);
   kernels::add_to_rows(down_proj_.multiply(gated, workspace), tokens.rows, sum);
 }
 
 MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
-                                   std::size_t hidden_size, const tensor_names::Block& names)
+                                   std::size_t hidden_size, const BlockNames& names)
     : router_(loader, spec.router, hidden_size, names.experts),
       experts_(load_experts(loader, spec, hidden_size, names.experts)) {
   if (spec.shared_intermediate_size != 0) {

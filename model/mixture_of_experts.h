@@ -39,7 +39,7 @@ class Expert {
 class MixtureOfExperts {
  public:
   MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
-                   const tensor_names::Block& names);
+                   const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;

@@ -1,55 +1,95 @@
 #include "model/mlp.h"
 
 #include "model/kernels/elementwise.h"
+#include "model/stored_projection.h"
 
 namespace tp {
 namespace {
 
 std::vector<OwnedRows> gate_up_rows(const GatedMlpSpec& spec, std::size_t hidden_size,
-                                    const tensor_names::Block& names, Range columns) {
-  const MatrixShape shape{spec.intermediate_size, hidden_size};
-  const char* reason = "intermediate_size, hidden_size";
-  return {{{names.gate_proj, shape, reason}, columns}, {{names.up_proj, shape, reason}, columns}};
+                                    const BlockNames& names, Range columns) {
+  const StoredGateUp stored = stored_gate_up(names, spec.intermediate_size, hidden_size);
+  std::vector<OwnedRows> rows;
+  stored.gate.append_rows(columns, rows);
+  stored.up.append_rows(columns, rows);
+  return rows;
+}
+
+StoredLayer stored_up(const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names) {
+  return {names.up_proj,
+          {spec.intermediate_size, hidden_size},
+          "intermediate_size",
+          "hidden_size",
+          names.transposed};
+}
+
+StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, const BlockNames& names) {
+  return {names.down_proj,
+          {hidden_size, intermediate_size},
+          "hidden_size",
+          "intermediate_size",
+          names.transposed};
 }
 
 }  // namespace
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
-                   const tensor_names::Block& names)
+                   const BlockNames& names)
     : GatedMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.part())) {}
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
-                   const tensor_names::Block& names, Range columns)
+                   const BlockNames& names, Range columns)
     : local_size_(columns.size()),
+      activation_(spec.activation),
       gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
-      down_proj_(loader,
-                 {names.down_proj, {hidden_size, spec.intermediate_size}, "hidden_size, intermediate_size"},
-                 columns, spec.bias) {}
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, Workspace& workspace) const {
   const TensorView<float> gate_up = gate_up_proj_(x, workspace);          // [tokens, 2 * local_size]
   const TensorView<float> gated = workspace.take(x.rows(), local_size_);  // [tokens, local_size]
-  kernels::silu_multiply(gate_up, gated);
+  kernels::activate_and_multiply(activation_, gate_up, gated);
   return down_proj_(gated, workspace);
 }
 
-std::size_t mlp_bytes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part, WeightType type) {
-  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  const std::size_t biases = spec.bias ? 2 * local_size + (part.is_first() ? hidden_size : 0) : 0;
-  return kernels::PackedLayout{type, 2 * local_size, hidden_size}.bytes() +
-         kernels::PackedLayout{type, hidden_size, local_size}.bytes() + biases * sizeof(float);
+PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names)
+    : PlainMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.part())) {}
+
+PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names, Range columns)
+    : activation_(spec.activation),
+      up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
+
+PartialSum PlainMlp::operator()(TensorView<const float> x, Workspace& workspace) const {
+  const TensorView<float> up = up_proj_(x, workspace);  // [tokens, local_size]
+  kernels::activate(activation_, up);
+  return down_proj_(up, workspace);
 }
 
-std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part) {
+LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part) {
   const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return 2 * local_size * (hidden_size + (spec.bias ? 1 : 0)) + hidden_size * local_size +
-         (spec.bias && part.is_first() ? hidden_size : 0);
+  return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}},
+          .vector_elements = spec.bias ? 2 * local_size + (part.is_first() ? hidden_size : 0) : 0};
 }
 
-std::size_t mlp_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
-                          std::size_t tokens) {
+LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, RankOf part) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return {.matrices = {{local_size, hidden_size}, {hidden_size, local_size}},
+          .vector_elements = spec.bias ? local_size + (part.is_first() ? hidden_size : 0) : 0};
+}
+
+std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
+                                   std::size_t tokens) {
   const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
   return multiply_workspace(tokens, 2 * local_size, hidden_size) + Workspace::footprint(tokens, local_size) +
+         multiply_workspace(tokens, hidden_size, local_size);
+}
+
+std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, RankOf part,
+                                   std::size_t tokens) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return multiply_workspace(tokens, local_size, hidden_size) +
          multiply_workspace(tokens, hidden_size, local_size);
 }
 

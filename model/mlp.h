@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/linear.h"
+#include "model/local_shapes.h"
 #include "model/spec.h"
 #include "model/tensor_names.h"
 
@@ -9,12 +10,11 @@
 
 namespace tp {
 
-// SwiGLU: down(silu(gate(x)) * up(x)). A rank owns columns of gate and up, and the same columns of down.
-// Source: Shazeer, GLU Variants Improve Transformer, 2020.
+// down(activation(gate(x)) * up(x)), SwiGLU where the activation is silu. A rank owns columns of gate and up,
+// and the same columns of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 class GatedMlp {
  public:
-  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
-           const tensor_names::Block& names);
+  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
@@ -22,21 +22,42 @@ class GatedMlp {
   std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
 
  private:
-  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
-           const tensor_names::Block& names, Range columns);
+  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
+           Range columns);
 
-  std::size_t local_size_;             // this rank's share of intermediate_size
+  std::size_t local_size_;  // this rank's share of intermediate_size
+  Activation activation_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
-// Its bytes on one rank, with weights of this type.
-std::size_t mlp_bytes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part, WeightType type);
+// down(activation(up(x))), cut in the same way.
+class PlainMlp {
+ public:
+  PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
-// Weights and biases that one rank holds.
-std::size_t count_mlp_parameters(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part);
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
 
-// Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t mlp_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part, std::size_t tokens);
+  std::size_t bytes() const { return up_proj_.bytes() + down_proj_.bytes(); }
+
+ private:
+  PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
+           Range columns);
+
+  Activation activation_;
+  ColumnParallelLinear up_proj_;  // [local_size, hidden_size]
+  RowParallelLinear down_proj_;   // [hidden_size, local_size]
+};
+
+// What one rank holds of them.
+LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part);
+LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, RankOf part);
+
+// Floats that they take from the workspace for a step of `tokens` tokens.
+std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
+                                   std::size_t tokens);
+std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, RankOf part,
+                                   std::size_t tokens);
 
 }  // namespace tp

@@ -24,8 +24,8 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 // that turn beta_fast and beta_slow times in the original context.
 class YarnBlend {
  public:
-  YarnBlend(const RopeSpec& spec, std::size_t head_dim) : factor_(spec.scaling.factor) {
-    const auto dims = static_cast<double>(head_dim);
+  explicit YarnBlend(const RopeSpec& spec) : factor_(spec.scaling.factor) {
+    const auto dims = static_cast<double>(spec.rotary_dim);
     const auto original = static_cast<double>(spec.scaling.original_max_position_embeddings);
     const auto dimension_of = [&](double turns) {
       return dims * std::log(original / (turns * 2 * pi)) / (2 * std::log(spec.theta));
@@ -48,11 +48,13 @@ class YarnBlend {
 
 }  // namespace
 
-Rope::Rope(const RopeSpec& spec, std::size_t head_dim) : frequencies_(head_dim / 2) {
+Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : frequencies_(spec.rotary_dim / 2) {
   const RopeScaling& scaling = spec.scaling;
-  const YarnBlend yarn(spec, head_dim);
+  const YarnBlend yarn(spec);
+  const bool is_long = max_positions > scaling.original_max_position_embeddings;
   for (std::size_t i = 0; i < frequencies_.size(); ++i) {
-    double frequency = std::pow(spec.theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+    double frequency =
+        std::pow(spec.theta, -2.0 * static_cast<double>(i) / static_cast<double>(spec.rotary_dim));
     switch (scaling.kind) {
       case RopeScaling::Kind::none:
         break;
@@ -65,10 +67,13 @@ Rope::Rope(const RopeSpec& spec, std::size_t head_dim) : frequencies_(head_dim /
       case RopeScaling::Kind::yarn:
         frequency = yarn(frequency, i);
         break;
+      case RopeScaling::Kind::longrope:
+        frequency /= (is_long ? scaling.long_factor : scaling.short_factor)[i];
+        break;
     }
     frequencies_[i] = static_cast<float>(frequency);
   }
-  if (scaling.kind == RopeScaling::Kind::yarn) magnitude_ = static_cast<float>(scaling.attention_factor);
+  magnitude_ = static_cast<float>(scaling.attention_factor);
 }
 
 RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& workspace) const {

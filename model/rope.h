@@ -12,19 +12,21 @@ namespace tp {
 
 // The angles of a batch's tokens, computed once a step for all layers.
 struct RopeAngles {
-  TensorView<float> cosine;  // [tokens, head_dim / 2]
-  TensorView<float> sine;    // [tokens, head_dim / 2]
+  TensorView<float> cosine;  // [tokens, rotary_dim / 2]
+  TensorView<float> sine;    // [tokens, rotary_dim / 2]
 };
 
 class Rope {
  public:
-  Rope(const RopeSpec& spec, std::size_t head_dim);
+  // `max_positions`: tokens of a sequence at most. longrope has other factors for long ones, and because keys
+  // stay in the cache as they were turned, these hold for all sequences.
+  Rope(const RopeSpec& spec, std::size_t max_positions);
 
   RopeAngles operator()(std::span<const std::size_t> positions, Workspace& workspace) const;
 
-  // The angle that one position adds, [head_dim / 2], in radians.
+  // The angle that one position adds, [rotary_dim / 2], in radians.
   std::span<const float> frequencies() const { return frequencies_; }
-  // What cosines and sines are multiplied by (yarn).
+  // What cosines and sines are multiplied by (yarn, longrope).
   float magnitude() const { return magnitude_; }
 
  private:

@@ -90,7 +90,8 @@ Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_
                const tensor_names::Experts& names)
     : spec_(spec),
       hidden_size_(hidden_size),
-      weight_(loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts, hidden_size"})) {
+      weight_(
+          loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts", "hidden_size"})) {
   if (spec.correction_bias) bias_ = loader.whole_vector(names.correction_bias, spec.num_experts, "experts");
 }
 

@@ -2,22 +2,33 @@
 // (architectures.h).
 #pragma once
 
+#include "model/kernels/activation.h"
+#include "model/tensor_names.h"
 #include "tp/model_config.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <variant>
 #include <vector>
 
 namespace tp {
 
 struct NormSpec {
+  enum class Kind : std::uint8_t { rms, layer };
+
+  Kind kind = Kind::rms;
   float eps = 1e-6F;
+  float gain_offset = 0.0F;  // added to the stored gain
 };
 
 struct RopeSpec {
   double theta = 10000.0;
   RopeScaling scaling;
+  std::size_t rotary_dim = 0;  // the first elements of every head, which are turned; 0: none
 };
+
+using kernels::Activation;
 
 struct AttentionSpec {
   std::size_t num_attention_heads = 0;
@@ -27,11 +38,23 @@ struct AttentionSpec {
   bool qkv_bias = false;
   bool o_bias = false;
   std::optional<std::size_t> sliding_window;
+  std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
+  std::optional<NormSpec> query_key_norm;  // of every head, before positions
+  // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
+  std::vector<float> alibi_slopes;  // [num_attention_heads]
 };
 
-// down(silu(gate(x)) * up(x))
+// down(activation(gate(x)) * up(x))
 struct GatedMlpSpec {
   std::size_t intermediate_size = 0;
+  Activation activation = Activation::silu;
+  bool bias = false;
+};
+
+// down(activation(up(x)))
+struct PlainMlpSpec {
+  std::size_t intermediate_size = 0;
+  Activation activation = Activation::gelu;
   bool bias = false;
 };
 
@@ -70,21 +93,33 @@ struct MixtureOfExpertsSpec {
   bool shared_expert_gate = false;           // which weighs that expert's result
 };
 
+using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec>;
+
 struct BlockSpec {
+  // sequential: the feed-forward half reads what attention has added to; parallel: both read the same.
+  enum class Wiring : std::uint8_t { sequential, parallel };
+
+  Wiring wiring = Wiring::sequential;
   NormSpec input_norm;
   AttentionSpec attention;
-  NormSpec post_attention_norm;  // before the feed-forward half, in the checkpoints' naming
-  GatedMlpSpec mlp;
+  std::optional<NormSpec> post_attention_norm;    // of what attention adds
+  std::optional<NormSpec> pre_feed_forward_norm;  // absent in a parallel block that has one norm for both
+  FeedForwardSpec feed_forward;
+  std::optional<NormSpec> post_feed_forward_norm;  // of what the feed-forward half adds
 };
 
 struct DecoderSpec {
+  TensorNames names;
   std::size_t vocab_size = 0;
   std::size_t hidden_size = 0;
-  std::size_t max_position_embeddings = 0;
+  std::size_t max_position_embeddings = 0;  // tokens of a sequence at most
+  float embedding_scale = 1.0F;
+  std::size_t learned_positions = 0;  // rows of a table of positions, added to the embedding; 0: no table
   RopeSpec rope;
   std::vector<BlockSpec> blocks;
   NormSpec final_norm;
   bool tied_embeddings = false;
+  std::optional<float> logit_softcap;
 };
 
 }  // namespace tp

@@ -1,24 +1,158 @@
 #include "model/tensor_names.h"
 
+#include "model/checkpoint/weight_source.h"
+
 #include <fmt/format.h>
 
-namespace tp::tensor_names {
+namespace tp {
+namespace {
 
-std::string embed_tokens() { return "model.embed_tokens"; }
-std::string final_norm() { return "model.norm"; }
-std::string lm_head() { return "lm_head"; }
+BlockNames llama_block(const std::string& prefix) {
+  return {.input_norm = prefix + "input_layernorm",
+          .q_proj = prefix + "self_attn.q_proj",
+          .k_proj = prefix + "self_attn.k_proj",
+          .v_proj = prefix + "self_attn.v_proj",
+          .q_norm = prefix + "self_attn.q_norm",
+          .k_norm = prefix + "self_attn.k_norm",
+          .o_proj = prefix + "self_attn.o_proj",
+          .post_attention_norm = {},
+          .pre_feed_forward_norm = prefix + "post_attention_layernorm",
+          .gate_proj = prefix + "mlp.gate_proj",
+          .up_proj = prefix + "mlp.up_proj",
+          .down_proj = prefix + "mlp.down_proj",
+          .post_feed_forward_norm = {}};
+}
 
-Block::Block(std::size_t layer) {
-  const std::string prefix = fmt::format("model.layers.{}.", layer);
-  input_norm = prefix + "input_layernorm";
-  q_proj = prefix + "self_attn.q_proj";
-  k_proj = prefix + "self_attn.k_proj";
-  v_proj = prefix + "self_attn.v_proj";
-  o_proj = prefix + "self_attn.o_proj";
-  post_attention_norm = prefix + "post_attention_layernorm";
-  gate_proj = prefix + "mlp.gate_proj";
-  up_proj = prefix + "mlp.up_proj";
-  down_proj = prefix + "mlp.down_proj";
+// Here post_attention_layernorm is what it says.
+BlockNames gemma2_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.post_attention_norm = prefix + "post_attention_layernorm";
+  names.pre_feed_forward_norm = prefix + "pre_feedforward_layernorm";
+  names.post_feed_forward_norm = prefix + "post_feedforward_layernorm";
+  return names;
+}
+
+void set_qkv(BlockNames& names, const std::string& name) {
+  names.q_proj = names.k_proj = names.v_proj = name;
+}
+
+BlockNames phi3_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  set_qkv(names, prefix + "self_attn.qkv_proj");
+  names.gate_proj = names.up_proj = prefix + "mlp.gate_up_proj";
+  return names;
+}
+
+BlockNames gpt2_block(const std::string& prefix) {
+  BlockNames names;
+  names.input_norm = prefix + "ln_1";
+  set_qkv(names, prefix + "attn.c_attn");
+  names.o_proj = prefix + "attn.c_proj";
+  names.pre_feed_forward_norm = prefix + "ln_2";
+  names.up_proj = prefix + "mlp.c_fc";
+  names.down_proj = prefix + "mlp.c_proj";
+  names.transposed = true;
+  return names;
+}
+
+BlockNames gpt_neox_block(const std::string& prefix) {
+  BlockNames names;
+  names.input_norm = prefix + "input_layernorm";
+  set_qkv(names, prefix + "attention.query_key_value");
+  names.fused_qkv = BlockNames::FusedQkv::by_kv_head;
+  names.o_proj = prefix + "attention.dense";
+  names.pre_feed_forward_norm = prefix + "post_attention_layernorm";
+  names.up_proj = prefix + "mlp.dense_h_to_4h";
+  names.down_proj = prefix + "mlp.dense_4h_to_h";
+  return names;
+}
+
+BlockNames falcon_block(const std::string& prefix) {
+  BlockNames names = gpt_neox_block(prefix);
+  set_qkv(names, prefix + "self_attention.query_key_value");
+  names.o_proj = prefix + "self_attention.dense";
+  return names;
+}
+
+BlockNames falcon_block_with_two_norms(const std::string& prefix) {
+  BlockNames names = falcon_block(prefix);
+  names.input_norm = prefix + "ln_attn";
+  names.pre_feed_forward_norm = prefix + "ln_mlp";
+  return names;
+}
+
+}  // namespace
+
+TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
+  const auto has = [&](const std::string& layer) { return source.contains(tensor_names::weight_of(layer)); };
+  TensorNames names = *this;
+  names.prefix.clear();
+  if (has(embed_tokens) && !has(prefix + embed_tokens)) return names;
+  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.final_norm, &names.blocks})
+    *name = prefix + *name;
+  return names;
+}
+
+namespace tensor_names {
+
+TensorNames llama() {
+  return {.prefix = "model.",
+          .embed_tokens = "embed_tokens",
+          .embed_positions = {},
+          .final_norm = "norm",
+          .lm_head = "lm_head",
+          .blocks = "layers.",
+          .names_of_block = llama_block};
+}
+
+TensorNames gemma2() {
+  TensorNames names = llama();
+  names.names_of_block = gemma2_block;
+  return names;
+}
+
+TensorNames phi3() {
+  TensorNames names = llama();
+  names.names_of_block = phi3_block;
+  return names;
+}
+
+TensorNames gpt2() {
+  return {.prefix = "transformer.",
+          .embed_tokens = "wte",
+          .embed_positions = "wpe",
+          .final_norm = "ln_f",
+          .lm_head = "lm_head",
+          .blocks = "h.",
+          .names_of_block = gpt2_block,
+          .buffers = {".attn.bias", ".attn.masked_bias"}};
+}
+
+TensorNames gpt_neox() {
+  return {.prefix = "gpt_neox.",
+          .embed_tokens = "embed_in",
+          .embed_positions = {},
+          .final_norm = "final_layer_norm",
+          .lm_head = "embed_out",
+          .blocks = "layers.",
+          .names_of_block = gpt_neox_block,
+          .buffers = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"}};
+}
+
+TensorNames falcon() {
+  return {.prefix = "transformer.",
+          .embed_tokens = "word_embeddings",
+          .embed_positions = {},
+          .final_norm = "ln_f",
+          .lm_head = "lm_head",
+          .blocks = "h.",
+          .names_of_block = falcon_block};
+}
+
+TensorNames falcon_with_two_norms() {
+  TensorNames names = falcon();
+  names.names_of_block = falcon_block_with_two_norms;
+  return names;
 }
 
 GatedMlp Experts::expert(std::size_t index) const {
@@ -29,4 +163,5 @@ GatedMlp Experts::expert(std::size_t index) const {
 std::string weight_of(const std::string& layer) { return layer + ".weight"; }
 std::string bias_of(const std::string& layer) { return layer + ".bias"; }
 
-}  // namespace tp::tensor_names
+}  // namespace tensor_names
+}  // namespace tp

@@ -1,14 +1,16 @@
-// The names of tensors in Hugging Face checkpoints; no other file knows them.
+// The names of tensors in Hugging Face checkpoints, and what is stored together; no other file knows them.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-namespace tp::tensor_names {
+namespace tp {
 
-std::string embed_tokens();
-std::string final_norm();
-std::string lm_head();
+class WeightSource;
+
+namespace tensor_names {
 
 struct GatedMlp {
   std::string gate_proj;
@@ -38,25 +40,65 @@ struct LatentAttention {
   std::string o_proj;
 };
 
-// The tensors of block `layer`.
-struct Block {
-  explicit Block(std::size_t layer);
+}  // namespace tensor_names
+
+// The tensors of one block, without ".weight" and ".bias". Those that a family does not have are empty, and
+// projections of the same name are stored as one.
+struct BlockNames {
+  // How queries, keys and values lie in one tensor: below each other, or for every KV head its queries, its
+  // key and its value.
+  enum class FusedQkv : std::uint8_t { stacked, by_kv_head };
 
   std::string input_norm;
   std::string q_proj;
   std::string k_proj;
   std::string v_proj;
+  FusedQkv fused_qkv = FusedQkv::stacked;
+  std::string q_norm;
+  std::string k_norm;
   std::string o_proj;
   std::string post_attention_norm;
+  std::string pre_feed_forward_norm;
   std::string gate_proj;
   std::string up_proj;
   std::string down_proj;
-  Experts experts;
-  LatentAttention latent_attention;
+  std::string post_feed_forward_norm;
+  tensor_names::Experts experts{};
+  tensor_names::LatentAttention latent_attention{};
+  bool transposed = false;  // weights are stored as [in_features, out_features]
 };
+
+// The tensors of a family.
+struct TensorNames {
+  std::string prefix;  // of all but the LM head; what was saved without a head has none
+  std::string embed_tokens;
+  std::string embed_positions;
+  std::string final_norm;
+  std::string lm_head;
+  std::string blocks;  // what the number of a block follows
+  BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
+  std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // how names end that hold no weights
+
+  BlockNames block(std::size_t layer) const { return names_of_block(blocks + std::to_string(layer) + "."); }
+
+  // With the prefix in front of every name, unless the tensors of `source` are without it.
+  TensorNames as_stored_in(const WeightSource& source) const;
+};
+
+// Those of every family.
+namespace tensor_names {
+
+TensorNames llama();
+TensorNames gemma2();
+TensorNames phi3();
+TensorNames gpt2();
+TensorNames gpt_neox();
+TensorNames falcon();
+TensorNames falcon_with_two_norms();
 
 // The names above are of layers; these are of what a layer holds.
 std::string weight_of(const std::string& layer);
 std::string bias_of(const std::string& layer);
 
-}  // namespace tp::tensor_names
+}  // namespace tensor_names
+}  // namespace tp

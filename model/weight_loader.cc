@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -51,7 +53,9 @@ class Staging {
 WeightType WeightLoader::type_of(std::span<const Slice> slices) const {
   if (type_) return *type_;
   const auto type_of_one = [&](const Slice& slice) {
-    const std::optional<WeightType> grouped = source_.group_type(slice.name, slice.part.columns);
+    const Range in_features = slice.part.columns;
+    const std::optional<WeightType> grouped =
+        slice.transposed ? std::nullopt : source_.group_type(slice.name, in_features);
     return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
   };
   WeightType type = type_of_one(slices.front());
@@ -63,6 +67,7 @@ WeightType WeightLoader::type_of(std::span<const Slice> slices) const {
 bool WeightLoader::takes_groups(std::span<const Slice> slices, WeightType type) const {
   if (type != WeightType::int8 && type != WeightType::int4) return false;
   return std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) {
+    if (slice.transposed) return false;
     const std::optional<WeightType> stored = source_.group_type(slice.name, slice.part.columns);
     return stored && (*stored == type || type == WeightType::int8);
   });
@@ -103,7 +108,7 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
       } else {
         const TensorView<float> staged = staging.floats(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
-          source_.read(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
+          read(slice, part, staged.rows_from(row, part.rows.size()));
         });
         weight.pack(wanted.begin, staged);
       }
@@ -119,36 +124,52 @@ void WeightLoader::finish(const Slice& slice) {
   if (progress_) progress_(loaded_);
 }
 
+void WeightLoader::expect(const std::string& name, MatrixShape shape, const std::string& reason) {
+  source_.expect(name, shape, reason);
+  used_.insert(name);
+}
+
+WeightLoader::Slice WeightLoader::slice_of(const StoredLayer& layer, const TensorSlice& part) {
+  const std::string name = tensor_names::weight_of(layer.name);
+  if (layer.transposed) {
+    expect(name, {layer.shape.columns, layer.shape.rows},
+           fmt::format("{}, {}", layer.in_reason, layer.out_reason));
+  } else {
+    expect(name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
+  }
+  return {name, layer.shape, part, layer.transposed};
+}
+
+void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const {
+  if (!slice.transposed) return source_.read(slice.name, slice.shape, part, out);
+  std::vector<float> memory(out.size());
+  const TensorView<float> stored(memory.data(), part.columns.size(), part.rows.size());
+  source_.read(slice.name, {slice.shape.columns, slice.shape.rows}, {part.columns, part.rows}, stored);
+  for (std::size_t row = 0; row < out.rows(); ++row) {
+    for (std::size_t column = 0; column < out.columns(); ++column) out(row, column) = stored(column, row);
+  }
+}
+
 LocalWeight WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
   std::vector<Slice> slices;
-  for (const auto& [layer, rows] : parts) {
-    slices.push_back(
-        {tensor_names::weight_of(layer.name), layer.shape, TensorSlice::of_rows(layer.shape, rows)});
-    source_.expect(slices.back().name, layer.shape, layer.reason);
-  }
+  for (const auto& [layer, rows] : parts)
+    slices.push_back(slice_of(layer, TensorSlice::of_rows(layer.shape, rows)));
   return load(slices, type_of(slices));
 }
 
 LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
-  const StoredLayer& layer = part.layer;
-  const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
-                    TensorSlice::of_rows(layer.shape, part.rows)};
-  source_.expect(slice.name, layer.shape, layer.reason);
+  const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
   return load({&slice, 1}, vocabulary_type(type_of({&slice, 1})));
 }
 
 LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns) {
-  const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
-                    TensorSlice::of_columns(layer.shape, columns)};
-  source_.expect(slice.name, layer.shape, layer.reason);
+  const Slice slice = slice_of(layer, TensorSlice::of_columns(layer.shape, columns));
   return load({&slice, 1}, type_of({&slice, 1}));
 }
 
 LocalWeight WeightLoader::transposed_rows_of_weight(const OwnedRows& part) {
   const StoredLayer& layer = part.layer;
-  const Slice slice{tensor_names::weight_of(layer.name), layer.shape,
-                    TensorSlice::of_rows(layer.shape, part.rows)};
-  source_.expect(slice.name, layer.shape, layer.reason);
+  const Slice slice = slice_of(layer, TensorSlice::of_rows(layer.shape, part.rows));
   const std::vector<float> stored = elements_of(slice);  // [rows, in_features]
   const std::size_t rows = part.rows.size();
   const std::size_t in_features = layer.shape.columns;
@@ -162,15 +183,13 @@ LocalWeight WeightLoader::transposed_rows_of_weight(const OwnedRows& part) {
 }
 
 std::vector<float> WeightLoader::whole_weight(const StoredLayer& layer) {
-  const Slice slice{tensor_names::weight_of(layer.name), layer.shape, TensorSlice::whole(layer.shape)};
-  source_.expect(slice.name, layer.shape, layer.reason);
-  return elements_of(slice);
+  return elements_of(slice_of(layer, TensorSlice::whole(layer.shape)));
 }
 
 std::vector<float> WeightLoader::elements_of(const Slice& slice) {
   std::vector<float> elements(slice.part.size());
-  source_.read(slice.name, slice.shape, slice.part,
-               TensorView<float>(elements.data(), slice.part.rows.size(), slice.part.columns.size()));
+  read(slice, slice.part,
+       TensorView<float>(elements.data(), slice.part.rows.size(), slice.part.columns.size()));
   finish(slice);
   return elements;
 }
@@ -180,7 +199,7 @@ std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts
   for (const auto& [layer, rows] : parts) {
     const MatrixShape shape{1, layer.shape.rows};
     const Slice slice{tensor_names::bias_of(layer.name), shape, TensorSlice::of_columns(shape, rows)};
-    source_.expect(slice.name, shape, layer.reason);
+    expect(slice.name, shape, layer.out_reason);
     const std::vector<float> bias = elements_of(slice);
     all.insert(all.end(), bias.begin(), bias.end());
   }
@@ -190,7 +209,7 @@ std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts
 std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size_t size,
                                               const std::string& reason) {
   const MatrixShape shape{1, size};
-  source_.expect(name, shape, reason);
+  expect(name, shape, reason);
   return elements_of({name, shape, TensorSlice::whole(shape)});
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,9 +20,12 @@ using LoadProgress = std::function<void(std::size_t elements)>;
 
 // A stored layer (weight and perhaps bias), or the rows of it that this rank owns.
 struct StoredLayer {
-  std::string name;    // without ".weight"
-  MatrixShape shape;   // of the whole weight, [out_features, in_features]
-  std::string reason;  // the config values that the shape follows from, for error texts
+  std::string name;   // without ".weight"
+  MatrixShape shape;  // of the whole weight, [out_features, in_features]
+  // The config values that both follow from, for error texts.
+  std::string out_reason{};
+  std::string in_reason{};
+  bool transposed = false;  // the weight is stored as [in_features, out_features]
 };
 
 // Which rows of a stored layer a rank owns.
@@ -38,6 +42,7 @@ class WeightLoader {
       : source_(source), part_(part), type_(type), progress_(std::move(progress)) {}
 
   RankOf part() const { return part_; }
+  const WeightSource& source() const { return source_; }
 
   // The weights' owned rows under each other: [sum of rows, in_features].
   LocalWeight rows_of_weights(std::span<const OwnedRows> parts);
@@ -54,16 +59,25 @@ class WeightLoader {
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
+  // The names of the tensors that were asked for so far.
+  const std::set<std::string>& used() const { return used_; }
+
  private:
-  // A stored matrix and the part of it that is wanted.
+  // A matrix and the part of it that is wanted.
   struct Slice {
     std::string name;
     MatrixShape shape;
     TensorSlice part;
+    bool transposed = false;  // stored with rows and columns exchanged
   };
 
   WeightType type_of(std::span<const Slice> slices) const;
   bool takes_groups(std::span<const Slice> slices, WeightType type) const;
+  void expect(const std::string& name, MatrixShape shape, const std::string& reason);
+  // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
+  Slice slice_of(const StoredLayer& layer, const TensorSlice& part);
+  // Some rows of the wanted part, [part.rows.size(), part.columns.size()].
+  void read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const;
   LocalWeight load(std::span<const Slice> slices, WeightType type);
   void finish(const Slice& slice);
   std::vector<float> elements_of(const Slice& slice);
@@ -73,6 +87,7 @@ class WeightLoader {
   std::optional<WeightType> type_;
   LoadProgress progress_;
   std::size_t loaded_ = 0;
+  std::set<std::string> used_;
 };
 
 }  // namespace tp

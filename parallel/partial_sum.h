@@ -3,6 +3,7 @@
 
 #include "tp/tensor.h"
 
+#include <cstddef>
 #include <utility>
 
 namespace tp {
@@ -21,6 +22,17 @@ class [[nodiscard]] PartialSum {
   PartialSum& operator=(PartialSum&&) = delete;
   PartialSum(const PartialSum&) = delete;
   PartialSum& operator=(const PartialSum&) = delete;
+
+  // The addend of the sum of two layers' results, for which one all-reduce does. Both are [tokens,
+  // hidden_size].
+  PartialSum& operator+=(PartialSum other) {
+    for (std::size_t row = 0; row < addend_.rows(); ++row) {
+      float* const sum = addend_.row(row);
+      const float* const more = other.addend_.row(row);
+      for (std::size_t i = 0; i < addend_.columns(); ++i) sum[i] += more[i];
+    }
+    return *this;
+  }
 
  private:
   friend TensorView<float> all_reduce(Communicator& comm, PartialSum partial);

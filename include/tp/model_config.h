@@ -14,7 +14,7 @@ namespace tp {
 // How rotary positions are stretched beyond the length that a model was first trained for (config:
 // rope_scaling).
 struct RopeScaling {
-  enum class Kind : std::uint8_t { none, linear, llama3, yarn };
+  enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope };
 
   Kind kind = Kind::none;
   double factor = 1.0;
@@ -23,11 +23,17 @@ struct RopeScaling {
   std::size_t original_max_position_embeddings = 0;
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
-  double attention_factor = 1.0;  // yarn: what cosines and sines are multiplied by
+  double attention_factor = 1.0;  // yarn, longrope: what cosines and sines are multiplied by
+  // longrope: what every pair's frequency is divided by, [rotary_dim / 2], in sequences of at most
+  // original_max_position_embeddings tokens and in longer ones.
+  std::vector<double> short_factor{};
+  std::vector<double> long_factor{};
 
   bool operator==(const RopeScaling&) const = default;
 };
 
+// Where families have several names for a field, it has that of Llama's config. Their defaults differ too;
+// those here are Llama's.
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::size_t hidden_size = 0;
@@ -37,9 +43,11 @@ struct ModelConfig {
   std::size_t num_key_value_heads = 0;
   std::size_t head_dim = 0;
   std::size_t vocab_size = 0;
-  std::size_t max_position_embeddings = 0;
+  std::size_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-6;
+  double layer_norm_eps = 1e-5;
   double rope_theta = 10000.0;
+  double partial_rotary_factor = 1.0;
   RopeScaling rope_scaling;
   bool attention_bias = false;
   bool mlp_bias = false;
@@ -47,6 +55,22 @@ struct ModelConfig {
   std::string hidden_act = "silu";
   DType torch_dtype = DType::f32;
   std::vector<TokenId> eos_token_ids;  // may be empty
+
+  std::size_t sliding_window = 0;  // 0: none
+  bool use_sliding_window = true;
+  std::size_t max_window_layers = 0;  // so many layers are without the window
+  std::vector<std::string>
+      layer_types{};                     // "full_attention" or "sliding_attention" for every layer, or empty
+  double query_pre_attn_scalar = 0.0;    // 0: head_dim
+  double attn_logit_softcapping = 0.0;   // 0: none
+  double final_logit_softcapping = 0.0;  // 0: none
+  bool scale_attn_weights = true;
+  bool scale_attn_by_inverse_layer_idx = false;
+  bool use_parallel_residual = true;
+  bool alibi = false;
+  bool parallel_attn = true;
+  bool new_decoder_architecture = false;
+  std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 in the new decoder architecture, else 1
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -1,6 +1,6 @@
 #include "model/kernels/elementwise.h"
 
-#include "model/kernels/simd/simd.h"
+#include "model/kernels/simd/elementwise.h"
 #include "model/threads.h"
 
 #include <cassert>
@@ -14,31 +14,72 @@ void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
   for (std::size_t row = 0; row < rows; ++row) body(row);
 }
 
+const ActivationKernels& kernels_of(Activation activation) {
+  const ElementwiseKernels& all = elementwise_kernels();
+  switch (activation) {
+    case Activation::silu:
+      return all.silu;
+    case Activation::gelu:
+      return all.gelu;
+    case Activation::gelu_tanh:
+      return all.gelu_tanh;
+    case Activation::relu:
+      break;
+  }
+  return all.relu;
+}
+
 }  // namespace
 
 void rms_norm(TensorView<const float> x, std::span<const float> gain, float eps, TensorView<float> out) {
-  assert(x.columns() == gain.size() && out.columns() == gain.size() && x.rows() == out.rows());
+  const std::size_t size = gain.size();
+  assert(x.columns() % size == 0 && out.columns() == x.columns() && x.rows() == out.rows());
   for_rows(x.rows(), x.columns(), [&](std::size_t row) {
-    simd().rms_norm(x.row(row), gain.data(), gain.size(), eps, out.row(row));
+    for (std::size_t i = 0; i < x.columns(); i += size)
+      elementwise_kernels().rms_norm(x.row(row) + i, gain.data(), size, eps, out.row(row) + i);
   });
 }
 
-void silu_multiply(TensorView<const float> gate_up, TensorView<float> out) {
+void layer_norm(TensorView<const float> x, std::span<const float> gain, std::span<const float> bias,
+                float eps, TensorView<float> out) {
+  const std::size_t size = gain.size();
+  assert(x.columns() % size == 0 && out.columns() == x.columns() && x.rows() == out.rows());
+  assert(bias.size() == size);
+  for_rows(x.rows(), x.columns(), [&](std::size_t row) {
+    for (std::size_t i = 0; i < x.columns(); i += size)
+      elementwise_kernels().layer_norm(x.row(row) + i, gain.data(), bias.data(), size, eps, out.row(row) + i);
+  });
+}
+
+void activate(Activation activation, TensorView<float> x) {
+  const ActivationKernels& kernels = kernels_of(activation);
+  for_rows(x.rows(), x.columns(), [&](std::size_t row) { kernels.activate(x.row(row), x.columns()); });
+}
+
+void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out) {
   assert(gate_up.columns() == 2 * out.columns() && gate_up.rows() == out.rows());
+  const ActivationKernels& kernels = kernels_of(activation);
   for_rows(out.rows(), out.columns(), [&](std::size_t row) {
     const float* gate = gate_up.row(row);
-    simd().silu_multiply(gate, gate + out.columns(), out.columns(), out.row(row));
+    kernels.activate_and_multiply(gate, gate + out.columns(), out.columns(), out.row(row));
   });
+}
+
+void softcap(float cap, TensorView<float> x) {
+  for_rows(x.rows(), x.columns(),
+           [&](std::size_t row) { elementwise_kernels().softcap(cap, x.row(row), x.columns()); });
 }
 
 void add(TensorView<const float> x, TensorView<float> y) {
   assert(x.columns() == y.columns() && x.rows() == y.rows());
-  for_rows(x.rows(), x.columns(), [&](std::size_t row) { simd().add(x.row(row), x.columns(), y.row(row)); });
+  for_rows(x.rows(), x.columns(),
+           [&](std::size_t row) { elementwise_kernels().add(x.row(row), x.columns(), y.row(row)); });
 }
 
 void add_bias(std::span<const float> bias, TensorView<float> y) {
   assert(bias.size() == y.columns());
-  for_rows(y.rows(), y.columns(), [&](std::size_t row) { simd().add(bias.data(), bias.size(), y.row(row)); });
+  for_rows(y.rows(), y.columns(),
+           [&](std::size_t row) { elementwise_kernels().add(bias.data(), bias.size(), y.row(row)); });
 }
 
 }  // namespace tp::kernels

@@ -1,17 +1,29 @@
 // Kernels that treat every token, or every element, by itself.
 #pragma once
 
+#include "model/kernels/activation.h"
 #include "tp/tensor.h"
 
 #include <span>
 
 namespace tp::kernels {
 
-// out = x / sqrt(mean(x^2) + eps) * gain, row by row. x, out: [tokens, hidden_size], gain: [hidden_size].
+// out = x / sqrt(mean(x^2) + eps) * gain for every vector of a row. x, out: [tokens, vectors * size], gain:
+// [size].
 void rms_norm(TensorView<const float> x, std::span<const float> gain, float eps, TensorView<float> out);
 
-// out = silu(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
-void silu_multiply(TensorView<const float> gate_up, TensorView<float> out);
+// out = (x - mean(x)) / sqrt(variance(x) + eps) * gain + bias in the same way.
+void layer_norm(TensorView<const float> x, std::span<const float> gain, std::span<const float> bias,
+                float eps, TensorView<float> out);
+
+// x = activation(x). [tokens, size]
+void activate(Activation activation, TensorView<float> x);
+
+// out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
+void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
+
+// x = cap * tanh(x / cap). [tokens, size]
+void softcap(float cap, TensorView<float> x);
 
 // y += x. Both [tokens, size].
 void add(TensorView<const float> x, TensorView<float> y);

@@ -1,5 +1,6 @@
 #include "model/kernels/experts.h"
 
+#include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/simd.h"
 #include "model/threads.h"
 
@@ -50,7 +51,7 @@ void scale_rows(std::span<const float> factors, TensorView<float> x) {
 void add_to_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> y) {
   assert(x.rows() == rows.size() && x.columns() == y.columns());
   for_rows(rows.size(), x.columns(),
-           [&](std::size_t i) { simd().add(x.row(i), x.columns(), y.row(rows[i])); });
+           [&](std::size_t i) { elementwise_kernels().add(x.row(i), x.columns(), y.row(rows[i])); });
 }
 
 }  // namespace tp::kernels

@@ -4,7 +4,8 @@
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"
 
-#include <limits>
+#include <algorithm>
+#include <cmath>
 
 #include <gtest/gtest.h>
 
@@ -58,27 +59,98 @@ TEST(RmsNorm, EpsIsAddedToTheMeanOfTheSquares) {
   EXPECT_CLOSE(x.view(), expected, kNormTolerance);
 }
 
-TEST(SiluMultiply, EqualsTheReferenceForEveryWidth) {
+TEST(RmsNorm, NormsEveryVectorOfARowByItself) {
+  for (std::size_t width = 1; width <= 40; ++width) {
+    Random random(width);
+    const RandomTensor x(random, 3, 4 * width, 5);
+    const std::vector<float> gain = random.numbers(width);
+    const Matrix expected = reference::rms_norm(Matrix(x.view()), widened(gain), 1e-6);
+    kernels::rms_norm(x.view(), gain, 1e-6F, x.view());
+    EXPECT_CLOSE(x.view(), expected, kNormTolerance) << width;
+  }
+}
+
+TEST(LayerNorm, EqualsTheReferenceForEveryWidth) {
+  for (std::size_t width = 2; width <= 70; ++width) {
+    Random random(width);
+    const RandomTensor x(random, 3, width, width % 3);
+    const RandomTensor out(random, 3, width, width % 2);
+    const std::vector<float> gain = random.numbers(width);
+    const std::vector<float> bias = random.numbers(width);
+    kernels::layer_norm(x.view(), gain, bias, 1e-5F, out.view());
+    EXPECT_CLOSE(out.view(), reference::layer_norm(Matrix(x.view()), widened(gain), widened(bias), 1e-5),
+                 2 * kNormTolerance)  // the mean rounds, too
+        << width;
+  }
+}
+
+TEST(LayerNorm, WorksInPlaceAndOverManyRows) {
+  Random random(1);
+  const RandomTensor x(random, 700, 200);
+  const std::vector<float> gain = random.numbers(200);
+  const std::vector<float> bias = random.numbers(200);
+  const Matrix expected = reference::layer_norm(Matrix(x.view()), widened(gain), widened(bias), 1e-6);
+  kernels::layer_norm(x.view(), gain, bias, 1e-6F, x.view());
+  EXPECT_CLOSE(x.view(), expected, 2 * kNormTolerance);
+}
+
+// The mean of the squares less the square of the mean would have no digits left.
+TEST(LayerNorm, StandsAMeanThatIsLargeBesideTheDifferences) {
+  Random random(3);
+  const RandomTensor x(random, 2, 64);
+  for (std::size_t i = 0; i < 64; ++i) x.view()(0, i) += 1000.0F;
+  const std::vector<float> gain(64, 1.0F);
+  const std::vector<float> bias(64, 0.0F);
+  const Matrix expected = reference::layer_norm(Matrix(x.view()), widened(gain), widened(bias), 1e-6);
+  kernels::layer_norm(x.view(), gain, bias, 1e-6F, x.view());
+  EXPECT_CLOSE(x.view(), expected, 5e-4);  // a mean near 1000 is rounded to 6e-5, and again by its sum
+}
+
+class ActivationTest : public testing::TestWithParam<kernels::Activation> {};
+
+TEST_P(ActivationTest, EqualsTheReferenceForEveryWidth) {
   for (std::size_t width = 0; width <= 50; ++width) {
     Random random(width);
     const RandomTensor gate_up(random, 3, 2 * width, 1);
     const RandomTensor out(random, 3, width, 2);
-    kernels::silu_multiply(gate_up.view(), out.view());
+    const RandomTensor plain(random, 3, width, 1);
+    const Matrix expected = reference::activate(GetParam(), Matrix(plain.view()));
+    kernels::activate_and_multiply(GetParam(), gate_up.view(), out.view());
+    kernels::activate(GetParam(), plain.view());
     // exp is good to two units in the last place; values stay below 1.
-    EXPECT_CLOSE(out.view(), reference::silu_multiply(Matrix(gate_up.view())), 5e-7) << width;
+    EXPECT_CLOSE(out.view(), reference::activate_and_multiply(GetParam(), Matrix(gate_up.view())), 5e-7)
+        << width;
+    EXPECT_CLOSE(plain.view(), expected, 5e-7) << width;
   }
 }
 
-TEST(SiluMultiply, IsRightForGatesFarFromZero) {
-  std::vector<float> gate_up;
-  for (int gate = -120; gate <= 120; ++gate) gate_up.push_back(static_cast<float>(gate));
-  const std::size_t size = gate_up.size();
-  for (std::size_t i = 0; i < size; ++i) gate_up.push_back(0.5F);
-  std::vector<float> out(size);
-  const TensorView<float> view(gate_up.data(), 1, 2 * size);
-  kernels::silu_multiply(view, TensorView<float>(out.data(), 1, size));
-  // Half of 120 with a float32's relative error; far below zero the true value is below 1e-34.
-  EXPECT_CLOSE(TensorView<const float>(out.data(), 1, size), reference::silu_multiply(Matrix(view)), 1e-5);
+TEST_P(ActivationTest, IsRightFarFromZero) {
+  std::vector<float> x;
+  for (int i = -1200; i <= 1200; ++i) x.push_back(static_cast<float>(i) / 10.0F);
+  const TensorView<float> view(x.data(), 1, x.size());
+  const Matrix expected = reference::activate(GetParam(), Matrix(view));
+  kernels::activate(GetParam(), view);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    // A few units in the last place, or what is lost where the result is all but zero.
+    EXPECT_NEAR(x[i], expected(0, i), 5e-7 * std::max(1.0, std::abs(expected(0, i)))) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ActivationTest,
+                         testing::Values(kernels::Activation::silu, kernels::Activation::gelu,
+                                         kernels::Activation::gelu_tanh, kernels::Activation::relu));
+
+TEST(Softcap, EqualsTheReference) {
+  for (const float cap : {0.5F, 6.0F, 30.0F}) {
+    for (std::size_t width = 1; width <= 40; ++width) {
+      Random random(width);
+      const RandomTensor x(random, 3, width, 1);
+      for (std::size_t i = 0; i < width; ++i) x.view()(1, i) *= 100.0F;
+      const Matrix expected = reference::softcap(cap, Matrix(x.view()));
+      kernels::softcap(cap, x.view());
+      EXPECT_CLOSE(x.view(), expected, 3e-7 * cap) << cap;  // tanh is good to 1e-7 of 1
+    }
+  }
 }
 
 TEST(Add, AddsEveryElementAndNothingElse) {

@@ -15,10 +15,13 @@ using reference::Matrix;
 using reference::Random;
 using reference::RandomTensor;
 
-void expect_rotation(std::size_t tokens, std::size_t heads, std::size_t half, std::size_t padding) {
-  SCOPED_TRACE(testing::Message() << tokens << " tokens, " << heads << " heads of 2 x " << half);
+// Heads of head_dim elements, of which 2 * half are turned.
+void expect_rotation(std::size_t tokens, std::size_t heads, std::size_t head_dim, std::size_t half,
+                     std::size_t padding) {
+  SCOPED_TRACE(testing::Message() << tokens << " tokens, 2 x " << half << " of " << heads << " x "
+                                  << head_dim);
   Random random(tokens + 31 * heads + 1009 * half);
-  const RandomTensor x(random, tokens, heads * 2 * half, padding);
+  const RandomTensor x(random, tokens, heads * head_dim, padding);
   const RandomTensor cosine(random, tokens, half);
   const RandomTensor sine(random, tokens, half);
   Matrix angles(tokens, half);
@@ -29,18 +32,22 @@ void expect_rotation(std::size_t tokens, std::size_t heads, std::size_t half, st
       sine.view()(t, i) = static_cast<float>(1.25 * std::sin(angles(t, i)));
     }
   }
-  const Matrix expected = reference::rotate(Matrix(x.view()), angles, 1.25);
-  kernels::rotate(x.view(), cosine.view(), sine.view());
+  const Matrix expected = reference::rotate(Matrix(x.view()), head_dim, angles, 1.25);
+  kernels::rotate(x.view(), head_dim, cosine.view(), sine.view());
   EXPECT_CLOSE(x.view(), expected, 5e-7);  // two products and a sum of numbers below 1.25
 }
 
 TEST(Rotate, TurnsEveryHeadByItsTokensAngles) {
-  for (std::size_t half = 1; half <= 36; ++half) expect_rotation(3, 2, half, 0);
-  expect_rotation(1, 1, 64, 0);
+  for (std::size_t half = 1; half <= 36; ++half) expect_rotation(3, 2, 2 * half, half, 0);
+  expect_rotation(1, 1, 128, 64, 0);
+}
+
+TEST(Rotate, LeavesTheRestOfAHeadAlone) {
+  for (std::size_t half = 0; half <= 12; ++half) expect_rotation(3, 2, 24, half, 0);
 }
 
 // Queries and keys are columns of one product.
-TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 6, 11); }
+TEST(Rotate, LeavesTheColumnsBesideItsOwnAlone) { expect_rotation(5, 3, 12, 6, 11); }
 
 // The same turn of the same pairs, which lie elsewhere.
 TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
@@ -63,15 +70,15 @@ TEST(RotatePairs, TurnsNeighboursAsRotateTurnsHalves) {
     for_pairs([](float from, float& to) { to = from; });
     const RandomTensor cosine(random, tokens, half);
     const RandomTensor sine(random, tokens, half);
-    kernels::rotate(halves.view(), cosine.view(), sine.view());
-    kernels::rotate_pairs(neighbours.view(), cosine.view(), sine.view());
+    kernels::rotate(halves.view(), 2 * half, cosine.view(), sine.view());
+    kernels::rotate_pairs(neighbours.view(), 2 * half, cosine.view(), sine.view());
     for_pairs([](float expected, float found) { EXPECT_NEAR(found, expected, 5e-7); });
   }
 }
 
 TEST(Rotate, TakesManyTokensAndNone) {
-  expect_rotation(900, 3, 32, 0);
-  kernels::rotate(TensorView<float>(nullptr, 0, 16), TensorView<const float>(nullptr, 0, 4),
+  expect_rotation(900, 3, 64, 32, 0);
+  kernels::rotate(TensorView<float>(nullptr, 0, 16), 8, TensorView<const float>(nullptr, 0, 4),
                   TensorView<const float>(nullptr, 0, 4));
 }
 

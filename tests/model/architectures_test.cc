@@ -80,15 +80,16 @@ TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
   }
 }
 
-TEST(Architectures, RefuseAnotherActivation) {
+TEST(Architectures, RefuseAnActivationThatTheyDoNotKnow) {
   ModelConfig config = two_blocks();
-  config.hidden_act = "gelu";
+  config.hidden_act = "quick_gelu";
   try {
     make_spec(config);
     FAIL() << "no error";
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
-                 "hidden_act \"gelu\" is not supported for LlamaForCausalLM; expected \"silu\"");
+                 "hidden_act \"quick_gelu\" is not supported for LlamaForCausalLM; supported are silu, gelu, "
+                 "gelu_new, gelu_pytorch_tanh and relu");
   }
 }
 

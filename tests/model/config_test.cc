@@ -149,10 +149,14 @@ TEST(Config, RefusesHeadsThatDoNotDivide) {
 }
 
 TEST(Config, RefusesNumbersThatCannotWork) {
-  EXPECT_EQ(refusal_with("rope_theta", 0),
-            "config.json: expected rms_norm_eps >= 0 and rope_theta > 0, found 1e-06 and 0");
-  EXPECT_EQ(refusal_with("rms_norm_eps", -1e-5),
-            "config.json: expected rms_norm_eps >= 0 and rope_theta > 0, found -1e-05 and 10000");
+  EXPECT_EQ(
+      refusal_with("rope_theta", 0),
+      "config.json: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found 1e-06, 1e-05 "
+      "and 0");
+  EXPECT_EQ(
+      refusal_with("rms_norm_eps", -1e-5),
+      "config.json: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found -1e-05, 1e-05 "
+      "and 10000");
 }
 
 TEST(Config, RefusesAFamilyListThatIsNone) {
@@ -209,14 +213,10 @@ TEST(Config, ReadsRopeParametersOfNewerConfigs) {
 }
 
 TEST(Config, RefusesRopeScalingThatItDoesNotKnow) {
-  EXPECT_EQ(
-      refusal_with("rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}),
-      "config.json: rope_scaling of type \"dynamic\" is not supported; supported are linear, llama3 and "
-      "yarn");
-  EXPECT_EQ(
-      refusal_with("rope_scaling", {{"rope_type", "longrope"}}),
-      "config.json: rope_scaling of type \"longrope\" is not supported; supported are linear, llama3 and "
-      "yarn");
+  EXPECT_EQ(refusal_with("rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}),
+            "config.json: rope_scaling of type \"dynamic\" is not supported; supported are linear, llama3, "
+            "yarn and "
+            "longrope");
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "linear"}, {"factor", 0.5}}),
             "config.json: rope_scaling: factor must be >= 1, found 0.5");
   EXPECT_CONTAINS(refusal_with("rope_scaling", {{"type", "linear"}}), "rope_scaling: factor is missing");

@@ -1,4 +1,4 @@
-// Every Llama fixture: logits and tokens that the original modelling code computed.
+// Every fixture of every family: logits and tokens that the original modelling code computed.
 #include "model/checkpoint/safetensors_checkpoint.h"
 #include "model/config.h"
 #include "tests/model/decoder_under_test.h"
@@ -19,7 +19,7 @@ using test::DecoderUnderTest;
 // fixtures' README allows, and far below what one wrong element of a weight changes.
 constexpr double kTolerance = 1e-4;
 
-class LlamaFixture : public testing::TestWithParam<Fixture> {
+class FamilyFixture : public testing::TestWithParam<Fixture> {
  protected:
   // Whether this many ranks can run the model.
   bool fits() const { return config_.num_attention_heads >= comm_.size(); }
@@ -29,19 +29,21 @@ class LlamaFixture : public testing::TestWithParam<Fixture> {
   std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
 };
 
-TEST_P(LlamaFixture, GivesTheLogitsOfTheOriginalModellingCode) {
+TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
-  DecoderUnderTest decoder(comm_, config_, *source_, {});
+  DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   const std::vector<float> logits = decoder.append(GetParam().prompt);
   ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
   EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), kTolerance);
 }
 
-TEST_P(LlamaFixture, GivesTheGreedyTokensExactly) {
+TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
-  DecoderUnderTest decoder(comm_, config_, *source_, {});
+  DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   EXPECT_EQ(decoder.greedy(GetParam().prompt, GetParam().greedy.size()), GetParam().greedy);
 }
+
+class LlamaFixture : public FamilyFixture {};
 
 // The naive decoder that other tests compare with is itself right. One rank is enough for that.
 TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
@@ -62,7 +64,10 @@ std::string test_name(const testing::TestParamInfo<Fixture>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture, testing::ValuesIn(reference::llama_fixtures()), test_name);
+INSTANTIATE_TEST_SUITE_P(Fixtures, FamilyFixture,
+                         testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture,
+                         testing::ValuesIn(reference::fixtures_of({"LlamaForCausalLM"})), test_name);
 
 }  // namespace
 }  // namespace tp

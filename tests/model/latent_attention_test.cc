@@ -19,8 +19,8 @@ using reference::RandomTensor;
 
 constexpr double kTheta = 100.0;
 
-tensor_names::Block names_of_latent_attention() {
-  tensor_names::Block names(0);
+BlockNames names_of_latent_attention() {
+  BlockNames names;
   names.latent_attention = {
       "q", "q_a", "q_a_norm", "q_b", "kv_a", "kv_a_norm", "kv_b", "o",
   };
@@ -124,7 +124,7 @@ std::vector<float> run(Communicator& comm, const LatentAttention& attention, con
   const std::size_t angles = 2 * Workspace::footprint(chunk, spec.qk_rope_head_dim / 2);
   Workspace workspace(angles + latent_attention_workspace(spec, x.columns(), {comm.rank(), comm.size()},
                                                           chunk, 1, type, block_size, blocks));
-  const Rope rope({.theta = kTheta, .scaling = {}}, spec.qk_rope_head_dim);
+  const Rope rope({.theta = kTheta, .scaling = {}, .rotary_dim = spec.qk_rope_head_dim}, x.rows());
   std::vector<float> out;
   for (std::size_t begin = 0; begin < x.rows(); begin += chunk) {
     const Workspace::Frame frame(workspace);

@@ -112,17 +112,60 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
   }
 }
 
+// A checkpoint may keep a weight as [in_features, out_features].
+Matrix transposed(const Matrix& matrix) {
+  Matrix out(matrix.columns, matrix.rows);
+  for (std::size_t r = 0; r < matrix.rows; ++r) {
+    for (std::size_t c = 0; c < matrix.columns; ++c) out(c, r) = matrix(r, c);
+  }
+  return out;
+}
+
+TEST(TransposedWeights, AreReadAsTheirTransposesInBothKindsOfLayers) {
+  Communicator& comm = test::world();
+  const RankOf part{comm.rank(), comm.size()};
+  const SyntheticWeights source(DType::f32, 9);
+  const MatrixShape shape{45, 70};  // more rows than a panel
+  const StoredLayer stored_layer{"layer", shape, "", "", true};
+  const Matrix weight = transposed(stored(source, "layer.weight", {shape.columns, shape.rows}));
+  WeightLoader loader(source, part, WeightType::f32, {});
+  const Range outputs = split_evenly(shape.rows, part);
+  const Range inputs = split_evenly(shape.columns, part);
+  const ColumnParallelLinear by_columns(loader, std::vector<OwnedRows>{{stored_layer, outputs}}, false);
+  const RowParallelLinear by_rows(loader, stored_layer, inputs, false);
+  Random random(10);
+  const RandomTensor x(random, 3, shape.columns);
+  const Matrix expected = reference::matmul(Matrix(x.view()), weight);
+  Workspace workspace(10000);
+  EXPECT_CLOSE(by_columns(x.view(), workspace), columns_of(expected, outputs), kTolerance);
+  const TensorView<float> sum =
+      all_reduce(comm, by_rows(x.view().columns_from(inputs.begin, inputs.size()), workspace));
+  EXPECT_CLOSE(sum, expected, kTolerance);
+}
+
+TEST(PartialSum, AddsUpBeforeOneAllReduce) {
+  Communicator& comm = test::world();
+  std::vector<float> first = {1.0F, 2.0F, 3.0F};
+  std::vector<float> second = {10.0F, 20.0F, 30.0F};
+  PartialSum sum(TensorView<float>(first.data(), 1, 3));
+  sum += PartialSum(TensorView<float>(second.data(), 1, 3));
+  const TensorView<float> total = all_reduce(comm, std::move(sum));
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(total(0, i), 11.0F * static_cast<float>((i + 1) * comm.size()));
+}
+
 TEST(VocabParallelEmbedding, SumOverRanksIsTheRowOfEveryToken) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 5);
   const MatrixShape shape{37, 6};
   WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
   const auto shard = std::make_shared<const VocabShard>(loader, "table", shape.rows, shape.columns);
-  const VocabParallelEmbedding embedding(shard);
+  const VocabParallelEmbedding embedding(shard, 1.0F, nullptr);
   std::vector<TokenId> tokens;
   for (TokenId id = 36; id >= 0; --id) tokens.push_back(id);
   Workspace workspace(10000);
-  const TensorView<float> vectors = all_reduce(comm, embedding(tokens, workspace));
+  const TensorView<float> vectors =
+      all_reduce(comm, embedding(tokens, std::vector<std::size_t>(tokens.size()), workspace));
   const Matrix table = stored(source, "table.weight", shape);
   for (std::size_t row = 0; row < tokens.size(); ++row) {
     for (std::size_t i = 0; i < shape.columns; ++i)
@@ -131,12 +174,36 @@ TEST(VocabParallelEmbedding, SumOverRanksIsTheRowOfEveryToken) {
   }
 }
 
+TEST(VocabParallelEmbedding, ScalesTokensAndAddsLearnedPositions) {
+  Communicator& comm = test::world();
+  const SyntheticWeights source(DType::f32, 5);
+  const MatrixShape shape{37, 6};
+  const MatrixShape positions_shape{19, 6};
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
+  const VocabParallelEmbedding embedding(
+      std::make_shared<const VocabShard>(loader, "table", shape.rows, shape.columns), 2.5F,
+      std::make_shared<const VocabShard>(loader, "positions", positions_shape.rows, shape.columns));
+  const std::vector<TokenId> tokens = {36, 0, 17, 17};
+  const std::vector<std::size_t> positions = {0, 18, 9, 3};
+  Workspace workspace(10000);
+  const TensorView<float> vectors = all_reduce(comm, embedding(tokens, positions, workspace));
+  const Matrix table = stored(source, "table.weight", shape);
+  const Matrix position_table = stored(source, "positions.weight", positions_shape);
+  for (std::size_t row = 0; row < tokens.size(); ++row) {
+    for (std::size_t i = 0; i < shape.columns; ++i) {
+      EXPECT_NEAR(vectors(row, i),
+                  2.5 * table(static_cast<std::size_t>(tokens[row]), i) + position_table(positions[row], i),
+                  kTolerance);
+    }
+  }
+}
+
 TEST(LmHead, GivesTheLogitsOfThisRanksTokens) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 6);
   const MatrixShape shape{41, 24};
   WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
-  const LmHead head(std::make_shared<const VocabShard>(loader, "head", shape.rows, shape.columns));
+  const LmHead head(std::make_shared<const VocabShard>(loader, "head", shape.rows, shape.columns), {});
   Random random(7);
   const RandomTensor x(random, 3, 24);
   Workspace workspace(10000);

@@ -24,8 +24,8 @@ using reference::RandomTensor;
 // Results are near 1, sums of some 100 products: float32 keeps them to 1e-6.
 constexpr double kTolerance = 1e-5;
 
-tensor_names::Block names_of_experts() {
-  tensor_names::Block names(0);
+BlockNames names_of_experts() {
+  BlockNames names;
   names.experts = {.router = "router",
                    .correction_bias = "correction_bias",
                    .shared_expert = {"shared.gate", "shared.up", "shared.down"},

@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 void expect_frequencies(double theta, const RopeScaling& scaling, std::size_t head_dim) {
-  const Rope rope({theta, scaling}, head_dim);
+  const Rope rope({theta, scaling, head_dim}, 4096);
   const reference::Frequencies expected = reference::rope_frequencies(theta, scaling, head_dim);
   ASSERT_EQ(rope.frequencies().size(), expected.per_position.size());
   for (std::size_t i = 0; i < expected.per_position.size(); ++i) {
@@ -22,7 +22,7 @@ void expect_frequencies(double theta, const RopeScaling& scaling, std::size_t he
 }
 
 TEST(Rope, WithoutScalingTurnsByPowersOfTheta) {
-  const Rope rope({10000.0, {}}, 4);
+  const Rope rope({10000.0, {}, 4}, 4096);
   EXPECT_FLOAT_EQ(rope.frequencies()[0], 1.0F);
   EXPECT_FLOAT_EQ(rope.frequencies()[1], 0.01F);
   for (const std::size_t head_dim : {2U, 8U, 12U, 64U, 128U}) expect_frequencies(500000.0, {}, head_dim);
@@ -30,7 +30,7 @@ TEST(Rope, WithoutScalingTurnsByPowersOfTheta) {
 
 TEST(Rope, LinearDividesEveryFrequency) {
   RopeScaling scaling{.kind = RopeScaling::Kind::linear, .factor = 2.5};
-  const Rope rope({10000.0, scaling}, 4);
+  const Rope rope({10000.0, scaling, 4}, 4096);
   EXPECT_FLOAT_EQ(rope.frequencies()[0], 0.4F);
   EXPECT_FLOAT_EQ(rope.frequencies()[1], 0.004F);
   EXPECT_EQ(rope.magnitude(), 1.0F);
@@ -59,8 +59,8 @@ TEST(Rope, Llama3KeepsShortWavesAndStretchesLongOnes) {
                             .low_freq_factor = 1.0,
                             .high_freq_factor = 4.0,
                             .original_max_position_embeddings = 8192};
-  const Rope plain({500000.0, {}}, 128);
-  const Rope scaled({500000.0, scaling}, 128);
+  const Rope plain({500000.0, {}, 128}, 8192);
+  const Rope scaled({500000.0, scaling, 128}, 8192);
   EXPECT_EQ(scaled.frequencies()[0], plain.frequencies()[0]);
   EXPECT_FLOAT_EQ(scaled.frequencies()[63], plain.frequencies()[63] / 8);
 }
@@ -84,13 +84,30 @@ TEST(Rope, YarnEqualsHuggingFace) {
   }
 }
 
+TEST(Rope, LongropeDividesByTheFactorsOfTheLongestSequence) {
+  const RopeScaling scaling{.kind = RopeScaling::Kind::longrope,
+                            .original_max_position_embeddings = 32,
+                            .attention_factor = 1.25,
+                            .short_factor = {1.0, 2.0},
+                            .long_factor = {4.0, 8.0}};
+  const Rope in_short({10000.0, scaling, 4}, 32);
+  EXPECT_FLOAT_EQ(in_short.frequencies()[0], 1.0F);
+  EXPECT_FLOAT_EQ(in_short.frequencies()[1], 0.005F);
+  const Rope in_long({10000.0, scaling, 4}, 33);
+  EXPECT_FLOAT_EQ(in_long.frequencies()[0], 0.25F);
+  EXPECT_FLOAT_EQ(in_long.frequencies()[1], 0.00125F);
+  EXPECT_EQ(in_short.magnitude(), 1.25F);
+  EXPECT_EQ(in_long.magnitude(), 1.25F);
+}
+
 TEST(Rope, AnglesAreThePositionsTimesTheFrequencies) {
   const Rope rope({10000.0,
                    {.kind = RopeScaling::Kind::yarn,
                     .factor = 4,
                     .original_max_position_embeddings = 16,
-                    .attention_factor = 1.5}},
-                  8);
+                    .attention_factor = 1.5},
+                   8},
+                  64);
   Workspace workspace(1000);
   const std::vector<std::size_t> positions = {0, 7, 100, 3};
   const RopeAngles angles = rope(positions, workspace);

@@ -74,7 +74,7 @@ Matrix expert(const ExpertWeights& weights, const Matrix& x) {
       gate_up(t, gate.columns + i) = up(t, i);
     }
   }
-  return matmul(silu_multiply(gate_up), weights.down);
+  return matmul(activate_and_multiply(kernels::Activation::silu, gate_up), weights.down);
 }
 
 }  // namespace tp::reference

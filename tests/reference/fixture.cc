@@ -23,13 +23,14 @@ Fixture load(const std::filesystem::path& folder) {
 
 }  // namespace
 
-std::vector<Fixture> llama_fixtures() {
+std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures) {
   std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "logits";
   if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "logits";
   std::vector<Fixture> fixtures;
   for (const auto& entry : std::filesystem::directory_iterator(all)) {
-    const nlohmann::json config = read_json(entry.path() / "config.json");
-    if (config.at("architectures").front() == "LlamaForCausalLM") fixtures.push_back(load(entry.path()));
+    const std::string architecture = read_json(entry.path() / "config.json").at("architectures").front();
+    const auto wanted = std::find(architectures.begin(), architectures.end(), architecture);
+    if (wanted != architectures.end()) fixtures.push_back(load(entry.path()));
   }
   std::sort(fixtures.begin(), fixtures.end(),
             [](const Fixture& a, const Fixture& b) { return a.name < b.name; });

@@ -18,9 +18,8 @@ struct Fixture {
   NpyArray logits;              // [prompt, vocab_size]
 };
 
-// Those of the family LlamaForCausalLM: all of shared/fixtures where that folder is, else the few of
-// tests/data.
-std::vector<Fixture> llama_fixtures();
+// Those of these families: all of shared/fixtures where that folder is, else the few of tests/data.
+std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
 
 // GGUF models: all of shared/fixtures where that folder is, else the few of tests/data.
 std::vector<Fixture> gguf_fixtures();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace tp::reference {
 
@@ -20,23 +21,67 @@ Matrix matmul(const Matrix& x, const Matrix& weight) {
 Matrix rms_norm(const Matrix& x, std::span<const double> gain, double eps) {
   Matrix y(x.rows, x.columns);
   for (std::size_t t = 0; t < x.rows; ++t) {
-    double squares = 0.0;
-    for (std::size_t i = 0; i < x.columns; ++i) squares += x(t, i) * x(t, i);
-    const double rms = std::sqrt(squares / static_cast<double>(x.columns) + eps);
-    for (std::size_t i = 0; i < x.columns; ++i) y(t, i) = x(t, i) / rms * gain[i];
+    for (std::size_t first = 0; first < x.columns; first += gain.size()) {
+      double squares = 0.0;
+      for (std::size_t i = 0; i < gain.size(); ++i) squares += x(t, first + i) * x(t, first + i);
+      const double rms = std::sqrt(squares / static_cast<double>(gain.size()) + eps);
+      for (std::size_t i = 0; i < gain.size(); ++i) y(t, first + i) = x(t, first + i) / rms * gain[i];
+    }
   }
   return y;
 }
 
-Matrix silu_multiply(const Matrix& gate_up) {
+Matrix layer_norm(const Matrix& x, std::span<const double> gain, std::span<const double> bias, double eps) {
+  Matrix centred = x;
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    for (std::size_t first = 0; first < x.columns; first += gain.size()) {
+      double mean = 0.0;
+      for (std::size_t i = 0; i < gain.size(); ++i)
+        mean += x(t, first + i) / static_cast<double>(gain.size());
+      for (std::size_t i = 0; i < gain.size(); ++i) centred(t, first + i) -= mean;
+    }
+  }
+  Matrix y = rms_norm(centred, gain, eps);
+  for (std::size_t t = 0; t < x.rows; ++t) {
+    for (std::size_t i = 0; i < x.columns; ++i) y(t, i) += bias[i % bias.size()];
+  }
+  return y;
+}
+
+double activated(kernels::Activation activation, double x) {
+  switch (activation) {
+    case kernels::Activation::silu:
+      return x / (1.0 + std::exp(-x));
+    case kernels::Activation::gelu:
+      return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);
+    case kernels::Activation::gelu_tanh:
+      return 0.5 * x *
+             (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3.0))));
+    case kernels::Activation::relu:
+      break;
+  }
+  return std::max(x, 0.0);
+}
+
+Matrix activate(kernels::Activation activation, const Matrix& x) {
+  Matrix y = x;
+  for (double& value : y.values) value = activated(activation, value);
+  return y;
+}
+
+Matrix activate_and_multiply(kernels::Activation activation, const Matrix& gate_up) {
   const std::size_t size = gate_up.columns / 2;
   Matrix y(gate_up.rows, size);
   for (std::size_t t = 0; t < y.rows; ++t) {
-    for (std::size_t i = 0; i < size; ++i) {
-      const double gate = gate_up(t, i);
-      y(t, i) = gate / (1.0 + std::exp(-gate)) * gate_up(t, size + i);
-    }
+    for (std::size_t i = 0; i < size; ++i)
+      y(t, i) = activated(activation, gate_up(t, i)) * gate_up(t, size + i);
   }
+  return y;
+}
+
+Matrix softcap(double cap, const Matrix& x) {
+  Matrix y = x;
+  for (double& value : y.values) value = cap * std::tanh(value / cap);
   return y;
 }
 
@@ -50,11 +95,11 @@ void add_bias(std::span<const double> bias, Matrix& y) {
   }
 }
 
-Matrix rotate(const Matrix& x, const Matrix& angles, double magnitude) {
+Matrix rotate(const Matrix& x, std::size_t head_dim, const Matrix& angles, double magnitude) {
   const std::size_t half = angles.columns;
   Matrix y = x;
   for (std::size_t t = 0; t < x.rows; ++t) {
-    for (std::size_t first = 0; first < x.columns; first += 2 * half) {
+    for (std::size_t first = 0; first < x.columns; first += head_dim) {
       for (std::size_t i = 0; i < half; ++i) {
         const double cosine = magnitude * std::cos(angles(t, i));
         const double sine = magnitude * std::sin(angles(t, i));

@@ -1,6 +1,7 @@
 // Naive twins of model/kernels: one loop per index, double precision.
 #pragma once
 
+#include "model/kernels/activation.h"
 #include "tests/reference/matrix.h"
 
 #include <cstddef>
@@ -12,18 +13,28 @@ namespace tp::reference {
 // y = x . weight^T. x: [tokens, in_features], weight: [out_features, in_features]
 Matrix matmul(const Matrix& x, const Matrix& weight);
 
-// x / sqrt(mean(x^2) + eps) * gain
+// x / sqrt(mean(x^2) + eps) * gain for every gain.size() elements of a row
 Matrix rms_norm(const Matrix& x, std::span<const double> gain, double eps);
 
-// gate / (1 + exp(-gate)) * up; gate_up: [tokens, 2 * size]
-Matrix silu_multiply(const Matrix& gate_up);
+// (x - mean(x)) / sqrt(variance(x) + eps) * gain + bias in the same way
+Matrix layer_norm(const Matrix& x, std::span<const double> gain, std::span<const double> bias, double eps);
+
+// By the textbook: x / (1 + exp(-x)), x Phi(x), its approximation, max(x, 0).
+double activated(kernels::Activation activation, double x);
+Matrix activate(kernels::Activation activation, const Matrix& x);
+
+// activated(gate) * up; gate_up: [tokens, 2 * size]
+Matrix activate_and_multiply(kernels::Activation activation, const Matrix& gate_up);
+
+// cap * tanh(x / cap)
+Matrix softcap(double cap, const Matrix& x);
 
 void add(const Matrix& x, Matrix& y);
 void add_bias(std::span<const double> bias, Matrix& y);
 
-// Turns the pairs (i, i + head_dim / 2) of every head; angles: [tokens, head_dim / 2], `magnitude` multiplies
-// cosines and sines.
-Matrix rotate(const Matrix& x, const Matrix& angles, double magnitude);
+// Turns the pairs (i, i + rotary_dim / 2) of every head; angles: [tokens, rotary_dim / 2], `magnitude`
+// multiplies cosines and sines.
+Matrix rotate(const Matrix& x, std::size_t head_dim, const Matrix& angles, double magnitude);
 
 // How the scores of a sequence become weights.
 struct Pattern {

@@ -35,10 +35,10 @@ Matrix Llama::attention(const Matrix& x, const std::string& prefix, const Matrix
   const std::size_t heads = config_.num_attention_heads;
   const std::size_t kv_heads = config_.num_key_value_heads;
   const bool bias = config_.attention_bias;
-  const Matrix query =
-      rotate(linear(x, prefix + "q_proj", heads * config_.head_dim, bias), angles, magnitude);
-  const Matrix key =
-      rotate(linear(x, prefix + "k_proj", kv_heads * config_.head_dim, bias), angles, magnitude);
+  const Matrix query = rotate(linear(x, prefix + "q_proj", heads * config_.head_dim, bias), config_.head_dim,
+                              angles, magnitude);
+  const Matrix key = rotate(linear(x, prefix + "k_proj", kv_heads * config_.head_dim, bias), config_.head_dim,
+                            angles, magnitude);
   const Matrix value = linear(x, prefix + "v_proj", kv_heads * config_.head_dim, bias);
   std::vector<std::size_t> kv_of_head;
   for (std::size_t head = 0; head < heads; ++head) kv_of_head.push_back(head / (heads / kv_heads));
@@ -58,7 +58,8 @@ Matrix Llama::mlp(const Matrix& x, const std::string& prefix) {
       gate_up(t, config_.intermediate_size + i) = up(t, i);
     }
   }
-  return linear(silu_multiply(gate_up), prefix + "down_proj", config_.hidden_size, config_.mlp_bias);
+  return linear(activate_and_multiply(kernels::Activation::silu, gate_up), prefix + "down_proj",
+                config_.hidden_size, config_.mlp_bias);
 }
 
 Matrix Llama::logits(std::span<const TokenId> tokens) {

@@ -1,4 +1,5 @@
 // What the engine generates, on any number of ranks and in any company.
+#include "model/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 
@@ -23,7 +24,7 @@ std::vector<TokenId> first(const std::vector<TokenId>& tokens, std::size_t count
 
 TEST(Engine, GeneratesTheFixturesGreedyTokens) {
   Communicator& comm = test::world();
-  for (const Fixture& fixture : reference::llama_fixtures()) {
+  for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const int status = run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
       const Continuation found =
           run_alone(engine, greedy_request(fixture.prompt, static_cast<int>(fixture.greedy.size())));

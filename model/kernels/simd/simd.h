@@ -14,12 +14,6 @@ struct SimdKernels {
   // y[t * y_stride + o] = sum over i of x[t * x_stride + i] * weight[o * w_stride + i], for few tokens t.
   void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
                  const float* x, std::size_t x_stride, std::size_t tokens, float* y, std::size_t y_stride);
-  // out = x / rms(x) * gain
-  void (*rms_norm)(const float* x, const float* gain, std::size_t size, float eps, float* out);
-  // out = gate / (1 + exp(-gate)) * up
-  void (*silu_multiply)(const float* gate, const float* up, std::size_t size, float* out);
-  // y += x
-  void (*add)(const float* x, std::size_t size, float* y);
   // Turns the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
 };

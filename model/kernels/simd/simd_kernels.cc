@@ -66,25 +66,6 @@ void matvec(const float* weight, std::size_t w_stride, std::size_t out_features,
   }
 }
 
-void rms_norm(const float* x, const float* gain, std::size_t size, float eps, float* out) {
-  float squares = 0.0F;
-#pragma omp simd reduction(+ : squares)
-  for (std::size_t i = 0; i < size; ++i) squares += x[i] * x[i];
-  const float scale = 1.0F / sqrtf(squares / static_cast<float>(size) + eps);
-#pragma omp simd
-  for (std::size_t i = 0; i < size; ++i) out[i] = x[i] * scale * gain[i];
-}
-
-void silu_multiply(const float* gate, const float* up, std::size_t size, float* out) {
-#pragma omp simd
-  for (std::size_t i = 0; i < size; ++i) out[i] = gate[i] / (1.0F + fast_exp(-gate[i])) * up[i];
-}
-
-void add(const float* x, std::size_t size, float* y) {
-#pragma omp simd
-  for (std::size_t i = 0; i < size; ++i) y[i] += x[i];
-}
-
 void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t half) {
 #pragma omp simd
   for (std::size_t i = 0; i < half; ++i) {
@@ -98,6 +79,6 @@ void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec, rms_norm, silu_multiply, add, rotate_halves};
+const SimdKernels kKernels = {matvec, rotate_halves};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -1,0 +1,35 @@
+// The inner loops that treat every row, or every element, by itself; see simd.h for the rules.
+#pragma once
+
+#include <cstddef>
+
+namespace tp::kernels {
+
+// Of one Activation.
+struct ActivationKernels {
+  // x = activation(x)
+  void (*activate)(float* x, std::size_t size);
+  // out = activation(gate) * up
+  void (*activate_and_multiply)(const float* gate, const float* up, std::size_t size, float* out);
+};
+
+struct ElementwiseKernels {
+  // out = x / rms(x) * gain
+  void (*rms_norm)(const float* x, const float* gain, std::size_t size, float eps, float* out);
+  // out = (x - mean(x)) / sqrt(variance(x) + eps) * gain + bias
+  void (*layer_norm)(const float* x, const float* gain, const float* bias, std::size_t size, float eps,
+                     float* out);
+  // y += x
+  void (*add)(const float* x, std::size_t size, float* y);
+  // x = cap * tanh(x / cap)
+  void (*softcap)(float cap, float* x, std::size_t size);
+  ActivationKernels silu;
+  ActivationKernels gelu;
+  ActivationKernels gelu_tanh;
+  ActivationKernels relu;
+};
+
+// The kernels of the active instruction set.
+const ElementwiseKernels& elementwise_kernels();
+
+}  // namespace tp::kernels

@@ -1,0 +1,104 @@
+// Compiled once for every instruction set; see simd.h for what may not be used here.
+
+#include "model/kernels/simd/elementwise.h"
+#include "model/kernels/simd/exp.h"
+
+#include <math.h>
+
+#ifndef TP_ISA_NAMESPACE
+#error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
+#endif
+
+namespace tp::kernels::TP_ISA_NAMESPACE {
+namespace {
+
+void rms_norm(const float* x, const float* gain, std::size_t size, float eps, float* out) {
+  float squares = 0.0F;
+#pragma omp simd reduction(+ : squares)
+  for (std::size_t i = 0; i < size; ++i) squares += x[i] * x[i];
+  const float scale = 1.0F / sqrtf(squares / static_cast<float>(size) + eps);
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) out[i] = x[i] * scale * gain[i];
+}
+
+// The variance is that of the differences from the mean: a mean that is large beside it costs no digits.
+void layer_norm(const float* x, const float* gain, const float* bias, std::size_t size, float eps,
+                float* out) {
+  float sum = 0.0F;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < size; ++i) sum += x[i];
+  const float mean = sum / static_cast<float>(size);
+  float squares = 0.0F;
+#pragma omp simd reduction(+ : squares)
+  for (std::size_t i = 0; i < size; ++i) squares += (x[i] - mean) * (x[i] - mean);
+  const float scale = 1.0F / sqrtf(squares / static_cast<float>(size) + eps);
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) out[i] = (x[i] - mean) * scale * gain[i] + bias[i];
+}
+
+void add(const float* x, std::size_t size, float* y) {
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) y[i] += x[i];
+}
+
+void softcap(float cap, float* x, std::size_t size) {
+  const float inverse = 1.0F / cap;
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) x[i] = cap * fast_tanh(x[i] * inverse);
+}
+
+struct Silu {
+  static float of(float x) { return x / (1.0F + fast_exp(-x)); }
+};
+
+// The tail of the normal distribution, 1 - Phi(|x|), to 1e-7. Source: Abramowitz and Stegun, Handbook of
+// Mathematical Functions, 7.1.26, with x / sqrt(2) for x.
+struct Gelu {
+  static float of(float x) {
+    const float distance = x < 0.0F ? -x : x;
+    const float t = 1.0F / (1.0F + 0.3275911F * 0.70710678F * distance);
+    float p = 1.061405429F;
+    p = p * t - 1.453152027F;
+    p = p * t + 1.421413741F;
+    p = p * t - 0.284496736F;
+    p = p * t + 0.254829592F;
+    const float tail = 0.5F * p * t * fast_exp(-0.5F * x * x);
+    return x * (x < 0.0F ? tail : 1.0F - tail);
+  }
+};
+
+// (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), with u = sqrt(2 / pi) (x + 0.044715 x^3).
+struct GeluTanh {
+  static float of(float x) {
+    const float u = 0.79788456080F * (x + 0.044715F * x * x * x);
+    return x / (1.0F + fast_exp(-2.0F * u));
+  }
+};
+
+struct Relu {
+  static float of(float x) { return x > 0.0F ? x : 0.0F; }
+};
+
+template <class Function>
+void activate(float* x, std::size_t size) {
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) x[i] = Function::of(x[i]);
+}
+
+template <class Function>
+void activate_and_multiply(const float* gate, const float* up, std::size_t size, float* out) {
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) out[i] = Function::of(gate[i]) * up[i];
+}
+
+template <class Function>
+constexpr ActivationKernels kernels_of = {activate<Function>, activate_and_multiply<Function>};
+
+}  // namespace
+
+extern const ElementwiseKernels kElementwiseKernels;
+const ElementwiseKernels kElementwiseKernels = {
+    rms_norm,        layer_norm, add, softcap, kernels_of<Silu>, kernels_of<Gelu>, kernels_of<GeluTanh>,
+    kernels_of<Relu>};
+
+}  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -1,0 +1,34 @@
+// The layer whose halves read the same input, so that one all-reduce does.
+#pragma once
+
+#include "model/block_parts.h"
+#include "model/norm.h"
+#include "parallel/collectives.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// x += attention(norm(x)) + mlp(norm(x)), with one norm for both or one each. Source: Wang and Komatsuzaki,
+// GPT-J-6B, 2021.
+class ParallelBlock {
+ public:
+  ParallelBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                const BlockNames& names);
+
+  // x: [tokens, hidden_size], the residual stream, in place; equal on every rank before and after. Throws
+  // CommError.
+  void operator()(Communicator& comm, TensorView<float> x, const StepContext& step,
+                  const kernels::PagedCache& cache) const;
+
+  std::size_t bytes() const;
+
+ private:
+  Norm input_norm_;
+  AttentionPart attention_;
+  std::optional<Norm> pre_feed_forward_norm_;  // absent: input_norm_ serves both halves
+  FeedForwardPart feed_forward_;
+};
+
+}  // namespace tp

@@ -1,0 +1,35 @@
+// The usual layer of a decoder, with the two all-reduces of tensor parallelism.
+#pragma once
+
+#include "model/block_parts.h"
+#include "model/norm.h"
+#include "parallel/collectives.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more.
+class SequentialBlock {
+ public:
+  SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // x: [tokens, hidden_size], the residual stream, in place; equal on every rank before and after. Throws
+  // CommError.
+  void operator()(Communicator& comm, TensorView<float> x, const StepContext& step,
+                  const kernels::PagedCache& cache) const;
+
+  std::size_t bytes() const;
+
+ private:
+  Norm input_norm_;
+  AttentionPart attention_;
+  std::optional<Norm> post_attention_norm_;
+  Norm pre_feed_forward_norm_;
+  FeedForwardPart feed_forward_;
+  std::optional<Norm> post_feed_forward_norm_;
+};
+
+}  // namespace tp

@@ -1,0 +1,32 @@
+#include "model/unused_tensors.h"
+
+#include "tp/error.h"
+
+#include <algorithm>
+
+namespace tp {
+namespace {
+
+bool is_known(const TensorNames& names, const std::string& tensor) {
+  if (tensor == tensor_names::weight_of(names.lm_head)) return true;
+  return std::any_of(names.buffers.begin(), names.buffers.end(),
+                     [&](const std::string& end) { return tensor.ends_with(end); });
+}
+
+}  // namespace
+
+std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightLoader& loader) {
+  std::vector<std::string> unused;
+  if (!loader.part().is_first()) return unused;
+  for (const std::string& tensor : loader.source().names()) {
+    if (loader.used().contains(tensor) || is_known(names, tensor)) continue;
+    require<CheckpointError>(!tensor.starts_with(names.blocks),
+                             "the checkpoint has a tensor {} that a model of its config.json does not use; "
+                             "config.json and the weights must be of the same model",
+                             tensor);
+    unused.push_back(tensor);
+  }
+  return unused;
+}
+
+}  // namespace tp
