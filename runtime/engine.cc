@@ -315,14 +315,12 @@ int Engine::follow() { return impl_->follow(); }
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
 
 std::vector<TokenId> Engine::encode(std::string_view text) const {
-  require<CheckpointError>(has_tokenizer(),
-                           "cannot tokenize: the model has no tokenizer; give --tokens");
+  require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give --tokens");
   return impl_->tokenizer()->encode(text, AddSpecial::yes);
 }
 
 std::string Engine::decode(std::span<const TokenId> ids) const {
-  require<CheckpointError>(has_tokenizer(),
-                           "cannot make text of ids: the model has no tokenizer");
+  require<CheckpointError>(has_tokenizer(), "cannot make text of ids: the model has no tokenizer");
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
 

@@ -41,6 +41,14 @@ std::string readable_types() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+void require_readable(const GgufFiles::Entry& entry) {
+  const GgufTensor& tensor = entry.tensor;
+  if (tensor.type.readable) return;
+  throw_error<CheckpointError>(
+      "{}: {} has the type {}, expected one of {}; quantize the model to one of them", entry.file.name(),
+      printable(tensor.name), tensor.type.name, readable_types());
+}
+
 }  // namespace
 
 std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path& first) {
@@ -52,7 +60,7 @@ GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
-  return place && files_.find(place->tensor) != nullptr;
+  return place && (files_.find(place->tensor) != nullptr || GgufSplitKvB::find(files_, place->tensor));
 }
 
 std::vector<std::string> GgufCheckpoint::names() const {
@@ -68,7 +76,8 @@ DType GgufCheckpoint::dtype(const std::string& name) const {
 std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Range columns) const {
   const Matrix matrix = find(name);
   const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
-  if (!has_groups(matrix.type()) || !is_aligned || matrix.place.is_transposed) return std::nullopt;
+  if (!has_groups(matrix.type()) || !is_aligned || matrix.place.is_transposed || matrix.split)
+    return std::nullopt;
   return held_groups(matrix.type());
 }
 
@@ -97,7 +106,9 @@ void GgufCheckpoint::read(const std::string& name, MatrixShape shape, const Tens
                           TensorView<float> out) const {
   const Matrix matrix = find(name, shape, "");
   check_slice(name, shape, slice, out);
-  if (matrix.place.is_transposed)
+  if (matrix.split)
+    bytes_read_.fetch_add(matrix.split->read(slice, out), std::memory_order_relaxed);
+  else if (matrix.place.is_transposed)
     read_transposed(matrix, slice, out);
   else if (shape.rows == 1)
     read_vector(matrix, slice.columns, out);
@@ -154,39 +165,52 @@ void GgufCheckpoint::count_read(const Matrix& matrix, std::size_t rows, Range co
 void GgufCheckpoint::done_with(const std::string& name) const {
   const Matrix matrix = find(name);
   matrix.entry->file.advise_done(matrix.bytes);
+  if (matrix.split) matrix.split->values->file.advise_done(matrix.split->values->tensor.bytes);
+}
+
+void GgufCheckpoint::refuse_missing(const std::string& tensor) const {
+  const std::string similar = similar_name(tensor, names());
+  const std::string hint =
+      similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
+  throw_error<CheckpointError>(
+      "{}: there is no tensor {}{}; the metadata and the tensors must be of the same model", files_.name(),
+      printable(tensor), hint);
 }
 
 GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
-  const GgufFiles::Entry* const entry = place ? files_.find(place->tensor) : nullptr;
-  if (entry == nullptr) {
-    const std::string wanted = place ? place->tensor : name;
-    const std::string similar = similar_name(wanted, names());
-    const std::string hint =
-        similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
-    throw_error<CheckpointError>(
-        "{}: there is no tensor {}{}; the metadata and the tensors must be of the same model", files_.name(),
-        printable(wanted), hint);
-  }
-  const GgufTensor& tensor = entry->tensor;
-  if (!tensor.type.readable) {
-    throw_error<CheckpointError>(
-        "{}: {} has the type {}, expected one of {}; quantize the model to one of them", entry->file.name(),
-        printable(tensor.name), tensor.type.name, readable_types());
-  }
-  const std::optional<MatrixShape> shape = matrix_shape(*place, tensor.shape);
+  if (!place) refuse_missing(name);
+  if (const GgufFiles::Entry* const entry = files_.find(place->tensor)) return find_whole(*place, *entry);
+  const std::optional<GgufSplitKvB> split = GgufSplitKvB::find(files_, place->tensor);
+  if (!split) refuse_missing(place->tensor);
+  require_readable(*split->keys);
+  require_readable(*split->values);
+  return {*place, split->keys, split->shape(), split->keys->tensor.bytes, split};
+}
+
+GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
+                                                  const GgufFiles::Entry& entry) const {
+  require_readable(entry);
+  const GgufTensor& tensor = entry.tensor;
+  const std::optional<MatrixShape> shape = matrix_shape(place, tensor.shape);
   if (!shape) {
     throw_error<CheckpointError>(
-        "{}: {} is {}, expected {}; convert the checkpoint to GGUF again", entry->file.name(),
+        "{}: {} is {}, expected {}; convert the checkpoint to GGUF again", entry.file.name(),
         printable(tensor.name), printable(tensor.shape),
-        place->expert ? fmt::format("a stack with an expert {}", *place->expert) : "a matrix or a vector");
+        place.expert ? fmt::format("a stack with an expert {}", *place.expert) : "a matrix or a vector");
+  }
+  if (!place.rows.fits(tensor.shape.size() == 1 ? shape->columns : shape->rows)) {
+    throw_error<CheckpointError>(
+        "{}: {} is {}, expected whole heads of {} rows; convert the checkpoint to GGUF "
+        "again",
+        entry.file.name(), printable(tensor.name), printable(tensor.shape), place.rows.head_dim);
   }
   Range bytes = tensor.bytes;
-  if (place->expert) {
+  if (place.expert) {
     const std::size_t size = bytes.size() / tensor.shape.front();
-    bytes = {bytes.begin + *place->expert * size, bytes.begin + (*place->expert + 1) * size};
+    bytes = {bytes.begin + *place.expert * size, bytes.begin + (*place.expert + 1) * size};
   }
-  return {*place, entry, *shape, bytes};
+  return {place, &entry, *shape, bytes};
 }
 
 GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name, MatrixShape shape,

@@ -3,6 +3,7 @@
 
 #include "model/checkpoint/gguf_files.h"
 #include "model/checkpoint/gguf_names.h"
+#include "model/checkpoint/gguf_split_kv_b.h"
 #include "model/checkpoint/weight_source.h"
 
 #include <atomic>
@@ -48,8 +49,9 @@ class GgufCheckpoint final : public WeightSource {
   struct Matrix {
     GgufPlace place;
     const GgufFiles::Entry* entry = nullptr;
-    MatrixShape shape;  // as in the checkpoint
-    Range bytes;        // of the file
+    MatrixShape shape;                    // as in the checkpoint
+    Range bytes;                          // of the file
+    std::optional<GgufSplitKvB> split{};  // `entry` is its first half
 
     const GgufType& type() const { return entry->tensor.type; }
     // The bytes of the file's row `row`.
@@ -60,6 +62,8 @@ class GgufCheckpoint final : public WeightSource {
 
   explicit GgufCheckpoint(const std::filesystem::path& first);
   Matrix find(const std::string& name) const;
+  Matrix find_whole(const GgufPlace& place, const GgufFiles::Entry& entry) const;
+  [[noreturn]] void refuse_missing(const std::string& tensor) const;
   Matrix find(const std::string& name, MatrixShape shape, const std::string& reason) const;
   void read_rows(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;
   void read_transposed(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;

@@ -126,6 +126,13 @@ std::string with_number(std::string_view name, const std::vector<std::size_t>& n
 
 }  // namespace
 
+bool GgufRowOrder::fits(std::size_t rows) const {
+  if (kind == Kind::as_it_was) return true;
+  const bool has_whole_heads = head_dim != 0 && rows % head_dim == 0;
+  if (kind == Kind::pairs) return has_whole_heads && head_dim % 2 == 0;
+  return has_whole_heads && rows / head_dim == groups * (queries_per_group + 2);
+}
+
 std::size_t GgufRowOrder::stored_row(std::size_t row) const {
   switch (kind) {
     case Kind::as_it_was:

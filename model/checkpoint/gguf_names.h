@@ -31,6 +31,8 @@ struct GgufRowOrder {
   std::size_t groups = 0;             // by_kind: KV heads
   std::size_t queries_per_group = 0;  // by_kind
 
+  // Whether a tensor of that many rows can be in this order.
+  bool fits(std::size_t rows) const;
   // The file's row of the checkpoint's row `row`.
   std::size_t stored_row(std::size_t row) const;
 };

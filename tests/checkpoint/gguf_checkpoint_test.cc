@@ -150,5 +150,42 @@ TEST_F(GgufCheckpointTest, UndoesWhatTheFamiliesConvertersDid) {
                   "expected a stack with an expert 3");
 }
 
+// Two heads of two key rows and one value row, of three columns. The file has keys by columns.
+TEST_F(GgufCheckpointTest, PutsTogetherDeepSeeksKvBFromTwoStacks) {
+  GgufBuilder file = model("deepseek2")
+                         .tensor("blk.0.attn_k_b.weight", {2, 3, 2}, "F32", counting(12))
+                         .tensor("blk.0.attn_v_b.weight", {2, 1, 3}, "F32", counting(6));
+  const auto source = open(file);
+  const std::string name = "model.layers.0.self_attn.kv_b_proj.weight";
+  EXPECT_TRUE(source->contains(name));
+  EXPECT_EQ(read(*source, name, {6, 3}, {{0, 6}, {0, 3}}),
+            (std::vector<float>{0, 2, 4, 1, 3, 5, 0, 1, 2, 6, 8, 10, 7, 9, 11, 3, 4, 5}));
+  EXPECT_EQ(source->bytes_read(), 18U * 4);
+  EXPECT_EQ(read(*source, name, {6, 3}, {{1, 4}, {1, 3}}), (std::vector<float>{3, 5, 1, 2, 8, 10}));
+  const auto damaged = open(model("deepseek2")
+                                .tensor("blk.0.attn_k_b.weight", {2, 3, 2}, "F32", counting(12))
+                                .tensor("blk.0.attn_v_b.weight", {2, 1, 4}, "F32", counting(8)));
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
+                    damaged->expect(name, {6, 3}, "");
+                  }),
+                  "attn_k_b.weight is [2, 3, 2] and blk.0.attn_v_b.weight is [2, 1, 4]");
+}
+
+TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
+  const auto source = open(model("llama").tensor("blk.0.attn_q.weight", {6, 1}, "F32", counting(6)));
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
+                    source->expect("model.layers.0.self_attn.q_proj.weight", {6, 1}, "");
+                  }),
+                  "is [6, 1], expected whole heads of 4 rows");
+  // Found by fuzz_gguf: it was divided by.
+  const auto empty_heads = open(model("llama")
+                                    .whole("llama.attention.key_length", 0)
+                                    .tensor("blk.0.attn_q.weight", {6, 1}, "F32", counting(6)));
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
+                    empty_heads->expect("model.layers.0.self_attn.q_proj.weight", {6, 1}, "");
+                  }),
+                  "expected whole heads of 0 rows");
+}
+
 }  // namespace
 }  // namespace tp

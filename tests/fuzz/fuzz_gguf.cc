@@ -1,0 +1,85 @@
+// GGUF files of any bytes: everything that is read of a model before it runs.
+#include "model/checkpoint/gguf_checkpoint.h"
+#include "model/checkpoint/gguf_config.h"
+#include "model/checkpoint/gguf_dequantize.h"
+#include "model/tokenizer/gguf_vocabulary.h"
+#include "tp/error.h"
+
+#include <cstdint>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+// A file without a name that is written anew for every input.
+class ScratchFile {
+ public:
+  ScratchFile() : descriptor_(::memfd_create("fuzz", 0)) {}
+
+  bool write(const std::uint8_t* data, std::size_t size) const {
+    return ::ftruncate(descriptor_, 0) == 0 &&
+           ::pwrite(descriptor_, data, size, 0) == static_cast<ssize_t>(size);
+  }
+  std::filesystem::path path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+// Errors of the program's own are what damaged files are for; anything else ends the fuzzer.
+template <class Action>
+void expect_error_or_none(const Action& action) {
+  try {
+    action();
+  } catch (const Error&) {
+  }
+}
+
+void read_tensors(const GgufFiles& files) {
+  for (const auto& [name, entry] : files.tensors()) {
+    const GgufTensor& tensor = entry.tensor;
+    if (!tensor.type.readable) continue;
+    const std::size_t columns = tensor.shape.back();
+    std::vector<float> row(columns);
+    dequantize(tensor.type, entry.file.bytes().data() + tensor.bytes.end - tensor.row_bytes(), {0, columns},
+               row.data());
+  }
+}
+
+void read_weights(const std::filesystem::path& path) {
+  const auto source = GgufCheckpoint::open(path);
+  for (const char* name :
+       {"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight",
+        "model.layers.0.self_attn.k_proj.bias", "model.layers.0.mlp.experts.1.up_proj.weight",
+        "transformer.h.0.attn.c_attn.weight", "model.norm.weight"}) {
+    expect_error_or_none([&] {
+      source->group_type(name, {0, 32});
+      source->expect(name, {32, 32}, "");
+      std::vector<float> values(64);
+      source->read(name, {32, 32}, {{30, 32}, {0, 32}}, {values.data(), 2, 32});
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tp
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tp;
+  static const ScratchFile file;
+  if (size == 0 || !file.write(data, size)) return 0;
+  expect_error_or_none([&] {
+    const GgufFiles files(file.path());
+    read_tensors(files);
+    expect_error_or_none([&] { gguf_config(files).dump(); });
+    expect_error_or_none([&] { read_weights(file.path()); });
+    if (std::optional<EmbeddedVocabulary> vocabulary = gguf_vocabulary(files.metadata()))
+      Tokenizer(parts_from_vocabulary(std::move(*vocabulary), "fuzz"))
+          .encode("Hello <s> w\xf6rld", AddSpecial::yes);
+  });
+  return 0;
+}
