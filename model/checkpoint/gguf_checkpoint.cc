@@ -6,6 +6,8 @@
 #include "model/checkpoint/slice_check.h"
 #include "tp/error.h"
 
+#include <set>
+
 #include <fmt/ranges.h>
 
 namespace tp {
@@ -56,7 +58,7 @@ std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path
 }
 
 GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
-    : files_(first), names_(files_.metadata()) {}
+    : files_(first), names_(files_.metadata(), files_.find("blk.0.attn_norm_2.weight") != nullptr) {}
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
@@ -64,9 +66,12 @@ bool GgufCheckpoint::contains(const std::string& name) const {
 }
 
 std::vector<std::string> GgufCheckpoint::names() const {
-  std::vector<std::string> result;
-  for (const auto& [name, entry] : files_.tensors()) result.push_back(name);
-  return result;
+  std::set<std::string> result;
+  for (const auto& [name, entry] : files_.tensors()) {
+    for (std::string& in_checkpoint : names_.in_checkpoint(entry.tensor))
+      result.insert(std::move(in_checkpoint));
+  }
+  return {result.begin(), result.end()};
 }
 
 DType GgufCheckpoint::dtype(const std::string& name) const {
@@ -169,7 +174,9 @@ void GgufCheckpoint::done_with(const std::string& name) const {
 }
 
 void GgufCheckpoint::refuse_missing(const std::string& tensor) const {
-  const std::string similar = similar_name(tensor, names());
+  std::vector<std::string> all;
+  for (const auto& [name, entry] : files_.tensors()) all.push_back(name);
+  const std::string similar = similar_name(tensor, all);
   const std::string hint =
       similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
   throw_error<CheckpointError>(

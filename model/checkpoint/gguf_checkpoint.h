@@ -25,7 +25,7 @@ class GgufCheckpoint final : public WeightSource {
   static std::unique_ptr<GgufCheckpoint> open(const std::filesystem::path& first);
 
   bool contains(const std::string& name) const override;
-  // The names in the file.
+  // Those that the checkpoint's tensors have, or would have.
   std::vector<std::string> names() const override;
   // bf16 for types that the runtime cannot hold as they are: 8 bits of a product of a small integer and a
   // scale, which are precise to a few bits less.

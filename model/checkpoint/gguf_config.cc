@@ -98,6 +98,12 @@ std::string torch_dtype(const GgufFiles& files) {
   return most == elements.end() ? "float32" : most->first;
 }
 
+// Models of experts only may not have it.
+std::uint64_t intermediate_size(const ModelMetadata& model) {
+  return model.has("feed_forward_length") ? model.whole("feed_forward_length")
+                                          : model.whole("expert_feed_forward_length");
+}
+
 // What most families have, under Llama's names.
 json common_config(const ModelMetadata& model) {
   const GgufFiles::Entry* const embedding = model.files().find("token_embd.weight");
@@ -106,7 +112,7 @@ json common_config(const ModelMetadata& model) {
                                  model.files().name());
   }
   return {{"hidden_size", model.whole("embedding_length")},
-          {"intermediate_size", model.whole("feed_forward_length")},
+          {"intermediate_size", intermediate_size(model)},
           {"num_hidden_layers", model.whole("block_count")},
           {"num_attention_heads", model.heads()},
           {"num_key_value_heads", model.kv_heads()},

@@ -3,6 +3,7 @@
 #include "model/checkpoint/printable.h"
 #include "tp/error.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <vector>
@@ -51,7 +52,7 @@ json qwen3_moe(const ModelMetadata& model) {
 
 json gemma(const ModelMetadata&) {
   json config = named("GemmaForCausalLM");
-  config["hidden_activation"] = config["hidden_act"] = "gelu_pytorch_tanh";
+  config["hidden_act"] = "gelu_pytorch_tanh";
   return config;
 }
 
@@ -62,44 +63,42 @@ json gemma2(const ModelMetadata& model) {
   json config = gemma(model);
   config["architectures"] = {"Gemma2ForCausalLM"};
   config["query_pre_attn_scalar"] =
-      model.head_dim() == 256 ? model.head_dim() : model.whole("embedding_length") / model.heads();
+      model.head_dim() == 256 ? model.head_dim()
+                              : model.whole("embedding_length") / std::max<std::uint64_t>(1, model.heads());
   config["attn_logit_softcapping"] = model.number("attn_logit_softcapping");
   config["final_logit_softcapping"] = model.number("final_logit_softcapping");
   config["sliding_window"] = model.whole("attention.sliding_window");
   return config;
 }
 
+// The part of a head that rotary positions turn.
+double rotary_factor(const ModelMetadata& model) {
+  const auto head_dim = static_cast<double>(std::max<std::uint64_t>(1, model.head_dim()));
+  return static_cast<double>(model.whole_or("rope.dimension_count", model.head_dim())) / head_dim;
+}
+
 json phi3(const ModelMetadata& model) {
   json config = named("Phi3ForCausalLM");
-  config["partial_rotary_factor"] =
-      static_cast<double>(model.whole_or("rope.dimension_count", model.head_dim())) /
-      static_cast<double>(model.head_dim());
+  config["partial_rotary_factor"] = rotary_factor(model);
   config["original_max_position_embeddings"] =
       model.whole_or("rope.scaling.original_context_length", model.whole("context_length"));
-  if (const auto window = model.whole_or("attention.sliding_window", 0)) config["sliding_window"] = window;
+  const std::uint64_t window = model.whole_or("attention.sliding_window", 0);
+  config["sliding_window"] = window == 0 ? json(nullptr) : json(window);
   return config;
 }
 
 json gpt2(const ModelMetadata& model) {
   json config = named("GPT2LMHeadModel");
-  config["n_embd"] = model.whole("embedding_length");
-  config["n_layer"] = model.whole("block_count");
-  config["n_head"] = model.heads();
-  config["n_positions"] = model.whole("context_length");
-  config["n_inner"] = model.whole("feed_forward_length");
-  config["layer_norm_epsilon"] = model.number("attention.layer_norm_epsilon");
-  config["activation_function"] = "gelu_new";
+  config["layer_norm_eps"] = model.number("attention.layer_norm_epsilon");
+  config["hidden_act"] = "gelu_new";
   return config;
 }
 
 json gpt_neox(const ModelMetadata& model) {
   json config = named("GPTNeoXForCausalLM");
   config["layer_norm_eps"] = model.number("attention.layer_norm_epsilon");
-  config["rotary_pct"] = config["partial_rotary_factor"] =
-      static_cast<double>(model.whole("rope.dimension_count")) / static_cast<double>(model.head_dim());
-  config["rotary_emb_base"] = model.number_or("rope.freq_base", 10000.0);
+  config["partial_rotary_factor"] = rotary_factor(model);
   config["use_parallel_residual"] = model.boolean_or("use_parallel_residual", true);
-  config["attention_bias"] = true;
   config["hidden_act"] = "gelu";
   return config;
 }
@@ -108,16 +107,12 @@ json gpt_neox(const ModelMetadata& model) {
 json falcon(const ModelMetadata& model) {
   const bool is_new = model.has_tensor("blk.0.attn_norm_2.weight");
   json config = named("FalconForCausalLM");
-  config["layer_norm_epsilon"] = model.number("attention.layer_norm_epsilon");
+  config["layer_norm_eps"] = model.number("attention.layer_norm_epsilon");
   config["new_decoder_architecture"] = is_new;
-  config["num_ln_in_parallel_attn"] = is_new ? json(2) : json(nullptr);
-  config["num_kv_heads"] = model.kv_heads();
-  config["multi_query"] = model.kv_heads() == 1;
+  if (is_new) config["num_ln_in_parallel_attn"] = 2;
   config["parallel_attn"] = true;
   config["alibi"] = false;
-  config["bias"] = false;
-  config["activation"] = "gelu";
-  config["ffn_hidden_size"] = model.whole("feed_forward_length");
+  config["hidden_act"] = "gelu";
   return config;
 }
 
@@ -125,7 +120,7 @@ json falcon(const ModelMetadata& model) {
 // files describe heads of the compressed cache, and those of the model in keys that end in _mla.
 json deepseek2(const ModelMetadata& model) {
   const bool is_v3 = model.whole_or("expert_gating_func", 1) == 2;
-  const std::uint64_t groups = model.whole_or("expert_group_count", 1);
+  const std::uint64_t groups = std::max<std::uint64_t>(1, model.whole_or("expert_group_count", 1));
   const std::uint64_t rotary = model.whole("rope.dimension_count");
   const std::uint64_t key = model.whole_or("attention.key_length_mla", model.head_dim());
   const std::uint64_t value =
@@ -136,7 +131,6 @@ json deepseek2(const ModelMetadata& model) {
   }
   json config = named(is_v3 ? "DeepseekV3ForCausalLM" : "DeepseekV2ForCausalLM");
   config["num_key_value_heads"] = model.heads();
-  config["head_dim"] = rotary;
   config["q_lora_rank"] =
       model.has("attention.q_lora_rank") ? json(model.whole("attention.q_lora_rank")) : json(nullptr);
   config["kv_lora_rank"] = model.whole("attention.kv_lora_rank");

@@ -2,95 +2,161 @@
 
 #include <algorithm>
 #include <charconv>
-#include <vector>
-
-#include <fmt/format.h>
+#include <initializer_list>
+#include <span>
 
 namespace tp {
 namespace {
 
-// Names of layers, # for the number of a block. A second # is that of an expert, whose matrix is one of a
-// stack.
+// Names of layers in a checkpoint and in a file, # for the number of a block. A second # is that of an
+// expert, whose matrix is one of a stack.
 using Names = std::map<std::string_view, std::string_view>;
 
-// Llama's names, and what other families call the same thing or have besides.
-const Names& common_names() {
-  static const Names names = {
-      {"model.embed_tokens", "token_embd"},
-      {"model.norm", "output_norm"},
-      {"lm_head", "output"},
-      {"model.layers.#.input_layernorm", "blk.#.attn_norm"},
-      {"model.layers.#.self_attn.q_proj", "blk.#.attn_q"},
-      {"model.layers.#.self_attn.k_proj", "blk.#.attn_k"},
-      {"model.layers.#.self_attn.v_proj", "blk.#.attn_v"},
-      {"model.layers.#.self_attn.o_proj", "blk.#.attn_output"},
-      {"model.layers.#.post_attention_layernorm", "blk.#.ffn_norm"},
-      {"model.layers.#.mlp.gate_proj", "blk.#.ffn_gate"},
-      {"model.layers.#.mlp.up_proj", "blk.#.ffn_up"},
-      {"model.layers.#.mlp.down_proj", "blk.#.ffn_down"},
-      // Qwen 3
-      {"model.layers.#.self_attn.q_norm", "blk.#.attn_q_norm"},
-      {"model.layers.#.self_attn.k_norm", "blk.#.attn_k_norm"},
-      // Phi 3
-      {"model.layers.#.self_attn.qkv_proj", "blk.#.attn_qkv"},
-      {"model.layers.#.mlp.gate_up_proj", "blk.#.ffn_up"},
-      // Gemma 2
-      {"model.layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm"},
-      {"model.layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm"},
-      // Mixtral
-      {"model.layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp"},
-      {"model.layers.#.block_sparse_moe.experts.#.w1", "blk.#.ffn_gate_exps"},
-      {"model.layers.#.block_sparse_moe.experts.#.w2", "blk.#.ffn_down_exps"},
-      {"model.layers.#.block_sparse_moe.experts.#.w3", "blk.#.ffn_up_exps"},
-      // Qwen's mixtures of experts, DeepSeek
-      {"model.layers.#.mlp.gate", "blk.#.ffn_gate_inp"},
-      {"model.layers.#.mlp.experts.#.gate_proj", "blk.#.ffn_gate_exps"},
-      {"model.layers.#.mlp.experts.#.up_proj", "blk.#.ffn_up_exps"},
-      {"model.layers.#.mlp.experts.#.down_proj", "blk.#.ffn_down_exps"},
-      {"model.layers.#.mlp.shared_expert_gate", "blk.#.ffn_gate_inp_shexp"},
-      {"model.layers.#.mlp.shared_expert.gate_proj", "blk.#.ffn_gate_shexp"},
-      {"model.layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp"},
-      {"model.layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
-      {"model.layers.#.mlp.shared_experts.gate_proj", "blk.#.ffn_gate_shexp"},
-      {"model.layers.#.mlp.shared_experts.up_proj", "blk.#.ffn_up_shexp"},
-      {"model.layers.#.mlp.shared_experts.down_proj", "blk.#.ffn_down_shexp"},
-      {"model.layers.#.self_attn.q_a_proj", "blk.#.attn_q_a"},
-      {"model.layers.#.self_attn.q_a_layernorm", "blk.#.attn_q_a_norm"},
-      {"model.layers.#.self_attn.q_b_proj", "blk.#.attn_q_b"},
-      {"model.layers.#.self_attn.kv_a_proj_with_mqa", "blk.#.attn_kv_a_mqa"},
-      {"model.layers.#.self_attn.kv_a_layernorm", "blk.#.attn_kv_a_norm"},
-      {"model.layers.#.self_attn.kv_b_proj", "blk.#.attn_kv_b"},
-      // GPT-2
-      {"transformer.wte", "token_embd"},
-      {"transformer.wpe", "position_embd"},
-      {"transformer.ln_f", "output_norm"},
-      {"transformer.h.#.ln_1", "blk.#.attn_norm"},
-      {"transformer.h.#.attn.c_attn", "blk.#.attn_qkv"},
-      {"transformer.h.#.attn.c_proj", "blk.#.attn_output"},
-      {"transformer.h.#.ln_2", "blk.#.ffn_norm"},
-      {"transformer.h.#.mlp.c_fc", "blk.#.ffn_up"},
-      {"transformer.h.#.mlp.c_proj", "blk.#.ffn_down"},
-      // GPT-NeoX
-      {"gpt_neox.embed_in", "token_embd"},
-      {"gpt_neox.final_layer_norm", "output_norm"},
-      {"embed_out", "output"},
-      {"gpt_neox.layers.#.input_layernorm", "blk.#.attn_norm"},
-      {"gpt_neox.layers.#.attention.query_key_value", "blk.#.attn_qkv"},
-      {"gpt_neox.layers.#.attention.dense", "blk.#.attn_output"},
-      {"gpt_neox.layers.#.post_attention_layernorm", "blk.#.ffn_norm"},
-      {"gpt_neox.layers.#.mlp.dense_h_to_4h", "blk.#.ffn_up"},
-      {"gpt_neox.layers.#.mlp.dense_4h_to_h", "blk.#.ffn_down"},
-      // Falcon, with one norm before a block or two
-      {"transformer.word_embeddings", "token_embd"},
-      {"transformer.h.#.input_layernorm", "blk.#.attn_norm"},
-      {"transformer.h.#.ln_mlp", "blk.#.attn_norm"},
-      {"transformer.h.#.ln_attn", "blk.#.attn_norm_2"},
-      {"transformer.h.#.self_attention.query_key_value", "blk.#.attn_qkv"},
-      {"transformer.h.#.self_attention.dense", "blk.#.attn_output"},
-      {"transformer.h.#.mlp.dense_h_to_4h", "blk.#.ffn_up"},
-      {"transformer.h.#.mlp.dense_4h_to_h", "blk.#.ffn_down"},
+const Names kLlama = {
+    {"model.embed_tokens", "token_embd"},
+    {"model.norm", "output_norm"},
+    {"lm_head", "output"},
+    {"model.layers.#.input_layernorm", "blk.#.attn_norm"},
+    {"model.layers.#.self_attn.q_proj", "blk.#.attn_q"},
+    {"model.layers.#.self_attn.k_proj", "blk.#.attn_k"},
+    {"model.layers.#.self_attn.v_proj", "blk.#.attn_v"},
+    {"model.layers.#.self_attn.o_proj", "blk.#.attn_output"},
+    {"model.layers.#.post_attention_layernorm", "blk.#.ffn_norm"},
+    {"model.layers.#.mlp.gate_proj", "blk.#.ffn_gate"},
+    {"model.layers.#.mlp.up_proj", "blk.#.ffn_up"},
+    {"model.layers.#.mlp.down_proj", "blk.#.ffn_down"},
+};
+
+const Names kMixtral = {
+    {"model.layers.#.block_sparse_moe.gate", "blk.#.ffn_gate_inp"},
+    {"model.layers.#.block_sparse_moe.experts.#.w1", "blk.#.ffn_gate_exps"},
+    {"model.layers.#.block_sparse_moe.experts.#.w2", "blk.#.ffn_down_exps"},
+    {"model.layers.#.block_sparse_moe.experts.#.w3", "blk.#.ffn_up_exps"},
+};
+
+const Names kQueryKeyNorms = {
+    {"model.layers.#.self_attn.q_norm", "blk.#.attn_q_norm"},
+    {"model.layers.#.self_attn.k_norm", "blk.#.attn_k_norm"},
+};
+
+// One layer for three, or for two.
+const Names kFused = {
+    {"model.layers.#.self_attn.qkv_proj", "blk.#.attn_qkv"},
+    {"model.layers.#.mlp.gate_up_proj", "blk.#.ffn_up"},
+};
+
+const Names kGemma2Norms = {
+    {"model.layers.#.post_attention_layernorm", "blk.#.post_attention_norm"},
+    {"model.layers.#.pre_feedforward_layernorm", "blk.#.ffn_norm"},
+    {"model.layers.#.post_feedforward_layernorm", "blk.#.post_ffw_norm"},
+};
+
+const Names kExperts = {
+    {"model.layers.#.mlp.gate", "blk.#.ffn_gate_inp"},
+    {"model.layers.#.mlp.experts.#.gate_proj", "blk.#.ffn_gate_exps"},
+    {"model.layers.#.mlp.experts.#.up_proj", "blk.#.ffn_up_exps"},
+    {"model.layers.#.mlp.experts.#.down_proj", "blk.#.ffn_down_exps"},
+};
+
+const Names kSharedExpert = {
+    {"model.layers.#.mlp.shared_expert_gate", "blk.#.ffn_gate_inp_shexp"},
+    {"model.layers.#.mlp.shared_expert.gate_proj", "blk.#.ffn_gate_shexp"},
+    {"model.layers.#.mlp.shared_expert.up_proj", "blk.#.ffn_up_shexp"},
+    {"model.layers.#.mlp.shared_expert.down_proj", "blk.#.ffn_down_shexp"},
+};
+
+const Names kDeepSeek = {
+    {"model.layers.#.mlp.shared_experts.gate_proj", "blk.#.ffn_gate_shexp"},
+    {"model.layers.#.mlp.shared_experts.up_proj", "blk.#.ffn_up_shexp"},
+    {"model.layers.#.mlp.shared_experts.down_proj", "blk.#.ffn_down_shexp"},
+    {"model.layers.#.self_attn.q_a_proj", "blk.#.attn_q_a"},
+    {"model.layers.#.self_attn.q_a_layernorm", "blk.#.attn_q_a_norm"},
+    {"model.layers.#.self_attn.q_b_proj", "blk.#.attn_q_b"},
+    {"model.layers.#.self_attn.kv_a_proj_with_mqa", "blk.#.attn_kv_a_mqa"},
+    {"model.layers.#.self_attn.kv_a_layernorm", "blk.#.attn_kv_a_norm"},
+    {"model.layers.#.self_attn.kv_b_proj", "blk.#.attn_kv_b"},
+};
+
+// The one tensor that is neither a weight nor a bias in the checkpoint.
+constexpr std::string_view kCorrection = "model.layers.#.mlp.gate.e_score_correction_bias";
+constexpr std::string_view kStoredCorrection = "blk.#.exp_probs_b.bias";
+
+const Names kGpt2 = {
+    {"transformer.wte", "token_embd"},
+    {"transformer.wpe", "position_embd"},
+    {"transformer.ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"transformer.h.#.ln_1", "blk.#.attn_norm"},
+    {"transformer.h.#.attn.c_attn", "blk.#.attn_qkv"},
+    {"transformer.h.#.attn.c_proj", "blk.#.attn_output"},
+    {"transformer.h.#.ln_2", "blk.#.ffn_norm"},
+    {"transformer.h.#.mlp.c_fc", "blk.#.ffn_up"},
+    {"transformer.h.#.mlp.c_proj", "blk.#.ffn_down"},
+};
+
+const Names kGptNeox = {
+    {"gpt_neox.embed_in", "token_embd"},
+    {"gpt_neox.final_layer_norm", "output_norm"},
+    {"embed_out", "output"},
+    {"gpt_neox.layers.#.input_layernorm", "blk.#.attn_norm"},
+    {"gpt_neox.layers.#.attention.query_key_value", "blk.#.attn_qkv"},
+    {"gpt_neox.layers.#.attention.dense", "blk.#.attn_output"},
+    {"gpt_neox.layers.#.post_attention_layernorm", "blk.#.ffn_norm"},
+    {"gpt_neox.layers.#.mlp.dense_h_to_4h", "blk.#.ffn_up"},
+    {"gpt_neox.layers.#.mlp.dense_4h_to_h", "blk.#.ffn_down"},
+};
+
+const Names kFalcon = {
+    {"transformer.word_embeddings", "token_embd"},
+    {"transformer.ln_f", "output_norm"},
+    {"lm_head", "output"},
+    {"transformer.h.#.input_layernorm", "blk.#.attn_norm"},
+    {"transformer.h.#.self_attention.query_key_value", "blk.#.attn_qkv"},
+    {"transformer.h.#.self_attention.dense", "blk.#.attn_output"},
+    {"transformer.h.#.mlp.dense_h_to_4h", "blk.#.ffn_up"},
+    {"transformer.h.#.mlp.dense_4h_to_h", "blk.#.ffn_down"},
+};
+
+// In place of input_layernorm.
+const Names kFalconTwoNorms = {
+    {"transformer.h.#.ln_mlp", "blk.#.attn_norm"},
+    {"transformer.h.#.ln_attn", "blk.#.attn_norm_2"},
+};
+
+// Later tables win. An architecture that is not known has Llama's names; its config is refused.
+Names names_of(std::string_view architecture, bool has_two_norms) {
+  const auto joined = [](std::initializer_list<Names> tables) {
+    Names all;
+    for (const Names& table : tables) {
+      for (const auto& [name, stored] : table) all[name] = stored;
+    }
+    return all;
   };
-  return names;
+  if (architecture == "llama") return joined({kLlama, kMixtral});
+  if (architecture == "qwen3") return joined({kLlama, kQueryKeyNorms});
+  if (architecture == "qwen2moe") return joined({kLlama, kExperts, kSharedExpert});
+  if (architecture == "qwen3moe") return joined({kLlama, kQueryKeyNorms, kExperts});
+  if (architecture == "gemma2") return joined({kLlama, kGemma2Norms});
+  if (architecture == "deepseek2") return joined({kLlama, kExperts, kDeepSeek});
+  if (architecture == "gpt2") return kGpt2;
+  if (architecture == "gptneox") return kGptNeox;
+  if (architecture == "phi3") {
+    Names names = joined({kLlama, kFused});
+    names.erase("model.layers.#.mlp.up_proj");
+    return names;
+  }
+  if (architecture == "falcon") {
+    Names names = has_two_norms ? joined({kFalcon, kFalconTwoNorms}) : kFalcon;
+    if (has_two_norms) names.erase("transformer.h.#.input_layernorm");
+    return names;
+  }
+  return kLlama;
+}
+
+// What the name of a block's tensor begins with, up to the block's number.
+std::string_view blocks_of(std::string_view architecture) {
+  if (architecture == "gptneox") return "gpt_neox.layers.";
+  return architecture == "gpt2" || architecture == "falcon" ? "transformer.h." : "model.layers.";
 }
 
 // A name with its numbers taken out: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
@@ -118,10 +184,15 @@ Pattern pattern_of(std::string_view name) {
   }
 }
 
-std::string with_number(std::string_view name, const std::vector<std::size_t>& numbers) {
-  const std::size_t mark = name.find('#');
-  if (mark == name.npos) return std::string(name);
-  return fmt::format("{}{}{}", name.substr(0, mark), numbers.front(), name.substr(mark + 1));
+// The name with its first marks replaced by the numbers.
+std::string with_numbers(std::string_view name, std::span<const std::size_t> numbers) {
+  std::string result(name);
+  for (const std::size_t number : numbers) {
+    const std::size_t mark = result.find('#');
+    if (mark == result.npos) break;
+    result.replace(mark, 1, std::to_string(number));
+  }
+  return result;
 }
 
 }  // namespace
@@ -153,21 +224,15 @@ std::size_t GgufRowOrder::stored_row(std::size_t row) const {
   return row;
 }
 
-GgufNames::GgufNames(const GgufMetadata& metadata) : architecture_(metadata.text("general.architecture")) {
+GgufNames::GgufNames(const GgufMetadata& metadata, bool has_two_norms)
+    : architecture_(metadata.text("general.architecture")), names_(names_of(architecture_, has_two_norms)) {
+  for (const auto& [name, stored] : names_) checkpoint_names_[stored] = name;
   const std::string attention = architecture_ + ".attention.";
   const std::size_t heads = std::max<std::size_t>(1, metadata.whole(attention + "head_count"));
   kv_heads_ = std::max<std::size_t>(1, metadata.whole_or(attention + "head_count_kv", heads));
   queries_per_kv_ = heads / kv_heads_;
   head_dim_ = metadata.whole_or(attention + "key_length",
                                 metadata.whole(architecture_ + ".embedding_length") / heads);
-}
-
-std::string_view GgufNames::stored_name(std::string_view pattern) const {
-  // Gemma 2 has a norm of that name behind attention, and others have one before the feed-forward half.
-  if (architecture_ == "gemma2" && pattern == "model.layers.#.post_attention_layernorm")
-    return "blk.#.post_attention_norm";
-  const auto found = common_names().find(pattern);
-  return found == common_names().end() ? "" : found->second;
 }
 
 // What the converter has done to a tensor.
@@ -184,25 +249,47 @@ void GgufNames::add_arrangement(std::string_view layer, GgufPlace& place) const 
 }
 
 std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
-  // The one tensor that is neither a weight nor a bias in the checkpoint.
-  constexpr std::string_view correction = ".mlp.gate.e_score_correction_bias";
-  const std::size_t dot = name.rfind('.');
-  if (dot == name.npos) return std::nullopt;
+  const std::size_t dot = std::min(name.rfind('.'), name.size());
   const std::string_view layer = name.substr(0, dot);
   const std::string_view end = name.substr(dot);  // ".weight" or ".bias"
 
   const Pattern pattern = pattern_of(layer);
   GgufPlace place;
-  if (name.ends_with(correction)) {
-    place.tensor = with_number("blk.#.exp_probs_b.bias", pattern.numbers);
+  if (pattern.text + std::string(end) == kCorrection) {
+    place.tensor = with_numbers(kStoredCorrection, pattern.numbers);
     return place;
   }
-  const std::string_view stored = stored_name(pattern.text);
-  if (stored.empty()) return std::nullopt;
-  place.tensor = with_number(stored, pattern.numbers).append(end);
+  const auto stored = names_.find(pattern.text);
+  if (stored == names_.end()) return std::nullopt;
+  place.tensor = with_numbers(stored->second, pattern.numbers).append(end);
   if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
   add_arrangement(layer, place);
   return place;
+}
+
+std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) const {
+  // These are part of the config.
+  if (tensor.name == "rope_freqs.weight" || tensor.name.starts_with("rope_factors_")) return {};
+  const std::size_t dot = std::min(tensor.name.rfind('.'), tensor.name.size());
+  const std::string end = tensor.name.substr(dot);
+  Pattern pattern = pattern_of(std::string_view(tensor.name).substr(0, dot));
+  if (pattern.text + end == kStoredCorrection) return {with_numbers(kCorrection, pattern.numbers)};
+  // What is left of kv_b where it is in two stacks.
+  if (pattern.text == "blk.#.attn_k_b" || pattern.text == "blk.#.attn_v_b") pattern.text = "blk.#.attn_kv_b";
+  const auto name = checkpoint_names_.find(pattern.text);
+  if (name == checkpoint_names_.end()) {
+    constexpr std::string_view blocks = "blk.";
+    if (!tensor.name.starts_with(blocks)) return {tensor.name};
+    return {std::string(blocks_of(architecture_)) + tensor.name.substr(blocks.size())};
+  }
+  const bool is_stack = std::count(name->second.begin(), name->second.end(), '#') > 1;
+  std::vector<std::string> result;
+  for (std::size_t expert = 0; expert < (is_stack ? tensor.shape.front() : 1); ++expert) {
+    std::vector<std::size_t> numbers = pattern.numbers;
+    numbers.push_back(expert);
+    result.push_back(with_numbers(name->second, numbers) + end);
+  }
+  return result;
 }
 
 }  // namespace tp

@@ -4,6 +4,7 @@
 // values as they are there. What GGUF's converters have done to them is undone here, by index.
 #pragma once
 
+#include "model/checkpoint/gguf_header.h"
 #include "model/checkpoint/gguf_metadata.h"
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -47,17 +49,24 @@ struct GgufPlace {
 
 class GgufNames {
  public:
-  // `metadata` is that of the model.
-  explicit GgufNames(const GgufMetadata& metadata);
+  // `metadata` is that of the model; `has_two_norms`: its blocks have a tensor attn_norm_2 (Falcon).
+  GgufNames(const GgufMetadata& metadata, bool has_two_norms);
 
-  // Nothing for a name that no family has.
+  // Nothing for a name that the family does not have.
   std::optional<GgufPlace> find(std::string_view name) const;
 
+  // The names of the checkpoint's tensors that one of the file holds: several for a stack of experts, none
+  // for what belongs to the config. A tensor that the family does not have keeps its name, that of its block
+  // apart.
+  std::vector<std::string> in_checkpoint(const GgufTensor& tensor) const;
+
  private:
-  std::string_view stored_name(std::string_view pattern) const;
   void add_arrangement(std::string_view layer, GgufPlace& place) const;
 
   std::string architecture_;  // "llama"
+  // Of layers, with # for numbers.
+  std::map<std::string_view, std::string_view> names_;             // the checkpoint's to the file's
+  std::map<std::string_view, std::string_view> checkpoint_names_;  // the other way round
   std::size_t head_dim_ = 0;
   std::size_t kv_heads_ = 1;
   std::size_t queries_per_kv_ = 1;

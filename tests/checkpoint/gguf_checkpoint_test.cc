@@ -187,5 +187,21 @@ TEST_F(GgufCheckpointTest, RefusesHeadsThatDoNotFitTheMetadata) {
                   "expected whole heads of 0 rows");
 }
 
+// What a model does not use is found by these names.
+TEST_F(GgufCheckpointTest, TellsTheNamesThatItsTensorsHaveInACheckpoint) {
+  const auto source = open(model("qwen3moe")
+                               .tensor("token_embd.weight", {1, 1}, "F32", counting(1))
+                               .tensor("rope_freqs.weight", {1}, "F32", counting(1))
+                               .tensor("blk.7.ffn_up_exps.weight", {2, 1, 1}, "F32", counting(2))
+                               .tensor("blk.7.attn_sinks.weight", {1}, "F32", counting(1))
+                               .tensor("unheard.of", {1}, "F32", counting(1)));
+  EXPECT_EQ(source->names(),
+            (std::vector<std::string>{"model.embed_tokens.weight", "model.layers.7.attn_sinks.weight",
+                                      "model.layers.7.mlp.experts.0.up_proj.weight",
+                                      "model.layers.7.mlp.experts.1.up_proj.weight", "unheard.of"}));
+  for (const std::string& name : source->names())
+    EXPECT_EQ(source->contains(name), name.find("sinks") == name.npos && name != "unheard.of") << name;
+}
+
 }  // namespace
 }  // namespace tp

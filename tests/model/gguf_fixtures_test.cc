@@ -84,6 +84,7 @@ TEST_P(GgufFixture, DequantizesAsOthersDo) {
 TEST_P(GgufFixture, HoldsGroupsOfSmallIntegersAsTheyAre) {
   const std::string name = "model.layers.0.mlp.down_proj";
   const MatrixShape shape{config_.hidden_size, config_.intermediate_size};
+  if (!source_->contains(name + ".weight")) GTEST_SKIP() << "another layer's name";
   const std::optional<WeightType> stored = source_->group_type(name + ".weight", {0, shape.columns});
   if (!stored) GTEST_SKIP() << "no groups in it";
   const RankOf part{comm_.rank(), comm_.size()};
