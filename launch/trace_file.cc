@@ -14,10 +14,9 @@ namespace {
 const char* detail_name(Activity activity) {
   switch (activity) {
     case Activity::step:
-      return "tokens";
     case Activity::attention:
     case Activity::feed_forward:
-      return "block";
+      return "tokens";
     case Activity::logits:
       return "rows";
     case Activity::sample:

@@ -1,6 +1,7 @@
 #include "model/decoder.h"
 
 #include "model/unused_tensors.h"
+#include "parallel/tracer.h"
 
 #include <algorithm>
 
@@ -60,7 +61,10 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
     for (std::size_t row = 0; row < rows; ++row) {
       std::copy_n(x.row(batch.output_rows[first + row]), x.columns(), last.row(row));
     }
-    on_logits(first, lm_head_(final_norm_(last, workspace), workspace));
+    on_logits(first, [&] {
+      const TraceSpan span(comm, Activity::logits, rows);
+      return lm_head_(final_norm_(last, workspace), workspace);
+    }());
   }
 }
 

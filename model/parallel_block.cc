@@ -1,6 +1,7 @@
 #include "model/parallel_block.h"
 
 #include "model/kernels/elementwise.h"
+#include "parallel/tracer.h"
 
 namespace tp {
 
@@ -18,8 +19,18 @@ void ParallelBlock::operator()(Communicator& comm, TensorView<float> x, const St
   const TensorView<float> attention_in = input_norm_(x, step.workspace);
   const TensorView<float> mlp_in =
       pre_feed_forward_norm_ ? (*pre_feed_forward_norm_)(x, step.workspace) : attention_in;
-  PartialSum sum = std::visit([&](const auto& part) { return part(attention_in, step, cache); }, attention_);
-  sum += std::visit([&](const auto& part) { return part(mlp_in, step.workspace); }, feed_forward_);
+  PartialSum sum = std::visit(
+      [&](const auto& part) {
+        const TraceSpan span(comm, Activity::attention, x.rows());
+        return part(attention_in, step, cache);
+      },
+      attention_);
+  sum += std::visit(
+      [&](const auto& part) {
+        const TraceSpan span(comm, Activity::feed_forward, x.rows());
+        return part(mlp_in, step.workspace);
+      },
+      feed_forward_);
   kernels::add(all_reduce(comm, std::move(sum)), x);  // 1 of 1
 }
 

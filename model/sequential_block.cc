@@ -1,6 +1,7 @@
 #include "model/sequential_block.h"
 
 #include "model/kernels/elementwise.h"
+#include "parallel/tracer.h"
 
 namespace tp {
 
@@ -21,8 +22,12 @@ void SequentialBlock::operator()(Communicator& comm, TensorView<float> x, const 
   {
     const Workspace::Frame frame(step.workspace);
     const TensorView<float> attention_in = input_norm_(x, step.workspace);
-    PartialSum attention_sum =
-        std::visit([&](const auto& part) { return part(attention_in, step, cache); }, attention_);
+    PartialSum attention_sum = std::visit(
+        [&](const auto& part) {
+          const TraceSpan span(comm, Activity::attention, x.rows());
+          return part(attention_in, step, cache);
+        },
+        attention_);
     const TensorView<float> attention_out = all_reduce(comm, std::move(attention_sum));  // 1 of 2
     if (post_attention_norm_) post_attention_norm_->apply_in_place(attention_out);
     kernels::add(attention_out, x);
@@ -30,8 +35,12 @@ void SequentialBlock::operator()(Communicator& comm, TensorView<float> x, const 
   {
     const Workspace::Frame frame(step.workspace);
     const TensorView<float> mlp_in = pre_feed_forward_norm_(x, step.workspace);
-    PartialSum mlp_sum =
-        std::visit([&](const auto& part) { return part(mlp_in, step.workspace); }, feed_forward_);
+    PartialSum mlp_sum = std::visit(
+        [&](const auto& part) {
+          const TraceSpan span(comm, Activity::feed_forward, x.rows());
+          return part(mlp_in, step.workspace);
+        },
+        feed_forward_);
     const TensorView<float> mlp_out = all_reduce(comm, std::move(mlp_sum));  // 2 of 2
     if (post_feed_forward_norm_) post_feed_forward_norm_->apply_in_place(mlp_out);
     kernels::add(mlp_out, x);

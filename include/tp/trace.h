@@ -9,7 +9,7 @@ namespace tp {
 
 enum class Activity : std::uint8_t {
   step,          // a forward pass, with everything inside; detail: its tokens
-  attention,     // of a block, without the all-reduce; detail: the block
+  attention,     // of a block, without the all-reduce; detail: the step's tokens
   feed_forward,  // likewise
   logits,        // final norm and LM head; detail: rows
   all_reduce,    // waiting for other ranks included; detail: bytes

@@ -85,9 +85,9 @@ TEST(Trace, HasARowForEveryRankWithEveryCollective) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       EXPECT_TRUE(names[rank].starts_with("rank " + std::to_string(rank) + " on ")) << names[rank];
       EXPECT_EQ(counts.at("step")[rank], 5U);
-      // Two a layer and one of the embedding.
-      EXPECT_EQ(counts.at("all_reduce")[rank] % 5, 0U);
-      EXPECT_GE(counts.at("all_reduce")[rank], 5U * 3);
+      EXPECT_EQ(counts.at("attention")[rank], counts.at("feed_forward")[rank]);
+      EXPECT_EQ(counts.at("all_reduce")[rank], 2 * counts.at("attention")[rank] + 5);
+      EXPECT_EQ(counts.at("logits")[rank], 5U);
       EXPECT_EQ(counts.at("sample")[rank], rank == 0 ? 5U : 0U);
     }
   }
