@@ -90,13 +90,21 @@ void store(const Slot& to, const float* key, const Cells& key_cells, const float
   }
 }
 
-// `last`: nothing is stored behind the slot. The pair that it begins must hold numbers all the same.
-void store_bf16(const Slot& to, const float* key, const float* value, bool last) {
-  store(to, key, Bf16Cells{}, value, Bf16Cells{});
-  if (!last || to.slot % 2 != 0) return;
-  auto* row = to.row<Bf16Cells>(0);
-  const std::size_t columns = to.layout.latent ? to.layout.row_columns() : to.layout.value_dim;
-  for (std::size_t d = 0; d < columns; ++d) row[2 * d + 1] = 0;
+// Products take rows of values by the pair or by the tile, with weights of zero for those that are not stored
+// yet: they must hold numbers all the same.
+void clear_rows_behind(const Slot& last) {
+  const KvLayout& layout = last.layout;
+  const std::size_t columns = layout.latent ? layout.row_columns() : layout.value_dim;
+  for (std::size_t slot = last.slot + 1; slot < (layout.block_size + 1) / 2 * 2; ++slot) {
+    auto* row = Slot{layout, last.head, slot}.row<Bf16Cells>(0);
+    for (std::size_t d = 0; d < columns; ++d) row[2 * d] = 0;
+  }
+}
+
+// Whether a span stores nothing behind this slot of a block that it stored the first of.
+bool is_last_of_new_block(const AttentionSpan& span, std::size_t token, const Slot& slot) {
+  const bool last = token + 1 == span.tokens || slot.slot + 1 == slot.layout.block_size;
+  return last && token >= slot.slot;
 }
 
 // The scale that brings the greatest magnitude to 127.
@@ -160,7 +168,8 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
             store(slot, k, F32Cells{}, v, F32Cells{});
             break;
           case KvType::bf16:
-            store_bf16(slot, k, v, token + 1 == span.tokens || slot.slot + 1 == layout.block_size);
+            store(slot, k, Bf16Cells{}, v, Bf16Cells{});
+            if (is_last_of_new_block(span, token, slot)) clear_rows_behind(slot);
             break;
           case KvType::int8:
             store_int8(slot, k, v);

@@ -1,0 +1,119 @@
+// What types of weights and of caches cost, on every fixture: the logits' relative error against the original
+// float32 code, and greedy tokens.
+//
+// The bound. Rounding changes a product's addends by independent relative errors, so that its result, a sum of
+// many, gets the same relative error in the mean (of squares). Every product of a token's way through the model
+// adds its own: four in a block, the embedding and the LM head. Norms pass relative errors on, and residual
+// sums weigh them down. So the logits, taken as deviations from their mean, are off by at most
+// unit * sqrt(4 * blocks + 2), times two for what is not independent. The units:
+//   f16, bf16   half a unit in the last place, as a mean of squares over a uniform error: 2^-12 and 2^-9; twice
+//               the squares for bf16, whose products may round activations too
+//   int8        the greatest of 32 elements is 2.4 standard deviations in the mean, a step is 1/127 of it, and a
+//               uniform error has 1 / sqrt(12) of a step: 5.5e-3, for weights and again for activations
+//   int4        a step is 1/8 of the greatest element: 8.7e-2
+// and for caches the same of their types, with two products a block. Where a router chooses experts, an error can
+// turn a close choice, and then a token takes another way through the model: there is no such bound.
+#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/config.h"
+#include "tests/model/decoder_under_test.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::DecoderUnderTest;
+
+struct Precision {
+  WeightType weights;
+  KvType kv_type;
+};
+
+double weight_unit(WeightType type) {
+  switch (type) {
+    case WeightType::f32:
+      return 1e-6;
+    case WeightType::f16:
+      return 0x1p-12;
+    case WeightType::bf16:
+      return std::sqrt(2.0) * 0x1p-9;
+    case WeightType::int8:
+      return std::sqrt(2.0) * 5.5e-3;
+    case WeightType::int4:
+      return std::hypot(8.7e-2, 5.5e-3);
+  }
+  return 0.0;
+}
+
+double cache_unit(KvType type) {
+  return type == KvType::f32 ? 0.0 : type == KvType::bf16 ? std::sqrt(2.0) * 0x1p-9 : 5.5e-3;
+}
+
+double bound_of(const Precision& precision, std::size_t blocks) {
+  const auto layers = static_cast<double>(blocks);
+  return 2 * std::hypot(weight_unit(precision.weights) * std::sqrt(4 * layers + 2),
+                        cache_unit(precision.kv_type) * std::sqrt(2 * layers));
+}
+
+// Of a row of logits, the standard deviation; what all logits have in common changes no probability.
+double deviation(const float* row, std::size_t size) {
+  const double mean = std::accumulate(row, row + size, 0.0) / static_cast<double>(size);
+  double squares = 0.0;
+  for (std::size_t i = 0; i < size; ++i) squares += (row[i] - mean) * (row[i] - mean);
+  return std::sqrt(squares / static_cast<double>(size));
+}
+
+class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
+ protected:
+  // The mean of squares of this rank's relative errors, over all positions.
+  double error_of(const std::vector<float>& found, Range vocab) const {
+    const auto& expected = GetParam().logits.view();
+    double squares = 0.0;
+    for (std::size_t row = 0; row < expected.rows(); ++row) {
+      const double scale = deviation(expected.row(row), expected.columns());
+      for (std::size_t i = 0; i < vocab.size(); ++i) {
+        const double error = (found[row * vocab.size() + i] - expected(row, vocab.begin + i)) / scale;
+        squares += error * error;
+      }
+    }
+    return std::sqrt(squares / static_cast<double>(expected.rows() * vocab.size()));
+  }
+
+  Communicator& comm_ = test::world();
+  ModelConfig config_ = load_config(GetParam().folder);
+  std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
+};
+
+TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
+  if (config_.num_attention_heads < comm_.size()) GTEST_SKIP() << "more ranks than heads";
+  for (const Precision& precision :
+       {Precision{WeightType::f32, KvType::f32}, Precision{WeightType::f32, KvType::bf16},
+        Precision{WeightType::f32, KvType::int8}, Precision{WeightType::f16, KvType::f32},
+        Precision{WeightType::bf16, KvType::bf16}, Precision{WeightType::int8, KvType::bf16},
+        Precision{WeightType::int8, KvType::int8}, Precision{WeightType::int4, KvType::bf16}}) {
+    DecoderUnderTest decoder(comm_, config_, *source_,
+                             {.kv_type = precision.kv_type, .weights = precision.weights});
+    const double error = error_of(decoder.append(GetParam().prompt), decoder.local_vocab());
+    const double bound = bound_of(precision, decoder.spec().blocks.size());
+    if (std::getenv("SHOW")) fmt::print("{:>28} {:>5} {:>5} {:9.2e} {:9.2e} {:6.2f}\n", GetParam().name, name_of(precision.weights), name_of(precision.kv_type), error, bound, error/bound);
+    EXPECT_LE(error, bound) << name_of(precision.weights) << " weights, " << name_of(precision.kv_type) << " cache";
+  }
+}
+
+std::string test_name(const testing::TestParamInfo<Fixture>& info) {
+  std::string name = info.param.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, PrecisionOfFixture,
+                         testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+
+}  // namespace
+}  // namespace tp
