@@ -55,6 +55,16 @@ Tokenizer load_tokenizer(const json& content, const json& config) {
   return Tokenizer::load(folder.path());
 }
 
+json unigram_json(const std::vector<std::string>& tokens) {
+  json vocab = json::array({json::array({"<unk>", 0.0})});
+  for (const std::string& token : tokens)
+    vocab.push_back(json::array({token, -static_cast<double>(vocab.size())}));
+  const json metaspace = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "never"}};
+  return {{"pre_tokenizer", metaspace},
+          {"decoder", metaspace},
+          {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", vocab}}}};
+}
+
 json bpe_json(const std::vector<std::string>& tokens, const std::vector<std::string>& merges) {
   json model = {{"type", "BPE"}, {"vocab", json::object()}, {"merges", merges}};
   for (std::size_t id = 0; id < tokens.size(); ++id) model["vocab"][tokens[id]] = id;

@@ -40,6 +40,9 @@ nlohmann::json byte_level_json(const std::vector<std::string>& merges = {});
 nlohmann::json byte_fallback_json(const std::vector<std::string>& characters,
                                   const std::vector<std::string>& merges);
 
+// A Unigram tokenizer: <unk> is 0, then these tokens, each with a score of minus its place. Spaces are ▁.
+nlohmann::json unigram_json(const std::vector<std::string>& tokens);
+
 // A BPE model of these tokens, whose ids are their places.
 nlohmann::json bpe_json(const std::vector<std::string>& tokens, const std::vector<std::string>& merges = {});
 

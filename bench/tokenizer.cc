@@ -1,0 +1,102 @@
+// Text to ids and back: megabytes a second on one core, the round trip verified first.
+//
+//   build/bin/bench_tokenizer --model DIR README.md runtime/*.cc
+
+#include "model/tokenizer/tokenizer.h"
+
+#include "parallel/stopwatch.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::vector<std::string> files;
+  std::size_t megabytes = 8;
+  std::size_t repeats = 5;
+};
+
+// The files, one after the other and again until there is enough.
+std::string read_text(const Flags& flags) {
+  std::string once;
+  for (const std::string& path : flags.files) {
+    std::ifstream file(path, std::ios::binary);
+    require<RequestError>(file.good(), "cannot read {}: expected a text; check the path", path);
+    once.append(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  require<RequestError>(!once.empty(), "the files are empty; expected some text");
+  std::string text;
+  while (text.size() < flags.megabytes * 1'000'000) text += once;
+  return text;
+}
+
+void verify(const Tokenizer& tokenizer, const std::string& text) {
+  const std::string back = tokenizer.decode(tokenizer.encode(text, AddSpecial::no), SkipSpecial::no);
+  require<Error>(back == text,
+                 "the text of {} bytes comes back as another one of {}; expected a tokenizer that neither "
+                 "normalizes texts nor has unknown characters",
+                 text.size(), back.size());
+}
+
+// The median over the repeats.
+template <class Work>
+double megabytes_per_second(const Flags& flags, std::size_t bytes, const Work& work) {
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < flags.repeats; ++i) {
+    const Stopwatch watch;
+    work();
+    seconds.push_back(watch.seconds());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2),
+                   seconds.end());
+  return static_cast<double>(bytes) / 1e6 / seconds[seconds.size() / 2];
+}
+
+void bench(const Flags& flags) {
+  const Stopwatch watch;
+  const Tokenizer tokenizer = Tokenizer::load(flags.model);
+  const double load_seconds = watch.seconds();
+  const std::string text = read_text(flags);
+  verify(tokenizer, text);
+  std::vector<TokenId> ids;
+  const double encoding =
+      megabytes_per_second(flags, text.size(), [&] { ids = tokenizer.encode(text, AddSpecial::no); });
+  const double decoding =
+      megabytes_per_second(flags, text.size(), [&] { tokenizer.decode(ids, SkipSpecial::no); });
+  fmt::print("loaded in {:.2f} s; {:.1f} MB are {} tokens; encode {:.1f} MB/s, decode {:.1f} MB/s\n",
+             load_seconds, static_cast<double>(text.size()) / 1e6, ids.size(), encoding, decoding);
+}
+
+}  // namespace
+}  // namespace tp
+
+int main(int argc, char** argv) {
+  CLI::App app("Speed of a tokenizer");
+  tp::Flags flags;
+  app.add_option("-m,--model", flags.model, "The folder of a model, or a tokenizer's file")->required();
+  app.add_option("FILE", flags.files, "Texts")->required();
+  app.add_option("--megabytes", flags.megabytes, "Text at least")->capture_default_str();
+  app.add_option("--repeats", flags.repeats, "The median of so many runs")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  try {
+    tp::bench(flags);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_tokenizer: {}\n", error.what());
+    return 1;
+  }
+}
