@@ -140,6 +140,7 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
                            {"window", flags.window},
                            {"stride", flags.stride},
                            {"weights", info.weights},
+                           {"kv_type", info.kv_type},
                            {"ranks", ranks},
                            {"seconds", result.seconds},
                            {"tokens_per_s", result.tokens_per_second()}};
@@ -154,9 +155,10 @@ std::string text_of(const Result& result, const PerplexityFlags& flags, const En
   if (const auto bits = result.bits_per_byte()) text += fmt::format("bits a byte    {:.5f}\n", *bits);
   return text + fmt::format(
                     "tokens         {}, in {} windows of {} with stride {}\n"
-                    "speed          {:.1f} tokens/s, the windows' contexts included; weights in {}\n",
+                    "speed          {:.1f} tokens/s, the windows' contexts included; weights in {}, keys and "
+                    "values in {}\n",
                     result.tokens, result.windows, flags.window, flags.stride, result.tokens_per_second(),
-                    info.weights);
+                    info.weights, info.kv_type);
 }
 
 int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks) {

@@ -72,6 +72,7 @@ TEST(Perplexity, IsThatOfTheLogitsAtEveryRankCountAndChunk) {
       EXPECT_EQ(found.at("tokens"), 35);
       EXPECT_EQ(found.at("windows"), 5);
       EXPECT_EQ(found.at("weights"), "f32");
+      EXPECT_EQ(found.at("kv_type"), "f32");
       EXPECT_TRUE(found.at("bits_per_byte").is_null()) << "there is no tokenizer";
       EXPECT_GT(found.at("tokens_per_s"), 0.0);
     }

@@ -1,0 +1,48 @@
+// A tokenizer.json of any bytes: it is refused, or encodes a text and decodes any ids.
+#include "model/tokenizer/tokenizer_json.h"
+#include "model/tokenizer/utf8.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+void use(const Tokenizer& tokenizer) {
+  const std::vector<TokenId> ids =
+      tokenizer.encode("Ab  ab's 123 \xC3\xA9\xE2\x96\x81\xF0\x9F\xA6\x99</s>\n\n\xFF.", AddSpecial::yes);
+  tokenizer.decode(ids, SkipSpecial::no);
+  TokenDecoder decoder = tokenizer.decoder();
+  std::string text;
+  for (std::size_t id = 0; id < std::min<std::size_t>(tokenizer.vocab_size(), 300); ++id) {
+    try {
+      tokenizer.push(static_cast<TokenId>(id), SkipSpecial::yes, decoder, text);
+    } catch (const RequestError&) {
+      // There is no such token.
+    }
+  }
+  decoder.settle(text);
+  decoder.finish(text);
+  if (!utf8::is_valid(text)) std::abort();
+}
+
+}  // namespace
+}  // namespace tp
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tp;
+  const nlohmann::json document = nlohmann::json::parse(data, data + size, nullptr, false);
+  if (document.is_discarded()) return 0;
+  try {
+    use(Tokenizer(parts_from_json(JsonNode(document, "tokenizer.json"))));
+  } catch (const CheckpointError&) {
+    // What damaged files are for.
+  } catch (const RequestError&) {
+    // A pattern that explodes.
+  }
+  return 0;
+}
