@@ -43,7 +43,7 @@ double streaming() {
   });
   return best_rate([&] {
     return part([](const unsigned char* data, std::size_t bytes) {
-      volatile float sink = kernels::packed_kernels().stream(data, bytes);
+      volatile float sink = kernels::peak_kernels().stream(data, bytes);
       static_cast<void>(sink);
     });
   });
@@ -57,7 +57,7 @@ double arithmetic(double (*multiply)(std::size_t)) {
 }  // namespace
 
 Ceilings measure_ceilings() {
-  const kernels::PackedKernels& peaks = kernels::packed_kernels();
+  const kernels::PeakKernels peaks = kernels::peak_kernels();
   return {streaming(), arithmetic(peaks.multiply_f32), arithmetic(peaks.multiply_bf16),
           arithmetic(peaks.multiply_int8)};
 }

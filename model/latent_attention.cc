@@ -5,6 +5,7 @@
 #include "model/threads.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <omp.h>
 
@@ -181,27 +182,37 @@ std::size_t LatentAttention::bytes() const {
          o_proj_.bytes();
 }
 
+namespace {
+
+// The sum of all matrices' sizes, of_matrix(out_features, in_features), and of_vector for every element of
+// norms.
+template <class OfMatrix>
+std::size_t sum_of_weights(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
+                           const OfMatrix& of_matrix, std::size_t of_vector) {
+  const LatentAttentionSizes sizes(spec, part);
+  std::size_t sum = of_matrix(sizes.query_in + sizes.latent, hidden_size) + spec.kv_lora_rank * of_vector +
+                    sizes.heads.size() * (of_matrix(spec.kv_lora_rank, spec.qk_nope_head_dim) +
+                                          of_matrix(spec.v_head_dim, spec.kv_lora_rank)) +
+                    of_matrix(hidden_size, sizes.value);
+  if (spec.q_lora_rank) {
+    sum += *spec.q_lora_rank * of_vector + of_matrix(sizes.query_nope + sizes.query_rope, *spec.q_lora_rank);
+  }
+  return sum;
+}
+
+}  // namespace
+
 std::size_t latent_attention_bytes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
                                    WeightType type) {
-  const LatentAttentionSizes sizes(spec, part);
   const auto packed = [&](std::size_t out_features, std::size_t in_features) {
     return kernels::PackedLayout{type, out_features, in_features}.bytes();
   };
-  std::size_t bytes = packed(sizes.query_in + sizes.latent, hidden_size) + spec.kv_lora_rank * sizeof(float) +
-                      sizes.heads.size() * (packed(spec.kv_lora_rank, spec.qk_nope_head_dim) +
-                                            packed(spec.v_head_dim, spec.kv_lora_rank)) +
-                      packed(hidden_size, sizes.value);
-  if (spec.q_lora_rank) {
-    bytes +=
-        *spec.q_lora_rank * sizeof(float) + packed(sizes.query_nope + sizes.query_rope, *spec.q_lora_rank);
-  }
-  return bytes;
+  return sum_of_weights(spec, hidden_size, part, packed, sizeof(float));
 }
 
 std::size_t count_latent_attention_parameters(const LatentAttentionSpec& spec, std::size_t hidden_size,
                                               RankOf part) {
-  // float32 is held as it is stored.
-  return latent_attention_bytes(spec, hidden_size, part, WeightType::f32) / sizeof(float);
+  return sum_of_weights(spec, hidden_size, part, std::multiplies<>(), 1);
 }
 
 std::size_t latent_attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,

@@ -22,7 +22,7 @@ class LocalWeight {
   std::size_t bytes() const { return layout_.bytes(); }
 
   // Stores rows, [rows, in_features]; see kernels::pack_rows.
-  void pack(std::size_t first_row, TensorView<const float> rows) {
+  void pack(std::size_t first_row, const StoredRows& rows) {
     kernels::pack_rows(layout_, first_row, rows, elements_.data());
   }
   // The same with groups, see kernels::pack_groups.

@@ -93,6 +93,16 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
       first += slice.part.rows.size();
     }
   };
+  // Rows that one slice has need not be copied where the source has them in memory.
+  const auto stored_rows = [&](Range wanted) {
+    std::optional<StoredRows> stored;
+    for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t /*row*/) {
+      if (part.rows.size() == wanted.size() && !slice.transposed) {
+        stored = source_.stored_rows(slice.name, slice.shape, part);
+      }
+    });
+    return stored;
+  };
   const bool as_groups = takes_groups(slices, type);
   const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
   for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
@@ -105,12 +115,14 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
           source_.read_groups(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
         });
         weight.pack(wanted.begin, staged);
+      } else if (const std::optional<StoredRows> stored = stored_rows(wanted)) {
+        weight.pack(wanted.begin, *stored);
       } else {
         const TensorView<float> staged = staging.floats(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
           read(slice, part, staged.rows_from(row, part.rows.size()));
         });
-        weight.pack(wanted.begin, staged);
+        weight.pack(wanted.begin, StoredRows::of(staged));
       }
     }
   });
@@ -178,7 +190,7 @@ LocalWeight WeightLoader::transposed_rows_of_weight(const OwnedRows& part) {
     for (std::size_t i = 0; i < in_features; ++i) transposed[i * rows + row] = stored[row * in_features + i];
   }
   LocalWeight weight(type_of({&slice, 1}), in_features, rows);
-  weight.pack(0, TensorView<float>(transposed.data(), in_features, rows));
+  weight.pack(0, StoredRows::of(TensorView<float>(transposed.data(), in_features, rows)));
   return weight;
 }
 

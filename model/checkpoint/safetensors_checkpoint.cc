@@ -122,16 +122,24 @@ void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
 void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  TensorView<float> out) const {
   const Entry& entry = find_matrix(name, shape, "");
-  const DType type = dtype(name);
+  dtype(name);
   check_slice(name, shape, slice, out);
-
-  if (is_scaled(name, entry)) return read_scaled(name, entry, shape, slice, out);
-  const std::byte* const data = entry.data();
-  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-    const Range bytes = bytes_of_row(shape, slice, slice.rows.begin + i, type);
-    widen(type, data + bytes.begin, slice.columns.size(), out.row(i));
+  const std::optional<StoredRows> rows = stored_rows(name, shape, slice);
+  if (!rows) return read_scaled(name, entry, shape, slice, out);
+  for (std::size_t i = 0; i < rows->rows; ++i) {
+    widen(rows->type, rows->data + i * rows->stride, rows->columns, out.row(i));
   }
+}
+
+std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& name, MatrixShape shape,
+                                                             const TensorSlice& slice) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  const DType type = dtype(name);
+  check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
+  if (is_scaled(name, entry)) return std::nullopt;
   count_read(entry, slice.size() * size_of(type));
+  return StoredRows{type, entry.data() + bytes_of_row(shape, slice, slice.rows.begin, type).begin,
+                    slice.rows.size(), slice.columns.size(), shape.columns * size_of(type)};
 }
 
 void SafetensorsCheckpoint::read_scaled(const std::string& name, const Entry& entry, MatrixShape shape,

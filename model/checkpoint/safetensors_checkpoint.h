@@ -32,6 +32,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
+  std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
+                                        const TensorSlice& slice) const override;
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override;
   std::size_t bytes_read() const override;

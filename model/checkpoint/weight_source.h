@@ -3,6 +3,7 @@
 
 #include "model/checkpoint/type_use.h"
 #include "model/kernels/packed_weight.h"
+#include "model/kernels/stored_rows.h"
 #include "parallel/slice.h"
 #include "tp/tensor.h"
 
@@ -45,6 +46,13 @@ class WeightSource {
   // threads may read at once. Throws CheckpointError if the tensor is missing or has another shape.
   virtual void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                     TensorView<float> out) const = 0;
+
+  // Where a slice lies in memory as it is stored, so that it need not be copied: it counts as read. Nothing
+  // if it is not there, in one of the types of DType. Throws CheckpointError as `read` does.
+  virtual std::optional<StoredRows> stored_rows(const std::string& /*name*/, MatrixShape /*shape*/,
+                                                const TensorSlice& /*slice*/) const {
+    return std::nullopt;
+  }
 
   // The same of a slice that has a group_type, without widening.
   virtual void read_groups(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,

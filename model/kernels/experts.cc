@@ -22,14 +22,13 @@ void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
 void router_logits(TensorView<const float> x, TensorView<const float> weight, TensorView<float> logits) {
   assert(x.columns() == weight.columns() && logits.rows() == x.rows() && logits.columns() == weight.rows());
   const std::size_t experts = weight.rows();
-  // Token by token: matvec sums several tokens in another order than one.
   for_thread_parts(x.rows() * experts, x.rows() * weight.size(), [&](std::size_t begin, std::size_t end) {
     while (begin < end) {
       const std::size_t token = begin / experts;
       const std::size_t expert = begin % experts;
       const std::size_t count = std::min(experts - expert, end - begin);
-      simd().matvec(weight.row(expert), weight.stride(), count, weight.columns(), x.row(token), x.stride(), 1,
-                    logits.row(token) + expert, logits.stride());
+      simd().matvec(weight.row(expert), weight.stride(), count, weight.columns(), x.row(token),
+                    logits.row(token) + expert);
       begin += count;
     }
   });

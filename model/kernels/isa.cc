@@ -1,5 +1,6 @@
 #include "model/kernels/isa.h"
 
+#include "model/kernels/amx.h"
 #include "tp/error.h"
 
 #include <cstdlib>
@@ -10,11 +11,12 @@ namespace {
 Isa choose_isa() {
   const char* wanted = std::getenv("TP_ISA");
   if (wanted == nullptr || *wanted == '\0') return best_isa();
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16}) {
+  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
     if (name_of(isa) == wanted && isa <= best_isa()) return isa;
   }
+  if (name_of(Isa::amx_emulated) == wanted) return Isa::amx_emulated;
   throw_error<ConfigError>(
-      "TP_ISA must be portable, avx2, avx512 or avx512_bf16, and no more than this machine's {}; found "
+      "TP_ISA must be portable, avx2, avx512, avx512_bf16 or amx, and no more than this machine's {}; found "
       "\"{}\"",
       name_of(best_isa()), wanted);
 }
@@ -22,7 +24,7 @@ Isa choose_isa() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"};
   return kNames[static_cast<std::size_t>(isa)];
 }
 
@@ -32,7 +34,8 @@ Isa best_isa() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512cd")) {
     const bool bf16 = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
-    return bf16 ? Isa::avx512_bf16 : Isa::avx512;
+    if (!bf16) return Isa::avx512;
+    return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
   }
   // Every processor with AVX2 has F16C, which clang 14 cannot ask for.
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;

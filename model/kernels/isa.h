@@ -5,16 +5,17 @@
 
 namespace tp::kernels {
 
-// In ascending order; a machine that has one has those before it. avx512_bf16 has VNNI as well.
-enum class Isa { portable, avx2, avx512, avx512_bf16 };
+// In ascending order; a machine that has one has those before it. avx512_bf16 has VNNI as well. The last one
+// is for tests only: AMX's products in plain C++, on any machine, and portable kernels besides.
+enum class Isa { portable, avx2, avx512, avx512_bf16, amx, amx_emulated };
 
 std::string_view name_of(Isa isa);
 
 // The best that this machine has and the program was compiled for.
 Isa best_isa();
 
-// What the kernels use: best_isa(), or the lower one that the environment variable TP_ISA names. Throws
-// ConfigError if TP_ISA names none that this machine has.
+// What the kernels use: best_isa(), or the one that the environment variable TP_ISA names. Throws ConfigError
+// if TP_ISA names none that this machine has.
 Isa active_isa();
 
 // Whether a product of bf16 pairs takes less time than two float32 products: true of AMD's vdpbf16ps, while

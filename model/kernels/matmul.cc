@@ -1,25 +1,49 @@
 #include "model/kernels/matmul.h"
 
+#include "model/kernels/isa.h"
 #include "model/kernels/simd/packed.h"
-#include "model/kernels/simd/simd.h"
+#include "model/kernels/simd/tile_product.h"
 #include "model/threads.h"
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
-#include <cblas.h>
+#include <omp.h>
 
 namespace tp::kernels {
 namespace {
 
-// Up to here a pass over float32 weights costs memory bandwidth only, so that a product of one's own, which
-// reads them once in order, beats a general one, which copies them into panels.
-constexpr std::size_t kFewTokens = 8;
+constexpr std::size_t kPanel = PackedLayout::kPanel;
 
-// From here on a product is bound by arithmetic, and activations are rounded to bf16 where that doubles its
-// rate.
-constexpr std::size_t kManyTokens = 16;
+// What a product is made of.
+enum class Path { floats, pairs, bytes, tiles };
+
+bool is_integer(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
+
+// Up to so many tokens reading the weights takes as long as multiplying them in the type's own arithmetic,
+// which is more exact. From there on activations are rounded to bf16 where that is faster.
+std::size_t few_tokens(WeightType type) { return is_integer(type) ? 16 : 8; }
+
+Path path_of(WeightType type, std::size_t tokens) {
+  const bool many = tokens > few_tokens(type);
+  if (many && type != WeightType::f32 && tile_kernels() != nullptr) return Path::tiles;
+  if (is_integer(type)) return Path::bytes;
+  const bool pairs = packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast();
+  return many && type == WeightType::bf16 && pairs ? Path::pairs : Path::floats;
+}
+
+std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
+
+// Parts of the scratch memory begin on cache lines.
+std::size_t lines(std::size_t floats) { return round_up(floats, 16); }
+
+// Calls body(begin, end) with every thread's rows.
+template <class Body>
+void for_rows(TensorView<const float> x, const Body& body) {
+  for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row) body(row);
+  });
+}
 
 // A row of activations followed by zeros up to `padded`, in `buffer` unless it is long enough as it is.
 const float* padded_row(TensorView<const float> x, std::size_t row, std::size_t padded, float* buffer) {
@@ -29,90 +53,76 @@ const float* padded_row(TensorView<const float> x, std::size_t row, std::size_t 
   return buffer;
 }
 
-// Writes the activations in the form that the weight's type takes to `scratch`, and says where they are.
-class Activations {
- public:
-  Activations(TensorView<const float> x, const PackedLayout& layout, float* scratch)
-      : x_(x), scratch_(scratch) {
-    padded_ = layout.padded_in_features();
-    product_.in_features = padded_;
-    product_.tokens = x.rows();
-    switch (layout.type) {
-      case WeightType::int8:
-      case WeightType::int4:
-        quantize();
-        break;
-      case WeightType::bf16:
-        if (packed_kernels().bf16_pairs != nullptr && x.rows() >= kManyTokens) {
-          round();
-          break;
-        }
-        [[fallthrough]];
-      default:
-        pad();
-        break;
+// Activations as pairs of bf16: [tokens, in_features / 2].
+PanelProduct with_pairs(TensorView<const float> x, float* scratch) {
+  PanelProduct product{};
+  product.in_features = round_up(x.columns(), 2);
+  auto* pairs = reinterpret_cast<std::uint32_t*>(scratch);
+  float* copies = scratch + x.rows() * product.in_features / 2;
+  for_rows(x, [&](std::size_t row) {
+    const float* in = padded_row(x, row, product.in_features, copies + row * product.in_features);
+    packed_kernels().round_pairs(in, product.in_features, pairs + row * product.in_features / 2);
+  });
+  product.x_pairs = pairs;
+  return product;
+}
+
+// Activations as bytes with a scale for every group: [tokens, in_features].
+PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
+  PanelProduct product{};
+  const std::size_t padded = layout.padded_in_features();
+  const std::size_t groups = padded / PackedLayout::kGroup;
+  const std::int32_t offset = layout.type == WeightType::int8 ? 128 : 8;
+  float* scales = scratch;
+  auto* corrections = reinterpret_cast<std::int32_t*>(scales + x.rows() * groups);
+  auto* bytes = reinterpret_cast<std::int8_t*>(corrections + x.rows() * groups);
+  float* copies = scratch + x.rows() * (2 * groups + padded / 4);
+  for_rows(x, [&](std::size_t row) {
+    const float* in = padded_row(x, row, padded, copies + row * padded);
+    packed_kernels().quantize(in, padded, offset, bytes + row * padded, scales + row * groups,
+                              corrections + row * groups);
+  });
+  product.in_features = padded;
+  product.x_bytes = bytes;
+  product.x_scales = scales;
+  product.x_corrections = corrections;
+  return product;
+}
+
+PanelProduct with_floats(TensorView<const float> x) {
+  PanelProduct product{};
+  product.in_features = x.columns();
+  product.x = x.data();
+  product.x_stride = x.stride();
+  return product;
+}
+
+// Activations as tiles of bf16.
+TileProduct with_tiles(TensorView<const float> x, float* scratch) {
+  auto* tiles = reinterpret_cast<std::uint32_t*>(scratch);
+  const std::size_t blocks = (x.rows() + kTileBlock - 1) / kTileBlock;
+  for_thread_parts(blocks, x.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t block = begin; block < end; ++block) {
+      const std::size_t first = block * kTileBlock;
+      tile_kernels()->round_block(x.row(first), x.stride(), std::min(kTileBlock, x.rows() - first),
+                                  x.columns(), tiles + tile_words(first, x.columns()));
     }
-  }
+  });
+  TileProduct product{};
+  product.in_features = x.columns();
+  product.x_tiles = tiles;
+  return product;
+}
 
-  const PanelProduct& product() const { return product_; }
-
- private:
-  template <class Body>
-  void for_rows(const Body& body) {
-    for_thread_parts(x_.rows(), x_.size(), [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) body(row);
-    });
-  }
-
-  void pad() {
-    product_.x = x_.data();
-    product_.x_stride = x_.stride();
-    if (padded_ == x_.columns()) return;
-    for_rows([&](std::size_t row) { padded_row(x_, row, padded_, scratch_ + row * padded_); });
-    product_.x = scratch_;
-    product_.x_stride = padded_;
-  }
-
-  void round() {
-    auto* pairs = reinterpret_cast<std::uint32_t*>(scratch_);
-    for_rows([&](std::size_t row) {
-      // The second half of a row's space holds its padded copy until the first half holds its pairs.
-      std::uint32_t* out = pairs + row * padded_ / 2;
-      const float* in = padded_row(x_, row, padded_, scratch_ + x_.rows() * padded_ / 2 + row * padded_);
-      packed_kernels().round_pairs(in, padded_, out);
-    });
-    product_.x_pairs = pairs;
-  }
-
-  void quantize() {
-    const std::size_t groups = padded_ / PackedLayout::kGroup;
-    float* scales = scratch_;
-    auto* sums = reinterpret_cast<std::int32_t*>(scales + x_.rows() * groups);
-    auto* bytes = reinterpret_cast<std::int8_t*>(sums + x_.rows() * groups);
-    float* copies = scratch_ + x_.rows() * (2 * groups + padded_ / 4);
-    for_rows([&](std::size_t row) {
-      const float* in = padded_row(x_, row, padded_, copies + row * padded_);
-      packed_kernels().quantize(in, padded_, bytes + row * padded_, scales + row * groups,
-                                sums + row * groups);
-    });
-    product_.x_bytes = bytes;
-    product_.x_scales = scales;
-    product_.x_sums = sums;
-  }
-
-  TensorView<const float> x_;
-  float* scratch_;
-  std::size_t padded_ = 0;
-  PanelProduct product_{};
-};
-
-auto kernel_for(WeightType type, const PanelProduct& product) {
+auto kernel_of(WeightType type, Path path) {
   const PackedKernels& kernels = packed_kernels();
   switch (type) {
+    case WeightType::f32:
+      return kernels.f32;
     case WeightType::f16:
       return kernels.f16;
     case WeightType::bf16:
-      return product.x_pairs != nullptr ? kernels.bf16_pairs : kernels.bf16;
+      return path == Path::pairs ? kernels.bf16_pairs : kernels.bf16;
     case WeightType::int8:
       return kernels.int8;
     default:
@@ -120,58 +130,99 @@ auto kernel_for(WeightType type, const PanelProduct& product) {
   }
 }
 
-void multiply_panels(const PackedView& weight, const PanelProduct& all, TensorView<float> y) {
+auto tile_kernel_of(WeightType type) {
+  const TileKernels& kernels = *tile_kernels();
+  switch (type) {
+    case WeightType::f16:
+      return kernels.f16;
+    case WeightType::bf16:
+      return kernels.bf16;
+    case WeightType::int8:
+      return kernels.int8;
+    default:
+      return kernels.int4;
+  }
+}
+
+// Every thread multiplies its panels; start(part) may give it more than those.
+template <class Product, class Kernel, class Start>
+void multiply_panels(const PackedView& weight, const Product& all, std::size_t tokens, TensorView<float> y,
+                     const Kernel& kernel, const Start& start) {
   const PackedLayout& layout = weight.layout;
-  const auto kernel = kernel_for(layout.type, all);
-  const std::size_t work = layout.out_features * layout.in_features * all.tokens;
+  const std::size_t work = layout.out_features * layout.in_features * tokens;
   for_thread_parts(layout.panels(), work, [&](std::size_t begin, std::size_t end) {
-    PanelProduct part = all;
+    Product part = all;
     part.panels = reinterpret_cast<const unsigned char*>(weight.panel(begin));
     part.panel_bytes = layout.panel_bytes();
     part.count = end - begin;
-    part.y = y.data() + begin * PackedLayout::kPanel;
+    part.tokens = tokens;
+    part.y = y.data() + begin * kPanel;
     part.y_stride = y.stride();
-    part.out_features = layout.out_features - begin * PackedLayout::kPanel;
+    part.out_features = layout.out_features - begin * kPanel;
+    start(part);
     kernel(part);
   });
 }
 
-}  // namespace
-
-void matmul(TensorView<const float> x, TensorView<const float> weight, TensorView<float> y) {
-  assert(x.columns() == weight.columns() && x.rows() == y.rows() && weight.rows() == y.columns());
-  if (y.empty()) return;
-  // A rank may own no input feature (more ranks than columns): its addend is zero, and sgemm refuses a width
-  // of 0.
-  if (x.rows() <= kFewTokens || x.columns() == 0) {
-    for_thread_parts(weight.rows(), weight.size() * x.rows(), [&](std::size_t begin, std::size_t end) {
-      simd().matvec(weight.row(begin), weight.stride(), end - begin, weight.columns(), x.data(), x.stride(),
-                    x.rows(), y.data() + begin, y.stride());
-    });
-    return;
+PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path path, float* scratch) {
+  switch (path) {
+    case Path::pairs:
+      return with_pairs(x, scratch);
+    case Path::bytes:
+      return with_bytes(x, layout, scratch);
+    default:
+      return with_floats(x);
   }
-  const auto blas_size = [](std::size_t size) { return static_cast<blasint>(size); };
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, blas_size(x.rows()), blas_size(weight.rows()),
-              blas_size(x.columns()), 1.0F, x.data(), blas_size(x.stride()), weight.data(),
-              blas_size(weight.stride()), 0.0F, y.data(), blas_size(y.stride()));
 }
+
+// Floats of scratch of a product on a path. Rows that are not as long as the weight's are copied first.
+std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size_t in_features) {
+  const std::size_t padded = PackedLayout{type, 0, in_features}.padded_in_features();
+  const std::size_t copies = padded == in_features ? 0 : tokens * padded;
+  switch (path) {
+    case Path::floats:
+      return 0;
+    case Path::pairs:
+      return tokens * padded / 2 + copies;
+    case Path::bytes:
+      return tokens * (padded / 4 + 2 * padded / PackedLayout::kGroup) + copies;
+    default: {
+      const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+      const bool converts = type != WeightType::bf16;
+      return lines(tile_words(tokens, in_features)) +
+             (converts ? threads * tile_kernels()->converted_words(tokens, in_features) : 0);
+    }
+  }
+}
+
+}  // namespace
 
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y) {
-  assert(x.columns() == weight.layout.in_features && x.rows() == y.rows() &&
-         weight.layout.out_features == y.columns());
-  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
+  const PackedLayout& layout = weight.layout;
+  assert(x.columns() == layout.in_features && x.rows() == y.rows() && layout.out_features == y.columns());
+  assert(scratch.size() >= matmul_scratch(layout.type, x.rows(), x.columns()));
   if (y.empty()) return;
-  if (weight.layout.type == WeightType::f32) return matmul(x, weight.f32(), y);
-  multiply_panels(weight, Activations(x, weight.layout, scratch.data()).product(), y);
+  const Path path = path_of(layout.type, x.rows());
+  if (path == Path::tiles) {
+    auto* converted =
+        reinterpret_cast<std::uint32_t*>(scratch.data() + lines(tile_words(x.rows(), x.columns())));
+    const std::size_t words = tile_kernels()->converted_words(x.rows(), x.columns());
+    multiply_panels(weight, with_tiles(x, scratch.data()), x.rows(), y, tile_kernel_of(layout.type),
+                    [&](TileProduct& part) {
+                      part.converted = converted + static_cast<std::size_t>(omp_get_thread_num()) * words;
+                    });
+  } else {
+    multiply_panels(weight, convert(x, layout, path, scratch.data()), x.rows(), y,
+                    kernel_of(layout.type, path), [](PanelProduct&) {});
+  }
 }
 
 std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features) {
-  if (type == WeightType::f32) return 0;
-  const std::size_t padded = PackedLayout{type, 0, in_features}.padded_in_features();
-  // The converted activations (half of a row's floats at most), and a padded copy of the rows where they need
-  // one.
-  return tokens * (padded / 2 + (padded == in_features ? 0 : padded));
+  // Fewer tokens may take another path.
+  const std::size_t few = std::min(tokens, few_tokens(type));
+  return std::max(scratch_of(path_of(type, few), type, few, in_features),
+                  scratch_of(path_of(type, tokens), type, tokens, in_features));
 }
 
 }  // namespace tp::kernels

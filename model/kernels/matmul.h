@@ -9,19 +9,18 @@ namespace tp::kernels {
 
 // y = x . weight^T. x: [tokens, in_features], y: [tokens, out_features].
 //
-// f32 weights: few tokens stream the weight once through every thread; many go to OpenBLAS' sgemm. f16 and
-// bf16: in float32 arithmetic; where the machine multiplies pairs of bf16, activations of many tokens are
-// rounded to bf16. int8 and int4: activations are quantized to 8 bits in groups of 32, and groups are
-// multiplied in integers.
+// f32, f16 and bf16: in float32 arithmetic. Where the machine is fast at multiplying bf16, more than 8
+// activations times bf16 weights are rounded to bf16 first. int8 and int4: activations are quantized to 8
+// bits in groups of 32, and groups are multiplied in integers. On a matrix unit more than 8 (int8 and int4:
+// 16) tokens times all types but f32 are products of bf16 with float32 sums: f16 weights keep all their bits,
+// as a sum of two bf16; elements of int8 and int4 times their scale are rounded to bf16.
 //
-// `scratch` holds matmul_scratch(...) floats for the converted activations.
+// `scratch` holds matmul_scratch(...) floats for the converted operands.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
 
-// The same with float32 weights as they are, [out_features, in_features].
-void matmul(TensorView<const float> x, TensorView<const float> weight, TensorView<float> y);
-
-// Floats of scratch that a product with a weight of this type needs.
+// Floats of scratch that a product of at most so many tokens with a weight of this type needs, with at most
+// as many threads as OpenMP has now.
 std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features);
 
 }  // namespace tp::kernels

@@ -1,6 +1,7 @@
 // Weights in the layouts that the kernels read.
 #pragma once
 
+#include "model/kernels/stored_rows.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
@@ -48,17 +49,18 @@ namespace kernels {
 
 // Where the elements of a packed weight [out_features, in_features] lie.
 //
-// f32: rows, as they are. The other types: panels of 16 output features, one after the other; a product
-// streams through a panel once, from its begin to its end, and has its 16 results in one vector. In a panel,
-//   bf16: [in_features / 2][16][2], what a bf16 product of pairs (and a matrix unit) takes;
-//   f16:  [in_features][16];
+// Panels of 16 output features, one after the other; a product streams through a panel once, from its begin
+// to its end, and has its 16 results in one vector. In a panel,
+//   f32, f16: [in_features][16];
+//   bf16: [in_features / 2][16][2], what a product of bf16 pairs takes; 16 pairs are a matrix unit's tile;
 //   int8: [in_features / 64] of blocks: 2 groups x [8][16][4] bytes, an element + 128; then 2 x [16] f16
-//   scales; int4: [in_features / 64] of blocks: [8][16][4] bytes, each with an element + 8 of the first group
-//   of 32 in its low
-//         half and one of the second in its high half; then 2 x [16] f16 scales.
+//         scales;
+//   int4: [in_features / 64] of blocks: [8][16][4] bytes, the lower half an element + 8 of the first group of
+//         32 and the upper half one of the second; then 2 x [16] f16 scales.
 // Panels and their steps are filled up with zeros.
 struct PackedLayout {
   static constexpr std::size_t kPanel = 16;                   // output features of a panel
+  static constexpr std::size_t kTileDepth = 32;               // input features of a tile of bf16
   static constexpr std::size_t kGroup = 32;                   // elements that share a scale
   static constexpr std::size_t kBlock = 64;                   // elements of a block of two groups
   static constexpr std::size_t kScaleBytes = 2 * kPanel * 2;  // of a block
@@ -71,7 +73,7 @@ struct PackedLayout {
   // in_features, filled up to a whole step.
   std::size_t padded_in_features() const;
   std::size_t panel_bytes() const;
-  std::size_t bytes() const;
+  std::size_t bytes() const { return panels() * panel_bytes(); }
 };
 
 // A packed weight in memory, [out_features, in_features].
@@ -80,17 +82,12 @@ struct PackedView {
   const std::byte* data = nullptr;
 
   const std::byte* panel(std::size_t index) const { return data + index * layout.panel_bytes(); }
-  // The elements of a weight of type f32.
-  TensorView<const float> f32() const {
-    return {reinterpret_cast<const float*>(data), layout.out_features, layout.in_features};
-  }
 };
 
 // Stores rows [first_row, first_row + rows.rows()) of a weight at `data`, rounding them to the type.
 // first_row must be a multiple of 16, and the rows whole panels or the last rows of the matrix. Threads may
 // pack different panels at once.
-void pack_rows(const PackedLayout& layout, std::size_t first_row, TensorView<const float> rows,
-               std::byte* data);
+void pack_rows(const PackedLayout& layout, std::size_t first_row, const StoredRows& rows, std::byte* data);
 
 // Rows that are already groups of 32 elements with a scale each.
 struct GroupedRows {

@@ -89,11 +89,18 @@ TEST(SafetensorsCheckpoint, SlicesEqualThePartsOfTheWhole) {
       const std::size_t stride = slice.columns.size() + random() % 3;
       std::vector<float> part(slice.rows.size() * stride, -1.0f);
       checkpoint->read("w", shape, slice, {part.data(), slice.rows.size(), slice.columns.size(), stride});
+      const StoredRows stored = checkpoint->stored_rows("w", shape, slice).value();
+      ASSERT_EQ(stored.type, type);
+      ASSERT_EQ(stored.rows, slice.rows.size());
+      ASSERT_EQ(stored.columns, slice.columns.size());
       for (std::size_t row = 0; row < slice.rows.size(); ++row) {
         const float* expected = whole.data() + (slice.rows.begin + row) * shape.columns + slice.columns.begin;
         const std::size_t size = slice.columns.size();
         ASSERT_TRUE(size == 0 || std::memcmp(&part[row * stride], expected, size * sizeof(float)) == 0);
         for (std::size_t j = size; j < stride; ++j) ASSERT_EQ(part[row * stride + j], -1.0f);
+        std::vector<float> in_place(size);
+        widen(stored.type, stored.data + row * stored.stride, size, in_place.data());
+        ASSERT_TRUE(size == 0 || std::memcmp(in_place.data(), expected, size * sizeof(float)) == 0);
       }
     }
   }

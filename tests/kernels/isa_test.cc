@@ -1,5 +1,7 @@
 #include "model/kernels/isa.h"
 
+#include "model/kernels/simd/tile_product.h"
+
 #include <cstdlib>
 
 #include <gtest/gtest.h>
@@ -10,6 +12,15 @@ namespace {
 TEST(Isa, TheEnvironmentVariableChoosesIt) {
   const char* wanted = std::getenv("TP_ISA");
   EXPECT_EQ(name_of(active_isa()), wanted == nullptr ? name_of(best_isa()) : wanted);
+}
+
+// What the program relies on before it uses a matrix unit, true of emulated tiles as of real ones.
+TEST(Isa, TilesWorkWhereItHasThem) {
+  const TileKernels* tiles = tile_kernels();
+  EXPECT_EQ(tiles != nullptr, active_isa() == Isa::amx || active_isa() == Isa::amx_emulated);
+  if (tiles != nullptr) {
+    EXPECT_TRUE(tiles->works());
+  }
 }
 
 }  // namespace

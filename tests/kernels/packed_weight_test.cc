@@ -22,7 +22,7 @@ constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::b
 std::vector<float> packed_and_unpacked(WeightType type, TensorView<const float> rows) {
   const PackedLayout layout{type, rows.rows(), rows.columns()};
   std::vector<std::byte> memory(layout.bytes());
-  pack_rows(layout, 0, rows, memory.data());
+  pack_rows(layout, 0, StoredRows::of(rows), memory.data());
   std::vector<float> out(rows.size());
   for (std::size_t row = 0; row < rows.rows(); ++row) {
     unpack_row({layout, memory.data()}, row, out.data() + row * rows.columns());

@@ -169,8 +169,9 @@ TEST(Decoder, HoldsAsManyParametersAsItsSpecCounts) {
     const DecoderSpec spec = make_spec(config);
     const RankOf part{comm.rank(), comm.size()};
     const Decoder decoder(spec, source, part);
-    EXPECT_EQ(decoder.weight_bytes(), count_local_parameters(spec, part) * sizeof(float));
-    EXPECT_EQ(source.bytes_read(), decoder.weight_bytes());  // stored as float32, each element read once
+    // Stored as float32, each element read once; packed, rows are filled up to panels.
+    EXPECT_EQ(source.bytes_read(), count_local_parameters(spec, part) * sizeof(float));
+    EXPECT_GE(decoder.weight_bytes(), source.bytes_read());
   }
 }
 

@@ -6,20 +6,20 @@
 
 namespace tp::kernels {
 
-// Panels of a packed weight times a few or many tokens. Only the activations that the type takes are given.
+// Panels of a packed weight times some tokens. Only the activations that the kernel takes are given.
 struct PanelProduct {
   const unsigned char* panels;  // the first panel
   std::size_t panel_bytes;
   std::size_t count;        // of panels
-  std::size_t in_features;  // filled up as in PackedLayout
+  std::size_t in_features;  // int8, int4: filled up as in PackedLayout
   std::size_t tokens;
 
-  const float* x;  // f16, bf16: [tokens, x_stride], with zeros up to in_features
+  const float* x;  // f32, f16, bf16: [tokens, x_stride]
   std::size_t x_stride;
-  const std::uint32_t* x_pairs;  // bf16 by pairs: [tokens, in_features / 2], two bf16 each
-  const std::int8_t* x_bytes;    // int8, int4: [tokens, in_features]
-  const float* x_scales;         // int8, int4: [tokens, in_features / 32]
-  const std::int32_t* x_sums;    // int8, int4: [tokens, in_features / 32] the sum of a group's x_bytes
+  const std::uint32_t* x_pairs;       // bf16 by pairs: [tokens, in_features / 2], two bf16 each
+  const std::int8_t* x_bytes;         // int8, int4: [tokens, in_features]
+  const float* x_scales;              // int8, int4: [tokens, in_features / 32]
+  const std::int32_t* x_corrections;  // int8, int4: [tokens, in_features / 32], see PackedKernels::quantize
 
   float* y;  // [tokens, y_stride], the outputs of the first panel first
   std::size_t y_stride;
@@ -27,6 +27,7 @@ struct PanelProduct {
 };
 
 struct PackedKernels {
+  void (*f32)(const PanelProduct& product);
   void (*f16)(const PanelProduct& product);
   void (*bf16)(const PanelProduct& product);
   // The same with activations rounded to bf16, for machines that multiply such pairs; else null.
@@ -34,23 +35,28 @@ struct PackedKernels {
   void (*int8)(const PanelProduct& product);
   void (*int4)(const PanelProduct& product);
 
-  // Quantizes groups of 32: elements in -127..127, a scale, and the elements' sum. `size` is a multiple
-  // of 32.
-  void (*quantize)(const float* x, std::size_t size, std::int8_t* bytes, float* scales, std::int32_t* sums);
+  // Quantizes groups of 32 to elements in -127..127 and a scale. A group's correction is what its product
+  // with weights that are stored with `offset` added has too much: -offset times the elements' sum. `size` is
+  // a multiple of 32.
+  void (*quantize)(const float* x, std::size_t size, std::int32_t offset, std::int8_t* bytes, float* scales,
+                   std::int32_t* corrections);
   // Rounds pairs to bf16; `size` is even.
   void (*round_pairs)(const float* x, std::size_t size, std::uint32_t* pairs);
+};
 
-  // What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 256, as the products
-  // do, and returns something that depends on all of them. The others do nothing but multiply and add in
-  // registers, `rounds` times, and return the number of multiplications and additions; null where there is no
-  // such instruction.
+// What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 256, as the products
+// do, and returns something that depends on all of them. The others do nothing but multiply and add in
+// registers, `rounds` times, and return the number of multiplications and additions; null where there is no
+// such instruction.
+struct PeakKernels {
   float (*stream)(const unsigned char* data, std::size_t bytes);
   double (*multiply_f32)(std::size_t rounds);
   double (*multiply_bf16)(std::size_t rounds);
   double (*multiply_int8)(std::size_t rounds);
 };
 
-// The kernels of the active instruction set.
+// Those of the active instruction set.
 const PackedKernels& packed_kernels();
+PeakKernels peak_kernels();
 
 }  // namespace tp::kernels

@@ -1,5 +1,6 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
+#include "model/kernels/simd/bf16.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/vector.h"
 
@@ -15,11 +16,11 @@ constexpr std::size_t kGroup = 32;
 constexpr std::size_t kBlock = 64;
 constexpr std::size_t kScaleBytes = 2 * kPanel * 2;
 
-// Tokens that share one pass over a panel: their sums must stay in registers.
+// Registers that sums may take: the others hold weights and activations.
 #if defined(__AVX512F__)
-constexpr std::size_t kTokens = kRegisterBytes == 64 ? 8 : 4;
+constexpr std::size_t kSumRegisters = 16;
 #else
-constexpr std::size_t kTokens = 4;
+constexpr std::size_t kSumRegisters = 12;
 #endif
 
 // Weights are fetched this far ahead of their use.
@@ -35,89 +36,107 @@ void write(const Vector& sum, float* y, std::size_t width) {
 // Panels that stay in the second-level cache while all tokens pass over them.
 constexpr std::size_t kResidentBytes = 384 * 1024;
 
-// The tokens from `first` on over `count` panels from `panel` on: T tokens at a time, and what is left in
-// halves. A group of T tokens stays in the first-level cache for all panels.
+// `tokens` <= T tokens from `first` on times one panel.
 template <std::size_t T, class Tile>
-void run_tokens(const Tile& tile, std::size_t panel, std::size_t count, std::size_t first) {
-  const PanelProduct& p = tile.p;
-  for (; first + T <= p.tokens; first += T) {
-    for (std::size_t i = panel; i < panel + count; ++i) {
-      tile.template run<T>(p.panels + i * p.panel_bytes, first, p.y + first * p.y_stride + i * kPanel,
-                           p.out_features - i * kPanel);
-    }
+void run_tokens(const Tile& tile, std::size_t panel, std::size_t first, std::size_t tokens) {
+  if (tokens == T) {
+    const PanelProduct& p = tile.p;
+    tile.template run<T>(p.panels + panel * p.panel_bytes, first, p.y + first * p.y_stride + panel * kPanel,
+                         p.out_features - panel * kPanel);
+  } else if constexpr (T > 1) {
+    run_tokens<T - 1>(tile, panel, first, tokens);
   }
-  if constexpr (T > 1) run_tokens<T / 2>(tile, panel, count, first);
 }
 
+// Tokens go over the panels in groups of equal size, as few as their sums in registers allow. A group stays
+// in the first-level cache for all panels.
 template <class Tile>
 void run_panels(const Tile& tile) {
   const PanelProduct& p = tile.p;
+  const std::size_t groups = (p.tokens + Tile::kTokens - 1) / Tile::kTokens;
   // The bytes are 0 where a rank owns no input feature.
   const std::size_t fitting = kResidentBytes / (p.panel_bytes + 1) + 1;
   // A single group of tokens reads every panel once, in order.
-  const std::size_t resident = p.tokens <= kTokens ? 1 : fitting;
-  for (std::size_t panel = 0; panel < p.count; panel += resident) {
-    const std::size_t count = p.count - panel < resident ? p.count - panel : resident;
-    run_tokens<kTokens>(tile, panel, count, 0);
+  const std::size_t resident = groups == 1 ? 1 : fitting;
+  for (std::size_t begin = 0; begin < p.count; begin += resident) {
+    const std::size_t end = p.count - begin < resident ? p.count : begin + resident;
+    for (std::size_t group = 0; group < groups; ++group) {
+      const std::size_t first = p.tokens * group / groups;
+      const std::size_t tokens = p.tokens * (group + 1) / groups - first;
+      for (std::size_t panel = begin; panel < end; ++panel) {
+        run_tokens<Tile::kTokens>(tile, panel, first, tokens);
+      }
+    }
   }
 }
 
-// Two sums a token, for the even and the odd elements: enough additions in flight also for one token.
-struct Bf16Tile {
-  const PanelProduct& p;
-
-  template <std::size_t T>
-  void run(const unsigned char* weights, std::size_t first, float* y, std::size_t width) const {
-    const float* x = p.x + first * p.x_stride;
-    Vector even[T] = {};
-    Vector odd[T] = {};
-    for (std::size_t k = 0; k < p.in_features; k += 2, weights += kVectorBytes) {
-      __builtin_prefetch(weights + kPrefetchBytes);
-      const WordVector w = load_words(weights);
-      const Vector low = even_bf16(w);
-      const Vector high = odd_bf16(w);
-      for (std::size_t t = 0; t < T; ++t) {
-        multiply_add(low, x[t * p.x_stride + k], even[t]);
-        multiply_add(high, x[t * p.x_stride + k + 1], odd[t]);
-      }
-    }
-    for (std::size_t t = 0; t < T; ++t) {
-      even[t] += odd[t];
-      write(even[t], y + t * p.y_stride, width);
-    }
-  }
+// Two steps along the input, each 16 weights as float32.
+struct F32Weights {
+  static constexpr std::size_t kConstants = 0;
+  static constexpr std::size_t kBytes = 2 * kVectorBytes;
+  static Vector first(const unsigned char* w) { return load(reinterpret_cast<const float*>(w)); }
+  static Vector second(const unsigned char* w) { return first(w + kVectorBytes); }
 };
 
-struct F16Tile {
+struct F16Weights {
+  static constexpr std::size_t kConstants = 0;
+  static constexpr std::size_t kBytes = kVectorBytes;
+  static Vector first(const unsigned char* w) { return load_f16(w); }
+  static Vector second(const unsigned char* w) { return load_f16(w + kVectorBytes / 2); }
+};
+
+struct Bf16Weights {
+  static constexpr std::size_t kConstants = 1;
+  static constexpr std::size_t kBytes = kVectorBytes;
+  static Vector first(const unsigned char* w) { return even_bf16(load_words(w)); }
+  static Vector second(const unsigned char* w) { return odd_bf16(load_words(w)); }
+};
+
+template <class Weights>
+struct FloatTile {
+  // A constant takes a register, too.
+  static constexpr std::size_t kTokens = kParts == 1 ? 8 : (kSumRegisters - Weights::kConstants) / kParts;
+
   const PanelProduct& p;
 
   template <std::size_t T>
-  void run(const unsigned char* weights, std::size_t first, float* y, std::size_t width) const {
-    const float* x = p.x + first * p.x_stride;
-    Vector sums[T] = {};
-    Vector others[T] = {};
+  void run(const unsigned char* weights, std::size_t begin, float* y, std::size_t width) const {
+    // Few tokens have two sums each, to keep enough additions in flight.
+    constexpr std::size_t kSums = 2 * T * kParts <= kSumRegisters ? 2 : 1;
+    const std::size_t in_features = p.in_features;
+    const float* x[T];
+    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (begin + t) * p.x_stride;
+    Vector sums[T][kSums] = {};
     std::size_t k = 0;
-    for (; k + 2 <= p.in_features; k += 2, weights += kVectorBytes) {
-      __builtin_prefetch(weights + kPrefetchBytes);
-      const Vector w0 = load_f16(weights);
-      const Vector w1 = load_f16(weights + kVectorBytes / 2);
-      for (std::size_t t = 0; t < T; ++t) {
-        multiply_add(w0, x[t * p.x_stride + k], sums[t]);
-        multiply_add(w1, x[t * p.x_stride + k + 1], others[t]);
+    for (; k + 2 <= in_features; k += 2, weights += Weights::kBytes) {
+      for (std::size_t i = 0; i < Weights::kBytes; i += kVectorBytes) {
+        __builtin_prefetch(weights + i + kPrefetchBytes);
       }
+      const Vector first = Weights::first(weights);
+      for (std::size_t t = 0; t < T; ++t) multiply_add(first, x[t][k], sums[t][0]);
+      const unsigned char* again = weights;
+      // Read again where it is needed: a compiler would keep both steps in registers, which sums need.
+      if constexpr (kParts > 1) asm("" : "+r"(again));
+      const Vector second = Weights::second(again);
+      for (std::size_t t = 0; t < T; ++t) multiply_add(second, x[t][k + 1], sums[t][kSums - 1]);
     }
-    if (k < p.in_features) {
-      const Vector w = load_f16(weights);
-      for (std::size_t t = 0; t < T; ++t) multiply_add(w, x[t * p.x_stride + k], sums[t]);
+    if (k < in_features) {
+      const Vector first = Weights::first(weights);
+      for (std::size_t t = 0; t < T; ++t) multiply_add(first, x[t][k], sums[t][0]);
     }
     for (std::size_t t = 0; t < T; ++t) {
-      sums[t] += others[t];
-      write(sums[t], y + t * p.y_stride, width);
+      if constexpr (kSums == 2) sums[t][0] += sums[t][1];
+      write(sums[t][0], y + t * p.y_stride, width);
     }
   }
 };
+
+// Tokens of the integer kernels, which have a float and an integer sum each.
+constexpr std::size_t kIntegerTokens = kParts == 1 ? 8 : kSumRegisters / kParts / 2 + 1;
 
 struct Int8Tile {
+  static constexpr std::size_t kTokens = kIntegerTokens;
+
   const PanelProduct& p;
 
   template <std::size_t T>
@@ -131,7 +150,7 @@ struct Int8Tile {
         const std::size_t group = block / kGroup + g;
         IntVector sums[T];
         for (std::size_t t = 0; t < T; ++t) {
-          sums[t] = broadcast(kBiasedDotIsExact ? 0 : -128 * p.x_sums[(first + t) * groups + group]);
+          sums[t] = broadcast(kBiasedDotIsExact ? 0 : p.x_corrections[(first + t) * groups + group]);
         }
         for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
           __builtin_prefetch(weights + kPrefetchBytes);
@@ -152,6 +171,8 @@ struct Int8Tile {
 };
 
 struct Int4Tile {
+  static constexpr std::size_t kTokens = kIntegerTokens;
+
   const PanelProduct& p;
 
   template <std::size_t T>
@@ -164,8 +185,8 @@ struct Int4Tile {
       IntVector low[T];
       IntVector high[T];
       for (std::size_t t = 0; t < T; ++t) {
-        low[t] = broadcast(-8 * p.x_sums[(first + t) * groups + group]);
-        high[t] = broadcast(-8 * p.x_sums[(first + t) * groups + group + 1]);
+        low[t] = broadcast(p.x_corrections[(first + t) * groups + group]);
+        high[t] = broadcast(p.x_corrections[(first + t) * groups + group + 1]);
       }
       for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
         __builtin_prefetch(weights + kPrefetchBytes);
@@ -190,13 +211,16 @@ struct Int4Tile {
   }
 };
 
-void f16(const PanelProduct& p) { run_panels(F16Tile{p}); }
-void bf16(const PanelProduct& p) { run_panels(Bf16Tile{p}); }
+void f32(const PanelProduct& p) { run_panels(FloatTile<F32Weights>{p}); }
+void f16(const PanelProduct& p) { run_panels(FloatTile<F16Weights>{p}); }
+void bf16(const PanelProduct& p) { run_panels(FloatTile<Bf16Weights>{p}); }
 void int8(const PanelProduct& p) { run_panels(Int8Tile{p}); }
 void int4(const PanelProduct& p) { run_panels(Int4Tile{p}); }
 
 #if defined(__AVX512BF16__)
 struct Bf16PairTile {
+  static constexpr std::size_t kTokens = 8;
+
   const PanelProduct& p;
 
   template <std::size_t T>
@@ -220,7 +244,8 @@ constexpr auto kBf16Pairs = bf16_pairs;
 constexpr void (*kBf16Pairs)(const PanelProduct&) = nullptr;
 #endif
 
-void quantize(const float* x, std::size_t size, std::int8_t* bytes, float* scales, std::int32_t* sums) {
+void quantize(const float* x, std::size_t size, std::int32_t offset, std::int8_t* bytes, float* scales,
+              std::int32_t* corrections) {
   for (std::size_t group = 0; group < size / kGroup; ++group, x += kGroup, bytes += kGroup) {
     float largest = 0.0F;
 #pragma omp simd reduction(max : largest)
@@ -239,103 +264,24 @@ void quantize(const float* x, std::size_t size, std::int8_t* bytes, float* scale
       bytes[i] = static_cast<std::int8_t>(element);
       sum += element;
     }
-    sums[group] = sum;
+    corrections[group] = -offset * sum;
   }
-}
-
-inline std::uint32_t bf16_bits(float value) {
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &value, sizeof(bits));
-  return (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
 }
 
 void round_pairs(const float* x, std::size_t size, std::uint32_t* pairs) {
-#pragma omp simd
-  for (std::size_t i = 0; i < size / 2; ++i) pairs[i] = bf16_bits(x[2 * i]) | bf16_bits(x[2 * i + 1]) << 16;
+  std::size_t i = 0;
+  for (; i + 32 <= size; i += 32) round_32_to_bf16(x + i, pairs + i / 2);
+  if (i == size) return;
+  float rest[32] = {};
+  std::uint32_t rounded[16];
+  for (std::size_t j = i; j < size; ++j) rest[j - i] = x[j];
+  round_32_to_bf16(rest, rounded);
+  for (std::size_t j = i; j < size; j += 2) pairs[j / 2] = rounded[(j - i) / 2];
 }
-
-float stream(const unsigned char* data, std::size_t bytes) {
-  WordVector sums[4] = {};
-  for (std::size_t i = 0; i < bytes; i += 4 * kVectorBytes) {
-    for (std::size_t j = 0; j < 4; ++j) {
-      __builtin_prefetch(data + i + j * kVectorBytes + kPrefetchBytes);
-      sums[j] ^= load_words(data + i + j * kVectorBytes);
-    }
-  }
-  std::uint32_t folded = 0;
-  for (const WordVector& sum : sums) {
-    for (const WordRegister& part : sum.part) {
-      for (std::size_t i = 0; i < kLanes / kParts; ++i) folded ^= part[i];
-    }
-  }
-  return static_cast<float>(folded);
-}
-
-// So many registers are summed up in turn: enough to hide the latency of a multiplication.
-constexpr std::size_t kChains = kRegisterBytes == 64 ? 16 : 10;
-constexpr std::size_t kRegisterLanes = kRegisterBytes / 4;
-
-// The compiler must not know the value, or it would compute results without running the loop, or once for all
-// chains.
-template <class Register>
-Register hidden(Register value) {
-  asm volatile("" : "+v"(value));
-  return value;
-}
-
-template <class Register>
-void discard(const Register (&sums)[kChains]) {
-  for (const Register& sum : sums) asm volatile("" : : "v"(sum));
-}
-
-double multiply_f32(std::size_t rounds) {
-  const FloatRegister factor = hidden(FloatRegister{} + 1.0F);
-  FloatRegister sums[kChains];
-  for (FloatRegister& sum : sums) sum = hidden(FloatRegister{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (FloatRegister& sum : sums) sum += factor * factor;
-  }
-  discard(sums);
-  return 2.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
-}
-
-#if defined(__AVX512BF16__)
-double multiply_bf16(std::size_t rounds) {
-  const auto factor = (__m512bh)hidden(WordRegister{} + 0x3f803f80U);
-  __m512 sums[kChains];
-  for (__m512& sum : sums) sum = hidden(__m512{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, factor, factor);
-  }
-  discard(sums);
-  return 4.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
-}
-constexpr auto kMultiplyBf16 = multiply_bf16;
-#else
-constexpr double (*kMultiplyBf16)(std::size_t) = nullptr;
-#endif
-
-#if defined(__AVX512VNNI__)
-double multiply_int8(std::size_t rounds) {
-  const auto factor = (__m512i)hidden(WordRegister{} + 0x01010101U);
-  __m512i sums[kChains];
-  for (__m512i& sum : sums) sum = hidden(__m512i{});
-  for (std::size_t round = 0; round < rounds; ++round) {
-    for (__m512i& sum : sums) sum = _mm512_dpbusd_epi32(sum, factor, factor);
-  }
-  discard(sums);
-  return 8.0 * kRegisterLanes * kChains * static_cast<double>(rounds);
-}
-constexpr auto kMultiplyInt8 = multiply_int8;
-#else
-constexpr double (*kMultiplyInt8)(std::size_t) = nullptr;
-#endif
 
 }  // namespace
 
 extern const PackedKernels kPackedKernels;
-const PackedKernels kPackedKernels = {f16,          bf16,          kBf16Pairs,   int8,
-                                      int4,         quantize,      round_pairs,  stream,
-                                      multiply_f32, kMultiplyBf16, kMultiplyInt8};
+const PackedKernels kPackedKernels = {f32, f16, bf16, kBf16Pairs, int8, int4, quantize, round_pairs};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -3,15 +3,24 @@
 #include "model/kernels/isa.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "model/kernels/simd/elementwise.h"
+#include "model/kernels/simd/pack.h"
 #include "model/kernels/simd/packed.h"
+#include "model/kernels/simd/tile_product.h"
 
-// One namespace for each compilation of the kernels beside this file.
+// One namespace for each compilation of this folder's *_kernels.cc.
 #define TP_DECLARE_LEVEL(level)                        \
   namespace tp::kernels::level {                       \
   extern const SimdKernels kKernels;                   \
   extern const PackedKernels kPackedKernels;           \
   extern const AttentionKernels kAttentionKernels;     \
   extern const ElementwiseKernels kElementwiseKernels; \
+  extern const PackKernels kPackKernels;               \
+  extern const PeakKernels kPeakKernels;               \
+  }
+#define TP_LEVEL(level, tiles)                                                                    \
+  {                                                                                               \
+    level::kKernels, level::kPackedKernels, level::kAttentionKernels, level::kElementwiseKernels, \
+        level::kPackKernels, level::kPeakKernels, tiles                                           \
   }
 
 TP_DECLARE_LEVEL(portable)
@@ -29,23 +38,27 @@ struct Level {
   const PackedKernels& packed;
   const AttentionKernels& attention;
   const ElementwiseKernels& elementwise;
+  const PackKernels& pack;
+  const PeakKernels& peak;
+  const TileKernels* tiles;
 };
 
 Level choose_level() {
   switch (active_isa()) {
 #if defined(__x86_64__)
+    case Isa::amx:
+      return TP_LEVEL(avx512_bf16, &amx::kTileKernels);
     case Isa::avx512_bf16:
-      return {avx512_bf16::kKernels, avx512_bf16::kPackedKernels, avx512_bf16::kAttentionKernels,
-              avx512_bf16::kElementwiseKernels};
+      return TP_LEVEL(avx512_bf16, nullptr);
     case Isa::avx512:
-      return {avx512::kKernels, avx512::kPackedKernels, avx512::kAttentionKernels,
-              avx512::kElementwiseKernels};
+      return TP_LEVEL(avx512, nullptr);
     case Isa::avx2:
-      return {avx2::kKernels, avx2::kPackedKernels, avx2::kAttentionKernels, avx2::kElementwiseKernels};
+      return TP_LEVEL(avx2, nullptr);
 #endif
+    case Isa::amx_emulated:
+      return TP_LEVEL(portable, &amx_emulated::kTileKernels);
     default:
-      return {portable::kKernels, portable::kPackedKernels, portable::kAttentionKernels,
-              portable::kElementwiseKernels};
+      return TP_LEVEL(portable, nullptr);
   }
 }
 
@@ -60,5 +73,17 @@ const SimdKernels& simd() { return level().simd; }
 const PackedKernels& packed_kernels() { return level().packed; }
 const AttentionKernels& attention_kernels() { return level().attention; }
 const ElementwiseKernels& elementwise_kernels() { return level().elementwise; }
+const PackKernels& pack_kernels() { return level().pack; }
+const TileKernels* tile_kernels() { return level().tiles; }
+
+PeakKernels peak_kernels() {
+  PeakKernels peaks = level().peak;
+  const TileKernels* tiles = tile_kernels();
+  if (tiles != nullptr && tiles->multiply_bf16 != nullptr) {
+    peaks.multiply_bf16 = tiles->multiply_bf16;
+    peaks.multiply_int8 = tiles->multiply_int8;
+  }
+  return peaks;
+}
 
 }  // namespace tp::kernels

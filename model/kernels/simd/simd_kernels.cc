@@ -24,45 +24,23 @@ inline float finish(const Vector& sum, const float* a, const float* b, std::size
 // begin.
 constexpr std::size_t kPrefetchFloats = 256;
 
-// One pass over a weight row serves `Tokens` tokens.
-template <std::size_t Tokens>
-inline void dot_row(const float* row, std::size_t in_features, const float* x, std::size_t x_stride, float* y,
-                    std::size_t y_stride) {
-  // A single token needs several sums in flight to keep the multipliers busy.
-  constexpr std::size_t kChains = Tokens == 1 ? 4 / kParts + (kParts == 4) : 1;
-  Vector sums[Tokens][kChains] = {};
-  std::size_t i = 0;
-  for (; i + 16 * kChains <= in_features; i += 16 * kChains) {
-    for (std::size_t c = 0; c < kChains; ++c) {
-      const Vector w = load(row + i + 16 * c);
-      __builtin_prefetch(row + i + 16 * c + kPrefetchFloats);
-      for (std::size_t t = 0; t < Tokens; ++t) {
-        multiply_add(w, load(x + t * x_stride + i + 16 * c), sums[t][c]);
-      }
-    }
-  }
-  for (; i + 16 <= in_features; i += 16) {
-    const Vector w = load(row + i);
-    for (std::size_t t = 0; t < Tokens; ++t) multiply_add(w, load(x + t * x_stride + i), sums[t][0]);
-  }
-  for (std::size_t t = 0; t < Tokens; ++t) {
-    Vector sum = sums[t][0];
-    for (std::size_t c = 1; c < kChains; ++c) sum += sums[t][c];
-    y[t * y_stride] = finish(sum, row + i, x + t * x_stride + i, in_features - i);
-  }
-}
-
 void matvec(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
-            const float* x, std::size_t x_stride, std::size_t tokens, float* y, std::size_t y_stride) {
+            const float* x, float* y) {
+  // Several sums in flight keep the multipliers busy.
+  constexpr std::size_t kSums = 4 / kParts + (kParts == 4);
   for (std::size_t o = 0; o < out_features; ++o) {
     const float* row = weight + o * w_stride;
-    std::size_t t = 0;
-    for (; t + 4 <= tokens; t += 4) {
-      dot_row<4>(row, in_features, x + t * x_stride, x_stride, y + t * y_stride + o, y_stride);
+    Vector sums[kSums] = {};
+    std::size_t i = 0;
+    for (; i + kLanes * kSums <= in_features; i += kLanes * kSums) {
+      for (std::size_t s = 0; s < kSums; ++s) {
+        __builtin_prefetch(row + i + kLanes * s + kPrefetchFloats);
+        multiply_add(load(row + i + kLanes * s), load(x + i + kLanes * s), sums[s]);
+      }
     }
-    for (; t < tokens; ++t) {
-      dot_row<1>(row, in_features, x + t * x_stride, x_stride, y + t * y_stride + o, y_stride);
-    }
+    for (; i + kLanes <= in_features; i += kLanes) multiply_add(load(row + i), load(x + i), sums[0]);
+    for (std::size_t s = 1; s < kSums; ++s) sums[0] += sums[s];
+    y[o] = finish(sums[0], row + i, x + i, in_features - i);
   }
 }
 

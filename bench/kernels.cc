@@ -1,0 +1,204 @@
+// Products with weights of every type for 1 to 512 tokens against what this machine reads and multiplies at
+// best, and against OpenBLAS' float32 product, measured in the same run. Values are verified first.
+//
+//   OMP_NUM_THREADS=1 bench_kernels [--json] [bf16 int8 ...]
+
+#include "model/ceilings.h"
+#include "model/kernels/isa.h"
+#include "model/kernels/matmul.h"
+#include "model/local_weight.h"
+#include "parallel/stopwatch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include <cblas.h>
+#include <fmt/format.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kInFeatures = 2048;
+constexpr std::size_t kOutFeatures = 4096;
+constexpr std::size_t kTokens[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 512};
+constexpr std::size_t kMostTokens = 512;
+// Weights of so many bytes are used in turn, so that they come from memory as a model's do.
+constexpr std::size_t kBytesInTurn = std::size_t{128} << 20;
+
+std::vector<float> numbers(std::size_t count) {
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
+  std::vector<float> values(count);
+  for (float& value : values) value = distribution(engine);
+  return values;
+}
+
+// Compares a sample of a product with the sums of its products in double precision. Activations are rounded
+// to 8 bits at worst, 1/254 of their group's largest, with signs that differ.
+void verify(const LocalWeight& weight, TensorView<const float> x, TensorView<const float> y) {
+  std::vector<float> row(kInFeatures);
+  for (std::size_t sample = 0; sample < 64; ++sample) {
+    const std::size_t out = sample * 997 % kOutFeatures;
+    const std::size_t token = sample * 31 % x.rows();
+    weight.unpack_row(out, row.data());
+    double expected = 0.0;
+    for (std::size_t i = 0; i < kInFeatures; ++i) expected += static_cast<double>(x(token, i)) * row[i];
+    const double allowed = 0.02 * std::sqrt(static_cast<double>(kInFeatures));
+    if (!(std::abs(y(token, out) - expected) <= allowed)) {
+      throw std::runtime_error(fmt::format("{}, {} tokens: [{}, {}] is {}, expected {}",
+                                           name_of(weight.type()), x.rows(), token, out, y(token, out),
+                                           expected));
+    }
+  }
+}
+
+double best_seconds(const auto& call) {
+  double best = 1e9;
+  const Stopwatch total;
+  for (int i = 0; i < 5 || (total.seconds() < 0.15 && i < 200); ++i) {
+    const Stopwatch watch;
+    call();
+    best = std::min(best, watch.seconds());
+  }
+  return best;
+}
+
+double peak_of(WeightType type, const Ceilings& ceilings) {
+  const bool integers = type == WeightType::int8 || type == WeightType::int4;
+  if (integers && ceilings.int8_per_second > 0) return ceilings.int8_per_second;
+  return type == WeightType::bf16 && ceilings.bf16_per_second > 0 ? ceilings.bf16_per_second
+                                                                  : ceilings.f32_per_second;
+}
+
+// Seconds of OpenBLAS' product with float32 weights, for every number of tokens.
+std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations) {
+  const std::vector<float> other(weight.data(), weight.data() + weight.size());
+  std::vector<float> y(kMostTokens * kOutFeatures);
+  std::vector<double> seconds;
+  bool turn = false;
+  for (const std::size_t tokens : kTokens) {
+    seconds.push_back(best_seconds([&] {
+      turn = !turn;
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(tokens), kOutFeatures,
+                  kInFeatures, 1.0F, activations.data(), kInFeatures, turn ? weight.data() : other.data(),
+                  kInFeatures, 0.0F, y.data(), kOutFeatures);
+    }));
+  }
+  return seconds;
+}
+
+void measure_products(const std::vector<LocalWeight>& weights, const std::vector<float>& activations,
+                      const std::vector<double>& openblas, const Ceilings& ceilings, bool json) {
+  const LocalWeight& first = weights.front();
+  Workspace workspace(multiply_workspace(kMostTokens, kOutFeatures, kInFeatures));
+  std::size_t turn = 0;
+  for (std::size_t i = 0; i < std::size(kTokens); ++i) {
+    const std::size_t tokens = kTokens[i];
+    const TensorView<const float> x(activations.data(), tokens, kInFeatures);
+    const auto multiply = [&](const LocalWeight& weight) {
+      const Workspace::Frame frame(workspace);
+      return weight.multiply(x, workspace);
+    };
+    verify(first, x, multiply(first));
+    const double seconds = best_seconds([&] { multiply(weights[turn++ % weights.size()]); });
+    const double bytes = static_cast<double>(first.bytes()) / seconds;
+    const double operations = 2.0 * kOutFeatures * kInFeatures * static_cast<double>(tokens) / seconds;
+    fmt::print(fmt::runtime(json ? "{{\"weights\":\"{}\",\"tokens\":{},\"us\":{:.1f},\"gb_s\":{:.2f},"
+                                   "\"gflops\":{:.1f},\"of_streaming\":{:.3f},\"of_peak\":{:.3f},"
+                                   "\"of_openblas\":{:.3f}}}\n"
+                                 : "{:<8} {:>7} {:>10.1f} {:>8.2f} {:>9.1f} {:>13.3f} {:>8.3f} {:>12.2f}\n"),
+               name_of(first.type()), tokens, seconds * 1e6, bytes / 1e9, operations / 1e9,
+               bytes / ceilings.streaming_bytes_per_second, operations / peak_of(first.type(), ceilings),
+               openblas[i] / seconds);
+    std::fflush(stdout);
+  }
+}
+
+// Seconds of reading so many bytes and writing as many as packed, by a plain loop.
+double plain_seconds(const std::vector<std::uint64_t>& from, std::size_t from_bytes, std::size_t to_bytes) {
+  constexpr std::size_t kPieces = 1024;
+  const std::size_t reads = from_bytes / sizeof(from[0]) / kPieces;
+  const std::size_t writes = to_bytes / sizeof(from[0]) / kPieces;
+  std::vector<std::uint64_t> to(writes * kPieces);
+  return best_seconds([&] {
+    for (std::size_t piece = 0; piece < kPieces; ++piece) {
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i < reads; ++i) sum ^= from[piece * reads + i];
+      for (std::size_t i = 0; i < writes; ++i) to[piece * writes + i] = sum + i;
+    }
+  });
+}
+
+// Packing of elements as they are stored, by one thread, against a plain loop over the same bytes.
+void measure_packing(WeightType type, DType stored, const std::vector<std::uint64_t>& memory, bool json) {
+  LocalWeight weight(type, kOutFeatures, kInFeatures);
+  const StoredRows rows{stored, reinterpret_cast<const std::byte*>(memory.data()), kOutFeatures, kInFeatures,
+                        kInFeatures * size_of(stored)};
+  const double seconds = best_seconds([&] { weight.pack(0, rows); });
+  const double plain = plain_seconds(memory, kOutFeatures * kInFeatures * size_of(stored), weight.bytes());
+  fmt::print(fmt::runtime(json ? "{{\"pack\":\"{}\",\"stored\":\"{}\",\"ns\":{:.3f},\"of_plain\":{:.3f}}}\n"
+                               : "{:<5} from {:<5} {:>10.3f} {:>14.2f}\n"),
+             name_of(type), name_of(stored), seconds * 1e9 / (kOutFeatures * kInFeatures), plain / seconds);
+}
+
+void run(bool json, const std::vector<std::string_view>& types) {
+  const Ceilings ceilings = measure_ceilings();
+  fmt::print(
+      fmt::runtime(json ? "{{\"isa\":\"{}\",\"threads\":{},\"streaming_gb_s\":{:.2f},\"f32_gflops\":{:.1f},"
+                          "\"bf16_gflops\":{:.1f},\"int8_gops\":{:.1f}}}\n"
+                        : "{}, {} threads: {:.1f} GB/s; f32 {:.0f}, bf16 {:.0f}, int8 {:.0f} Gop/s\n"),
+      kernels::name_of(kernels::active_isa()), omp_get_max_threads(),
+      ceilings.streaming_bytes_per_second / 1e9, ceilings.f32_per_second / 1e9,
+      ceilings.bf16_per_second / 1e9, ceilings.int8_per_second / 1e9);
+  const std::vector<float> elements = numbers(kOutFeatures * kInFeatures);
+  const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
+  const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
+  const std::vector<double> openblas = measure_openblas(rows, activations);
+  constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
+                                   WeightType::int4};
+  const auto is_wanted = [&](WeightType type) {
+    return types.empty() || std::find(types.begin(), types.end(), name_of(type)) != types.end();
+  };
+  if (!json) {
+    fmt::print("{:<8} {:>7} {:>10} {:>8} {:>9} {:>13} {:>8} {:>12}\n", "weights", "tokens", "us", "GB/s",
+               "GFLOP/s", "of streaming", "of peak", "of OpenBLAS");
+  }
+  for (const WeightType type : kTypes) {
+    if (!is_wanted(type)) continue;
+    std::vector<LocalWeight> weights;
+    for (std::size_t bytes = 0; bytes < kBytesInTurn; bytes += weights.back().bytes()) {
+      weights.emplace_back(type, kOutFeatures, kInFeatures).pack(0, StoredRows::of(rows));
+    }
+    measure_products(weights, activations, openblas, ceilings, json);
+  }
+  // A number near 1 in float16, and a small one in the other types.
+  const std::vector<std::uint64_t> memory(kOutFeatures * kInFeatures / 2, 0x3c013c013c013c01);
+  if (!json) fmt::print("{:<16} {:>10} {:>14}\n", "packing", "ns/element", "of plain loop");
+  for (const WeightType type : kTypes) {
+    for (const DType stored : {DType::f32, DType::f16, DType::bf16}) {
+      if (is_wanted(type)) measure_packing(type, stored, memory, json);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tp
+
+int main(int argc, char** argv) {
+  try {
+    std::vector<std::string_view> types(argv + 1, argv + argc);
+    const bool json = std::erase(types, "--json") > 0;
+    tp::run(json, types);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_kernels: {}\n", error.what());
+    return 1;
+  }
+}

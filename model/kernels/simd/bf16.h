@@ -1,0 +1,37 @@
+// Rounding to bf16. For simd/*.cc only: everything is local to the translation unit.
+#pragma once
+
+#include "model/kernels/simd/vector.h"
+
+namespace tp::kernels {
+namespace {
+
+// 32 numbers to 16 pairs, to the nearest and ties to even.
+inline void round_32_to_bf16(const float* x, std::uint32_t* pairs) {
+#if defined(__AVX512BF16__)
+  const __m512bh all = _mm512_cvtne2ps_pbh((__m512)load(x + kLanes).part[0], (__m512)load(x).part[0]);
+  __builtin_memcpy(pairs, &all, sizeof(all));
+#else
+  const auto bits_of = [](float value) {
+    std::uint32_t bits;
+    __builtin_memcpy(&bits, &value, sizeof(bits));
+    return (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
+  };
+#pragma omp simd
+  for (std::size_t i = 0; i < 16; ++i) pairs[i] = bits_of(x[2 * i]) | bits_of(x[2 * i + 1]) << 16;
+#endif
+}
+
+// Pairs of one element of each vector. Ties away from zero: cheaper, and as good where numbers are products.
+inline WordVector round_half_up(const Vector& first, const Vector& second) {
+  WordVector out;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const WordRegister low = ((WordRegister)first.part[i] + 0x8000U) >> 16;
+    const WordRegister high = ((WordRegister)second.part[i] + 0x8000U) & 0xffff0000U;
+    out.part[i] = low | high;
+  }
+  return out;
+}
+
+}  // namespace
+}  // namespace tp::kernels
