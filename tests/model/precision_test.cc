@@ -1,18 +1,20 @@
 // What types of weights and of caches cost, on every fixture: the logits' relative error against the original
 // float32 code, and greedy tokens.
 //
-// The bound. Rounding changes a product's addends by independent relative errors, so that its result, a sum of
-// many, gets the same relative error in the mean (of squares). Every product of a token's way through the model
-// adds its own: four in a block, the embedding and the LM head. Norms pass relative errors on, and residual
-// sums weigh them down. So the logits, taken as deviations from their mean, are off by at most
-// unit * sqrt(4 * blocks + 2), times two for what is not independent. The units:
-//   f16, bf16   half a unit in the last place, as a mean of squares over a uniform error: 2^-12 and 2^-9; twice
+// The bound. Rounding changes a product's addends by independent relative errors, so that its result, a sum
+// of many, gets the same relative error in the mean (of squares). Every product of a token's way through the
+// model adds its own: four in a block, the embedding and the LM head. Norms pass relative errors on, and
+// residual sums weigh them down. So the logits, taken as deviations from their mean, are off by at most unit
+// * sqrt(4 * blocks + 2), times two for what is not independent. The units:
+//   f16, bf16   half a unit in the last place, as a mean of squares over a uniform error: 2^-12 and 2^-9;
+//   twice
 //               the squares for bf16, whose products may round activations too
-//   int8        the greatest of 32 elements is 2.4 standard deviations in the mean, a step is 1/127 of it, and a
+//   int8        the greatest of 32 elements is 2.4 standard deviations in the mean, a step is 1/127 of it,
+//   and a
 //               uniform error has 1 / sqrt(12) of a step: 5.5e-3, for weights and again for activations
 //   int4        a step is 1/8 of the greatest element: 8.7e-2
-// and for caches the same of their types, with two products a block. Where a router chooses experts, an error can
-// turn a close choice, and then a token takes another way through the model: there is no such bound.
+// and for caches the same of their types, with two products a block. Where a router chooses experts, an error
+// can turn a close choice, and then a token takes another way through the model: there is no such bound.
 #include "model/checkpoint/safetensors_checkpoint.h"
 #include "model/config.h"
 #include "tests/model/decoder_under_test.h"
@@ -22,6 +24,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -85,6 +88,29 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
     return std::sqrt(squares / static_cast<double>(expected.rows() * vocab.size()));
   }
 
+  // Positions whose greedy token is sure, by a margin over the next of what two logits may be off by, but at
+  // which a logit of this rank's lies on the wrong side of the middle between the two.
+  std::size_t turned_choices(const std::vector<float>& found, Range vocab, double bound) const {
+    constexpr double kDeviations = 4;  // of the worst logit of a few hundred
+    const auto& expected = GetParam().logits.view();
+    std::size_t turned = 0;
+    for (std::size_t row = 0; row < expected.rows(); ++row) {
+      const float* all = expected.row(row);
+      const std::size_t best =
+          static_cast<std::size_t>(std::max_element(all, all + expected.columns()) - all);
+      float next = -INFINITY;
+      for (std::size_t i = 0; i < expected.columns(); ++i) next = i == best ? next : std::max(next, all[i]);
+      const double off = kDeviations * bound * deviation(all, expected.columns());
+      if (all[best] - next < 2 * off) continue;
+      const double middle = (all[best] + next) / 2;
+      for (std::size_t i = 0; i < vocab.size(); ++i) {
+        const bool above = found[row * vocab.size() + i] > middle;
+        if (above != (vocab.begin + i == best)) ++turned;
+      }
+    }
+    return turned;
+  }
+
   Communicator& comm_ = test::world();
   ModelConfig config_ = load_config(GetParam().folder);
   std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
@@ -99,10 +125,13 @@ TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
         Precision{WeightType::int8, KvType::int8}, Precision{WeightType::int4, KvType::bf16}}) {
     DecoderUnderTest decoder(comm_, config_, *source_,
                              {.kv_type = precision.kv_type, .weights = precision.weights});
-    const double error = error_of(decoder.append(GetParam().prompt), decoder.local_vocab());
+    const std::vector<float> logits = decoder.append(GetParam().prompt);
+    const double error = error_of(logits, decoder.local_vocab());
     const double bound = bound_of(precision, decoder.spec().blocks.size());
-    if (std::getenv("SHOW")) fmt::print("{:>28} {:>5} {:>5} {:9.2e} {:9.2e} {:6.2f}\n", GetParam().name, name_of(precision.weights), name_of(precision.kv_type), error, bound, error/bound);
-    EXPECT_LE(error, bound) << name_of(precision.weights) << " weights, " << name_of(precision.kv_type) << " cache";
+    const std::string types =
+        fmt::format("{} weights, {} cache", name_of(precision.weights), name_of(precision.kv_type));
+    EXPECT_LE(error, bound) << types;
+    EXPECT_EQ(turned_choices(logits, decoder.local_vocab(), bound), 0U) << types;
   }
 }
 
