@@ -253,6 +253,7 @@ TokenEvent Engine::Impl::advance(Sequence& sequence, const Candidates& candidate
   TokenEvent event;
   event.request = state.id;
   event.sample = sequence.sample;
+  event.cached_tokens = sequence.cached_tokens;
   Choice choice;
   try {
     choice = sampler_.choose(candidates, sampling, sequence.history, key);
@@ -280,9 +281,12 @@ TokenEvent Engine::Impl::advance(Sequence& sequence, const Candidates& candidate
 }
 
 FinishReason Engine::Impl::finish_reason_of(const Sequence& sequence, TokenId token) const {
-  const auto& eos = info_.eos_token_ids;
-  const bool is_eos = std::find(eos.begin(), eos.end(), token) != eos.end();
-  if (is_eos && !sequence.state->request.ignore_eos) return FinishReason::stop;
+  const Request& request = sequence.state->request;
+  const auto has_token = [&](const std::vector<TokenId>& ids) {
+    return std::find(ids.begin(), ids.end(), token) != ids.end();
+  };
+  const bool is_eos = has_token(info_.eos_token_ids) || has_token(request.stop_ids);
+  if (is_eos && !request.ignore_eos) return FinishReason::stop;
   if (sequence.generated_tokens() >= sequence.state->max_tokens) return FinishReason::length;
   return FinishReason::none;
 }
@@ -314,15 +318,17 @@ const EngineInfo& Engine::info() const { return impl_->info(); }
 int Engine::follow() { return impl_->follow(); }
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
 
-std::vector<TokenId> Engine::encode(std::string_view text) const {
+std::vector<TokenId> Engine::encode(std::string_view text, bool add_special) const {
   require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give --tokens");
-  return impl_->tokenizer()->encode(text, AddSpecial::yes);
+  return impl_->tokenizer()->encode(text, add_special ? AddSpecial::yes : AddSpecial::no);
 }
 
 std::string Engine::decode(std::span<const TokenId> ids) const {
   require<CheckpointError>(has_tokenizer(), "cannot make text of ids: the model has no tokenizer");
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
+
+bool Engine::is_special(TokenId id) const { return has_tokenizer() && impl_->tokenizer()->is_special(id); }
 
 std::uint64_t Engine::submit(Request request) { return impl_->submit(std::move(request)); }
 void Engine::cancel(std::uint64_t request) { impl_->cancel(request); }

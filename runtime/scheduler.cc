@@ -87,6 +87,7 @@ void Scheduler::plan_waiting(PlannedStep& planned) {
       continue;
     }
     sequence.computed_tokens = blocks_.begin_sequence(sequence.id, sequence.tokens);
+    if (sequence.generated_tokens() == 0) sequence.cached_tokens = sequence.computed_tokens;
     sequence.sent_blocks = 0;
     sequence.announced = false;
     if (!try_plan_chunk(sequence, budget, planned)) {

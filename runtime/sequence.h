@@ -29,6 +29,7 @@ struct Sequence {
 
   std::vector<TokenId> tokens;  // prompt and what has been generated
   std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;    // of the prompt, that the cache held when the sequence was begun first
   std::size_t computed_tokens = 0;  // of which keys and values are in the cache
   std::size_t sent_blocks = 0;      // of its table that the ranks know
   bool announced = false;           // the ranks have a table for it

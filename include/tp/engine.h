@@ -82,10 +82,13 @@ class Engine {
   int follow();
 
   // Text to ids and back, with the model's tokenizer. encode adds the special tokens with which its prompts
-  // begin. Throws CheckpointError if the model has none.
+  // begin, unless `add_special` is false: a chat template has written them out. Throws CheckpointError if the
+  // model has none.
   bool has_tokenizer() const;
-  std::vector<TokenId> encode(std::string_view text) const;
+  std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::string decode(std::span<const TokenId> ids) const;
+  // Whether an id is that of a control token, such as BOS, which decode leaves out.
+  bool is_special(TokenId id) const;
 
   // Queues a request; returns its number. Throws RequestError for one that cannot be served.
   std::uint64_t submit(Request request);

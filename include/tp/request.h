@@ -38,6 +38,7 @@ struct Request {
   int max_tokens = 256;     // tokens to generate at most, >= 1
   int n = 1;                // continuations of this prompt, >= 1; they share the prompt's cache blocks
   bool ignore_eos = false;  // go on after an end-of-sequence token
+  std::vector<TokenId> stop_ids{};  // tokens that end a continuation as end-of-sequence tokens do
   std::vector<std::string> stop{};  // texts that end a continuation; they are not part of it
 
   // Throws RequestError naming the first value out of range, in `sampling` too. What depends on the model
@@ -68,6 +69,7 @@ struct TokenEvent {
   int sample = 0;             // which of the request's n continuations
   TokenId token = 0;
   std::string text;  // the text that has become certain with it: whole UTF-8 characters, may be empty
+  std::size_t cached_tokens = 0;  // of the prompt: those that needed no work, as the cache still held them
   std::optional<TokenLogprob> logprob;
   std::vector<TokenLogprob> top_logprobs;  // the most likely first
   FinishReason finish_reason = FinishReason::none;

@@ -52,6 +52,20 @@ TEST(Engine, EndsAtTheLongestSequence) {
   });
 }
 
+TEST(Engine, EndsAtTheRequestsOwnTokens) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    Request request = greedy_request(fixture.prompt, 16);
+    request.stop_ids = {fixture.greedy[9], fixture.greedy[5]};
+    EXPECT_EQ(run_alone(engine, request).tokens, fixture.greedy) << "with ignore_eos nothing ends it";
+    request.ignore_eos = false;
+    const Continuation found = run_alone(engine, request);
+    EXPECT_EQ(found.tokens, first(fixture.greedy, tokens_until(fixture.greedy, request.stop_ids)));
+    EXPECT_EQ(found.reason, FinishReason::stop);
+  });
+}
+
 TEST(Engine, EndsAtTheConfigsEndOfSequenceTokenUnlessToldToIgnoreIt) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");

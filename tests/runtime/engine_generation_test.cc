@@ -181,6 +181,24 @@ TEST(Engine, ComputesThePromptOfSeveralSamplesOnce) {
   });
 }
 
+// A conversation: every prompt is the one before with its continuation and some more.
+TEST(Engine, ComputesOfALongerPromptOnlyWhatTheCacheDoesNotHold) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  constexpr std::size_t block = 8;
+  run_engine(comm, {.model = fixture.folder, .block_size = block}, [&](Engine& engine) {
+    std::vector<TokenId> prompt = fixture.prompt;
+    std::size_t computed = 0;  // of the turn before: the last token that it gave is not
+    for (int turn = 0; turn < 3; ++turn) {
+      const Continuation found = run_alone(engine, greedy_request(prompt, 16));
+      EXPECT_EQ(found.cached_tokens, computed / block * block) << "whole blocks";
+      prompt.insert(prompt.end(), found.tokens.begin(), found.tokens.end());
+      computed = prompt.size() - 1;
+      prompt.insert(prompt.end(), {1, 2, 3});
+    }
+  });
+}
+
 TEST(Engine, GivesSamplesTheSameTokensInACacheThatHoldsFewOfThem) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
