@@ -1,0 +1,44 @@
+// What a checkpoint says about conversations: the templates that make one text of many messages.
+#pragma once
+
+#include "model/tokenizer/jinja/template.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// The chat template of a model, with what Hugging Face's apply_chat_template gives it.
+class ChatTemplate {
+ public:
+  // The template of a model: of a folder chat_template.jinja, else `chat_template` of tokenizer_config.json,
+  // else chat_template.json; of a GGUF file its own; nothing if there is none. Where there are several by
+  // name, that is "default", and "tool_use" for conversations with tools. Throws CheckpointError for a file
+  // that is damaged and for a template that cannot be read.
+  static std::optional<ChatTemplate> load(const std::filesystem::path& model);
+
+  // A template in a file of its own. The special tokens are those of the model; none if that is empty. Throws
+  // CheckpointError.
+  static ChatTemplate load_file(const std::filesystem::path& file, const std::filesystem::path& model = {});
+
+  // The text that a model continues. `variables` is what the template knows by name: `messages`, and perhaps
+  // `tools`, `add_generation_prompt` (false unless given) and others, which win over the model's bos_token,
+  // eos_token and the like. Special tokens are part of the text: encode it without adding any. Throws
+  // RequestError if the template refuses the messages.
+  std::string render(const nlohmann::ordered_json& variables, const jinja::RenderOptions& options = {}) const;
+
+  // The text of eos_token; empty if the model names none.
+  std::string eos_token() const;
+
+ private:
+  explicit ChatTemplate(jinja::Template plain) : plain_(std::move(plain)) {}
+
+  jinja::Template plain_;
+  std::optional<jinja::Template> with_tools_;
+  nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
+};
+
+}  // namespace tp
