@@ -1,11 +1,13 @@
 // tp-infer: tensor-parallel inference of language models on CPUs.
 
 #include "launch/bench_command.h"
+#include "launch/chat_command.h"
 #include "launch/detokenize_command.h"
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
 #include "launch/logits_command.h"
 #include "launch/perplexity_command.h"
+#include "launch/render_chat_command.h"
 #include "launch/tokenize_command.h"
 #include "parallel/mpi_session.h"
 #include "tp/version.h"
@@ -28,6 +30,7 @@ const char* const kFooter =
     "Examples:\n"
     "  mpirun -np 2 tp-infer\n"
     "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
+    "  mpirun -np 4 tp-infer chat --model DIR\n"
     "  tp-infer inspect --model DIR --ranks 8\n"
     "Every subcommand explains itself: tp-infer generate --help\n"
     "Exit status: 0 done, 1 an error, 2 wrong usage";
@@ -67,7 +70,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
 // What needs no ranks is done by the first one, should it be started by mpirun.
 void run_on_first_rank_only(CLI::App& app) {
   if (tp::launched_rank().rank == 0) return;
-  for (const char* command : {"tokenize", "detokenize", "inspect"})
+  for (const char* command : {"tokenize", "detokenize", "render-chat", "inspect"})
     app.get_subcommand(command)->callback([] {});
 }
 
@@ -83,6 +86,8 @@ int main(int argc, char** argv) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
   tp::add_generate_command(app, status);
+  tp::add_chat_command(app, status);
+  tp::add_render_chat_command(app);
   tp::add_logits_command(app, status);
   tp::add_perplexity_command(app, status);
   tp::add_tokenize_command(app);

@@ -44,6 +44,8 @@ class Process {
   // Waits for the end. Taking longer than `seconds` is a failure of the test.
   Finished finish(double seconds = 40);
 
+  // The process itself: mpirun where it starts the ranks.
+  pid_t pid() const { return pid_; }
   // Of a program that mpirun started: the process of a rank, or -1.
   pid_t rank(int rank) const;
   // Everything that belongs to the program and runs.

@@ -1,0 +1,108 @@
+#include "launch/chat_command.h"
+
+#include "launch/chat_session.h"
+#include "launch/chat_templates.h"
+#include "launch/engine_flags.h"
+#include "launch/messages_file.h"
+#include "launch/rank_program.h"
+#include "parallel/fail_together.h"
+#include "parallel/mpi_session.h"
+#include "tp/error.h"
+
+#include <memory>
+#include <optional>
+
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  tp-infer chat --model DIR\n"
+    "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
+    "  tp-infer chat --model DIR --greedy < questions.txt > answers.txt\n"
+    "Every line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
+    "output, everything else to standard error.\n"
+    "To stop an answer press Enter, or, without mpirun, Ctrl-C. mpirun ends the whole job at Ctrl-C and "
+    "cannot\n"
+    "be told otherwise; it passes SIGUSR1 on, which stops an answer too: kill -USR1 PID-OF-MPIRUN";
+
+struct ChatFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  std::string template_file;
+  std::string load_file;
+  std::string system;
+};
+
+// What rank 0 has before the engine is opened, so that a mistake costs no time.
+struct Preparation {
+  ChatTemplate chat_template;
+  nlohmann::ordered_json conversation;
+};
+
+Preparation prepare(const ChatFlags& flags) {
+  const std::filesystem::path& model = flags.engine.options.model;
+  Preparation prepared{open_chat_template(flags.template_file, model.empty() ? demo_model() : model),
+                       {{"messages", nlohmann::ordered_json::array()}}};
+  if (!flags.load_file.empty()) prepared.conversation = read_messages_file(flags.load_file);
+  return prepared;
+}
+
+int run_chat(const ChatFlags& flags) {
+  // Launchers pass signals on to every rank; only the first one has an answer to stop.
+  if (launched_rank().rank != 0) Interruptions::ignore();
+  return run_on_ranks([&](Communicator& comm) {
+    std::optional<Preparation> prepared;
+    fail_together(comm, [&] {
+      if (comm.is_root()) prepared.emplace(prepare(flags));
+    });
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
+    return lead_or_follow(comm, *engine, [&] {
+      // Behind mpirun a terminal looks like a pipe.
+      const bool for_people = isatty(STDIN_FILENO) == 1 || comm.size() > 1;
+      ChatSession session(
+          *engine, std::move(prepared->chat_template), std::move(prepared->conversation),
+          {.sampling = flags.sampling, .shows_prompt = for_people, .reports_speed = flags.engine.verbose});
+      if (!flags.system.empty()) session.set_system(flags.system);
+      return session.run();
+    });
+  });
+}
+
+void check_flags(const ChatFlags& flags) {
+  if (flags.sampling.n != 1)
+    throw CLI::ValidationError("a conversation has one answer at a time; leave out --n");
+  if (flags.sampling.logprobs)
+    throw CLI::ValidationError("a conversation shows no log-probabilities; leave out --logprobs");
+  flags.sampling.check();
+}
+
+}  // namespace
+
+void add_chat_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ChatFlags>();
+  CLI::App* command = app.add_subcommand("chat", "Converse with a model");
+  flags->engine.add_to(*command);
+  const std::string group = "Conversation";
+  command->add_option("--system", flags->system, "A system message: what the model is to be")
+      ->type_name("TEXT")
+      ->group(group);
+  command->add_option("--load", flags->load_file, "Go on with a conversation that /save wrote")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_option("--template", flags->template_file,
+                   "A chat template (Jinja), in place of the model's or where it has none")
+      ->type_name("FILE")
+      ->group(group);
+  flags->sampling.add_to(*command);
+  command->footer(kFooter);
+  command->callback([flags, &status] {
+    check_flags(*flags);
+    status = run_chat(*flags);
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,237 @@
+#include "launch/chat_session.h"
+
+#include "launch/messages_file.h"
+#include "model/tokenizer/unicode.h"
+#include "parallel/stopwatch.h"
+#include "tp/error.h"
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kHelp =
+    "  /reset         begin a new conversation (a system message stays)\n"
+    "  /system TEXT   what the model is to be; without TEXT, no system message\n"
+    "  /save FILE     write the conversation as JSON, for --load and render-chat\n"
+    "  /help          this list\n"
+    "  /exit          leave, as does Ctrl-D\n"
+    "An empty line, Enter alone, stops an answer; so does Ctrl-C where the program runs without mpirun.\n"
+    "A message that begins with a slash is written with two: //etc is a folder\n";
+
+Json message(const char* role, std::string_view content) {
+  return {{"role", role}, {"content", std::string(content)}};
+}
+
+void write_answer(const std::string& text) {
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  require<Error>(written, "cannot write to standard output; is the disk full or the reader gone?");
+}
+
+}  // namespace
+
+ChatSession::ChatSession(Engine& engine, ChatTemplate chat_template, Json conversation, ChatOptions options)
+    : engine_(engine),
+      template_(std::move(chat_template)),
+      conversation_(std::move(conversation)),
+      options_(std::move(options)),
+      stop_ids_(find_stop_ids()) {}
+
+int ChatSession::run() {
+  const Interruptions interruptions;
+  // A conversation that was loaded may wait for its answer.
+  if (!messages().empty() && messages().back().value("role", "") == "user") answer();
+  std::string line;
+  while (true) {
+    if (options_.shows_prompt) fmt::print(stderr, "> ");
+    const InputEvent event = input_.read(line);
+    if (event == InputEvent::interrupted) {
+      fmt::print(stderr, "\n(/exit or Ctrl-D leaves)\n");
+      continue;
+    }
+    if (event == InputEvent::end) break;
+    if (line.empty()) continue;
+    const bool is_command = line.starts_with('/') && !line.starts_with("//");
+    if (!is_command)
+      say(line.starts_with("//") ? line.substr(1) : line);
+    else if (obey(line) == Next::leave)
+      break;
+  }
+  return failed_ ? 1 : 0;
+}
+
+ChatSession::Next ChatSession::obey(std::string_view line) {
+  const std::size_t space = std::min(line.find(' '), line.size());
+  const std::string_view command = line.substr(0, space);
+  const std::string text = unicode::stripped(line.substr(space), true, true);
+  if (command == "/exit") return Next::leave;
+  if (command == "/help")
+    fmt::print(stderr, "{}", kHelp);
+  else if (command == "/reset")
+    reset();
+  else if (command == "/system")
+    set_system(text);
+  else if (command == "/save")
+    save(text);
+  else
+    complain(fmt::format("there is no command {}; /help lists them", command));
+  return Next::go_on;
+}
+
+void ChatSession::reset() {
+  const bool has_system = !messages().empty() && messages().front().value("role", "") == "system";
+  Json kept = Json::array();
+  if (has_system) kept.push_back(messages().front());
+  messages() = std::move(kept);
+}
+
+void ChatSession::set_system(std::string_view text) {
+  const bool has_system = !messages().empty() && messages().front().value("role", "") == "system";
+  if (has_system) messages().erase(messages().begin());
+  if (!text.empty()) messages().insert(messages().begin(), message("system", text));
+}
+
+void ChatSession::save(const std::string& path) {
+  try {
+    require<RequestError>(!path.empty(), "cannot save the conversation: expected /save FILE, found no FILE");
+    write_messages_file(path, conversation_);
+    fmt::print(stderr, "{} messages are in {}\n", messages().size(), path);
+  } catch (const RequestError& error) {
+    complain(error.what());
+  }
+}
+
+void ChatSession::complain(std::string_view error) {
+  failed_ = true;
+  fmt::print(stderr, "tp-infer: {}\n", error);
+}
+
+void ChatSession::say(std::string text) {
+  messages().push_back(message("user", text));
+  answer();
+}
+
+// A message without an answer is forgotten: the next one takes its place.
+void ChatSession::answer() {
+  try {
+    Json variables = conversation_;
+    variables["add_generation_prompt"] = true;
+    const std::string prompt = template_.render(variables);
+    Request request = options_.sampling.make_request(engine_.info().default_sampling);
+    request.prompt = encode(prompt);
+    request.stop_ids = stop_ids_;
+    const std::vector<TokenId> ids = request.prompt;
+    const std::size_t room = engine_.info().max_length;
+    require<RequestError>(
+        ids.size() < room,
+        "the conversation has {} tokens, but the model's context holds {}; /reset begins a new one",
+        ids.size(), room);
+    const auto max_tokens = static_cast<std::size_t>(request.max_tokens);
+    const Stopwatch watch;
+    const Answer answer = stream(std::move(request));
+    report(answer, ids.size(), max_tokens, watch.seconds());
+    remember(prompt, ids, answer);
+    messages().push_back(message("assistant", answer.text));
+  } catch (const RequestError& error) {
+    messages().erase(messages().size() - 1);
+    complain(error.what());
+  }
+}
+
+bool ChatSession::is_interrupted(bool typed_ahead) {
+  return Interruptions::take() || (!typed_ahead && input_.take_empty_line());
+}
+
+ChatSession::Answer ChatSession::stream(Request request) {
+  // What a script has written already is no sign of impatience.
+  const bool typed_ahead = input_.is_waiting();
+  Interruptions::take();
+  const std::uint64_t id = engine_.submit(std::move(request));
+  Answer answer;
+  while (engine_.has_work()) {
+    for (const TokenEvent& event : engine_.step()) {
+      require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
+      write_answer(event.text);
+      answer.text += event.text;
+      answer.ids.push_back(event.token);
+      answer.cached_tokens = event.cached_tokens;
+      answer.reason = event.finish_reason;
+    }
+    if (engine_.has_work() && is_interrupted(typed_ahead)) {
+      engine_.cancel(id);
+      answer.reason = FinishReason::cancelled;
+    }
+  }
+  write_answer("\n");
+  return answer;
+}
+
+void ChatSession::report(const Answer& answer, std::size_t prompt_tokens, std::size_t max_tokens,
+                         double seconds) const {
+  if (answer.reason == FinishReason::cancelled) fmt::print(stderr, "(stopped)\n");
+  if (answer.reason == FinishReason::length && answer.ids.size() == max_tokens)
+    fmt::print(stderr, "(stopped after {} tokens: --max-tokens allows more)\n", max_tokens);
+  else if (answer.reason == FinishReason::length)
+    fmt::print(stderr, "(the context of {} tokens is full: /reset begins a new conversation)\n",
+               engine_.info().max_length);
+  if (options_.reports_speed) {
+    fmt::print(stderr, "(prompt of {} tokens, {} of them cached; {} tokens in {:.2f} s, {:.1f} tokens/s)\n",
+               prompt_tokens, answer.cached_tokens, answer.ids.size(), seconds,
+               static_cast<double>(answer.ids.size()) / seconds);
+  }
+}
+
+std::vector<TokenId> ChatSession::encode(const std::string& text) const {
+  if (!said_.empty() && text.starts_with(said_)) {
+    // A control token ends what was said, so that no other token reaches over the end.
+    const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()), false);
+    if (!rest.empty() && engine_.is_special(rest.front())) {
+      std::vector<TokenId> ids = said_ids_;
+      ids.insert(ids.end(), rest.begin(), rest.end());
+      return ids;
+    }
+  }
+  return engine_.encode(text, false);
+}
+
+void ChatSession::remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer) {
+  said_.clear();
+  // These leave tokens behind whose text was not given out.
+  if (answer.reason == FinishReason::cancelled || !options_.sampling.stop.empty()) return;
+  said_ = prompt + answer.text;
+  ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());
+  if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it
+  said_ids_ = std::move(ids);
+}
+
+// eos_token, and what the template writes behind an assistant's message: configurations of models that were
+// made for chatting later often miss it.
+std::vector<TokenId> ChatSession::find_stop_ids() const {
+  std::vector<TokenId> ids;
+  const std::string eos = template_.eos_token();
+  if (!eos.empty()) {
+    const std::vector<TokenId> tokens = engine_.encode(eos, false);
+    if (tokens.size() == 1) ids.push_back(tokens.front());
+  }
+  constexpr std::string_view kAnswer = "[the answer]";
+  try {
+    const Json exchange = Json::array({message("user", "?"), message("assistant", kAnswer)});
+    const std::string text = template_.render({{"messages", exchange}});
+    const std::size_t place = text.rfind(kAnswer);
+    if (place == std::string::npos) return ids;
+    const std::string rest =
+        unicode::stripped(std::string_view(text).substr(place + kAnswer.size()), true, false);
+    const std::vector<TokenId> tokens = engine_.encode(rest, false);
+    if (!tokens.empty() && engine_.is_special(tokens.front())) ids.push_back(tokens.front());
+  } catch (const RequestError&) {
+    // The template wants other messages than these; eos_token has to do.
+  }
+  return ids;
+}
+
+}  // namespace tp

@@ -1,0 +1,81 @@
+// A conversation in a terminal, or of a script: messages in, answers out.
+#pragma once
+
+#include "launch/line_input.h"
+#include "launch/sampling_flags.h"
+#include "model/tokenizer/chat_template.h"
+#include "tp/engine.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+struct ChatOptions {
+  SamplingFlags sampling;
+  bool shows_prompt = false;   // "> " on stderr, for people
+  bool reports_speed = false;  // tokens, cached tokens and speed on stderr after every answer
+};
+
+// Rank 0's part of `tp-infer chat`. Answers go to stdout, everything else to stderr.
+//
+// Every turn renders the whole conversation and continues it. What earlier turns computed is still in the
+// engine's cache, which finds it by its tokens: only the new ones are work.
+class ChatSession {
+ public:
+  // `conversation` is what a messages file holds: `messages`, and perhaps more that the template knows.
+  ChatSession(Engine& engine, ChatTemplate chat_template, nlohmann::ordered_json conversation,
+              ChatOptions options);
+
+  // Sets the conversation's first message, of the role system; removes it if the text is empty.
+  void set_system(std::string_view text);
+
+  // Converses until the input ends or /exit. Returns the exit status: 1 if a message could not be answered.
+  int run();
+
+ private:
+  enum class Next { go_on, leave };
+
+  struct Answer {
+    std::string text;
+    std::vector<TokenId> ids;
+    std::size_t cached_tokens = 0;  // of the prompt
+    FinishReason reason = FinishReason::none;
+  };
+
+  Next obey(std::string_view line);
+  void save(const std::string& path);
+  void reset();
+
+  void say(std::string text);
+  void answer();
+  // Prints the continuation of a prompt as it comes.
+  Answer stream(Request request);
+  void report(const Answer& answer, std::size_t prompt_tokens, std::size_t max_tokens, double seconds) const;
+  // The tokens of a rendered conversation: of what was said before, those that are in the cache.
+  std::vector<TokenId> encode(const std::string& text) const;
+  void remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer);
+  bool is_interrupted(bool typed_ahead);
+  // Tells the user what went wrong with a message.
+  void complain(std::string_view error);
+  // The tokens with which the model may end a message, besides those of its configuration.
+  std::vector<TokenId> find_stop_ids() const;
+  nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
+
+  Engine& engine_;
+  ChatTemplate template_;
+  nlohmann::ordered_json conversation_;
+  ChatOptions options_;
+  std::vector<TokenId> stop_ids_;
+  // The last prompt with its answer, as text and as tokens. The same text could be other tokens: a model does
+  // not always choose those that a tokenizer would.
+  std::string said_;
+  std::vector<TokenId> said_ids_;
+  LineInput input_;
+  bool failed_ = false;
+};
+
+}  // namespace tp

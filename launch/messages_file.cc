@@ -1,0 +1,47 @@
+#include "launch/messages_file.h"
+
+#include "launch/prompts.h"
+#include "model/json_fields.h"
+#include "tp/error.h"
+
+#include <fstream>
+
+namespace tp {
+namespace {
+
+nlohmann::ordered_json parse(const std::string& text, const std::string& name) {
+  try {
+    return nlohmann::ordered_json::parse(text);
+  } catch (const nlohmann::json::exception& error) {
+    throw_error<RequestError>("{}: expected a JSON object with `messages` ({})", name, reason_of(error));
+  }
+}
+
+}  // namespace
+
+nlohmann::ordered_json read_messages_file(const std::string& path) {
+  const std::string name = path == "-" ? "standard input" : path;
+  nlohmann::ordered_json conversation = parse(read_prompt_file(path).text, name);
+  const bool has_messages = conversation.is_object() && conversation.contains("messages");
+  require<RequestError>(
+      has_messages && conversation.at("messages").is_array(),
+      "{}: expected a JSON object with a list of `messages`, found {}; write {{\"messages\": [{{\"role\": "
+      "\"user\", \"content\": \"...\"}}]}}",
+      name, has_messages ? "messages that are no list" : "none");
+  for (const auto& message : conversation.at("messages")) {
+    require<RequestError>(message.is_object() && message.contains("role") && message.at("role").is_string(),
+                          "{}: expected messages with a `role`, found one without; add \"role\": \"user\"",
+                          name);
+  }
+  return conversation;
+}
+
+void write_messages_file(const std::string& path, const nlohmann::ordered_json& conversation) {
+  std::ofstream file(path, std::ios::binary);
+  file << conversation.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  file.flush();
+  require<RequestError>(
+      file.good(), "cannot write {}: expected a file that can be written; check the path and the disk", path);
+}
+
+}  // namespace tp

@@ -1,0 +1,62 @@
+#include "launch/render_chat_command.h"
+
+#include "launch/chat_templates.h"
+#include "launch/messages_file.h"
+#include "tp/error.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  tp-infer render-chat --model DIR --messages messages.json
+  tp-infer render-chat --template chat.jinja --messages - < messages.json
+  tp-infer render-chat --model DIR --messages FILE | tp-infer tokenize --model DIR --no-special
+The file is a JSON object: `messages`, and perhaps `add_generation_prompt` (false unless given), `tools`,
+`bos_token`, `eos_token` and whatever else the template knows by name.)";
+
+struct Arguments {
+  std::string model;
+  std::string template_file;
+  std::string messages;
+  std::optional<std::string> now;
+};
+
+void run(const Arguments& arguments) {
+  const ChatTemplate chat = open_chat_template(arguments.template_file, arguments.model);
+  const std::string text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  require<Error>(written, "cannot write the result: the output takes no more; check the disk");
+}
+
+}  // namespace
+
+void add_render_chat_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("render-chat", "Print the prompt that messages become");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
+      ->type_name("DIR");
+  command->add_option("--template", arguments->template_file, "A Jinja template, in place of the model's")
+      ->type_name("FILE");
+  command->add_option("--messages", arguments->messages, "The conversation as JSON; - is standard input")
+      ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--now", arguments->now,
+                   "What strftime_now gives, whatever the format (default: the local time)")
+      ->type_name("TEXT");
+  command->footer(kExamples);
+  command->callback([arguments] {
+    if (arguments->model.empty() && arguments->template_file.empty())
+      throw CLI::ValidationError("no chat template; give --model DIR or --template FILE");
+    run(*arguments);
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,246 @@
+// tp-infer chat, driven through pipes as a person or a script would.
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <algorithm>
+#include <csignal>
+#include <regex>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+// Messages end with a control token, as in the templates of real models.
+constexpr const char* kDemoTemplate =
+    "{{ bos_token }}{% for m in messages %}{{ m.content }}"
+    "{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}\n";
+
+// The demo model, which continues stories, with a template.
+class Chat : public testing::Test {
+ protected:
+  Arguments arguments(const Arguments& more = {}) const {
+    Arguments all = {"chat", "--template", template_, "--greedy", "--max-tokens", "40"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  Finished chat(const std::string& input, const Arguments& more = {}, std::size_t ranks = kNoMpirun) const {
+    return run(ranks, arguments(more), {.input = input});
+  }
+
+  std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
+
+  const TemporaryDirectory directory_;
+  const std::string template_ = directory_.write("chat.jinja", kDemoTemplate);
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_F(Chat, ContinuesTheRenderedTextAtEveryRankCount) {
+  // generate puts BOS in front; here the template has written it, and it must not be there twice.
+  const std::string expected = run(kNoMpirun, {"generate", "--prompt", "Once upon a time", "--no-echo",
+                                               "--greedy", "--max-tokens", "40"})
+                                   .out;
+  ASSERT_GT(expected.size(), 40U);
+  for (const std::size_t ranks : {kNoMpirun, std::size_t{1}, std::size_t{2}, std::size_t{3}}) {
+    const Finished finished = chat("Once upon a time\n", {}, ranks);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    EXPECT_EQ(finished.out, expected) << ranks << " ranks";
+    EXPECT_NE(finished.err.find("stopped after 40 tokens"), std::string::npos) << finished.err;
+  }
+}
+
+TEST_F(Chat, ComputesOfEveryTurnOnlyWhatIsNew) {
+  // The second model speaks nonsense, in tokens that its tokenizer would not make of the same text.
+  const TextModel nonsense;
+  for (const Arguments& model : {Arguments{}, Arguments{"--model", nonsense.path()}}) {
+    Arguments more = {"-v", "--ignore-eos"};
+    more.insert(more.end(), model.begin(), model.end());
+    const Finished finished = chat("Once upon a time\n The next day\n And then\n", more);
+    EXPECT_EQ(finished.status, 0);
+    const std::regex report("prompt of ([0-9]+) tokens, ([0-9]+) of them cached; 40 tokens");
+    std::size_t computed = 0;  // in the turns before: of each answer all tokens but the last
+    std::size_t turns = 0;
+    for (std::sregex_iterator found(finished.err.begin(), finished.err.end(), report), end; found != end;
+         ++found) {
+      constexpr std::size_t kBlock = 32;  // a block that is not full is computed again
+      EXPECT_EQ(std::stoul((*found)[2]), computed / kBlock * kBlock) << finished.err;
+      computed = std::stoul((*found)[1]) + 40 - 1;
+      ++turns;
+    }
+    EXPECT_EQ(turns, 3U) << finished.err;
+  }
+}
+
+TEST_F(Chat, SavesWhatRenderChatAndLoadRead) {
+  const std::string saved = file("saved.json");
+  const Finished first = chat("/system Be kind. \nOnce upon a time\n//not a command\n/save " + saved + "\n");
+  EXPECT_EQ(first.status, 0) << first.err;
+  const std::vector<std::string> answers = lines_of(first.out);
+  ASSERT_EQ(answers.size(), 2U);
+  const json conversation = read_json(saved);
+  const json expected = {{{"role", "system"}, {"content", "Be kind."}},
+                         {{"role", "user"}, {"content", "Once upon a time"}},
+                         {{"role", "assistant"}, {"content", answers[0]}},
+                         {{"role", "user"}, {"content", "/not a command"}},
+                         {{"role", "assistant"}, {"content", answers[1]}}};
+  EXPECT_EQ(conversation.at("messages"), expected);
+  const Finished rendered = run(kNoMpirun, {"render-chat", "--template", template_, "--messages", saved});
+  EXPECT_EQ(rendered.out, "Be kind.Once upon a time" + answers[0] + "/not a command" + answers[1]);
+
+  // A question that was loaded is answered.
+  json unanswered = conversation;
+  unanswered.at("messages").erase(4);
+  const Finished loaded = chat("", {"--load", directory_.write("unanswered.json", unanswered.dump())});
+  EXPECT_EQ(loaded.status, 0);
+  EXPECT_EQ(loaded.out, answers[1] + "\n");
+}
+
+TEST_F(Chat, ResetForgetsAllButTheSystemMessage) {
+  const Finished finished = chat("Once upon a time\n Then\n/reset\nOnce upon a time\n");
+  const std::vector<std::string> answers = lines_of(finished.out);
+  ASSERT_EQ(answers.size(), 3U) << finished.out;
+  EXPECT_EQ(answers[2], answers[0]);
+  EXPECT_NE(answers[1], answers[0]);
+  const std::string saved = file("saved.json");
+  chat("Hello\n/reset\n/save " + saved, {"--system", "Be kind."});
+  EXPECT_EQ(read_json(saved).at("messages"), json({{{"role", "system"}, {"content", "Be kind."}}}));
+  chat("/system\n/save " + saved, {"--system", "Be kind."});
+  EXPECT_EQ(read_json(saved).at("messages"), json::array());
+}
+
+TEST_F(Chat, EndsAtExitAndAtTheEndOfTheInput) {
+  const Finished finished = chat("/help\n/exit\nnever read\n", {}, 2);
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_NE(finished.err.find("/save FILE"), std::string::npos);
+  EXPECT_EQ(chat("").status, 0);
+}
+
+TEST_F(Chat, AMessageThatCannotBeAnsweredIsForgotten) {
+  std::string long_message;
+  for (int i = 0; i < 600; ++i) long_message += "word ";
+  const Finished finished = chat(long_message + "\n/nonsense\nOnce upon a time\n");
+  EXPECT_EQ(finished.status, 1) << "a script sees that something went wrong";
+  EXPECT_NE(finished.err.find("but the model's context holds 512; /reset begins a new one"),
+            std::string::npos)
+      << finished.err;
+  EXPECT_NE(finished.err.find("there is no command /nonsense"), std::string::npos);
+  EXPECT_EQ(finished.out, chat("Once upon a time\n").out);
+}
+
+TEST_F(Chat, SaysThatTheContextIsFull) {
+  const Finished finished =
+      chat("Once upon a time\n Then\n", {"--max-length", "60", "--max-tokens", "100", "--ignore-eos"});
+  EXPECT_NE(finished.err.find("the context of 60 tokens is full: /reset"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("but the model's context holds 60; /reset begins a new one"),
+            std::string::npos);
+}
+
+TEST_F(Chat, NeedsAChatTemplate) {
+  for (const std::size_t ranks : {kNoMpirun, std::size_t{2}})
+    expect_one_error(run(ranks, {"chat"}), 1, "found none; give one with --template FILE");
+  expect_one_error(chat("", {"--n", "2"}), 2, "leave out --n");
+  expect_one_error(chat("", {"--load", file("absent")}), 1, "cannot read");
+}
+
+// An answer of minutes, in which something else happens.
+Process begin_long_answer(const TextModel& model, const std::string& chat_template, std::size_t ranks) {
+  return Process(command_line(ranks, {"chat", "--model", model.path(), "--template", chat_template,
+                                      "--greedy", "--ignore-eos", "--max-tokens", "3500"}),
+                 {.keep_input_open = true});
+}
+
+void expect_stopped(Process& process) {
+  // The conversation goes on.
+  process.write_input("/help\n/exit\n");
+  const Finished finished = process.finish();
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.err.find("(stopped)"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("/save FILE"), std::string::npos) << finished.err;
+  EXPECT_TRUE(finished.out.ends_with("\n"));
+}
+
+bool has_begun(const std::string& out) { return out.size() > 20; }
+
+class StoppedChat : public testing::TestWithParam<std::size_t> {
+ protected:
+  const TextModel model_;
+  const TemporaryDirectory directory_;
+  const std::string template_ = directory_.write("chat.jinja", "{{ messages[-1].content }}");
+};
+
+TEST_P(StoppedChat, AnEmptyLineStopsTheAnswer) {
+  Process process = begin_long_answer(model_, template_, GetParam());
+  process.write_input("Hi\n");
+  ASSERT_TRUE(process.wait_for_output(has_begun));
+  process.write_input("\n");
+  expect_stopped(process);
+}
+
+TEST_P(StoppedChat, ASignalStopsTheAnswer) {
+  Process process = begin_long_answer(model_, template_, GetParam());
+  process.write_input("Hi\n");
+  ASSERT_TRUE(process.wait_for_output(has_begun));
+  ASSERT_EQ(::kill(process.pid(), GetParam() == kNoMpirun ? SIGINT : SIGUSR1), 0);
+  expect_stopped(process);
+}
+
+INSTANTIATE_TEST_SUITE_P(OverRanks, StoppedChat, testing::Values(kNoMpirun, 1, 3));
+
+TEST(ChatScript, AnEmptyLineThatWasThereBeforeStopsNothing) {
+  const TextModel model;
+  const TemporaryDirectory directory;
+  const std::string chat_template = directory.write("chat.jinja", "{{ messages[-1].content }}");
+  const Finished finished = run(2,
+                                {"chat", "--model", model.path(), "--template", chat_template, "--greedy",
+                                 "--ignore-eos", "--max-tokens", "300"},
+                                {.input = "Hi\n\n\nHi\n"});
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_EQ(finished.err.find("(stopped)"), std::string::npos) << finished.err;
+}
+
+// The model's configuration does not name the token that ends a message; the template shows it.
+TEST(ChatStop, TheTokenBehindAnAnswerEndsAnAnswer) {
+  const TextModel model;
+  const TemporaryDirectory directory;
+  // Nearly uniform draws: control tokens come up too.
+  const Arguments sampling = {"--temperature", "50", "--seed", "5", "--max-tokens", "3000"};
+  Arguments generate = {"generate", "--model", model.path(), "--prompt", "Hi", "--json", "--ignore-eos"};
+  generate.insert(generate.end(), sampling.begin(), sampling.end());
+  const json ids = json_lines(run(kNoMpirun, generate).out).at(0).at("token_ids");
+  const json tokenizer = read_json(std::filesystem::path(model.path()) / "tokenizer.json");
+  for (std::size_t i = 5; i < ids.size(); ++i) {
+    for (const json& token : tokenizer.at("added_tokens")) {
+      if (!token.at("special").get<bool>() || token.at("id") != ids[i] || token.at("id") == 1) continue;
+      const bool is_first =
+          std::find(ids.begin(), ids.end(), ids[i]) == ids.begin() + static_cast<std::ptrdiff_t>(i);
+      const bool after_eos = std::find(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(i), json(1)) !=
+                             ids.begin() + static_cast<std::ptrdiff_t>(i);
+      if (!is_first || after_eos) continue;
+      const std::string chat_template = directory.write(
+          "chat.jinja",
+          "{{ bos_token }}{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %} " +
+              token.at("content").get<std::string>() + "{% endif %}{% endfor %}");
+      Arguments chat = {"chat", "-v", "--model", model.path(), "--template", chat_template};
+      chat.insert(chat.end(), sampling.begin(), sampling.end());
+      const Finished finished = run(kNoMpirun, chat, {.input = "Hi\n"});
+      EXPECT_NE(finished.err.find("; " + std::to_string(i + 1) + " tokens in"), std::string::npos)
+          << finished.err;
+      return;
+    }
+  }
+  FAIL() << "no control token came up; take another seed";
+}
+
+}  // namespace
+}  // namespace tp::test

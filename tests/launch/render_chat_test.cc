@@ -1,0 +1,60 @@
+// tp-infer render-chat.
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+constexpr const char* kMessages =
+    R"({"messages": [{"role": "user", "content": "Grüße\n"}], "bos_token": "<b>",
+                                      "eos_token": "<e>", "add_generation_prompt": true, "mood": "calm"})";
+
+TEST(RenderChat, PrintsExactlyTheText) {
+  const TemporaryDirectory directory;
+  const auto chat =
+      directory.write("t.jinja",
+                      "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+                      "{{ add_generation_prompt }} {{ mood }} {{ strftime_now('%Y') }}{{ eos_token }}\n");
+  const auto messages = directory.write("m.json", kMessages);
+  const std::string expected = "<b>[user]Grüße\nTrue calm 26 Jul 2024<e>";
+  const Finished from_file =
+      run(kNoMpirun, {"render-chat", "--template", chat, "--messages", messages, "--now", "26 Jul 2024"});
+  expect_success(from_file);
+  EXPECT_EQ(from_file.out, expected);
+  const Finished from_stdin =
+      run(2, {"render-chat", "--template", chat, "--messages", "-", "--now", "26 Jul 2024"},
+          {.input = kMessages});
+  expect_success(from_stdin);
+  EXPECT_EQ(from_stdin.out, expected) << "once, whatever the number of ranks";
+}
+
+TEST(RenderChat, TakesTheModelsOwnTemplate) {
+  const TemporaryDirectory directory;
+  directory.write("tokenizer_config.json",
+                  R"({"bos_token": "<s>", "chat_template": "{{ bos_token }}{{ messages[0].content }}"})");
+  const Finished finished = run(kNoMpirun, {"render-chat", "--model", directory.path(), "--messages", "-"},
+                                {.input = R"({"messages": [{"role": "user", "content": "Hi"}]})"});
+  expect_success(finished);
+  EXPECT_EQ(finished.out, "<s>Hi");
+}
+
+TEST(RenderChat, SaysWhatIsWrong) {
+  const TemporaryDirectory directory;
+  const auto chat = directory.write("t.jinja", "{{ messages[0].content.x.y }}");
+  const auto render = [&](const std::string& messages) {
+    return run(kNoMpirun, {"render-chat", "--template", chat, "--messages", "-"}, {.input = messages});
+  };
+  expect_one_error(render(kMessages), 1, "t.jinja:1:26: cannot render the chat template");
+  expect_one_error(render("[]"), 1, "standard input: expected a JSON object with a list of `messages`");
+  expect_one_error(render("{"), 1, "standard input: expected a JSON object with `messages`");
+  expect_one_error(render(R"({"messages": [{"content": "x"}]})"), 1, "found one without");
+  expect_one_error(run(kNoMpirun, {"render-chat", "--messages", "-"}), 2,
+                   "give --model DIR or --template FILE");
+  expect_one_error(run(kNoMpirun, {"render-chat", "--model", directory.path(), "--messages", "-"}), 1,
+                   "give one with --template FILE");
+}
+
+}  // namespace
+}  // namespace tp::test
