@@ -23,6 +23,9 @@ constexpr std::size_t kWorthSplitting = 512;
 
 std::size_t tokens_per_tile(std::size_t group) { return std::max<std::size_t>(1, kTileRows / group); }
 
+// Rows for which there must be memory: a matrix unit has 16 at a time.
+std::size_t whole_tiles(std::size_t rows) { return (rows + 15) / 16 * 16; }
+
 std::size_t blocks_per_step(const KvLayout& layout) {
   return std::max<std::size_t>(1, kStepColumns / layout.padded_block());
 }
@@ -159,7 +162,7 @@ class Attention {
 
   TileScratch scratch(std::size_t row) const {
     Carver carve(args_.scratch.row(row));
-    return {carve, tile_tokens_ * largest_group_, layout_, max_blocks_};
+    return {carve, whole_tiles(tile_tokens_ * largest_group_), layout_, max_blocks_};
   }
 
   void run_whole() const {
@@ -302,8 +305,15 @@ class Attention {
         return layout_.latent ? kernels.latent_int8 : kernels.int8;
       default:
         if (layout_.latent) return kernels.latent_bf16;
+        if (tile_attention() != nullptr && fits_tiles()) return tile_attention();
         return kernels.bf16_pairs != nullptr && bf16_pairs_are_fast() ? kernels.bf16_pairs : kernels.bf16;
     }
+  }
+
+  // Whether keys and blocks are whole tiles of a matrix unit.
+  bool fits_tiles() const {
+    constexpr std::size_t kDepth = 32;
+    return layout_.key_dim % kDepth == 0 && layout_.block_size % kDepth == 0;
   }
 
   // Adds a part's weighted sums to those of another part of the same context.
@@ -349,7 +359,7 @@ class Attention {
 std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::size_t max_blocks) {
   Carver count(nullptr);
   // No smaller group fills more rows, so that the largest one suffices.
-  TileScratch(count, std::max(kTileRows, group), layout, max_blocks);
+  TileScratch(count, std::max(kTileRows, whole_tiles(group)), layout, max_blocks);
   return count.used();
 }
 

@@ -51,7 +51,8 @@ std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::si
 // softmax(query . keys^T * scale) . values for every token and head of a ragged batch, tile by tile: the
 // memory it needs does not grow with the square of the tokens. Where there are fewer tiles than threads, long
 // contexts are split among them. A bf16 cache is multiplied with queries and softmax weights rounded to bf16
-// where the machine is fast at that, and with float32 elsewhere.
+// where the machine is fast at that - on a matrix unit, if keys and blocks are multiples of 32 long - and
+// with float32 elsewhere.
 void paged_attention(const AttentionArgs& args);
 
 }  // namespace tp::kernels

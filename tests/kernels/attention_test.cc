@@ -134,6 +134,25 @@ TEST(PagedAttention, AddsABiasThatFallsWithTheDistance) {
 // of each, and so the mean of values in [-1, 1).
 constexpr double kPairTolerance = 0x1p-9 + kTolerance;
 
+// What a matrix unit takes: whole tiles of keys and positions, and rows that fill no tile.
+TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
+  for (const std::size_t head_dim : {32U, 64U, 96U}) {
+    for (const std::size_t block_size : {32U, 64U, 128U, 160U}) {
+      PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::bf16}, {67, 300, 1});
+      sequences.expect_attention({1, 3, 1}, grouped(4, 2), {}, kPairTolerance);
+      sequences.expect_attention({67, 130, 1}, grouped(6, 3), {}, kPairTolerance);
+      sequences.expect_attention({50, 33, 1}, grouped(2, 1), {.window = 21}, kPairTolerance, 2.0F);
+      sequences.expect_attention({50, 33, 1}, grouped(4, 2), {.causal = false, .window = {}}, kPairTolerance);
+      sequences.expect_attention({9, 40, 1}, grouped(4, 2), {.window = 9, .dilation = 3, .global_tokens = 5},
+                                 kPairTolerance);
+    }
+  }
+  // More query heads on one KV head than a tile has rows, and values that are not whole vectors.
+  PagedSequences sequences(
+      1, {.kv_heads = 1, .key_dim = 32, .block_size = 32, .type = KvType::bf16, .value_dim = 20}, {50});
+  sequences.expect_attention({50}, grouped(71, 71), {}, kPairTolerance);
+}
+
 TEST(PagedAttention, OfABf16CacheEqualsTheReferenceOnRoundedKeysAndValues) {
   for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
     for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {

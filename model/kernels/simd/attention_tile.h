@@ -63,4 +63,17 @@ struct AttentionKernels {
 // The kernels of the active instruction set.
 const AttentionKernels& attention_kernels();
 
+// The same as bf16_pairs on a matrix unit, or null where the active instruction set has none. Blocks and keys
+// must be multiples of 32 long, blocks hold numbers also in rows of values that are not stored yet, and out,
+// scores and both arrays of pairs have memory for a multiple of 16 rows.
+using TileAttention = void (*)(const AttentionTile& tile);
+TileAttention tile_attention();
+
+namespace amx {
+void attend_by_tiles(const AttentionTile& tile);
+}
+namespace amx_emulated {
+void attend_by_tiles(const AttentionTile& tile);
+}
+
 }  // namespace tp::kernels

@@ -17,10 +17,10 @@
   extern const PackKernels kPackKernels;               \
   extern const PeakKernels kPeakKernels;               \
   }
-#define TP_LEVEL(level, tiles)                                                                    \
+#define TP_LEVEL(level, tiles, attend_by_tiles)                                                   \
   {                                                                                               \
     level::kKernels, level::kPackedKernels, level::kAttentionKernels, level::kElementwiseKernels, \
-        level::kPackKernels, level::kPeakKernels, tiles                                           \
+        level::kPackKernels, level::kPeakKernels, tiles, attend_by_tiles                          \
   }
 
 TP_DECLARE_LEVEL(portable)
@@ -41,24 +41,25 @@ struct Level {
   const PackKernels& pack;
   const PeakKernels& peak;
   const TileKernels* tiles;
+  TileAttention tile_attention;
 };
 
 Level choose_level() {
   switch (active_isa()) {
 #if defined(__x86_64__)
     case Isa::amx:
-      return TP_LEVEL(avx512_bf16, &amx::kTileKernels);
+      return TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
     case Isa::avx512_bf16:
-      return TP_LEVEL(avx512_bf16, nullptr);
+      return TP_LEVEL(avx512_bf16, nullptr, nullptr);
     case Isa::avx512:
-      return TP_LEVEL(avx512, nullptr);
+      return TP_LEVEL(avx512, nullptr, nullptr);
     case Isa::avx2:
-      return TP_LEVEL(avx2, nullptr);
+      return TP_LEVEL(avx2, nullptr, nullptr);
 #endif
     case Isa::amx_emulated:
-      return TP_LEVEL(portable, &amx_emulated::kTileKernels);
+      return TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
     default:
-      return TP_LEVEL(portable, nullptr);
+      return TP_LEVEL(portable, nullptr, nullptr);
   }
 }
 
@@ -75,6 +76,7 @@ const AttentionKernels& attention_kernels() { return level().attention; }
 const ElementwiseKernels& elementwise_kernels() { return level().elementwise; }
 const PackKernels& pack_kernels() { return level().pack; }
 const TileKernels* tile_kernels() { return level().tiles; }
+TileAttention tile_attention() { return level().tile_attention; }
 
 PeakKernels peak_kernels() {
   PeakKernels peaks = level().peak;
