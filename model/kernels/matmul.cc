@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include <cblas.h>
 #include <omp.h>
 
 namespace tp::kernels {
@@ -16,7 +17,7 @@ namespace {
 constexpr std::size_t kPanel = PackedLayout::kPanel;
 
 // What a product is made of.
-enum class Path { floats, pairs, bytes, tiles };
+enum class Path { floats, pairs, bytes, tiles, blas };
 
 bool is_integer(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
 
@@ -27,6 +28,8 @@ std::size_t few_tokens(WeightType type) { return is_integer(type) ? 16 : 8; }
 Path path_of(WeightType type, std::size_t tokens) {
   const bool many = tokens > few_tokens(type);
   if (many && type != WeightType::f32 && tile_kernels() != nullptr) return Path::tiles;
+  // OpenBLAS knows processors for which there are only portable loops here.
+  if (many && active_isa() == Isa::portable) return Path::blas;
   if (is_integer(type)) return Path::bytes;
   const bool pairs = packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast();
   return many && type == WeightType::bf16 && pairs ? Path::pairs : Path::floats;
@@ -164,6 +167,29 @@ void multiply_panels(const PackedView& weight, const Product& all, std::size_t t
   });
 }
 
+// Output features that become float32 rows at a time.
+constexpr std::size_t kWidenedRows = 64;
+
+// OpenBLAS multiplies a few widened rows after the others; called by a thread of several, it is one thread.
+void multiply_widened(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
+                      TensorView<float> y) {
+  const auto blas_size = [](std::size_t size) { return static_cast<blasint>(size); };
+  const PackedLayout& layout = weight.layout;
+  const std::size_t in = layout.in_features;
+  for_thread_parts(
+      layout.panels(), layout.out_features * in * x.rows(), [&](std::size_t begin, std::size_t end) {
+        float* rows = scratch.data() + static_cast<std::size_t>(omp_get_thread_num()) * kWidenedRows * in;
+        const std::size_t last = std::min(end * kPanel, layout.out_features);
+        for (std::size_t first = begin * kPanel; first < last; first += kWidenedRows) {
+          const std::size_t count = std::min(kWidenedRows, last - first);
+          for (std::size_t row = 0; row < count; ++row) unpack_row(weight, first + row, rows + row * in);
+          cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, blas_size(x.rows()), blas_size(count),
+                      blas_size(in), 1.0F, x.data(), blas_size(x.stride()), rows, blas_size(in), 0.0F,
+                      y.data() + first, blas_size(y.stride()));
+        }
+      });
+}
+
 PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path path, float* scratch) {
   switch (path) {
     case Path::pairs:
@@ -186,6 +212,8 @@ std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size
       return tokens * padded / 2 + copies;
     case Path::bytes:
       return tokens * (padded / 4 + 2 * padded / PackedLayout::kGroup) + copies;
+    case Path::blas:
+      return static_cast<std::size_t>(omp_get_max_threads()) * kWidenedRows * in_features;
     default: {
       const auto threads = static_cast<std::size_t>(omp_get_max_threads());
       const bool converts = type != WeightType::bf16;
@@ -204,7 +232,9 @@ void matmul(TensorView<const float> x, const PackedView& weight, TensorView<floa
   assert(scratch.size() >= matmul_scratch(layout.type, x.rows(), x.columns()));
   if (y.empty()) return;
   const Path path = path_of(layout.type, x.rows());
-  if (path == Path::tiles) {
+  if (path == Path::blas && layout.in_features > 0) {
+    multiply_widened(x, weight, scratch, y);
+  } else if (path == Path::tiles) {
     auto* converted =
         reinterpret_cast<std::uint32_t*>(scratch.data() + lines(tile_words(x.rows(), x.columns())));
     const std::size_t words = tile_kernels()->converted_words(x.rows(), x.columns());

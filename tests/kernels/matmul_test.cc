@@ -76,6 +76,12 @@ bool uses_pairs(WeightType type, std::size_t tokens) {
          type == WeightType::bf16 && tokens > 8;
 }
 
+// Whether activations are quantized to bytes.
+bool uses_bytes(WeightType type, std::size_t tokens) {
+  const bool blas = kernels::active_isa() == kernels::Isa::portable && tokens > 16;
+  return is_integer(type) && !uses_tiles(type, tokens) && !blas;
+}
+
 // Activations as the product takes them.
 Matrix activations(WeightType type, TensorView<const float> x) {
   Matrix out{Matrix(x)};
@@ -85,7 +91,7 @@ Matrix activations(WeightType type, TensorView<const float> x) {
     }
     return out;
   }
-  return is_integer(type) ? quantized(x) : out;
+  return uses_bytes(type, x.rows()) ? quantized(x) : out;
 }
 
 // The same of weights: tiles have elements of int8 and int4 times their scale rounded to bf16, ties away from
@@ -106,7 +112,7 @@ Matrix weights(WeightType type, TensorView<const float> weight, std::size_t toke
 // element in a few thousand.
 double tolerance(WeightType type, std::size_t tokens, std::size_t in_features) {
   const double sums = 4e-7 * static_cast<double>(in_features + 1);
-  return is_integer(type) && !uses_tiles(type, tokens) ? sums + 1.01 / 127 : sums;
+  return uses_bytes(type, tokens) ? sums + 1.01 / 127 : sums;
 }
 
 void expect_product(WeightType type, std::size_t tokens, std::size_t in_features, std::size_t out_features,
