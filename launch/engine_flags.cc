@@ -10,6 +10,8 @@
 
 #include <array>
 
+#include <fmt/ranges.h>
+
 namespace tp {
 
 void EngineFlags::add_to(CLI::App& command) {
@@ -83,6 +85,10 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   if (!engine->info().rounded.empty()) {
     fmt::print(stderr, "tp-infer: weights are rounded: {}; --weights int8 takes half the memory\n",
                engine->info().rounded);
+  }
+  if (!engine->info().unused_tensors.empty()) {
+    fmt::print(stderr, "tp-infer: the checkpoint has tensors that the model does not use: {}\n",
+               fmt::join(engine->info().unused_tensors, ", "));
   }
   if (flags.verbose) print_rank_map(*engine);
   return engine;

@@ -43,7 +43,7 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
       lm_head_(output_tokens_, spec.logit_softcap),
       rope_(spec.rope, spec.max_position_embeddings),
-      unused_tensors_(find_unused_tensors(names, loader)) {}
+      unused_tensors_(find_unused_tensors(names, loader.source(), loader.part())) {}
 
 void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                       const OnLogits& on_logits) const {

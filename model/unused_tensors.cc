@@ -1,5 +1,6 @@
 #include "model/unused_tensors.h"
 
+#include "model/checkpoint/printable.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace tp {
 namespace {
 
-bool is_known(const TensorNames& names, const std::string& tensor) {
+bool holds_no_weights(const TensorNames& names, const std::string& tensor) {
   if (tensor == tensor_names::weight_of(names.lm_head)) return true;
   return std::any_of(names.buffers.begin(), names.buffers.end(),
                      [&](const std::string& end) { return tensor.ends_with(end); });
@@ -15,15 +16,16 @@ bool is_known(const TensorNames& names, const std::string& tensor) {
 
 }  // namespace
 
-std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightLoader& loader) {
+std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
+                                             RankOf part) {
   std::vector<std::string> unused;
-  if (!loader.part().is_first()) return unused;
-  for (const std::string& tensor : loader.source().names()) {
-    if (loader.used().contains(tensor) || is_known(names, tensor)) continue;
+  if (!part.is_first()) return unused;
+  for (const std::string& tensor : source.unread()) {
+    if (holds_no_weights(names, tensor)) continue;
     require<CheckpointError>(!tensor.starts_with(names.blocks),
                              "the checkpoint has a tensor {} that a model of its config.json does not use; "
                              "config.json and the weights must be of the same model",
-                             tensor);
+                             printable(tensor));
     unused.push_back(tensor);
   }
   return unused;

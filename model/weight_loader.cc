@@ -136,18 +136,13 @@ void WeightLoader::finish(const Slice& slice) {
   if (progress_) progress_(loaded_);
 }
 
-void WeightLoader::expect(const std::string& name, MatrixShape shape, const std::string& reason) {
-  source_.expect(name, shape, reason);
-  used_.insert(name);
-}
-
 WeightLoader::Slice WeightLoader::slice_of(const StoredLayer& layer, const TensorSlice& part) {
   const std::string name = tensor_names::weight_of(layer.name);
   if (layer.transposed) {
-    expect(name, {layer.shape.columns, layer.shape.rows},
-           fmt::format("{}, {}", layer.in_reason, layer.out_reason));
+    source_.expect(name, {layer.shape.columns, layer.shape.rows},
+                   fmt::format("{}, {}", layer.in_reason, layer.out_reason));
   } else {
-    expect(name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
+    source_.expect(name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
   }
   return {name, layer.shape, part, layer.transposed};
 }
@@ -211,7 +206,7 @@ std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts
   for (const auto& [layer, rows] : parts) {
     const MatrixShape shape{1, layer.shape.rows};
     const Slice slice{tensor_names::bias_of(layer.name), shape, TensorSlice::of_columns(shape, rows)};
-    expect(slice.name, shape, layer.out_reason);
+    source_.expect(slice.name, shape, layer.out_reason);
     const std::vector<float> bias = elements_of(slice);
     all.insert(all.end(), bias.begin(), bias.end());
   }
@@ -221,7 +216,7 @@ std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts
 std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size_t size,
                                               const std::string& reason) {
   const MatrixShape shape{1, size};
-  expect(name, shape, reason);
+  source_.expect(name, shape, reason);
   return elements_of({name, shape, TensorSlice::whole(shape)});
 }
 

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,9 +58,6 @@ class WeightLoader {
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
-  // The names of the tensors that were asked for so far.
-  const std::set<std::string>& used() const { return used_; }
-
  private:
   // A matrix and the part of it that is wanted.
   struct Slice {
@@ -73,7 +69,6 @@ class WeightLoader {
 
   WeightType type_of(std::span<const Slice> slices) const;
   bool takes_groups(std::span<const Slice> slices, WeightType type) const;
-  void expect(const std::string& name, MatrixShape shape, const std::string& reason);
   // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
   Slice slice_of(const StoredLayer& layer, const TensorSlice& part);
   // Some rows of the wanted part, [part.rows.size(), part.columns.size()].
@@ -87,7 +82,6 @@ class WeightLoader {
   std::optional<WeightType> type_;
   LoadProgress progress_;
   std::size_t loaded_ = 0;
-  std::set<std::string> used_;
 };
 
 }  // namespace tp

@@ -47,6 +47,7 @@ void Engine::Impl::load(const Progress& progress) {
   std::unique_ptr<WeightSource> source;
   fail_together(comm_, [&] {
     spec = make_spec(plan_.config);
+    spec.max_position_embeddings = plan_.max_length;
     source = open_weights(plan_);
   });
   fail_together(comm_, [&] {
@@ -78,6 +79,7 @@ void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source
   info_.weights = name_of(plan_.weight_type().value_or(usual));
   if (!plan_.weight_type()) info_.rounded = text_of_rounded(stored);
   info_.kv_type = name_of(plan_.kv_type);
+  info_.unused_tensors = decoder_->unused_tensors();
   info_.weight_bytes = decoder_->weight_bytes();
   info_.stored_bytes = source.stored_bytes();
   info_.bytes_read = source.bytes_read();

@@ -48,7 +48,9 @@ struct EngineInfo {
   std::size_t parameters = 0;  // of the whole model
   std::string weights;         // how they are held: f32, ..., the type of most of them
   std::string rounded;         // stored types that `auto` rounds: "Q4_K as bf16, Q6_K as bf16"; mostly empty
-  std::string kv_type;         // how keys and values are held: f32, bf16, int8
+  // Of the checkpoint, outside of the model's blocks, and unknown; known to rank 0, mostly empty.
+  std::vector<std::string> unused_tensors;
+  std::string kv_type;  // how keys and values are held: f32, bf16, int8
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // this rank holds
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files

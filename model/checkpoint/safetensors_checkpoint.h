@@ -37,14 +37,12 @@ class SafetensorsCheckpoint final : public WeightSource {
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override;
   std::size_t bytes_read() const override;
+  std::vector<std::string> unread() const override;
   void done_with(const std::string& name) const override;
 
   // Bytes of one tensor read so far; the tensor's size if every element has been read once. Throws
   // CheckpointError if it is missing.
   std::size_t bytes_read_of(const std::string& name) const;
-
-  // The names of the tensors of which nothing has been read, sorted; without those that have no elements.
-  std::vector<std::string> unread() const;
 
   // A hash of the files' names, sizes and headers. Ranks that have the same one read the same tensors from
   // the same places, though not certainly the same values.

@@ -16,10 +16,16 @@ struct Distribution {
   float deviation = 0;
 };
 
+// "...layernorm.weight", "q_norm.weight", "ln_1.weight"
+bool is_norm(std::string_view name) {
+  if (!name.ends_with(".weight")) return false;
+  const std::string_view layer = name.substr(0, name.rfind('.'));
+  return layer.ends_with("norm") || layer.substr(layer.rfind('.') + 1).starts_with("ln_");
+}
+
 Distribution distribution_of(std::string_view name, MatrixShape shape) {
-  if (name.ends_with("norm.weight")) return {1.0f, 0.05f};
+  if (is_norm(name)) return {1.0f, 0.05f};
   if (name.ends_with(".bias")) return {0.0f, 0.02f};
-  if (name.ends_with("embed_tokens.weight")) return {0.0f, 1.0f};
   return {0.0f, 1.0f / std::sqrt(static_cast<float>(shape.columns))};
 }
 

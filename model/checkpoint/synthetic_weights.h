@@ -14,11 +14,11 @@ namespace tp {
 // Makes up weights. An element depends on the seed, the tensor's name and shape, its row and its column only,
 // so every rank gets its slice of the same model. The values are those of a sound, untrained model:
 //
-//   "...embed_tokens.weight"  uniform, standard deviation 1
-//   "...norm.weight"          1 plus noise, of standard deviation 0.05
-//   "....bias"                uniform, standard deviation 0.02
-//   other                     uniform, standard deviation 1 / sqrt(columns), so that activations keep their
-//   size
+//   the gain of a norm  1 plus noise, of standard deviation 0.05; "...norm.weight" or "...ln_1.weight"
+//   "....bias"          uniform, standard deviation 0.02
+//   other               uniform, standard deviation 1 / sqrt(columns), so that activations keep their size,
+//   and
+//                       logits are near 1 also where the embedding is the LM head
 //
 // They are rounded to the stored type: packing them in that type again loses nothing.
 class SyntheticWeights final : public WeightSource {

@@ -67,6 +67,10 @@ class WeightSource {
   virtual std::size_t stored_bytes() const = 0;
   virtual std::size_t bytes_read() const = 0;
 
+  // The names of the stored tensors of which this process has read nothing, sorted; without those that have
+  // no elements. Empty if the source does not count.
+  virtual std::vector<std::string> unread() const { return {}; }
+
   // A hash of what is stored: ranks that have the same one read the same tensors from the same places.
   virtual std::uint64_t fingerprint() const = 0;
 

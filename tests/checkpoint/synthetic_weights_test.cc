@@ -82,12 +82,13 @@ TEST(SyntheticWeights, KeepActivationsAtTheirSize) {
 
 TEST(SyntheticWeights, SuitTheKindOfTensor) {
   const SyntheticWeights weights;
-  const Moments embedding = moments_of(read_whole(weights, "model.embed_tokens.weight", {400, 256}));
-  EXPECT_NEAR(embedding.mean, 0, 0.02);
-  EXPECT_NEAR(embedding.deviation, 1, 0.02);
-  const Moments norm = moments_of(read_whole(weights, "model.layers.0.input_layernorm.weight", {1, 4096}));
-  EXPECT_NEAR(norm.mean, 1, 0.01);
-  EXPECT_NEAR(norm.deviation, 0.05, 0.01);
+  for (const char* name : {"model.norm.weight", "model.layers.0.input_layernorm.weight",
+                           "model.layers.0.self_attn.q_norm.weight", "transformer.h.0.ln_1.weight",
+                           "transformer.ln_f.weight", "ln_f.weight", "h.1.ln_attn.weight"}) {
+    const Moments norm = moments_of(read_whole(weights, name, {1, 4096}));
+    EXPECT_NEAR(norm.mean, 1, 0.01) << name;
+    EXPECT_NEAR(norm.deviation, 0.05, 0.01) << name;
+  }
   const Moments bias = moments_of(read_whole(weights, "model.layers.0.self_attn.q_proj.bias", {1, 4096}));
   EXPECT_NEAR(bias.mean, 0, 0.002);
   EXPECT_NEAR(bias.deviation, 0.02, 0.002);

@@ -1,11 +1,14 @@
 #include "model/architectures.h"
 
+#include "model/config.h"
 #include "model/decoder.h"
+#include "tests/reference/fixture.h"
 #include "tp/error.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -91,6 +94,97 @@ TEST(Architectures, RefuseAnActivationThatTheyDoNotKnow) {
                  "hidden_act \"quick_gelu\" is not supported for LlamaForCausalLM; supported are silu, gelu, "
                  "gelu_new, gelu_pytorch_tanh and relu");
   }
+}
+
+TEST(Architectures, HaveAFixtureEach) {
+  for (const std::string& architecture : supported_architectures()) {
+    const auto fixtures = reference::fixtures_of({architecture});
+    if (fixtures.empty() && !reference::has_all_fixtures()) GTEST_SKIP() << "not all fixtures are here";
+    EXPECT_FALSE(fixtures.empty()) << architecture;
+  }
+}
+
+ModelConfig parse(nlohmann::json config, const std::string& architecture) {
+  config.update({{"architectures", {architecture}}, {"vocab_size", 100}});
+  return parse_config(config.dump(), "config.json");
+}
+
+nlohmann::json sizes() {
+  return {
+      {"hidden_size", 64}, {"intermediate_size", 96}, {"num_hidden_layers", 4}, {"num_attention_heads", 4}};
+}
+
+std::vector<bool> windows_of(const DecoderSpec& spec) {
+  std::vector<bool> windows;
+  for (const BlockSpec& block : spec.blocks) windows.push_back(block.attention.sliding_window.has_value());
+  return windows;
+}
+
+TEST(Architectures, GiveTheWindowToTheLayersThatTheFamilySays) {
+  const auto windows = [](const std::string& architecture, nlohmann::json fields) {
+    fields.update(sizes());
+    return windows_of(make_spec(parse(fields, architecture)));
+  };
+  const std::vector<bool> none(4, false);
+  const std::vector<bool> all(4, true);
+  EXPECT_EQ(windows("LlamaForCausalLM", {{"sliding_window", 8}}), none);
+  EXPECT_EQ(windows("MistralForCausalLM", {{"sliding_window", 8}}), all);
+  EXPECT_EQ(windows("MistralForCausalLM", {{"sliding_window", nullptr}}), none);
+  EXPECT_EQ(windows("MistralForCausalLM", {}), all);  // 4096, as version 0.1 has it
+  EXPECT_EQ(windows("Phi3ForCausalLM", {}), none);
+  EXPECT_EQ(windows("Qwen2ForCausalLM", {{"sliding_window", 8}, {"max_window_layers", 2}}), none);
+  EXPECT_EQ(windows("Qwen2ForCausalLM",
+                    {{"use_sliding_window", true}, {"sliding_window", 8}, {"max_window_layers", 3}}),
+            (std::vector<bool>{false, false, false, true}));
+  EXPECT_EQ(windows("Gemma2ForCausalLM", {}), (std::vector<bool>{true, false, true, false}));
+  EXPECT_EQ(
+      windows("Gemma2ForCausalLM",
+              {{"layer_types", {"full_attention", "full_attention", "full_attention", "sliding_attention"}}}),
+      (std::vector<bool>{false, false, false, true}));
+}
+
+TEST(Architectures, TieEmbeddingsWhereTheFamilyDoesUnlessTheConfigSaysElse) {
+  for (const auto& [architecture, tied] : {std::pair{"LlamaForCausalLM", false},
+                                           {"MistralForCausalLM", false},
+                                           {"Qwen2ForCausalLM", false},
+                                           {"Qwen3ForCausalLM", false},
+                                           {"Phi3ForCausalLM", false},
+                                           {"GPTNeoXForCausalLM", false},
+                                           {"GemmaForCausalLM", true},
+                                           {"Gemma2ForCausalLM", true},
+                                           {"GPT2LMHeadModel", true},
+                                           {"FalconForCausalLM", true}}) {
+    EXPECT_EQ(make_spec(parse(sizes(), architecture)).tied_embeddings, tied) << architecture;
+    nlohmann::json config = sizes();
+    config["tie_word_embeddings"] = !tied;
+    EXPECT_EQ(make_spec(parse(config, architecture)).tied_embeddings, !tied) << architecture;
+  }
+}
+
+TEST(Architectures, WireGptNeoXBlocksAsTheConfigSays) {
+  nlohmann::json config = sizes();
+  EXPECT_EQ(make_spec(parse(config, "GPTNeoXForCausalLM")).blocks.front().wiring,
+            BlockSpec::Wiring::parallel);
+  config["use_parallel_residual"] = false;
+  EXPECT_EQ(make_spec(parse(config, "GPTNeoXForCausalLM")).blocks.front().wiring,
+            BlockSpec::Wiring::sequential);
+}
+
+TEST(Architectures, ScaleGpt2sScoresAsTheConfigSays) {
+  nlohmann::json config = {{"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
+  EXPECT_FLOAT_EQ(make_spec(parse(config, "GPT2LMHeadModel")).blocks[1].attention.scale, 0.25F);
+  config["scale_attn_by_inverse_layer_idx"] = true;
+  EXPECT_FLOAT_EQ(make_spec(parse(config, "GPT2LMHeadModel")).blocks[1].attention.scale, 0.125F);
+  config["scale_attn_weights"] = false;
+  EXPECT_FLOAT_EQ(make_spec(parse(config, "GPT2LMHeadModel")).blocks[1].attention.scale, 0.5F);
+}
+
+// Released configs say "gelu" and were trained with its approximation.
+TEST(Architectures, TakeGemmasGeluForTheApproximation) {
+  nlohmann::json config = sizes();
+  config["hidden_act"] = "gelu";
+  const DecoderSpec spec = make_spec(parse(config, "GemmaForCausalLM"));
+  EXPECT_EQ(std::get<GatedMlpSpec>(spec.blocks.front().feed_forward).activation, Activation::gelu_tanh);
 }
 
 }  // namespace

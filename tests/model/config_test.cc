@@ -226,6 +226,110 @@ TEST(Config, RefusesRopeScalingThatItDoesNotKnow) {
       "config.json: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found 4 and 4");
 }
 
+json longrope() {
+  json object = small_config();
+  object["architectures"] = {"Phi3ForCausalLM"};
+  object["max_position_embeddings"] = 131072;
+  object["original_max_position_embeddings"] = 4096;
+  object["rope_scaling"] = {
+      {"type", "longrope"}, {"short_factor", {1, 1.5, 2, 3}}, {"long_factor", {2, 4, 8, 16}}};
+  return object;
+}
+
+TEST(Config, ReadsLongropeByBothNames) {
+  json object = longrope();
+  for (const char* name : {"longrope", "su"}) {
+    object["rope_scaling"]["type"] = name;
+    const RopeScaling scaling = parse(object).rope_scaling;
+    EXPECT_EQ(scaling.kind, RopeScaling::Kind::longrope);
+    EXPECT_EQ(scaling.original_max_position_embeddings, 4096U);
+    EXPECT_EQ(scaling.short_factor, (std::vector<double>{1, 1.5, 2, 3}));
+    EXPECT_EQ(scaling.long_factor, (std::vector<double>{2, 4, 8, 16}));
+    EXPECT_NEAR(scaling.attention_factor, std::sqrt(1 + std::log(32.0) / std::log(4096.0)), 1e-12);
+  }
+  object["rope_scaling"]["attention_factor"] = 1.5;
+  EXPECT_EQ(parse(object).rope_scaling.attention_factor, 1.5);
+  object["max_position_embeddings"] = 4096;
+  object["rope_scaling"].erase("attention_factor");
+  EXPECT_EQ(parse(object).rope_scaling.attention_factor, 1.0);
+}
+
+TEST(Config, CountsLongropesFactorsByWhatIsTurned) {
+  json object = longrope();
+  object["partial_rotary_factor"] = 0.5;  // of 8 elements
+  EXPECT_EQ(refusal_of(object),
+            "config.json: rope_scaling: short_factor must have a number for every pair that is turned, "
+            "expected 2, found 4");
+  object["rope_scaling"]["short_factor"] = {1, 1};
+  object["rope_scaling"]["long_factor"] = {2, 0};
+  EXPECT_EQ(refusal_of(object), "config.json: rope_scaling: long_factor must be positive, found 0");
+}
+
+TEST(Config, ReadsTheNamesThatGpt2HasForItsFields) {
+  const ModelConfig config = parse({{"architectures", {"GPT2LMHeadModel"}},
+                                    {"n_embd", 64},
+                                    {"n_head", 4},
+                                    {"n_layer", 3},
+                                    {"n_positions", 128},
+                                    {"n_inner", nullptr},
+                                    {"layer_norm_epsilon", 1e-4},
+                                    {"activation_function", "relu"},
+                                    {"vocab_size", 100}});
+  EXPECT_EQ(config.hidden_size, 64U);
+  EXPECT_EQ(config.num_attention_heads, 4U);
+  EXPECT_EQ(config.num_hidden_layers, 3U);
+  EXPECT_EQ(config.max_position_embeddings, 128U);
+  EXPECT_EQ(config.intermediate_size, 256U);
+  EXPECT_EQ(config.layer_norm_eps, 1e-4);
+  EXPECT_EQ(config.hidden_act, "relu");
+}
+
+TEST(Config, ReadsFalconsKvHeadsByItsGeneration) {
+  json object = {{"architectures", {"FalconForCausalLM"}},
+                 {"hidden_size", 64},
+                 {"num_attention_heads", 8},
+                 {"num_hidden_layers", 2},
+                 {"vocab_size", 100},
+                 {"num_kv_heads", 2},
+                 {"multi_query", true}};
+  EXPECT_EQ(parse(object).num_key_value_heads, 1U);
+  object["new_decoder_architecture"] = true;
+  EXPECT_EQ(parse(object).num_key_value_heads, 2U);
+  object["bias"] = true;
+  EXPECT_TRUE(parse(object).attention_bias && parse(object).mlp_bias);
+}
+
+TEST(Config, TakesNullForNoneWhereTheFamilyHasADefault) {
+  json object = small_config();
+  object["architectures"] = {"Gemma2ForCausalLM"};
+  EXPECT_EQ(parse(object).sliding_window, 4096U);
+  EXPECT_EQ(parse(object).attn_logit_softcapping, 50.0);
+  EXPECT_EQ(parse(object).final_logit_softcapping, 30.0);
+  object.update({{"sliding_window", nullptr},
+                 {"attn_logit_softcapping", nullptr},
+                 {"final_logit_softcapping", nullptr}});
+  EXPECT_EQ(parse(object).sliding_window, 0U);
+  EXPECT_EQ(parse(object).attn_logit_softcapping, 0.0);
+  EXPECT_EQ(parse(object).final_logit_softcapping, 0.0);
+}
+
+TEST(Config, RefusesLayerTypesThatDoNotFit) {
+  EXPECT_EQ(refusal_with("layer_types", {"full_attention"}),
+            "config.json: layer_types must have an entry for every layer, expected 2 (num_hidden_layers), "
+            "found 1");
+  EXPECT_EQ(
+      refusal_with("layer_types", {"full_attention", "linear_attention"}),
+      "config.json: layer_types must be full_attention or sliding_attention, found \"linear_attention\"");
+  EXPECT_EQ(refusal_with("layer_types", "full_attention"),
+            "config.json: layer_types must be a list of strings, found \"full_attention\"");
+}
+
+TEST(Config, RefusesAPartOfAHeadThatHasNoPairs) {
+  EXPECT_EQ(refusal_with("partial_rotary_factor", 0.4),
+            "config.json: partial_rotary_factor must leave an even number of a head's 8 elements to turn, "
+            "found 0.4");
+}
+
 TEST(Config, RefusesTextThatIsNoJsonObject) {
   for (const char* text : {"", "{", "[1, 2]", "null", "{\"hidden_size\": }", "\xff\xfe"}) {
     const std::string error = error_of<CheckpointError>([&] { parse_config(text, "config.json"); });

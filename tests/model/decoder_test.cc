@@ -71,6 +71,22 @@ TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
   }
 }
 
+// As `bench` runs them.
+TEST(Decoder, GivesSoundLogitsOfSyntheticWeightsForEveryFamily) {
+  Communicator& comm = test::world();
+  for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
+    const ModelConfig config = load_config(fixture.folder);
+    const SyntheticWeights source(DType::bf16, 1);
+    DecoderUnderTest decoder(comm, config, source, {.length = 64, .chunk = 64});
+    const std::vector<float> logits = decoder.append(fixture.prompt);
+    double squares = 0.0;
+    for (const float logit : logits) squares += static_cast<double>(logit) * logit;
+    const double deviation = std::sqrt(squares / static_cast<double>(logits.size()));
+    EXPECT_GT(deviation, 0.1) << fixture.name;
+    EXPECT_LT(deviation, 10.0) << fixture.name;
+  }
+}
+
 TEST(Decoder, RunsTwoAllReducesPerLayerAndOneForTheEmbedding) {
   Communicator& comm = test::world();
   Random random(1);

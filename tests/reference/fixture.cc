@@ -23,6 +23,10 @@ Fixture load(const std::filesystem::path& folder) {
 
 }  // namespace
 
+bool has_all_fixtures() {
+  return std::filesystem::exists(std::filesystem::path(TP_SHARED_FIXTURES) / "logits");
+}
+
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures) {
   std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "logits";
   if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "logits";

@@ -21,6 +21,9 @@ struct Fixture {
 // Those of these families: all of shared/fixtures where that folder is, else the few of tests/data.
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
 
+// Whether shared/fixtures is here.
+bool has_all_fixtures();
+
 // GGUF models: all of shared/fixtures where that folder is, else the few of tests/data.
 std::vector<Fixture> gguf_fixtures();
 

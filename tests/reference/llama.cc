@@ -8,49 +8,30 @@
 
 namespace tp::reference {
 
-const Matrix& Llama::weight(const std::string& name, std::size_t rows, std::size_t columns) {
-  const auto found = weights_.find(name);
-  if (found != weights_.end()) return found->second;
-  std::vector<float> values(rows * columns);
-  const TensorView<float> view(values.data(), rows, columns);
-  source_.read(name, {rows, columns}, TensorSlice::whole({rows, columns}), view);
-  return weights_.emplace(name, Matrix(view)).first->second;
-}
-
-std::vector<double> Llama::vector(const std::string& name, std::size_t size) {
-  return weight(name, 1, size).values;
-}
-
-Matrix Llama::linear(const Matrix& x, const std::string& layer, std::size_t out_features, bool bias) {
-  Matrix y = matmul(x, weight(layer + ".weight", out_features, x.columns));
-  if (bias) add_bias(vector(layer + ".bias", out_features), y);
-  return y;
-}
-
 Matrix Llama::norm(const Matrix& x, const std::string& layer) {
-  return rms_norm(x, vector(layer + ".weight", x.columns), config_.rms_norm_eps);
+  return rms_norm(x, weights_.vector(layer + ".weight", x.columns), config_.rms_norm_eps);
 }
 
 Matrix Llama::attention(const Matrix& x, const std::string& prefix, const Matrix& angles, double magnitude) {
   const std::size_t heads = config_.num_attention_heads;
   const std::size_t kv_heads = config_.num_key_value_heads;
   const bool bias = config_.attention_bias;
-  const Matrix query = rotate(linear(x, prefix + "q_proj", heads * config_.head_dim, bias), config_.head_dim,
-                              angles, magnitude);
-  const Matrix key = rotate(linear(x, prefix + "k_proj", kv_heads * config_.head_dim, bias), config_.head_dim,
-                            angles, magnitude);
-  const Matrix value = linear(x, prefix + "v_proj", kv_heads * config_.head_dim, bias);
+  const Matrix query = rotate(weights_.linear(x, prefix + "q_proj", heads * config_.head_dim, bias),
+                              config_.head_dim, angles, magnitude);
+  const Matrix key = rotate(weights_.linear(x, prefix + "k_proj", kv_heads * config_.head_dim, bias),
+                            config_.head_dim, angles, magnitude);
+  const Matrix value = weights_.linear(x, prefix + "v_proj", kv_heads * config_.head_dim, bias);
   std::vector<std::size_t> kv_of_head;
   for (std::size_t head = 0; head < heads; ++head) kv_of_head.push_back(head / (heads / kv_heads));
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
   const Matrix attended =
       reference::attention(query, key, value, kv_of_head, config_.head_dim, Pattern{}, scale);
-  return linear(attended, prefix + "o_proj", config_.hidden_size, bias);
+  return weights_.linear(attended, prefix + "o_proj", config_.hidden_size, bias);
 }
 
 Matrix Llama::mlp(const Matrix& x, const std::string& prefix) {
-  const Matrix gate = linear(x, prefix + "gate_proj", config_.intermediate_size, config_.mlp_bias);
-  const Matrix up = linear(x, prefix + "up_proj", config_.intermediate_size, config_.mlp_bias);
+  const Matrix gate = weights_.linear(x, prefix + "gate_proj", config_.intermediate_size, config_.mlp_bias);
+  const Matrix up = weights_.linear(x, prefix + "up_proj", config_.intermediate_size, config_.mlp_bias);
   Matrix gate_up(x.rows, 2 * config_.intermediate_size);
   for (std::size_t t = 0; t < x.rows; ++t) {
     for (std::size_t i = 0; i < config_.intermediate_size; ++i) {
@@ -58,13 +39,13 @@ Matrix Llama::mlp(const Matrix& x, const std::string& prefix) {
       gate_up(t, config_.intermediate_size + i) = up(t, i);
     }
   }
-  return linear(activate_and_multiply(kernels::Activation::silu, gate_up), prefix + "down_proj",
-                config_.hidden_size, config_.mlp_bias);
+  return weights_.linear(activate_and_multiply(kernels::Activation::silu, gate_up), prefix + "down_proj",
+                         config_.hidden_size, config_.mlp_bias);
 }
 
 Matrix Llama::logits(std::span<const TokenId> tokens) {
   const std::string embedding = "model.embed_tokens.weight";
-  const Matrix& table = weight(embedding, config_.vocab_size, config_.hidden_size);
+  const Matrix& table = weights_.matrix(embedding, config_.vocab_size, config_.hidden_size);
   const Frequencies frequencies =
       rope_frequencies(config_.rope_theta, config_.rope_scaling, config_.head_dim);
   Matrix x(tokens.size(), config_.hidden_size);
@@ -81,7 +62,7 @@ Matrix Llama::logits(std::span<const TokenId> tokens) {
     add(mlp(norm(x, block + "post_attention_layernorm"), block + "mlp."), x);
   }
   const std::string head = config_.tie_word_embeddings ? embedding : "lm_head.weight";
-  return matmul(norm(x, "model.norm"), weight(head, config_.vocab_size, config_.hidden_size));
+  return matmul(norm(x, "model.norm"), weights_.matrix(head, config_.vocab_size, config_.hidden_size));
 }
 
 std::vector<TokenId> Llama::greedy(std::vector<TokenId> tokens, std::size_t count) {

@@ -1,0 +1,36 @@
+// A Falcon decoder as simple as it can be, in all its variants: those of old and new architecture, parallel
+// or not, with rotary positions or ALiBi. Written down from transformers' modeling_falcon; it shares the
+// config with model/ and nothing else.
+#pragma once
+
+#include "tests/reference/matrix.h"
+#include "tests/reference/stored_weights.h"
+#include "tp/model_config.h"
+#include "tp/token_id.h"
+
+#include <span>
+#include <string>
+
+namespace tp::reference {
+
+class Falcon {
+ public:
+  // `weights` must outlive it.
+  Falcon(ModelConfig config, const WeightSource& weights) : config_(std::move(config)), weights_(weights) {}
+
+  // Of every position: [tokens, vocab_size].
+  Matrix logits(std::span<const TokenId> tokens);
+
+ private:
+  Matrix norm(const Matrix& x, const std::string& layer);
+  Matrix attention(const Matrix& x, const std::string& prefix);
+  Matrix mlp(const Matrix& x, const std::string& prefix);
+
+  ModelConfig config_;
+  StoredWeights weights_;
+};
+
+// The slopes of build_alibi_tensor.
+std::vector<double> alibi_slopes(std::size_t heads);
+
+}  // namespace tp::reference

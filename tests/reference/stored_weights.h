@@ -1,0 +1,30 @@
+// A checkpoint's weights in double precision, whole.
+#pragma once
+
+#include "model/checkpoint/weight_source.h"
+#include "tests/reference/matrix.h"
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tp::reference {
+
+class StoredWeights {
+ public:
+  // `source` must outlive it.
+  explicit StoredWeights(const WeightSource& source) : source_(source) {}
+
+  // Read once each. The name is that of the tensor.
+  const Matrix& matrix(const std::string& name, std::size_t rows, std::size_t columns);
+  std::vector<double> vector(const std::string& name, std::size_t size);
+  // x . weight^T, and the bias if there is one. The name is that of the layer.
+  Matrix linear(const Matrix& x, const std::string& layer, std::size_t out_features, bool bias);
+
+ private:
+  const WeightSource& source_;
+  std::map<std::string, Matrix> matrices_;
+};
+
+}  // namespace tp::reference
