@@ -54,7 +54,10 @@ int ChatSession::run() {
       fmt::print(stderr, "\n(/exit or Ctrl-D leaves)\n");
       continue;
     }
-    if (event == InputEvent::end) break;
+    if (event == InputEvent::end) {
+      if (options_.shows_prompt) fmt::print(stderr, "\n");
+      break;
+    }
     if (line.empty()) continue;
     const bool is_command = line.starts_with('/') && !line.starts_with("//");
     if (!is_command)

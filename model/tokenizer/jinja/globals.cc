@@ -26,7 +26,7 @@ Value range(Arguments& arguments, Heap& heap) {
     numbers.emplace_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  return heap.make_list(std::move(numbers));
+  return heap.make_list(std::move(numbers), List::Kind::range);
 }
 
 Value make_namespace(Arguments& arguments, Heap& heap) {

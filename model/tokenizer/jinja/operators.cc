@@ -42,10 +42,12 @@ std::int64_t floor_division(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
 }
 
+// With the sign of `b`.
 double floor_remainder(double a, double b) {
   if (b == 0.0) zero_division();
   const double remainder = std::fmod(a, b);
-  return remainder != 0.0 && (remainder < 0.0) != (b < 0.0) ? remainder + b : remainder;
+  if (remainder == 0.0) return std::copysign(0.0, b);
+  return (remainder < 0.0) != (b < 0.0) ? remainder + b : remainder;
 }
 
 std::int64_t whole_power(std::int64_t base, std::int64_t exponent) {
@@ -99,6 +101,10 @@ Value arithmetic(std::string_view operation, const Number& a, const Number& b) {
   return power;
 }
 
+bool is_list_or_tuple(const List& list) {
+  return list.kind == List::Kind::list || list.kind == List::Kind::tuple;
+}
+
 // 'ab' * 2, [1] * 2
 std::optional<Value> repeat(const Value& value, const Value& times, Heap& heap) {
   const std::optional<Number> number = number_in(times);
@@ -111,7 +117,7 @@ std::optional<Value> repeat(const Value& value, const Value& times, Heap& heap) 
     return text;
   }
   const List* list = value.list();
-  if (list == nullptr || list->kind == List::Kind::generator) return std::nullopt;
+  if (list == nullptr || !is_list_or_tuple(*list)) return std::nullopt;
   heap.budget().spend(std::max<std::size_t>(1, list->items.size() * Budget::kElement) * count);
   std::vector<Value> items;
   for (std::size_t i = 0; i < count; ++i) items.insert(items.end(), list->items.begin(), list->items.end());
@@ -125,8 +131,7 @@ std::optional<Value> add(const Value& left, const Value& right, Heap& heap) {
   }
   const List* a = left.list();
   const List* b = right.list();
-  if (a == nullptr || b == nullptr || a->kind != b->kind || a->kind == List::Kind::generator)
-    return std::nullopt;
+  if (a == nullptr || b == nullptr || a->kind != b->kind || !is_list_or_tuple(*a)) return std::nullopt;
   heap.budget().spend((a->items.size() + b->items.size()) * Budget::kElement);
   std::vector<Value> items = a->items;
   items.insert(items.end(), b->items.begin(), b->items.end());
@@ -158,8 +163,7 @@ std::int64_t clamped(std::int64_t bound, std::int64_t size, bool forwards) {
 }
 
 Value no_member(const Value& value, std::string_view name) {
-  return Value::undefined(
-      fmt::format("a {} without a member '{}' was asked for it", value.type_name(), name));
+  return Value::undefined(fmt::format("there is no '{}' in the {}", name, value.type_name()));
 }
 
 // Throws if nothing can be asked of the value.

@@ -64,7 +64,7 @@ class Printer {
     const Budget::Level level(budget_);
     budget_.spend(Budget::kStep);
     const List* list = value.list();
-    if (list != nullptr && list->kind != List::Kind::generator)
+    if (list != nullptr && (list->kind == List::Kind::list || list->kind == List::Kind::tuple))
       write_list(*list, depth);
     else if (const Dict* dict = value.dict())
       write_dict(*dict, depth);

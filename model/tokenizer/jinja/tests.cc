@@ -33,8 +33,9 @@ bool is_sequence(const Value& value, Arguments& arguments, Heap& heap) {
 }
 
 bool is_callable(const Value& value, Arguments&, Heap&) {
-  const LoopState* loop = value.pointer<LoopState>();
-  return value.pointer<Callable>() != nullptr || loop != nullptr;
+  // Jinja2 takes an undefined value for one, though calling it is an error.
+  return value.pointer<Callable>() != nullptr || value.pointer<LoopState>() != nullptr ||
+         value.is_undefined();
 }
 
 template <bool wanted>

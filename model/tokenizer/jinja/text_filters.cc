@@ -21,6 +21,11 @@ bool flag_or(Arguments& arguments, std::size_t index, std::string_view name, boo
   return value == nullptr ? otherwise : is_true(*value);
 }
 
+void check_defined(const Value& subject) {
+  if (const auto* undefined = subject.get_if<Undefined>())
+    throw EvaluationError(fmt::format("{}, so there is nothing to filter", *undefined->reason));
+}
+
 // The method of texts with this name.
 constexpr const char kUpper[] = "upper";
 constexpr const char kLower[] = "lower";
@@ -79,6 +84,7 @@ Value escape(const Value& subject, Arguments&, Heap& heap) {
 }
 
 Value indent(const Value& subject, Arguments& arguments, Heap& heap) {
+  check_defined(subject);
   const Value* width = arguments.find(0, "width");
   const bool indents_first = flag_or(arguments, 1, "first", false);
   const bool indents_blank = flag_or(arguments, 2, "blank", false);
@@ -164,6 +170,7 @@ std::optional<double> double_in(const Value& value) {
 }
 
 Value to_int(const Value& subject, Arguments& arguments, Heap&) {
+  check_defined(subject);
   const Value* given = arguments.find(0, "default");
   const Value otherwise = given == nullptr ? Value(std::int64_t{0}) : *given;
   if (const auto* whole = subject.get_if<std::int64_t>()) return *whole;
@@ -177,6 +184,7 @@ Value to_int(const Value& subject, Arguments& arguments, Heap&) {
 }
 
 Value to_float(const Value& subject, Arguments& arguments, Heap&) {
+  check_defined(subject);
   const Value* given = arguments.find(0, "default");
   const Value otherwise = given == nullptr ? Value(0.0) : *given;
   const std::optional<double> number = double_in(subject);

@@ -255,7 +255,9 @@ Value format(const std::string& self, Arguments& arguments, Heap& heap) {
       at = end;
     }
   }
-  arguments.rest(0);  // arguments that no field names are no error
+  // Arguments that no field names are no error.
+  arguments.rest(0);
+  for (const auto& [name, value] : arguments.keywords) arguments.find(arguments.positional.size(), name);
   return out;
 }
 

@@ -46,7 +46,7 @@ std::string_view Value::type_name() const {
                                                 "float",     "str",      "list", "dict",
                                                 "Namespace", "function", "loop"};
   if (const List* items = list()) {
-    static constexpr std::string_view kKinds[] = {"list", "tuple", "generator"};
+    static constexpr std::string_view kKinds[] = {"list", "tuple", "range", "generator"};
     return kKinds[static_cast<std::size_t>(items->kind)];
   }
   return kNames[value_.index()];

@@ -98,6 +98,7 @@ struct List {
   enum class Kind : std::uint8_t {
     list,
     tuple,
+    range,     // of numbers: cannot be printed or added to
     generator  // what filters such as map give: true though empty, gone once it was gone through
   };
 

@@ -23,10 +23,9 @@ TEST(JinjaErrors, NameThePlaceInTheTemplate) {
       message_of<CheckpointError>("{% if x %}\n{{ 1 "),
       "DIR/tokenizer_config.json:2:1: cannot read the chat template: the tag that begins here has no }}; "
       "correct it, or give another one");
-  EXPECT_EQ(
-      message_of<RequestError>("\n\n {{ x.y.z }}", {{"x", Json::object()}}),
-      "DIR/tokenizer_config.json:3:9: cannot render the chat template: a dict without a member 'y' was asked "
-      "for it, so it has no 'z'; change the messages or the template");
+  EXPECT_EQ(message_of<RequestError>("\n\n {{ x.y.z }}", {{"x", Json::object()}}),
+            "DIR/tokenizer_config.json:3:9: cannot render the chat template: there is no 'y' in the dict, so "
+            "it has no 'z'; change the messages or the template");
   EXPECT_EQ(
       message_of<RequestError>("{{ raise_exception('only users speak') }}"),
       "DIR/tokenizer_config.json:1:19: cannot render the chat template: the chat template refuses this: only "
