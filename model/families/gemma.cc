@@ -31,7 +31,8 @@ DecoderSpec gemma2_spec(const ModelConfig& config) {
     block.post_attention_norm = spec.final_norm;
     block.post_feed_forward_norm = spec.final_norm;
     block.attention.softcap = cap_of(config.attn_logit_softcapping);
-    block.attention.scale = static_cast<float>(1.0 / std::sqrt(config.query_pre_attn_scalar));
+    if (config.query_pre_attn_scalar > 0)
+      block.attention.scale = static_cast<float>(1.0 / std::sqrt(config.query_pre_attn_scalar));
   }
   set_windows(config, spec, [](std::size_t layer) { return layer % 2 == 0; });
   return spec;

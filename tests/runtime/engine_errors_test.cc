@@ -95,6 +95,27 @@ TEST(EngineErrors, NameATensorThatIsMissingOnEveryRank) {
             0U);
 }
 
+TEST(EngineErrors, NameATensorOfABlockThatTheModelDoesNotUse) {
+  Communicator& comm = test::world();
+  EXPECT_EQ(
+      refusal_after(comm, [](TinyCheckpoint& c) { c.reshape("model.layers.0.self_attn.q_proj.bias", {8}); }),
+      "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its config.json "
+      "does not use; config.json and the weights must be of the same model");
+}
+
+TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
+  Communicator& comm = test::world();
+  const OwnDirectory directory;
+  TinyCheckpoint checkpoint;
+  checkpoint.reshape("score.weight", {2, 8});
+  checkpoint.reshape("model.layers.0.self_attn.rotary_emb.inv_freq", {1});
+  checkpoint.write("model");
+  const int status = run_engine(comm, {.model = "model"}, [](Engine& engine) {
+    EXPECT_EQ(engine.info().unused_tensors, std::vector<std::string>{"score.weight"});
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
   Communicator& comm = test::world();
   const std::string text =
