@@ -41,11 +41,20 @@ struct RankShare {
 
 std::size_t bytes_of(std::size_t elements) { return elements * sizeof(float); }
 
+HeadShard heads_of(const AttentionSpec& spec, RankOf part) {
+  return shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+}
+
+// Every rank has the one latent that all heads share.
+HeadShard heads_of(const LatentAttentionSpec& spec, RankOf part) {
+  return shard_heads(spec.num_attention_heads, 1, part);
+}
+
 RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, KvType kv_type,
                    std::size_t context, std::size_t prefill_chunk) {
   const BlockSpec& first = spec.blocks.front();
   RankShare share;
-  share.heads = shard_heads(first.attention.num_attention_heads, first.attention.num_key_value_heads, part);
+  share.heads = std::visit([&](const auto& attention) { return heads_of(attention, part); }, first.attention);
   share.columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, part); },
                              first.feed_forward);
   share.vocab = shard_columns(spec.vocab_size, part);
@@ -88,9 +97,15 @@ std::string rope_text(const RopeScaling& scaling) {
 }
 
 std::string attention_text(const ModelConfig& config) {
+  if (config.kv_lora_rank != 0) return fmt::format("MLA, kv_lora_rank {}", config.kv_lora_rank);
   if (config.num_key_value_heads == config.num_attention_heads) return "MHA";
   return config.num_key_value_heads == 1 ? "MQA" : "GQA";
 }
+
+struct Parameters {
+  std::size_t all = 0;
+  std::size_t active = 0;  // that one token needs
+};
 
 // What the files hold. A bare config.json has no weights to speak of.
 struct Stored {
@@ -110,12 +125,17 @@ std::string text_of(const TypeUse& use) {
                      use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
 }
 
-void print_text(const ModelConfig& config, std::size_t parameters, const Stored& stored,
+void print_text(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
                 const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
                 KvType kv_type) {
   const auto row = [](const char* name, const auto& value) { fmt::print("{:<26}{}\n", name, value); };
   row("architecture", config.architecture);
-  row("parameters", parameters);
+  row("parameters", parameters.all);
+  if (config.num_experts != 0) {
+    row("active parameters", parameters.active);
+    row("experts",
+        fmt::format("{}, of which a token takes {}", config.num_experts, config.num_experts_per_tok));
+  }
   if (stored.bytes != 0) row("checkpoint", format_bytes(stored.bytes));
   for (const TypeUse& use : stored.types) row(&use == stored.types.data() ? "tensors" : "", text_of(use));
   row("hidden_size", config.hidden_size);
@@ -142,7 +162,7 @@ void print_text(const ModelConfig& config, std::size_t parameters, const Stored&
   }
 }
 
-void print_json(const ModelConfig& config, std::size_t parameters, const Stored& stored,
+void print_json(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
                 const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
                 KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
@@ -164,7 +184,11 @@ void print_json(const ModelConfig& config, std::size_t parameters, const Stored&
                      {"held_as", use.held_as ? nlohmann::json(name_of(*use.held_as)) : nlohmann::json()}});
   }
   const nlohmann::json object = {{"architecture", config.architecture},
-                                 {"parameters", parameters},
+                                 {"parameters", parameters.all},
+                                 {"active_parameters", parameters.active},
+                                 {"num_experts", config.num_experts},
+                                 {"num_experts_per_tok", config.num_experts_per_tok},
+                                 {"kv_lora_rank", config.kv_lora_rank},
                                  {"stored_bytes", stored.bytes},
                                  {"stored_types", types},
                                  {"torch_dtype", name_of(config.torch_dtype)},
@@ -201,8 +225,8 @@ void inspect(const InspectFlags& flags) {
   for (std::size_t rank = 0; rank < flags.ranks; ++rank) {
     shares.push_back(share_of(spec, {rank, flags.ranks}, weights, kv_type, context, flags.prefill_chunk));
   }
-  (flags.json ? print_json : print_text)(config, count_parameters(spec), stored, shares, context, weights,
-                                         kv_type);
+  const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
+  (flags.json ? print_json : print_text)(config, parameters, stored, shares, context, weights, kv_type);
 }
 
 }  // namespace

@@ -11,11 +11,21 @@ namespace {
 
 const std::map<std::string, Family>& table() {
   static const std::map<std::string, Family> families = {
-      {"FalconForCausalLM", families::falcon()},    {"GPT2LMHeadModel", families::gpt2()},
-      {"GPTNeoXForCausalLM", families::gpt_neox()}, {"Gemma2ForCausalLM", families::gemma2()},
-      {"GemmaForCausalLM", families::gemma()},      {"LlamaForCausalLM", families::llama()},
-      {"MistralForCausalLM", families::mistral()},  {"Phi3ForCausalLM", families::phi3()},
-      {"Qwen2ForCausalLM", families::qwen2()},      {"Qwen3ForCausalLM", families::qwen3()},
+      {"DeepseekV2ForCausalLM", families::deepseek2()},
+      {"DeepseekV3ForCausalLM", families::deepseek3()},
+      {"FalconForCausalLM", families::falcon()},
+      {"GPT2LMHeadModel", families::gpt2()},
+      {"GPTNeoXForCausalLM", families::gpt_neox()},
+      {"Gemma2ForCausalLM", families::gemma2()},
+      {"GemmaForCausalLM", families::gemma()},
+      {"LlamaForCausalLM", families::llama()},
+      {"MistralForCausalLM", families::mistral()},
+      {"MixtralForCausalLM", families::mixtral()},
+      {"Phi3ForCausalLM", families::phi3()},
+      {"Qwen2MoeForCausalLM", families::qwen2_moe()},
+      {"Qwen3MoeForCausalLM", families::qwen3_moe()},
+      {"Qwen2ForCausalLM", families::qwen2()},
+      {"Qwen3ForCausalLM", families::qwen3()},
   };
   return families;
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "model/attention.h"
+#include "model/latent_attention.h"
+#include "model/mixture_of_experts.h"
 #include "model/mlp.h"
 #include "model/norm.h"
 
@@ -13,12 +15,12 @@
 namespace tp {
 
 // PartialSum operator()(TensorView<const float> x, const StepContext&, const kernels::PagedCache&)
-using AttentionPart = std::variant<Attention>;
+using AttentionPart = std::variant<Attention, LatentAttention>;
 // PartialSum operator()(TensorView<const float> x, Workspace&)
-using FeedForwardPart = std::variant<GatedMlp, PlainMlp>;
+using FeedForwardPart = std::variant<GatedMlp, PlainMlp, MixtureOfExperts>;
 
 // These throw ConfigError or CheckpointError.
-AttentionPart load_attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+AttentionPart load_attention(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
                              const BlockNames& names);
 FeedForwardPart load_feed_forward(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
                                   const BlockNames& names);

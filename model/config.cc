@@ -32,7 +32,8 @@ void read_heads(const JsonFields& fields, const std::string& where, ModelConfig&
       one_kv_head ? 1
                   : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
                                    config.num_attention_heads);
-  config.head_dim = fields.size_or("head_dim", config.head_dim);
+  // Of latent attention it is the part that positions turn.
+  config.head_dim = fields.size_or(fields.name_of({"qk_rope_head_dim", "head_dim"}), config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
         config.hidden_size % config.num_attention_heads == 0,
@@ -120,6 +121,44 @@ void read_attention(const JsonFields& fields, ModelConfig& config) {
   config.alibi = fields.boolean_or("alibi", config.alibi);
 }
 
+void read_experts(const JsonFields& fields, ModelConfig& config) {
+  config.num_experts = fields.count_or(
+      fields.name_of({"num_experts", "num_local_experts", "n_routed_experts"}), config.num_experts);
+  if (config.num_experts == 0) return;
+  config.num_experts_per_tok = config.num_experts_per_tok == 0
+                                   ? fields.size("num_experts_per_tok")
+                                   : fields.size_or("num_experts_per_tok", config.num_experts_per_tok);
+  // Where all layers have experts, some families give them the field of the others' size.
+  config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
+                                                                             ? config.intermediate_size
+                                                                             : config.moe_intermediate_size);
+  config.shared_expert_intermediate_size =
+      fields.count_or("shared_expert_intermediate_size", config.shared_expert_intermediate_size);
+  config.n_shared_experts = fields.count_or("n_shared_experts", config.n_shared_experts);
+  config.norm_topk_prob = fields.boolean_or("norm_topk_prob", config.norm_topk_prob);
+  config.routed_scaling_factor = fields.number_or("routed_scaling_factor", config.routed_scaling_factor);
+  config.scoring_func = fields.text_or("scoring_func", config.scoring_func);
+  config.topk_method = fields.text_or("topk_method", config.topk_method);
+  config.n_group = fields.size_or("n_group", config.n_group);
+  config.topk_group = fields.size_or("topk_group", config.topk_group);
+  config.decoder_sparse_step = fields.size_or("decoder_sparse_step", config.decoder_sparse_step);
+  config.mlp_only_layers = fields.counts("mlp_only_layers");
+  config.first_k_dense_replace = fields.count_or("first_k_dense_replace", config.first_k_dense_replace);
+  config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
+  config.num_nextn_predict_layers =
+      fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
+}
+
+void read_latent_attention(const JsonFields& fields, ModelConfig& config) {
+  if (!fields.has("kv_lora_rank")) return;
+  config.q_lora_rank = fields.count_or("q_lora_rank", 0);
+  config.kv_lora_rank = fields.size("kv_lora_rank");
+  config.qk_nope_head_dim = fields.size("qk_nope_head_dim");
+  config.qk_rope_head_dim = fields.size("qk_rope_head_dim");
+  config.v_head_dim = fields.size("v_head_dim");
+  config.rope_interleave = fields.boolean_or("rope_interleave", config.rope_interleave);
+}
+
 void read_norms(const JsonFields& fields, const std::string& where, ModelConfig& config) {
   config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
   config.layer_norm_eps =
@@ -161,6 +200,8 @@ ModelConfig parse_config(const std::string& text, const std::string& name) {
   read_rope(fields, name, config);
   read_windows(fields, name, config);
   read_attention(fields, config);
+  read_latent_attention(fields, config);
+  read_experts(fields, config);
   read_norms(fields, name, config);
   config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias"}), config.mlp_bias);
   config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);

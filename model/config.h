@@ -29,7 +29,7 @@ template <class Archive>
 void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/) {
   archive& scaling.kind& scaling.factor& scaling.low_freq_factor& scaling.high_freq_factor& scaling
       .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling
-      .attention_factor& scaling.short_factor& scaling.long_factor;
+      .attention_factor& scaling.score_factor& scaling.short_factor& scaling.long_factor;
 }
 
 template <class Archive>
@@ -44,6 +44,13 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .final_logit_softcapping& config.scale_attn_weights& config.scale_attn_by_inverse_layer_idx& config
       .use_parallel_residual& config.alibi& config.parallel_attn& config.new_decoder_architecture& config
       .num_ln_in_parallel_attn;
+  archive& config.num_experts& config.num_experts_per_tok& config.moe_intermediate_size& config
+      .shared_expert_intermediate_size& config.n_shared_experts& config.norm_topk_prob& config
+      .routed_scaling_factor& config.scoring_func& config.topk_method& config.n_group& config
+      .topk_group& config.decoder_sparse_step& config.mlp_only_layers& config.first_k_dense_replace& config
+      .moe_layer_freq& config.num_nextn_predict_layers;
+  archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
+      .v_head_dim& config.rope_interleave;
 }
 
 }  // namespace boost::serialization

@@ -98,6 +98,18 @@ LocalShapes layers_of(const DecoderSpec& spec, RankOf part) {
 
 std::size_t count_parameters(const DecoderSpec& spec) { return count_local_parameters(spec, {0, 1}); }
 
+std::size_t count_active_parameters(const DecoderSpec& spec) {
+  std::size_t total = count_parameters(spec);
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
+    if (experts == nullptr) continue;
+    const RouterSpec& router = experts->router;
+    total -=
+        (router.num_experts - router.num_experts_per_tok) * 3 * experts->intermediate_size * spec.hidden_size;
+  }
+  return total;
+}
+
 std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part) {
   return tables_of(spec, part).parameters() + layers_of(spec, part).parameters();
 }

@@ -56,6 +56,8 @@ class Decoder {
 
 // Weights and biases of the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
+// Those that one token is multiplied with: of experts only as many as it takes.
+std::size_t count_active_parameters(const DecoderSpec& spec);
 // Those that one rank holds.
 std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part);
 

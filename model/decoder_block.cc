@@ -12,9 +12,9 @@ DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t
 
 LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf part) {
   LocalShapes shapes = local_shapes(spec.input_norm, hidden_size);
-  shapes += local_shapes(spec.attention, hidden_size, part);
-  shapes +=
-      std::visit([&](const auto& mlp) { return local_shapes(mlp, hidden_size, part); }, spec.feed_forward);
+  const auto shapes_of = [&](const auto& part_spec) { return local_shapes(part_spec, hidden_size, part); };
+  shapes += std::visit(shapes_of, spec.attention);
+  shapes += std::visit(shapes_of, spec.feed_forward);
   for (const auto& norm :
        {spec.post_attention_norm, spec.pre_feed_forward_norm, spec.post_feed_forward_norm}) {
     if (norm) shapes += local_shapes(*norm, hidden_size);
@@ -25,9 +25,12 @@ LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf 
 std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, RankOf part,
                             const StepLimits& limits) {
   const std::size_t norm = Workspace::footprint(limits.tokens, hidden_size);
-  const std::size_t attention =
-      attention_workspace(spec.attention, hidden_size, part, limits.tokens, limits.threads, limits.kv_type,
-                          limits.block_size, limits.max_blocks);
+  const std::size_t attention = std::visit(
+      [&](const auto& part_spec) {
+        return attention_workspace(part_spec, hidden_size, part, limits.tokens, limits.threads,
+                                   limits.kv_type, limits.block_size, limits.max_blocks);
+      },
+      spec.attention);
   const std::size_t mlp = std::visit(
       [&](const auto& part_spec) {
         return feed_forward_workspace(part_spec, hidden_size, part, limits.tokens);
@@ -36,6 +39,11 @@ std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, Rank
   if (spec.wiring == BlockSpec::Wiring::parallel)
     return (spec.pre_feed_forward_norm ? 2 : 1) * norm + attention + mlp;
   return norm + std::max(attention, mlp);
+}
+
+kernels::KvLayout kv_layout(const AttentionPartSpec& spec, RankOf part, KvType type, std::size_t block_size) {
+  return std::visit([&](const auto& attention) { return kv_layout(attention, part, type, block_size); },
+                    spec);
 }
 
 }  // namespace tp

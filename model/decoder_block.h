@@ -18,6 +18,9 @@ DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t
 // What one rank holds of a block.
 LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf part);
 
+// What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
+kernels::KvLayout kv_layout(const AttentionPartSpec& spec, RankOf part, KvType type, std::size_t block_size);
+
 // How large a step can be; the workspace follows from it.
 struct StepLimits {
   std::size_t tokens = 0;   // in a batch

@@ -142,6 +142,15 @@ std::vector<double> JsonFields::numbers(const std::string& field) const {
   return value.get<std::vector<double>>();
 }
 
+std::vector<std::size_t> JsonFields::counts(const std::string& field) const {
+  if (!has(field)) return {};
+  const nlohmann::json& value = at(field);
+  const auto is_count = [](const nlohmann::json& element) { return element.is_number_unsigned(); };
+  if (!value.is_array() || !std::all_of(value.begin(), value.end(), is_count))
+    wrong(field, "a list of whole numbers >= 0");
+  return value.get<std::vector<std::size_t>>();
+}
+
 std::vector<std::string> JsonFields::texts(const std::string& field) const {
   if (!has(field)) return {};
   const nlohmann::json& value = at(field);

@@ -47,6 +47,7 @@ class JsonFields {
   std::string text_or(const std::string& field, const std::string& otherwise) const;
   // Lists; empty if not given.
   std::vector<double> numbers(const std::string& field) const;
+  std::vector<std::size_t> counts(const std::string& field) const;
   std::vector<std::string> texts(const std::string& field) const;
   // A token id, a list of them, or nothing.
   std::vector<TokenId> token_ids(const std::string& field) const;

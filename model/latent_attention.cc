@@ -5,7 +5,6 @@
 #include "model/threads.h"
 
 #include <algorithm>
-#include <functional>
 
 #include <omp.h>
 
@@ -39,7 +38,7 @@ std::vector<OwnedRows> query_rows(const LatentAttentionSpec& spec, const std::st
 }
 
 std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hidden_size,
-                                 const tensor_names::LatentAttention& names, Range heads) {
+                                 const LatentAttentionNames& names, Range heads) {
   std::vector<OwnedRows> parts;
   if (spec.q_lora_rank) {
     parts.push_back({{names.q_a_proj, {*spec.q_lora_rank, hidden_size}, "q_lora_rank", "hidden_size"},
@@ -53,7 +52,7 @@ std::vector<OwnedRows> down_rows(const LatentAttentionSpec& spec, std::size_t hi
   return parts;
 }
 
-StoredLayer kv_b_layer(const LatentAttentionSpec& spec, const tensor_names::LatentAttention& names) {
+StoredLayer kv_b_layer(const LatentAttentionSpec& spec, const LatentAttentionNames& names) {
   return {names.kv_b_proj,
           {spec.num_attention_heads * (spec.qk_nope_head_dim + spec.v_head_dim), spec.kv_lora_rank},
           "num_attention_heads x (qk_nope_head_dim + v_head_dim)",
@@ -61,17 +60,19 @@ StoredLayer kv_b_layer(const LatentAttentionSpec& spec, const tensor_names::Late
 }
 
 HeadwiseLinear load_absorb_proj(WeightLoader& loader, const LatentAttentionSpec& spec,
-                                const tensor_names::LatentAttention& names, Range heads) {
+                                const LatentAttentionNames& names, Range heads) {
+  const StoredLayer stored = kv_b_layer(spec, names);
+  const StoredLayer transpose{
+      stored.name, {stored.shape.columns, stored.shape.rows}, stored.in_reason, stored.out_reason, true};
   std::vector<OwnedRows> parts;
-  append_heads(parts, kv_b_layer(spec, names), heads, spec.qk_nope_head_dim + spec.v_head_dim, 0,
-               spec.qk_nope_head_dim);
+  append_heads(parts, stored, heads, spec.qk_nope_head_dim + spec.v_head_dim, 0, spec.qk_nope_head_dim);
   std::vector<LocalWeight> weights;
-  for (const OwnedRows& part : parts) weights.push_back(loader.transposed_rows_of_weight(part));
+  for (const OwnedRows& part : parts) weights.push_back(loader.columns_of_weight(transpose, part.rows));
   return HeadwiseLinear(std::move(weights));
 }
 
 HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& spec,
-                               const tensor_names::LatentAttention& names, Range heads) {
+                               const LatentAttentionNames& names, Range heads) {
   std::vector<OwnedRows> parts;
   append_heads(parts, kv_b_layer(spec, names), heads, spec.qk_nope_head_dim + spec.v_head_dim,
                spec.qk_nope_head_dim, spec.v_head_dim);
@@ -111,7 +112,7 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
                       LatentAttentionSizes(spec, loader.part())) {}
 
 LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec,
-                                 std::size_t hidden_size, const tensor_names::LatentAttention& names,
+                                 std::size_t hidden_size, const LatentAttentionNames& names,
                                  const LatentAttentionSizes& sizes)
     : spec_(spec),
       sizes_(sizes),
@@ -182,42 +183,24 @@ std::size_t LatentAttention::bytes() const {
          o_proj_.bytes();
 }
 
-namespace {
-
-// The sum of all matrices' sizes, of_matrix(out_features, in_features), and of_vector for every element of
-// norms.
-template <class OfMatrix>
-std::size_t sum_of_weights(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                           const OfMatrix& of_matrix, std::size_t of_vector) {
+LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part) {
   const LatentAttentionSizes sizes(spec, part);
-  std::size_t sum = of_matrix(sizes.query_in + sizes.latent, hidden_size) + spec.kv_lora_rank * of_vector +
-                    sizes.heads.size() * (of_matrix(spec.kv_lora_rank, spec.qk_nope_head_dim) +
-                                          of_matrix(spec.v_head_dim, spec.kv_lora_rank)) +
-                    of_matrix(hidden_size, sizes.value);
+  LocalShapes shapes{.matrices = {{sizes.query_in + sizes.latent, hidden_size}, {hidden_size, sizes.value}},
+                     .vector_elements = spec.kv_lora_rank};
   if (spec.q_lora_rank) {
-    sum += *spec.q_lora_rank * of_vector + of_matrix(sizes.query_nope + sizes.query_rope, *spec.q_lora_rank);
+    shapes.matrices.push_back({sizes.query_nope + sizes.query_rope, *spec.q_lora_rank});
+    shapes.vector_elements += *spec.q_lora_rank;
   }
-  return sum;
+  for (std::size_t head = 0; head < sizes.heads.size(); ++head) {
+    shapes.matrices.push_back({spec.kv_lora_rank, spec.qk_nope_head_dim});
+    shapes.matrices.push_back({spec.v_head_dim, spec.kv_lora_rank});
+  }
+  return shapes;
 }
 
-}  // namespace
-
-std::size_t latent_attention_bytes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                                   WeightType type) {
-  const auto packed = [&](std::size_t out_features, std::size_t in_features) {
-    return kernels::PackedLayout{type, out_features, in_features}.bytes();
-  };
-  return sum_of_weights(spec, hidden_size, part, packed, sizeof(float));
-}
-
-std::size_t count_latent_attention_parameters(const LatentAttentionSpec& spec, std::size_t hidden_size,
-                                              RankOf part) {
-  return sum_of_weights(spec, hidden_size, part, std::multiplies<>(), 1);
-}
-
-std::size_t latent_attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                                       std::size_t tokens, std::size_t threads, KvType kv_type,
-                                       std::size_t block_size, std::size_t max_blocks) {
+std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
+                                std::size_t tokens, std::size_t threads, KvType kv_type,
+                                std::size_t block_size, std::size_t max_blocks) {
   const LatentAttentionSizes sizes(spec, part);
   const std::size_t heads = sizes.heads.size();
   const std::size_t query =
@@ -226,7 +209,7 @@ std::size_t latent_attention_workspace(const LatentAttentionSpec& spec, std::siz
                 multiply_workspace(tokens, sizes.query_nope + sizes.query_rope, *spec.q_lora_rank)
           : 0;
   const std::size_t scratch =
-      kernels::attention_scratch(heads, latent_layout(spec, kv_type, block_size), max_blocks);
+      kernels::attention_scratch(heads, kv_layout(spec, part, kv_type, block_size), max_blocks);
   return multiply_workspace(tokens, sizes.query_in + sizes.latent, hidden_size) + query +
          Workspace::footprint(tokens, spec.kv_lora_rank) +  // its norm
          Workspace::footprint(tokens, heads * sizes.latent) +
@@ -236,7 +219,9 @@ std::size_t latent_attention_workspace(const LatentAttentionSpec& spec, std::siz
          multiply_workspace(tokens, hidden_size, sizes.value);
 }
 
-kernels::KvLayout latent_layout(const LatentAttentionSpec& spec, KvType type, std::size_t block_size) {
+kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, RankOf part, KvType type,
+                            std::size_t block_size) {
+  LatentAttentionSizes(spec, part);  // refuses more ranks than heads
   return {.type = type,
           .kv_heads = 1,
           .block_size = block_size,

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "model/headwise_linear.h"
-#include "model/kv_cache.h"
+#include "model/kernels/paged_cache.h"
 #include "model/linear.h"
+#include "model/local_shapes.h"
 #include "model/norm.h"
 #include "model/spec.h"
 #include "model/step_context.h"
@@ -48,7 +49,7 @@ class LatentAttention {
 
  private:
   LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
-                  const tensor_names::LatentAttention& names, const LatentAttentionSizes& sizes);
+                  const LatentAttentionNames& names, const LatentAttentionSizes& sizes);
 
   // query: [tokens, heads * latent] -> out: [tokens, heads * kv_lora_rank], weighted sums of latents.
   void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
@@ -71,20 +72,16 @@ class LatentAttention {
   RowParallelLinear o_proj_;                 // [hidden_size, value]
 };
 
-// Bytes on one rank, with weights of this type.
-std::size_t latent_attention_bytes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                                   WeightType type);
-
-// Weights that one rank holds.
-std::size_t count_latent_attention_parameters(const LatentAttentionSpec& spec, std::size_t hidden_size,
-                                              RankOf part);
+// What one rank holds of it.
+LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part);
 
 // Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t latent_attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
-                                       std::size_t tokens, std::size_t threads, KvType kv_type,
-                                       std::size_t block_size, std::size_t max_blocks);
+std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
+                                std::size_t tokens, std::size_t threads, KvType kv_type,
+                                std::size_t block_size, std::size_t max_blocks);
 
-// What a block of tokens takes in the cache; equal on every rank.
-kernels::KvLayout latent_layout(const LatentAttentionSpec& spec, KvType type, std::size_t block_size);
+// What is cached of it; the same on every rank. Throws ConfigError if there are more ranks than heads.
+kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, RankOf part, KvType type,
+                            std::size_t block_size);
 
 }  // namespace tp

@@ -11,7 +11,7 @@ namespace tp {
 
 struct LocalShapes {
   std::vector<MatrixShape> matrices;  // as they are packed, [out_features, in_features]
-  std::size_t vector_elements = 0;    // of norms and biases, which are float32
+  std::size_t vector_elements = 0;    // of what stays float32: norms, biases and routers
 
   LocalShapes& operator+=(const LocalShapes& other) {
     matrices.insert(matrices.end(), other.matrices.begin(), other.matrices.end());

@@ -13,14 +13,14 @@ namespace {
 constexpr const char* kReason = "the expert's intermediate size";
 
 std::vector<OwnedRows> gate_up_rows(std::size_t intermediate_size, std::size_t hidden_size,
-                                    const tensor_names::GatedMlp& names, Range columns) {
+                                    const GatedMlpNames& names, Range columns) {
   const MatrixShape shape{intermediate_size, hidden_size};
   return {{{names.gate_proj, shape, kReason, "hidden_size"}, columns},
           {{names.up_proj, shape, kReason, "hidden_size"}, columns}};
 }
 
 std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
-                                 std::size_t hidden_size, const tensor_names::Experts& names) {
+                                 std::size_t hidden_size, const ExpertNames& names) {
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
   for (std::size_t index = 0; index < spec.router.num_experts; ++index) {
@@ -29,12 +29,9 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
   return experts;
 }
 
-// The sizes of an expert's two packed weights on one rank.
-std::size_t expert_bytes(std::size_t intermediate_size, std::size_t hidden_size, RankOf part,
-                         WeightType type) {
+LocalShapes expert_shapes(std::size_t intermediate_size, std::size_t hidden_size, RankOf part) {
   const std::size_t local_size = shard_columns(intermediate_size, part).size();
-  return kernels::PackedLayout{type, 2 * local_size, hidden_size}.bytes() +
-         kernels::PackedLayout{type, hidden_size, local_size}.bytes();
+  return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}}};
 }
 
 std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, RankOf part,
@@ -47,12 +44,12 @@ std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_s
 }  // namespace
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-               const tensor_names::GatedMlp& names)
+               const GatedMlpNames& names)
     : Expert(loader, intermediate_size, hidden_size, names, shard_columns(intermediate_size, loader.part())) {
 }
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-               const tensor_names::GatedMlp& names, Range columns)
+               const GatedMlpNames& names, Range columns)
     : local_size_(columns.size()),
       gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
       down_proj_(loader.columns_of_weight(
@@ -115,29 +112,21 @@ std::size_t MixtureOfExperts::bytes() const {
   return bytes + (shared_expert_ ? shared_expert_->bytes() : 0);
 }
 
-std::size_t experts_bytes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
-                          WeightType type) {
-  const std::size_t replicated = spec.router.num_experts * hidden_size +
-                                 (spec.router.correction_bias ? spec.router.num_experts : 0) +
-                                 (spec.shared_expert_gate ? hidden_size : 0);
-  return replicated * sizeof(float) +
-         spec.router.num_experts * expert_bytes(spec.intermediate_size, hidden_size, part, type) +
-         expert_bytes(spec.shared_intermediate_size, hidden_size, part, type);
+LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part) {
+  const RouterSpec& router = spec.router;
+  LocalShapes shapes{
+      .matrices = {},
+      .vector_elements = router.num_experts * (hidden_size + (router.correction_bias ? 1 : 0)) +
+                         (spec.shared_expert_gate ? hidden_size : 0)};
+  const LocalShapes expert = expert_shapes(spec.intermediate_size, hidden_size, part);
+  for (std::size_t index = 0; index < router.num_experts; ++index) shapes += expert;
+  if (spec.shared_intermediate_size != 0)
+    shapes += expert_shapes(spec.shared_intermediate_size, hidden_size, part);
+  return shapes;
 }
 
-std::size_t count_experts_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
-                                     bool active) {
-  const std::size_t replicated = spec.router.num_experts * hidden_size +
-                                 (spec.router.correction_bias ? spec.router.num_experts : 0) +
-                                 (spec.shared_expert_gate ? hidden_size : 0);
-  const std::size_t experts = active ? spec.router.num_experts_per_tok : spec.router.num_experts;
-  const std::size_t columns = experts * shard_columns(spec.intermediate_size, part).size() +
-                              shard_columns(spec.shared_intermediate_size, part).size();
-  return replicated + 3 * columns * hidden_size;
-}
-
-std::size_t experts_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
-                              std::size_t tokens) {
+std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                                   std::size_t tokens) {
   const std::size_t logits = Workspace::footprint(tokens, spec.router.num_experts);
   const std::size_t expert =
       std::max(expert_workspace(spec.intermediate_size, hidden_size, part, tokens),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/linear.h"
+#include "model/local_shapes.h"
 #include "model/router.h"
 #include "model/spec.h"
 #include "model/tensor_names.h"
@@ -17,7 +18,7 @@ namespace tp {
 class Expert {
  public:
   Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-         const tensor_names::GatedMlp& names);
+         const GatedMlpNames& names);
 
   // x: [tokens, hidden_size]; sum: [tokens, hidden_size], an addend of the sum over ranks.
   void add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
@@ -27,7 +28,7 @@ class Expert {
 
  private:
   Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-         const tensor_names::GatedMlp& names, Range columns);
+         const GatedMlpNames& names, Range columns);
 
   std::size_t local_size_;             // this rank's share of intermediate_size
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
@@ -55,16 +56,11 @@ class MixtureOfExperts {
   std::vector<float> shared_expert_gate_;  // [hidden_size]: the sigmoid of gate . x is its weight; or empty
 };
 
-// Its bytes on one rank, with weights of this type; the router's are float32.
-std::size_t experts_bytes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
-                          WeightType type);
-
-// Weights that one rank holds; with `active` only those that one token needs.
-std::size_t count_experts_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
-                                     bool active = false);
+// What one rank holds of it.
+LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part);
 
 // Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t experts_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
-                              std::size_t tokens);
+std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+                                   std::size_t tokens);
 
 }  // namespace tp

@@ -7,16 +7,18 @@
 namespace tp {
 namespace {
 
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
 // The factor that yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 unless the config names one.
 double yarn_attention_factor(const JsonFields& fields, double factor) {
-  const auto mscale_of = [&](double mscale) {
-    return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-  };
   if (fields.has("attention_factor")) return fields.number("attention_factor");
   if (fields.has("mscale") && fields.has("mscale_all_dim")) {
-    return mscale_of(fields.number("mscale")) / mscale_of(fields.number("mscale_all_dim"));
+    return yarn_mscale(factor, fields.number("mscale")) /
+           yarn_mscale(factor, fields.number("mscale_all_dim"));
   }
-  return mscale_of(1.0);
+  return yarn_mscale(factor, 1.0);
 }
 
 void read_llama3(const JsonFields& fields, const std::string& where, RopeScaling& scaling) {
@@ -34,6 +36,7 @@ void read_yarn(const JsonFields& fields, const std::string& where, RopeScaling& 
                        "{}: rope_scaling: beta_fast and beta_slow must be positive, found {} and {}", where,
                        scaling.beta_fast, scaling.beta_slow);
   scaling.attention_factor = yarn_attention_factor(fields, scaling.factor);
+  scaling.score_factor = yarn_mscale(scaling.factor, fields.number_or("mscale_all_dim", 0.0));
 }
 
 // Ding et al., LongRoPE, 2024, as in Phi-3: the cosines and sines grow with the context as the entropy of

@@ -87,7 +87,7 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
 }
 
 Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size,
-               const tensor_names::Experts& names)
+               const ExpertNames& names)
     : spec_(spec),
       hidden_size_(hidden_size),
       weight_(

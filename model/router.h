@@ -48,8 +48,7 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
 class Router {
  public:
   // Throws CheckpointError.
-  Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size,
-         const tensor_names::Experts& names);
+  Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
   // x: [tokens, hidden_size]
   Routing operator()(TensorView<const float> x, Workspace& workspace) const;

@@ -44,6 +44,20 @@ struct AttentionSpec {
   std::vector<float> alibi_slopes;  // [num_attention_heads]
 };
 
+// Multi-head latent attention: keys and values are products of a latent, of which all heads share one.
+struct LatentAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::optional<std::size_t> q_lora_rank;  // without one, queries come from the hidden state directly
+  std::size_t kv_lora_rank = 0;
+  std::size_t qk_nope_head_dim = 0;
+  std::size_t qk_rope_head_dim = 0;
+  std::size_t v_head_dim = 0;
+  float scale = 1.0F;            // of query . key
+  bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
+};
+
+using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec>;
+
 // down(activation(gate(x)) * up(x))
 struct GatedMlpSpec {
   std::size_t intermediate_size = 0;
@@ -58,21 +72,9 @@ struct PlainMlpSpec {
   bool bias = false;
 };
 
-// Multi-head latent attention: keys and values are products of a latent, of which all heads share one.
-struct LatentAttentionSpec {
-  std::size_t num_attention_heads = 0;
-  std::optional<std::size_t> q_lora_rank;  // without one, queries come from the hidden state directly
-  std::size_t kv_lora_rank = 0;
-  std::size_t qk_nope_head_dim = 0;
-  std::size_t qk_rope_head_dim = 0;
-  std::size_t v_head_dim = 0;
-  float scale = 1.0F;            // of query . key
-  bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
-};
-
 // How a token's experts follow from the router's logits.
 struct RouterSpec {
-  enum class Scoring { softmax, sigmoid };
+  enum class Scoring : std::uint8_t { softmax, sigmoid };
 
   std::size_t num_experts = 0;
   std::size_t num_experts_per_tok = 0;
@@ -93,7 +95,7 @@ struct MixtureOfExpertsSpec {
   bool shared_expert_gate = false;           // which weighs that expert's result
 };
 
-using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec>;
+using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
 
 struct BlockSpec {
   // sequential: the feed-forward half reads what attention has added to; parallel: both read the same.
@@ -101,7 +103,7 @@ struct BlockSpec {
 
   Wiring wiring = Wiring::sequential;
   NormSpec input_norm;
-  AttentionSpec attention;
+  AttentionPartSpec attention;
   std::optional<NormSpec> post_attention_norm;    // of what attention adds
   std::optional<NormSpec> pre_feed_forward_norm;  // absent in a parallel block that has one norm for both
   FeedForwardSpec feed_forward;

@@ -7,6 +7,19 @@
 namespace tp {
 namespace {
 
+GatedMlpNames gated_mlp(const std::string& prefix) {
+  return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
+}
+
+ExpertNames llama_experts(const std::string& prefix) {
+  return {.router = prefix + "gate",
+          .correction_bias = prefix + "gate.e_score_correction_bias",
+          .shared_expert = gated_mlp(prefix + "shared_expert."),
+          .shared_expert_gate = prefix + "shared_expert_gate",
+          .experts = prefix + "experts.",
+          .parts = gated_mlp("")};
+}
+
 BlockNames llama_block(const std::string& prefix) {
   return {.input_norm = prefix + "input_layernorm",
           .q_proj = prefix + "self_attn.q_proj",
@@ -20,7 +33,30 @@ BlockNames llama_block(const std::string& prefix) {
           .gate_proj = prefix + "mlp.gate_proj",
           .up_proj = prefix + "mlp.up_proj",
           .down_proj = prefix + "mlp.down_proj",
-          .post_feed_forward_norm = {}};
+          .post_feed_forward_norm = {},
+          .experts = llama_experts(prefix + "mlp.")};
+}
+
+BlockNames mixtral_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.experts = llama_experts(prefix + "block_sparse_moe.");
+  names.experts.parts = {"w1", "w3", "w2"};
+  return names;
+}
+
+BlockNames deepseek_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  const std::string attention = prefix + "self_attn.";
+  names.latent_attention = {.q_proj = attention + "q_proj",
+                            .q_a_proj = attention + "q_a_proj",
+                            .q_a_norm = attention + "q_a_layernorm",
+                            .q_b_proj = attention + "q_b_proj",
+                            .kv_a_proj = attention + "kv_a_proj_with_mqa",
+                            .kv_a_norm = attention + "kv_a_layernorm",
+                            .kv_b_proj = attention + "kv_b_proj",
+                            .o_proj = attention + "o_proj"};
+  names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
+  return names;
 }
 
 // Here post_attention_layernorm is what it says.
@@ -83,6 +119,11 @@ BlockNames falcon_block_with_two_norms(const std::string& prefix) {
 
 }  // namespace
 
+GatedMlpNames ExpertNames::expert(std::size_t index) const {
+  const std::string prefix = fmt::format("{}{}.", experts, index);
+  return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};
+}
+
 TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   const auto has = [&](const std::string& layer) { return source.contains(tensor_names::weight_of(layer)); };
   TensorNames names = *this;
@@ -103,6 +144,20 @@ TensorNames llama() {
           .lm_head = "lm_head",
           .blocks = "layers.",
           .names_of_block = llama_block};
+}
+
+TensorNames mixtral() {
+  TensorNames names = llama();
+  names.names_of_block = mixtral_block;
+  return names;
+}
+
+TensorNames deepseek() {
+  TensorNames names = llama();
+  names.names_of_block = deepseek_block;
+  // What F8 elements are multiplied by; it belongs to their tensors.
+  names.buffers.emplace_back(".weight_scale_inv");
+  return names;
 }
 
 TensorNames gemma2() {
@@ -153,11 +208,6 @@ TensorNames falcon_with_two_norms() {
   TensorNames names = falcon();
   names.names_of_block = falcon_block_with_two_norms;
   return names;
-}
-
-GatedMlp Experts::expert(std::size_t index) const {
-  const std::string prefix = fmt::format("{}{}.", experts, index);
-  return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};
 }
 
 std::string weight_of(const std::string& layer) { return layer + ".weight"; }

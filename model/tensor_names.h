@@ -10,26 +10,24 @@ namespace tp {
 
 class WeightSource;
 
-namespace tensor_names {
-
-struct GatedMlp {
+struct GatedMlpNames {
   std::string gate_proj;
   std::string up_proj;
   std::string down_proj;
 };
 
-struct Experts {
+struct ExpertNames {
   std::string router;
   std::string correction_bias;  // a tensor, not a layer
-  GatedMlp shared_expert;
+  GatedMlpNames shared_expert;
   std::string shared_expert_gate;
   std::string experts;  // an expert's index follows, and
-  GatedMlp parts;       // one of these
+  GatedMlpNames parts;  // one of these
 
-  GatedMlp expert(std::size_t index) const;
+  GatedMlpNames expert(std::size_t index) const;
 };
 
-struct LatentAttention {
+struct LatentAttentionNames {
   std::string q_proj;  // without q_lora_rank
   std::string q_a_proj;
   std::string q_a_norm;
@@ -39,8 +37,6 @@ struct LatentAttention {
   std::string kv_b_proj;
   std::string o_proj;
 };
-
-}  // namespace tensor_names
 
 // The tensors of one block, without ".weight" and ".bias". Those that a family does not have are empty, and
 // projections of the same name are stored as one.
@@ -63,8 +59,8 @@ struct BlockNames {
   std::string up_proj;
   std::string down_proj;
   std::string post_feed_forward_norm;
-  tensor_names::Experts experts{};
-  tensor_names::LatentAttention latent_attention{};
+  ExpertNames experts{};
+  LatentAttentionNames latent_attention{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
 };
 
@@ -78,6 +74,7 @@ struct TensorNames {
   std::string blocks;  // what the number of a block follows
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // how names end that hold no weights
+  std::vector<std::size_t> ignored_blocks{};                   // stored beside those of the decoder
 
   BlockNames block(std::size_t layer) const { return names_of_block(blocks + std::to_string(layer) + "."); }
 
@@ -89,6 +86,8 @@ struct TensorNames {
 namespace tensor_names {
 
 TensorNames llama();
+TensorNames mixtral();
+TensorNames deepseek();
 TensorNames gemma2();
 TensorNames phi3();
 TensorNames gpt2();

@@ -174,21 +174,6 @@ LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range colu
   return load({&slice, 1}, type_of({&slice, 1}));
 }
 
-LocalWeight WeightLoader::transposed_rows_of_weight(const OwnedRows& part) {
-  const StoredLayer& layer = part.layer;
-  const Slice slice = slice_of(layer, TensorSlice::of_rows(layer.shape, part.rows));
-  const std::vector<float> stored = elements_of(slice);  // [rows, in_features]
-  const std::size_t rows = part.rows.size();
-  const std::size_t in_features = layer.shape.columns;
-  std::vector<float> transposed(stored.size());
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t i = 0; i < in_features; ++i) transposed[i * rows + row] = stored[row * in_features + i];
-  }
-  LocalWeight weight(type_of({&slice, 1}), in_features, rows);
-  weight.pack(0, StoredRows::of(TensorView<float>(transposed.data(), in_features, rows)));
-  return weight;
-}
-
 std::vector<float> WeightLoader::whole_weight(const StoredLayer& layer) {
   return elements_of(slice_of(layer, TensorSlice::whole(layer.shape)));
 }

@@ -51,8 +51,6 @@ class WeightLoader {
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
   // Columns of one weight: [out_features, columns.size()].
   LocalWeight columns_of_weight(const StoredLayer& layer, Range columns);
-  // Rows of one weight, transposed: [in_features, rows.size()].
-  LocalWeight transposed_rows_of_weight(const OwnedRows& part);
   // A whole weight in float32, whatever the type of others: [out_features, in_features].
   std::vector<float> whole_weight(const StoredLayer& layer);
   // A whole vector of a layer's `.weight` or `.bias`: [size].

@@ -85,7 +85,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_
   plan.config = load_config(options.model);
   const DecoderSpec spec = make_spec(plan.config);
   for (const BlockSpec& block : spec.blocks) {
-    shard_heads(block.attention.num_attention_heads, block.attention.num_key_value_heads, {0, ranks});
+    kv_layout(block.attention, {0, ranks}, KvType::f32, options.block_size);  // refuses too many ranks
   }
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;

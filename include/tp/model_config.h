@@ -24,6 +24,7 @@ struct RopeScaling {
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
   double attention_factor = 1.0;  // yarn, longrope: what cosines and sines are multiplied by
+  double score_factor = 1.0;      // yarn: by whose square DeepSeek's scores are multiplied
   // longrope: what every pair's frequency is divided by, [rotary_dim / 2], in sequences of at most
   // original_max_position_embeddings tokens and in longer ones.
   std::vector<double> short_factor{};
@@ -71,6 +72,32 @@ struct ModelConfig {
   bool parallel_attn = true;
   bool new_decoder_architecture = false;
   std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 in the new decoder architecture, else 1
+
+  // Experts.
+  std::size_t num_experts = 0;  // 0: none
+  std::size_t num_experts_per_tok = 0;
+  std::size_t moe_intermediate_size = 0;
+  std::size_t shared_expert_intermediate_size = 0;  // 0: none
+  std::size_t n_shared_experts = 0;
+  bool norm_topk_prob = false;
+  double routed_scaling_factor = 1.0;
+  std::string scoring_func = "softmax";
+  std::string topk_method = "greedy";
+  std::size_t n_group = 1;
+  std::size_t topk_group = 1;
+  std::size_t decoder_sparse_step = 1;
+  std::vector<std::size_t> mlp_only_layers{};
+  std::size_t first_k_dense_replace = 0;
+  std::size_t moe_layer_freq = 1;
+  std::size_t num_nextn_predict_layers = 0;  // stored behind the others
+
+  // Latent attention.
+  std::size_t q_lora_rank = 0;  // 0: none
+  std::size_t kv_lora_rank = 0;
+  std::size_t qk_nope_head_dim = 0;
+  std::size_t qk_rope_head_dim = 0;
+  std::size_t v_head_dim = 0;
+  bool rope_interleave = true;
 
   bool operator==(const ModelConfig&) const = default;
 };

@@ -38,9 +38,9 @@ DecoderSpec falcon_spec(const ModelConfig& config) {
     block.wiring = parallel ? BlockSpec::Wiring::parallel : BlockSpec::Wiring::sequential;
     if (!has_two_norms(config)) block.pre_feed_forward_norm.reset();
     if (!config.alibi) continue;
-    block.attention.alibi_slopes = alibi_slopes(config.num_attention_heads);
+    attention_of(block).alibi_slopes = alibi_slopes(config.num_attention_heads);
     // The original scales scores after it has added to them.
-    for (float& slope : block.attention.alibi_slopes) slope *= block.attention.scale;
+    for (float& slope : attention_of(block).alibi_slopes) slope *= attention_of(block).scale;
   }
   return spec;
 }

@@ -24,6 +24,11 @@ Family mistral();
 Family qwen2();
 Family qwen3();
 Family phi3();
+Family mixtral();
+Family qwen2_moe();
+Family qwen3_moe();
+Family deepseek2();
+Family deepseek3();
 Family gemma();
 Family gemma2();
 Family gpt2();
@@ -32,10 +37,19 @@ Family falcon();
 
 // What families start from.
 DecoderSpec llama_spec(const ModelConfig& config);
+DecoderSpec mistral_spec(const ModelConfig& config);
+DecoderSpec qwen2_spec(const ModelConfig& config);
+DecoderSpec qwen3_spec(const ModelConfig& config);
 DecoderSpec gpt_neox_spec(const ModelConfig& config);
+
+// Throws ConfigError unless a token finds its experts.
+void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec);
 
 // hidden_act. Throws ConfigError for one that is not supported.
 Activation activation_of(const ModelConfig& config);
+
+// A block's attention, where it is the usual one.
+inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
 
 // Gives layers the sliding window: those that layer_types names where config.json has it, else those for
 // which `slides(layer)` is true.
@@ -45,7 +59,7 @@ void set_windows(const ModelConfig& config, DecoderSpec& spec, const Slides& sli
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     const bool sliding =
         config.layer_types.empty() ? slides(layer) : config.layer_types[layer] == "sliding_attention";
-    if (sliding) spec.blocks[layer].attention.sliding_window = config.sliding_window;
+    if (sliding) attention_of(spec.blocks[layer]).sliding_window = config.sliding_window;
   }
 }
 

@@ -30,9 +30,9 @@ DecoderSpec gemma2_spec(const ModelConfig& config) {
   for (BlockSpec& block : spec.blocks) {
     block.post_attention_norm = spec.final_norm;
     block.post_feed_forward_norm = spec.final_norm;
-    block.attention.softcap = cap_of(config.attn_logit_softcapping);
+    attention_of(block).softcap = cap_of(config.attn_logit_softcapping);
     if (config.query_pre_attn_scalar > 0)
-      block.attention.scale = static_cast<float>(1.0 / std::sqrt(config.query_pre_attn_scalar));
+      attention_of(block).scale = static_cast<float>(1.0 / std::sqrt(config.query_pre_attn_scalar));
   }
   set_windows(config, spec, [](std::size_t layer) { return layer % 2 == 0; });
   return spec;

@@ -11,7 +11,7 @@ DecoderSpec gpt2_spec(const ModelConfig& config) {
   spec.learned_positions = config.max_position_embeddings;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     spec.blocks[layer].wiring = BlockSpec::Wiring::sequential;
-    float& scale = spec.blocks[layer].attention.scale;
+    float& scale = attention_of(spec.blocks[layer]).scale;
     if (!config.scale_attn_weights) scale = 1.0F;
     if (config.scale_attn_by_inverse_layer_idx) scale /= static_cast<float>(layer + 1);
   }

@@ -10,26 +10,6 @@
 namespace tp::families {
 namespace {
 
-DecoderSpec mistral_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
-  set_windows(config, spec, [](std::size_t) { return true; });
-  return spec;
-}
-
-DecoderSpec qwen2_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
-  for (BlockSpec& block : spec.blocks) block.attention.qkv_bias = true;
-  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
-  return spec;
-}
-
-DecoderSpec qwen3_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
-  for (BlockSpec& block : spec.blocks) block.attention.query_key_norm = block.input_norm;
-  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
-  return spec;
-}
-
 DecoderSpec phi3_spec(const ModelConfig& config) {
   DecoderSpec spec = mistral_spec(config);
   spec.names = tensor_names::phi3();
@@ -42,12 +22,14 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps)};
   BlockSpec block;
   block.input_norm = norm;
-  block.attention.num_attention_heads = config.num_attention_heads;
-  block.attention.num_key_value_heads = config.num_key_value_heads;
-  block.attention.head_dim = config.head_dim;
-  block.attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
-  block.attention.qkv_bias = config.attention_bias;
-  block.attention.o_bias = config.attention_bias;
+  AttentionSpec attention;
+  attention.num_attention_heads = config.num_attention_heads;
+  attention.num_key_value_heads = config.num_key_value_heads;
+  attention.head_dim = config.head_dim;
+  attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  attention.qkv_bias = config.attention_bias;
+  attention.o_bias = config.attention_bias;
+  block.attention = attention;
   block.pre_feed_forward_norm = norm;
   block.feed_forward = GatedMlpSpec{.intermediate_size = config.intermediate_size,
                                     .activation = activation_of(config),
@@ -62,6 +44,26 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   spec.blocks.assign(config.num_hidden_layers, block);
   spec.final_norm = norm;
   spec.tied_embeddings = config.tie_word_embeddings;
+  return spec;
+}
+
+DecoderSpec mistral_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  set_windows(config, spec, [](std::size_t) { return true; });
+  return spec;
+}
+
+DecoderSpec qwen2_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) attention_of(block).qkv_bias = true;
+  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
+  return spec;
+}
+
+DecoderSpec qwen3_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = block.input_norm;
+  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
   return spec;
 }
 

@@ -65,8 +65,8 @@ TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
 
 TEST(Architectures, ScaleScoresByTheHeadsWidth) {
   const DecoderSpec spec = make_spec(two_blocks());
-  EXPECT_FLOAT_EQ(spec.blocks.front().attention.scale, 0.125F);
-  EXPECT_FALSE(spec.blocks.front().attention.sliding_window.has_value());
+  EXPECT_FLOAT_EQ(std::get<AttentionSpec>(spec.blocks.front().attention).scale, 0.125F);
+  EXPECT_FALSE(std::get<AttentionSpec>(spec.blocks.front().attention).sliding_window.has_value());
 }
 
 TEST(Architectures, RefuseAFamilyThatIsNotSupported) {

@@ -1,6 +1,7 @@
 #include "model/latent_attention.h"
 
 #include "model/checkpoint/synthetic_weights.h"
+#include "model/kv_cache.h"
 #include "parallel/collectives.h"
 #include "tests/kernels/expect_close.h"
 #include "tests/mpi_test.h"
@@ -117,13 +118,14 @@ LatentAttentionSpec random_spec(Random& random, std::size_t ranks) {
 // The tokens of x as one sequence, in chunks; the sum over ranks.
 std::vector<float> run(Communicator& comm, const LatentAttention& attention, const LatentAttentionSpec& spec,
                        TensorView<const float> x, std::size_t chunk, KvType type, std::size_t block_size) {
+  const RankOf part{comm.rank(), comm.size()};
   const std::size_t blocks = (x.rows() + block_size - 1) / block_size;
-  const KvCache cache(1, blocks, latent_layout(spec, type, block_size));
+  const KvCache cache(1, blocks, kv_layout(spec, part, type, block_size));
   std::vector<std::int32_t> table;
   for (std::size_t block = blocks; block > 0; --block) table.push_back(static_cast<std::int32_t>(block - 1));
   const std::size_t angles = 2 * Workspace::footprint(chunk, spec.qk_rope_head_dim / 2);
-  Workspace workspace(angles + latent_attention_workspace(spec, x.columns(), {comm.rank(), comm.size()},
-                                                          chunk, 1, type, block_size, blocks));
+  Workspace workspace(angles + attention_workspace(spec, x.columns(), {comm.rank(), comm.size()}, chunk, 1,
+                                                   type, block_size, blocks));
   const Rope rope({.theta = kTheta, .scaling = {}, .rotary_dim = spec.qk_rope_head_dim}, x.rows());
   std::vector<float> out;
   for (std::size_t begin = 0; begin < x.rows(); begin += chunk) {
@@ -153,9 +155,8 @@ TEST(LatentAttention, SumOverRanksEqualsAttentionWithKeysAndValuesWrittenOut) {
     const SyntheticWeights source(DType::f32, seed);
     WeightLoader loader(source, part, WeightType::f32, {});
     const LatentAttention attention(loader, spec, hidden_size, names_of_latent_attention());
-    EXPECT_EQ(attention.bytes(), latent_attention_bytes(spec, hidden_size, part, WeightType::f32));
-    EXPECT_EQ(source.bytes_read(),
-              count_latent_attention_parameters(spec, hidden_size, part) * sizeof(float));
+    EXPECT_EQ(attention.bytes(), local_shapes(spec, hidden_size, part).bytes(WeightType::f32));
+    EXPECT_EQ(source.bytes_read(), local_shapes(spec, hidden_size, part).parameters() * sizeof(float));
 
     const RandomTensor x(random, tokens, hidden_size);
     std::vector<float> y =
@@ -186,7 +187,7 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
                                                   {WeightType::int4, KvType::bf16, 0.5}}) {
     WeightLoader loader(source, part, weights, {});
     const LatentAttention attention(loader, spec, 128, names_of_latent_attention());
-    EXPECT_EQ(attention.bytes(), latent_attention_bytes(spec, 128, part, weights));
+    EXPECT_EQ(attention.bytes(), local_shapes(spec, 128, part).bytes(weights));
     std::vector<float> y = run(comm, attention, spec, x.view(), 11, cache, 16);
     EXPECT_CLOSE(TensorView<const float>(y.data(), 30, 128), expected, tolerance)
         << name_of(weights) << " weights, " << name_of(cache) << " cache";
@@ -197,8 +198,8 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
 TEST(LatentAttention, CachesTheLatentAndTheRotatedKeyOnEveryRank) {
   LatentAttentionSpec spec{.num_attention_heads = 128, .q_lora_rank = {}, .kv_lora_rank = 512};
   spec.qk_rope_head_dim = 64;
-  EXPECT_EQ(latent_layout(spec, KvType::f32, 32).block_bytes(), 32 * 576 * sizeof(float));
-  EXPECT_EQ(latent_layout(spec, KvType::bf16, 32).block_bytes(), 32 * 576 * std::size_t{2});
+  EXPECT_EQ(kv_layout(spec, {0, 16}, KvType::f32, 32).block_bytes(), 32 * 576 * sizeof(float));
+  EXPECT_EQ(kv_layout(spec, {15, 16}, KvType::bf16, 32).block_bytes(), 32 * 576 * std::size_t{2});
 }
 
 }  // namespace

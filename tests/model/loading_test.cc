@@ -15,18 +15,36 @@ namespace tp {
 namespace {
 
 // Parameters of KV heads that are held by more than one rank, counted once for each rank but one.
-std::size_t replicated_kv_parameters(const DecoderSpec& spec, std::size_t ranks) {
-  std::size_t total = 0;
-  for (const BlockSpec& block : spec.blocks) {
-    const AttentionSpec& attention = block.attention;
-    std::size_t held = 0;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      held += shard_heads(attention.num_attention_heads, attention.num_key_value_heads, {rank, ranks})
-                  .local_kv_heads();
-    }
-    total += 2 * (held - attention.num_key_value_heads) * attention.head_dim *
-             (spec.hidden_size + (attention.qkv_bias ? 1 : 0));
+std::size_t replicated_parameters(const AttentionSpec& spec, std::size_t hidden_size, std::size_t ranks) {
+  std::size_t held = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    held += shard_heads(spec.num_attention_heads, spec.num_key_value_heads, {rank, ranks}).local_kv_heads();
   }
+  return 2 * (held - spec.num_key_value_heads) * spec.head_dim * (hidden_size + (spec.qkv_bias ? 1 : 0));
+}
+
+// Every rank computes the latents.
+std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t hidden_size,
+                                  std::size_t ranks) {
+  const std::size_t rows = spec.q_lora_rank.value_or(0) + spec.kv_lora_rank + spec.qk_rope_head_dim;
+  return (ranks - 1) * rows * hidden_size;
+}
+
+// And routes.
+std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
+                                  std::size_t ranks) {
+  return (ranks - 1) * (spec.router.num_experts + (spec.shared_expert_gate ? 1 : 0)) * hidden_size;
+}
+
+std::size_t replicated_parameters(const DecoderSpec& spec, std::size_t ranks) {
+  const auto of_part = [&]<class Part>(const Part& part) -> std::size_t {
+    if constexpr (requires { replicated_parameters(part, spec.hidden_size, ranks); })
+      return replicated_parameters(part, spec.hidden_size, ranks);
+    return 0;
+  };
+  std::size_t total = 0;
+  for (const BlockSpec& block : spec.blocks)
+    total += std::visit(of_part, block.attention) + std::visit(of_part, block.feed_forward);
   return total;
 }
 
@@ -41,7 +59,7 @@ TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
     const std::vector<std::size_t> read = gather_values(comm, source->bytes_read());
     if (!comm.is_root()) continue;
     const std::size_t total = std::accumulate(read.begin(), read.end(), std::size_t{0});
-    const std::size_t replicated = replicated_kv_parameters(spec, comm.size()) * size_of(config.torch_dtype);
+    const std::size_t replicated = replicated_parameters(spec, comm.size()) * size_of(config.torch_dtype);
     EXPECT_LE(static_cast<double>(total - replicated), 1.05 * static_cast<double>(source->stored_bytes()))
         << fixture.name << " on " << comm.size() << " ranks";
   }

@@ -42,7 +42,7 @@ Matrix stored(const WeightSource& source, const std::string& name, MatrixShape s
   return Matrix(view);
 }
 
-reference::ExpertWeights stored_expert(const WeightSource& source, const tensor_names::GatedMlp& names,
+reference::ExpertWeights stored_expert(const WeightSource& source, const GatedMlpNames& names,
                                        std::size_t size, std::size_t hidden_size) {
   return {stored(source, names.gate_proj + ".weight", {size, hidden_size}),
           stored(source, names.up_proj + ".weight", {size, hidden_size}),
@@ -58,7 +58,7 @@ Matrix row_of(const Matrix& x, std::size_t row) {
 // Token by token, expert by expert.
 Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const Matrix& x,
              std::vector<std::size_t>* uses = nullptr) {
-  const tensor_names::Experts names = names_of_experts().experts;
+  const ExpertNames names = names_of_experts().experts;
   const std::size_t experts = spec.router.num_experts;
   const Matrix logits = matmul(x, stored(source, "router.weight", {experts, x.columns}));
   const std::vector<double> bias = spec.router.correction_bias
@@ -67,7 +67,7 @@ Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const
   Matrix y(x.rows, x.columns);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const Matrix token = row_of(x, t);
-    const auto add = [&](const tensor_names::GatedMlp& expert, std::size_t size, double weight) {
+    const auto add = [&](const GatedMlpNames& expert, std::size_t size, double weight) {
       const Matrix result = reference::expert(stored_expert(source, expert, size, x.columns), token);
       for (std::size_t i = 0; i < x.columns; ++i) y(t, i) += weight * result(0, i);
     };
@@ -119,11 +119,11 @@ TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
     const SyntheticWeights source(DType::f32, seed);
     WeightLoader loader(source, part, WeightType::f32, {});
     const MixtureOfExperts experts(loader, spec, hidden_size, names_of_experts());
-    EXPECT_EQ(experts.bytes(), experts_bytes(spec, hidden_size, part, WeightType::f32));
-    EXPECT_EQ(source.bytes_read(), count_experts_parameters(spec, hidden_size, part) * sizeof(float));
+    EXPECT_EQ(experts.bytes(), local_shapes(spec, hidden_size, part).bytes(WeightType::f32));
+    EXPECT_EQ(source.bytes_read(), local_shapes(spec, hidden_size, part).parameters() * sizeof(float));
 
     const RandomTensor x(random, tokens, hidden_size);
-    Workspace workspace(experts_workspace(spec, hidden_size, part, tokens));
+    Workspace workspace(feed_forward_workspace(spec, hidden_size, part, tokens));
     const TensorView<float> y = all_reduce(comm, experts(x.view(), workspace));
     EXPECT_CLOSE(y, naive(spec, source, Matrix(x.view())), kTolerance);
   }
@@ -166,8 +166,8 @@ TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
                                         {WeightType::int4, 0.8}}) {
     WeightLoader loader(source, part, type, {});
     const MixtureOfExperts experts(loader, spec, 64, names_of_experts());
-    EXPECT_EQ(experts.bytes(), experts_bytes(spec, 64, part, type));
-    Workspace workspace(experts_workspace(spec, 64, part, 20));
+    EXPECT_EQ(experts.bytes(), local_shapes(spec, 64, part).bytes(type));
+    Workspace workspace(feed_forward_workspace(spec, 64, part, 20));
     EXPECT_CLOSE(all_reduce(comm, experts(x.view(), workspace)), expected, tolerance) << name_of(type);
   }
 }
