@@ -27,6 +27,10 @@ ModelConfig two_blocks() {
   return config;
 }
 
+AttentionSpec attention_of(const DecoderSpec& spec, std::size_t layer) {
+  return std::get<AttentionSpec>(spec.blocks.at(layer).attention);
+}
+
 // The founding texts count 5,244,928 parameters in two blocks of hidden 512, 8 heads and FFN 1024. That is
 // what the blocks themselves hold, without embedding, final norm and LM head:
 //   2 x (q, k, v, o: 4 x 512 x 512; gate, up, down: 3 x 512 x 1024; two norms: 2 x 512).
@@ -65,8 +69,8 @@ TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
 
 TEST(Architectures, ScaleScoresByTheHeadsWidth) {
   const DecoderSpec spec = make_spec(two_blocks());
-  EXPECT_FLOAT_EQ(std::get<AttentionSpec>(spec.blocks.front().attention).scale, 0.125F);
-  EXPECT_FALSE(std::get<AttentionSpec>(spec.blocks.front().attention).sliding_window.has_value());
+  EXPECT_FLOAT_EQ(attention_of(spec, 0).scale, 0.125F);
+  EXPECT_FALSE(attention_of(spec, 0).sliding_window.has_value());
 }
 
 TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
@@ -116,7 +120,8 @@ nlohmann::json sizes() {
 
 std::vector<bool> windows_of(const DecoderSpec& spec) {
   std::vector<bool> windows;
-  for (const BlockSpec& block : spec.blocks) windows.push_back(block.attention.sliding_window.has_value());
+  for (const BlockSpec& block : spec.blocks)
+    windows.push_back(std::get<AttentionSpec>(block.attention).sliding_window.has_value());
   return windows;
 }
 
@@ -172,11 +177,11 @@ TEST(Architectures, WireGptNeoXBlocksAsTheConfigSays) {
 
 TEST(Architectures, ScaleGpt2sScoresAsTheConfigSays) {
   nlohmann::json config = {{"n_embd", 64}, {"n_layer", 2}, {"n_head", 4}};
-  EXPECT_FLOAT_EQ(make_spec(parse(config, "GPT2LMHeadModel")).blocks[1].attention.scale, 0.25F);
+  EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.25F);
   config["scale_attn_by_inverse_layer_idx"] = true;
-  EXPECT_FLOAT_EQ(make_spec(parse(config, "GPT2LMHeadModel")).blocks[1].attention.scale, 0.125F);
+  EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.125F);
   config["scale_attn_weights"] = false;
-  EXPECT_FLOAT_EQ(make_spec(parse(config, "GPT2LMHeadModel")).blocks[1].attention.scale, 0.5F);
+  EXPECT_FLOAT_EQ(attention_of(make_spec(parse(config, "GPT2LMHeadModel")), 1).scale, 0.5F);
 }
 
 // Released configs say "gelu" and were trained with its approximation.

