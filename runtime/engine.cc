@@ -2,6 +2,7 @@
 
 #include "model/architectures.h"
 #include "model/generation_config.h"
+#include "model/kernels/isa.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
@@ -31,6 +32,14 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
     if (comm.is_root()) plan_ = make_plan(options, comm.size(), comm.local_size());
   });
   broadcast_object(comm, plan_);
+  // Ranks choose experts by themselves, and near a tie the last bit of a norm decides.
+  if (plan_.config.num_experts != 0) {
+    fail_together(comm, [&] {
+      require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
+                        "the instruction set, on which the choice of experts depends",
+                        "set TP_ISA to one that every host has, for example avx2");
+    });
+  }
   info_.threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
   omp_set_num_threads(static_cast<int>(info_.threads));
   load(progress);

@@ -120,6 +120,25 @@ TEST(FailingTogether, ACheckpointThatIsAnotherOneOnOneRank) {
                    "the ranks disagree about the checkpoint in model: rank 0 has ");
 }
 
+// Of Llama it does not matter: sums are taken once, and all ranks have the same.
+TEST(FailingTogether, ExpertsOnRanksWithDifferentInstructionSets) {
+  const TemporaryDirectory directory;
+  const fs::path script =
+      directory.write("odd_isa.sh",
+                      "#!/bin/sh\n[ \"$OMPI_COMM_WORLD_RANK\" = 2 ] && export TP_ISA=portable "
+                      "|| export TP_ISA=amx_emulated\nexec \"$@\"\n");
+  fs::permissions(script, fs::perms::owner_all);
+  const auto run_model = [&](const char* fixture) {
+    Process process(command_line(3, logits_of(fixture_folder(fixture)), script),
+                    {.folder = directory.path()});
+    return process.finish();
+  };
+  expect_one_error(
+      run_model("qwen2moe"), 1,
+      "the ranks disagree about the instruction set, on which the choice of experts depends: rank 0 has ");
+  expect_success(run_model("llama-gqa-bf16"));
+}
+
 // Bytes of address space that a process uses.
 std::size_t address_space_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/statm");
