@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 namespace tp {
 namespace {
@@ -124,8 +125,9 @@ std::vector<float> run(Communicator& comm, const LatentAttention& attention, con
   std::vector<std::int32_t> table;
   for (std::size_t block = blocks; block > 0; --block) table.push_back(static_cast<std::int32_t>(block - 1));
   const std::size_t angles = 2 * Workspace::footprint(chunk, spec.qk_rope_head_dim / 2);
-  Workspace workspace(angles + attention_workspace(spec, x.columns(), {comm.rank(), comm.size()}, chunk, 1,
-                                                   type, block_size, blocks));
+  Workspace workspace(angles + attention_workspace(spec, x.columns(), {comm.rank(), comm.size()}, chunk,
+                                                   static_cast<std::size_t>(omp_get_max_threads()), type,
+                                                   block_size, blocks));
   const Rope rope({.theta = kTheta, .scaling = {}, .rotary_dim = spec.qk_rope_head_dim}, x.rows());
   std::vector<float> out;
   for (std::size_t begin = 0; begin < x.rows(); begin += chunk) {
