@@ -100,7 +100,7 @@ class Printer {
 
   // Keys that are no texts become texts.
   std::string json_key(const Value& key) const {
-    return key.is_text() ? json_text(key.text()) : "\"" + scalar(key) + "\"";
+    return key.is_text() ? json_text(key.text()) : fmt::format("\"{}\"", scalar(key));
   }
 
   const std::string& item_separator() const {

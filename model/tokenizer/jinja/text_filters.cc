@@ -141,7 +141,7 @@ Value tojson(const Value& subject, Arguments& arguments, Heap& heap) {
   if (indent != nullptr && !indent->is<None>()) {
     const std::int64_t width = integer_of(*indent, "indent");
     style.indent = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 0, 10000));
-    style.item_separator = ",";
+    style.item_separator.assign(1, ',');
   }
   if (separators != nullptr && !separators->is<None>()) {
     style.item_separator = separator_of(*separators, 0, heap);
