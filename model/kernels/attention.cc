@@ -103,7 +103,7 @@ struct Tile {
 // One call's tiles.
 class Attention {
  public:
-  explicit Attention(const AttentionArgs& args) : args_(args), layout_(args.cache.layout) {
+  explicit Attention(const AttentionArgs& args) : args_(args), layout_(args.cache.layout), kernel_(kernel()) {
     for (std::size_t kv_head = 0; kv_head < layout_.kv_heads; ++kv_head) {
       const auto [begin, end] = group_of(kv_head);
       largest_group_ = std::max(largest_group_, end - begin);
@@ -265,35 +265,35 @@ class Attention {
       own.blocks[block - begin] = reinterpret_cast<const unsigned char*>(
           args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
     }
-    kernel()({.rows = tile.rows(),
-              .key_dim = layout_.key_dim,
-              .value_columns = layout_.value_columns(),
-              .row_columns = layout_.row_columns(),
-              .query = own.query,
-              .query_stride = query_stride(layout_),
-              .blocks = own.blocks,
-              .num_blocks = end - begin,
-              .first_block = begin,
-              .block_size = layout_.block_size,
-              .padded_block = layout_.padded_block(),
-              .key_panel_bytes = layout_.key_panel_bytes(),
-              .values_offset = layout_.values_offset(),
-              .key_scales_offset = layout_.key_scales_offset(),
-              .value_scales_offset = layout_.value_scales_offset(),
-              .blocks_per_step = blocks_per_step(layout_),
-              .position = own.position,
-              .visible_begin = own.visible_begin,
-              .visible_end = own.visible_end,
-              .visible_step = own.visible_step,
-              .global_tokens = args_.pattern.global_tokens,
-              .softcap = args_.softcap.value_or(0.0F),
-              .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
-              .out = own.out,
-              .maxima = own.maxima,
-              .sums = own.sums,
-              .scores = own.scores,
-              .query_pairs = own.query_pairs,
-              .weight_pairs = own.weight_pairs});
+    kernel_({.rows = tile.rows(),
+             .key_dim = layout_.key_dim,
+             .value_columns = layout_.value_columns(),
+             .row_columns = layout_.row_columns(),
+             .query = own.query,
+             .query_stride = query_stride(layout_),
+             .blocks = own.blocks,
+             .num_blocks = end - begin,
+             .first_block = begin,
+             .block_size = layout_.block_size,
+             .padded_block = layout_.padded_block(),
+             .key_panel_bytes = layout_.key_panel_bytes(),
+             .values_offset = layout_.values_offset(),
+             .key_scales_offset = layout_.key_scales_offset(),
+             .value_scales_offset = layout_.value_scales_offset(),
+             .blocks_per_step = blocks_per_step(layout_),
+             .position = own.position,
+             .visible_begin = own.visible_begin,
+             .visible_end = own.visible_end,
+             .visible_step = own.visible_step,
+             .global_tokens = args_.pattern.global_tokens,
+             .softcap = args_.softcap.value_or(0.0F),
+             .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
+             .out = own.out,
+             .maxima = own.maxima,
+             .sums = own.sums,
+             .scores = own.scores,
+             .query_pairs = own.query_pairs,
+             .weight_pairs = own.weight_pairs});
   }
 
   auto kernel() const -> void (*)(const AttentionTile&) {
@@ -346,6 +346,7 @@ class Attention {
 
   const AttentionArgs& args_;
   const KvLayout& layout_;
+  void (*kernel_)(const AttentionTile&);  // chosen before threads begin, as choosing may throw
   std::size_t largest_group_ = 1;
   std::size_t tile_tokens_ = 1;
   std::size_t tiles_ = 0;
