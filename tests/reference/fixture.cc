@@ -46,9 +46,7 @@ std::vector<Fixture> gguf_fixtures() {
   if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "gguf";
   std::vector<Fixture> fixtures;
   for (const auto& entry : std::filesystem::directory_iterator(all)) {
-    const std::string name = entry.path().filename();
-    const bool has_experts = name.starts_with("mixtral") || name.starts_with("deepseek");
-    if (std::filesystem::exists(entry.path() / "prompt.json") && !has_experts)
+    if (std::filesystem::exists(entry.path() / "prompt.json"))
       fixtures.push_back(load(entry.path()));
   }
   std::sort(fixtures.begin(), fixtures.end(),
