@@ -46,8 +46,7 @@ std::vector<Fixture> gguf_fixtures() {
   if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "gguf";
   std::vector<Fixture> fixtures;
   for (const auto& entry : std::filesystem::directory_iterator(all)) {
-    if (std::filesystem::exists(entry.path() / "prompt.json"))
-      fixtures.push_back(load(entry.path()));
+    if (std::filesystem::exists(entry.path() / "prompt.json")) fixtures.push_back(load(entry.path()));
   }
   std::sort(fixtures.begin(), fixtures.end(),
             [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
