@@ -6,12 +6,7 @@
 #include "model/kernels/simd/attention_softmax.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "model/kernels/simd/bf16.h"
-
-#ifdef TP_EMULATED_TILES
-#include "model/kernels/simd/tiles_emulated.h"
-#else
-#include "model/kernels/simd/tiles_amx.h"
-#endif
+#include "model/kernels/simd/tiles.h"
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=amx or amx_emulated"

@@ -11,13 +11,8 @@
 #include "model/kernels/simd/bf16.h"
 #include "model/kernels/simd/tile_product.h"
 #include "model/kernels/simd/tile_weights.h"
+#include "model/kernels/simd/tiles.h"
 #include "model/kernels/simd/vector.h"
-
-#ifdef TP_EMULATED_TILES
-#include "model/kernels/simd/tiles_emulated.h"
-#else
-#include "model/kernels/simd/tiles_amx.h"
-#endif
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=amx or amx_emulated"
