@@ -2,30 +2,79 @@
 
 #include "tp/error.h"
 
+#include <cstddef>
+#include <mutex>
+#include <utility>
+
 #include <sys/mman.h>
 
 namespace tp {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kRegionBytes = std::size_t{256} << 20;
+constexpr std::size_t kPage = 4096;
+
+std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
+
+// Address space that begins on a huge page, handed out from its begin to its end.
+class Region {
+ public:
+  Region(std::size_t bytes, const char* what) : mapped_bytes_(bytes + kHugePage) {
+    mapped_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapped_ == MAP_FAILED) {
+      throw_error<ConfigError>(
+          "cannot reserve {} MiB for {}; use more ranks or hosts, or a smaller cache (--cache-tokens)",
+          bytes >> 20, what);
+    }
+    void* begin = mapped_;
+    std::size_t space = mapped_bytes_;
+    next_ = static_cast<std::byte*>(std::align(kHugePage, bytes, begin, space));
+    end_ = next_ + bytes;
+    madvise(next_, bytes, MADV_HUGEPAGE);
+  }
+  ~Region() { munmap(mapped_, mapped_bytes_); }
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  // Null if there is no such room left.
+  void* take(std::size_t bytes) {
+    if (bytes > static_cast<std::size_t>(end_ - next_)) return nullptr;
+    return std::exchange(next_, next_ + bytes);
+  }
+
+ private:
+  void* mapped_ = nullptr;
+  std::size_t mapped_bytes_;
+  std::byte* next_ = nullptr;
+  std::byte* end_ = nullptr;
+};
+
+std::shared_ptr<void> allocate(std::size_t bytes, const char* what) {
+  // What is as large as a region has one of its own.
+  if (bytes >= kRegionBytes) {
+    const auto own = std::make_shared<Region>(round_up(bytes, kHugePage), what);
+    return {own, own->take(bytes)};
+  }
+  static std::mutex mutex;
+  static std::weak_ptr<Region> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Region> region = shared.lock();
+  void* data = region ? region->take(bytes) : nullptr;
+  if (data == nullptr) {
+    region = std::make_shared<Region>(kRegionBytes, what);
+    shared = region;
+    data = region->take(bytes);
+  }
+  return {data, [region, bytes](void* pages) { madvise(pages, bytes, MADV_DONTNEED); }};
+}
 
 }  // namespace
 
-Pages::Pages(std::size_t bytes, const char* what) : bytes_(bytes) {
-  if (bytes == 0) return;
-  data_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data_ == MAP_FAILED) {
-    data_ = nullptr;
-    throw_error<ConfigError>(
-        "cannot reserve {} MiB for {}; use more ranks or hosts, or a smaller cache "
-        "(--cache-tokens)",
-        bytes >> 20, what);
-  }
-  if (bytes >= kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);
-}
-
-Pages::~Pages() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+Pages::Pages(std::size_t bytes, const char* what) {
+  // Whole pages: nobody's threads write to the end of another's.
+  if (bytes > 0) data_ = allocate(round_up(bytes, kPage), what);
 }
 
 }  // namespace tp

@@ -2,35 +2,27 @@
 #pragma once
 
 #include <cstddef>
-#include <utility>
+#include <memory>
 
 namespace tp {
 
 // Anonymous pages, zero when first read; they take physical memory only when touched, so that a large cache
-// costs what is used of it, and a page lies near the thread that wrote it first. Huge pages are asked for.
+// costs what is used of it, and a page lies near the thread that wrote it first. Huge pages are asked for,
+// and neighbours share them: else a model's many small matrices would get none, or waste half of them. Memory
+// is given back at once, address space when all neighbours are gone.
 class Pages {
  public:
   Pages() = default;
   // Throws ConfigError if the address space is exhausted; `what` names the use in the error.
   Pages(std::size_t bytes, const char* what);
-  ~Pages();
-  Pages(Pages&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Pages& operator=(Pages&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
 
-  void* data() const { return data_; }
-  std::size_t bytes() const { return bytes_; }
+  void* data() const { return data_.get(); }
 
  private:
-  void* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::shared_ptr<void> data_;  // keeps its region
 };
 
-// An array of T on pages of its own.
+// An array of T on such pages, which begin on a page.
 template <class T>
 class Buffer {
  public:
