@@ -6,6 +6,7 @@
 #include "launch/trace_file.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
+#include "tp/ceilings.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -203,11 +204,10 @@ void print_row(const BenchRow& row, const Engine& engine, const Ceilings& ceilin
   std::fflush(stdout);
 }
 
-void bench(Engine& engine, const BenchFlags& flags, const TraceFile& trace) {
+void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, const TraceFile& trace) {
   std::size_t next_prompt = 1;
   measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
-  const Ceilings ceilings = engine.ceilings();
   trace.begin(engine);
   if (!flags.json) print_header();
   for (const std::size_t prompt : flags.prompts) {
@@ -268,10 +268,11 @@ int run_bench(const BenchFlags& flags) {
     fail_together(comm, [&] {
       if (comm.is_root()) trace.emplace(flags.trace);
     });
+    const Ceilings ceilings = measure_ceilings(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, [&] {
       check_room(*engine, flags);
-      bench(*engine, flags, *trace);
+      bench(*engine, ceilings, flags, *trace);
       return 0;
     });
   });

@@ -29,11 +29,11 @@ double best_rate(const Work& work) {
 
 double streaming() {
   // Larger than caches, and touched by the threads that read it.
-  constexpr std::size_t kBytes = std::size_t{192} << 20;
+  constexpr std::size_t kBytes = std::size_t{512} << 20;
   const Buffer<unsigned char> memory(kBytes, "measuring bandwidth");
   const auto part = [&](auto&& body) {
     const auto threads = static_cast<std::size_t>(omp_get_num_threads());
-    const std::size_t bytes = kBytes / threads / 256 * 256;
+    const std::size_t bytes = kBytes / threads / 512 * 512;
     body(memory.data() + bytes * static_cast<std::size_t>(omp_get_thread_num()), bytes);
     return static_cast<double>(bytes);
   };

@@ -154,8 +154,6 @@ void Engine::Impl::run(const Step& step, const OutputSink& sink) {
       return run_forward(step, sink);
     case Step::Kind::report:
       return report();
-    case Step::Kind::ceilings:
-      return measure();
     case Step::Kind::reset_stats:
       return reset_counts();
     case Step::Kind::start_trace:
@@ -324,7 +322,6 @@ std::vector<RankReport> Engine::reports() { return impl_->reports(); }
 void Engine::reset_statistics() { impl_->reset_statistics(); }
 void Engine::start_trace() { impl_->start_trace(); }
 std::vector<RankTrace> Engine::traces() { return impl_->traces(); }
-Ceilings Engine::ceilings() { return impl_->ceilings(); }
 const EngineInfo& Engine::info() const { return impl_->info(); }
 int Engine::follow() { return impl_->follow(); }
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }

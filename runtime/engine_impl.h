@@ -34,7 +34,6 @@ class Engine::Impl {
   void reset_statistics();
   void start_trace();
   std::vector<RankTrace> traces();
-  Ceilings ceilings();
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t, std::span<const float>)>& on_row);
   std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first);
@@ -60,7 +59,6 @@ class Engine::Impl {
   void run(const Step& step, const OutputSink& sink);
   void run_forward(const Step& step, const OutputSink& sink);
   void report();
-  void measure();
   void reset_counts();
   TokenEvent advance(Sequence& sequence, const Candidates& candidates);
   FinishReason finish_reason_of(const Sequence& sequence, TokenId token) const;
@@ -88,7 +86,6 @@ class Engine::Impl {
   std::optional<Scheduler> scheduler_;
   Sampler sampler_;
   std::vector<RankReport> reports_;
-  std::vector<Ceilings> ceilings_;
   std::vector<RankTrace> traces_;
   std::unordered_map<SequenceId, TextState> texts_;
   std::uint64_t next_id_ = 1;

@@ -1,6 +1,5 @@
 // What the engine counts, measures and records, and how rank 0 asks for it.
 
-#include "model/ceilings.h"
 #include "parallel/collectives.h"
 #include "parallel/tracer.h"
 #include "runtime/engine_impl.h"
@@ -46,11 +45,6 @@ void Engine::Impl::report() {
   reports_ = gather_values(comm_, report);
 }
 
-void Engine::Impl::measure() {
-  barrier(comm_);
-  ceilings_ = gather_values(comm_, measure_ceilings());
-}
-
 void Engine::Impl::reset_counts() {
   comm_.stats() = CommStats{};
   steps_ = 0;
@@ -79,18 +73,6 @@ std::vector<RankReport> Engine::Impl::reports() {
     report.time.control = between - report.time.sampling;
   }
   return std::move(reports_);
-}
-
-Ceilings Engine::Impl::ceilings() {
-  lead(Step::Kind::ceilings);
-  Ceilings sum;
-  for (const Ceilings& rank : ceilings_) {
-    sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;
-    sum.f32_per_second += rank.f32_per_second;
-    sum.bf16_per_second += rank.bf16_per_second;
-    sum.int8_per_second += rank.int8_per_second;
-  }
-  return sum;
 }
 
 void Engine::Impl::reset_statistics() { lead(Step::Kind::reset_stats); }

@@ -34,7 +34,6 @@ struct Step {
   enum class Kind : std::uint8_t {
     forward,
     report,       // send a RankReport to rank 0
-    ceilings,     // measure what the machine can do, all ranks at once, and send it to rank 0
     reset_stats,  // count communication and time from here on
     start_trace,  // record what happens from here on
     trace,        // send what was recorded to rank 0

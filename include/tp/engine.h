@@ -11,7 +11,6 @@
 // Everything but the constructor and follow() is rank 0's alone.
 #pragma once
 
-#include "tp/ceilings.h"
 #include "tp/communicator.h"
 #include "tp/model_config.h"
 #include "tp/rank_report.h"
@@ -109,10 +108,6 @@ class Engine {
   void start_trace();
   // What every rank recorded, in rank order.
   std::vector<RankTrace> traces();
-
-  // What the ranks' machines can do at best, all ranks measured at once and summed up. There must be no other
-  // work.
-  Ceilings ceilings();
 
   // The logits of every position of a sequence: on_row(position, [vocab_size]). There must be no other work.
   void logits(std::span<const TokenId> tokens,

@@ -44,7 +44,7 @@ struct PackedKernels {
   void (*round_pairs)(const float* x, std::size_t size, std::uint32_t* pairs);
 };
 
-// What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 256, as the products
+// What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 512, as the products
 // do, and returns something that depends on all of them. The others do nothing but multiply and add in
 // registers, `rounds` times, and return the number of multiplications and additions; null where there is no
 // such instruction.
