@@ -17,34 +17,58 @@ constexpr std::size_t kBlock = 64;
 constexpr std::size_t kScaleBytes = 2 * kPanel * 2;
 
 // Registers that sums may take: the others hold weights and activations.
-#if defined(__AVX512F__)
-constexpr std::size_t kSumRegisters = 16;
+#if defined(__AVX512VNNI__)
+constexpr std::size_t kSumRegisters = 24;
 #else
 constexpr std::size_t kSumRegisters = 12;
 #endif
 
-// Weights are fetched this far ahead of their use.
-constexpr std::size_t kPrefetchBytes = 2048;
+// Weights are fetched this far ahead of their use. Memory is read faster in two streams than in one, but not
+// if they alternate with every line, so that floats fetch several lines of a panel at a time.
+constexpr std::size_t kPrefetchBytes = 1024;
+constexpr std::size_t kLines = 8;
 
-void write(const Vector& sum, float* y, std::size_t width) {
-  if (width >= kPanel) return store(sum, y);
+inline void fetch_lines(const unsigned char* weights, std::size_t lines) {
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(weights + i * kVectorBytes + kPrefetchBytes);
+}
+
+// Panels that are multiplied side by side, `apart` panels from one to the next, for tokens from `token` on.
+struct Pass {
+  std::size_t panel;
+  std::size_t apart;
+  std::size_t token;
+};
+
+const unsigned char* weights_of(const PanelProduct& p, const Pass& pass, std::size_t n) {
+  return p.panels + (pass.panel + n * pass.apart) * p.panel_bytes;
+}
+
+// The results of panel n for token t of a pass.
+[[gnu::always_inline]] inline void write(const PanelProduct& p, const Pass& pass, std::size_t n,
+                                         std::size_t t, const Vector& sum) {
+  const std::size_t output = (pass.panel + n * pass.apart) * kPanel;
+  float* y = p.y + (pass.token + t) * p.y_stride + output;
+  if (p.out_features - output >= kPanel) return store(sum, y);
   float elements[kPanel];
   store(sum, elements);
-  for (std::size_t i = 0; i < width; ++i) y[i] = elements[i];
+  for (std::size_t i = 0; i < p.out_features - output; ++i) y[i] = elements[i];
 }
 
 // Panels that stay in the second-level cache while all tokens pass over them.
 constexpr std::size_t kResidentBytes = 384 * 1024;
 
-// `tokens` <= T tokens from `first` on times one panel.
+// `tokens` <= T tokens times `count` panels: the two halves side by side where their sums fit in registers.
 template <std::size_t T, class Tile>
-void run_tokens(const Tile& tile, std::size_t panel, std::size_t first, std::size_t tokens) {
+void run_tokens(const Tile& tile, const Pass& first, std::size_t count, std::size_t tokens) {
   if (tokens == T) {
-    const PanelProduct& p = tile.p;
-    tile.template run<T>(p.panels + panel * p.panel_bytes, first, p.y + first * p.y_stride + panel * kPanel,
-                         p.out_features - panel * kPanel);
+    constexpr std::size_t kSide = 2 * T * Tile::kSumsPerToken * kParts <= kSumRegisters ? 2 : 1;
+    const std::size_t apart = count / kSide;
+    for (std::size_t i = 0; i < apart; ++i) {
+      tile.template run<T, kSide>({first.panel + i, apart, first.token});
+    }
+    if (count % kSide == 1) tile.template run<T, 1>({first.panel + count - 1, 0, first.token});
   } else if constexpr (T > 1) {
-    run_tokens<T - 1>(tile, panel, first, tokens);
+    run_tokens<T - 1>(tile, first, count, tokens);
   }
 }
 
@@ -55,24 +79,24 @@ void run_panels(const Tile& tile) {
   const PanelProduct& p = tile.p;
   const std::size_t groups = (p.tokens + Tile::kTokens - 1) / Tile::kTokens;
   // The bytes are 0 where a rank owns no input feature.
-  const std::size_t fitting = kResidentBytes / (p.panel_bytes + 1) + 1;
-  // A single group of tokens reads every panel once, in order.
-  const std::size_t resident = groups == 1 ? 1 : fitting;
+  const std::size_t fitting = 2 * (kResidentBytes / (2 * p.panel_bytes + 1) + 1);
+  // A single group of tokens reads every panel once.
+  const std::size_t resident = groups == 1 ? p.count : fitting;
   for (std::size_t begin = 0; begin < p.count; begin += resident) {
-    const std::size_t end = p.count - begin < resident ? p.count : begin + resident;
+    const std::size_t count = p.count - begin < resident ? p.count - begin : resident;
     for (std::size_t group = 0; group < groups; ++group) {
       const std::size_t first = p.tokens * group / groups;
       const std::size_t tokens = p.tokens * (group + 1) / groups - first;
-      for (std::size_t panel = begin; panel < end; ++panel) {
-        run_tokens<Tile::kTokens>(tile, panel, first, tokens);
-      }
+      run_tokens<Tile::kTokens>(tile, {begin, 0, first}, count, tokens);
     }
   }
 }
 
-// Two steps along the input, each 16 weights as float32.
+// Two steps along the input, each 16 weights as float32. kConstants registers hold what unpacks them;
+// kWideTokens pass over a panel at once where a vector is one register.
 struct F32Weights {
   static constexpr std::size_t kConstants = 0;
+  static constexpr std::size_t kWideTokens = 12;
   static constexpr std::size_t kBytes = 2 * kVectorBytes;
   static Vector first(const unsigned char* w) { return load(reinterpret_cast<const float*>(w)); }
   static Vector second(const unsigned char* w) { return first(w + kVectorBytes); }
@@ -80,6 +104,7 @@ struct F32Weights {
 
 struct F16Weights {
   static constexpr std::size_t kConstants = 0;
+  static constexpr std::size_t kWideTokens = 8;
   static constexpr std::size_t kBytes = kVectorBytes;
   static Vector first(const unsigned char* w) { return load_f16(w); }
   static Vector second(const unsigned char* w) { return load_f16(w + kVectorBytes / 2); }
@@ -87,6 +112,7 @@ struct F16Weights {
 
 struct Bf16Weights {
   static constexpr std::size_t kConstants = 1;
+  static constexpr std::size_t kWideTokens = 8;
   static constexpr std::size_t kBytes = kVectorBytes;
   static Vector first(const unsigned char* w) { return even_bf16(load_words(w)); }
   static Vector second(const unsigned char* w) { return odd_bf16(load_words(w)); }
@@ -95,38 +121,50 @@ struct Bf16Weights {
 template <class Weights>
 struct FloatTile {
   // A constant takes a register, too.
-  static constexpr std::size_t kTokens = kParts == 1 ? 8 : (kSumRegisters - Weights::kConstants) / kParts;
+  static constexpr std::size_t kTokens =
+      kParts == 1 ? Weights::kWideTokens : (kSumRegisters - Weights::kConstants) / kParts;
+  static constexpr std::size_t kSumsPerToken = 1;
 
   const PanelProduct& p;
 
-  template <std::size_t T>
-  void run(const unsigned char* weights, std::size_t begin, float* y, std::size_t width) const {
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
     // Few tokens have two sums each, to keep enough additions in flight.
-    constexpr std::size_t kSums = 2 * T * kParts <= kSumRegisters ? 2 : 1;
+    constexpr std::size_t kSums = 2 * T * N * kParts <= kSumRegisters ? 2 : 1;
     const std::size_t in_features = p.in_features;
     const float* x[T];
-    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (begin + t) * p.x_stride;
-    Vector sums[T][kSums] = {};
+    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride;
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    Vector sums[N][T][kSums] = {};
+    constexpr std::size_t kFeatures = 2 * kLines * kVectorBytes / Weights::kBytes;
     std::size_t k = 0;
-    for (; k + 2 <= in_features; k += 2, weights += Weights::kBytes) {
-      for (std::size_t i = 0; i < Weights::kBytes; i += kVectorBytes) {
-        __builtin_prefetch(weights + i + kPrefetchBytes);
+    for (; k + 2 <= in_features; k += 2) {
+      if (k % kFeatures == 0) {
+        for (std::size_t n = 0; n < N; ++n) fetch_lines(weights[n], kLines);
       }
-      const Vector first = Weights::first(weights);
-      for (std::size_t t = 0; t < T; ++t) multiply_add(first, x[t][k], sums[t][0]);
-      const unsigned char* again = weights;
-      // Read again where it is needed: a compiler would keep both steps in registers, which sums need.
-      if constexpr (kParts > 1) asm("" : "+r"(again));
-      const Vector second = Weights::second(again);
-      for (std::size_t t = 0; t < T; ++t) multiply_add(second, x[t][k + 1], sums[t][kSums - 1]);
+      Vector w[N];
+      for (std::size_t n = 0; n < N; ++n) w[n] = Weights::first(weights[n]);
+      for (std::size_t t = 0; t < T; ++t) {
+        for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k], sums[n][t][0]);
+      }
+      for (std::size_t n = 0; n < N; ++n) {
+        // Read again where it is needed: a compiler would keep both steps in registers, which sums need.
+        if constexpr (kParts > 1) asm("" : "+r"(weights[n]));
+        w[n] = Weights::second(weights[n]);
+        weights[n] += Weights::kBytes;
+      }
+      for (std::size_t t = 0; t < T; ++t) {
+        for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k + 1], sums[n][t][kSums - 1]);
+      }
     }
-    if (k < in_features) {
-      const Vector first = Weights::first(weights);
-      for (std::size_t t = 0; t < T; ++t) multiply_add(first, x[t][k], sums[t][0]);
-    }
-    for (std::size_t t = 0; t < T; ++t) {
-      if constexpr (kSums == 2) sums[t][0] += sums[t][1];
-      write(sums[t][0], y + t * p.y_stride, width);
+    for (std::size_t n = 0; n < N; ++n) {
+      for (std::size_t t = 0; t < T; ++t) {
+        Vector sum = sums[n][t][0];
+        if (k < in_features) multiply_add(Weights::first(weights[n]), x[t][k], sum);
+        if constexpr (kSums == 2) sum += sums[n][t][1];
+        write(p, pass, n, t, sum);
+      }
     }
   }
 };
@@ -136,78 +174,104 @@ constexpr std::size_t kIntegerTokens = kParts == 1 ? 8 : kSumRegisters / kParts 
 
 struct Int8Tile {
   static constexpr std::size_t kTokens = kIntegerTokens;
+  static constexpr std::size_t kSumsPerToken = 2;
 
   const PanelProduct& p;
 
-  template <std::size_t T>
-  void run(const unsigned char* weights, std::size_t first, float* y, std::size_t width) const {
-    const std::size_t groups = p.in_features / kGroup;
-    const std::int8_t* x = p.x_bytes + first * p.in_features;
-    Vector results[T] = {};
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    Vector results[N][T] = {};
     for (std::size_t block = 0; block < p.in_features; block += kBlock) {
-      const unsigned char* scales = weights + kPanel * kBlock;
-      for (std::size_t g = 0; g < 2; ++g) {
-        const std::size_t group = block / kGroup + g;
-        IntVector sums[T];
-        for (std::size_t t = 0; t < T; ++t) {
-          sums[t] = broadcast(kBiasedDotIsExact ? 0 : p.x_corrections[(first + t) * groups + group]);
-        }
-        for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
-          __builtin_prefetch(weights + kPrefetchBytes);
-          const WordVector w = load_words(weights);
-          for (std::size_t t = 0; t < T; ++t) {
-            dot_biased_bytes(w, x + t * p.in_features + group * kGroup + i, sums[t]);
-          }
-        }
-        const Vector scale = load_f16(scales + g * kPanel * 2);
-        for (std::size_t t = 0; t < T; ++t) {
-          add_scaled(sums[t], scale, p.x_scales[(first + t) * groups + group], results[t]);
-        }
+      for (std::size_t n = 0; n < N; ++n) {
+        run_block<T>(weights[n], pass.token, block, results[n]);
+        weights[n] += kPanel * kBlock + kScaleBytes;
       }
-      weights += kScaleBytes;
     }
-    for (std::size_t t = 0; t < T; ++t) write(results[t], y + t * p.y_stride, width);
+    for (std::size_t n = 0; n < N; ++n) {
+      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, results[n][t]);
+    }
+  }
+
+  template <std::size_t T>
+  void run_block(const unsigned char* weights, std::size_t token, std::size_t block,
+                 Vector (&results)[T]) const {
+    const std::size_t groups = p.in_features / kGroup;
+    const unsigned char* scales = weights + kPanel * kBlock;
+    fetch_lines(scales, 1);
+    for (std::size_t group = block / kGroup; group < (block + kBlock) / kGroup; ++group) {
+      const std::int8_t* x = p.x_bytes + token * p.in_features + group * kGroup;
+      IntVector sums[T];
+      for (std::size_t t = 0; t < T; ++t) {
+        sums[t] = broadcast(kBiasedDotIsExact ? 0 : p.x_corrections[(token + t) * groups + group]);
+      }
+      for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
+        fetch_lines(weights, 1);
+        const WordVector w = load_words(weights);
+        for (std::size_t t = 0; t < T; ++t) dot_biased_bytes(w, x + t * p.in_features + i, sums[t]);
+      }
+      const Vector scale = load_f16(scales);
+      scales += kScaleBytes / 2;
+      for (std::size_t t = 0; t < T; ++t) {
+        add_scaled(sums[t], scale, p.x_scales[(token + t) * groups + group], results[t]);
+      }
+    }
   }
 };
 
 struct Int4Tile {
   static constexpr std::size_t kTokens = kIntegerTokens;
+  static constexpr std::size_t kSumsPerToken = 3;
 
   const PanelProduct& p;
 
-  template <std::size_t T>
-  void run(const unsigned char* weights, std::size_t first, float* y, std::size_t width) const {
-    const std::size_t groups = p.in_features / kGroup;
-    const std::int8_t* x = p.x_bytes + first * p.in_features;
-    Vector results[T] = {};
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    Vector results[N][T] = {};
     for (std::size_t block = 0; block < p.in_features; block += kBlock) {
-      const std::size_t group = block / kGroup;
-      IntVector low[T];
-      IntVector high[T];
-      for (std::size_t t = 0; t < T; ++t) {
-        low[t] = broadcast(p.x_corrections[(first + t) * groups + group]);
-        high[t] = broadcast(p.x_corrections[(first + t) * groups + group + 1]);
+      for (std::size_t n = 0; n < N; ++n) {
+        run_block<T>(weights[n], pass.token, block, results[n]);
+        weights[n] += kPanel * kBlock / 2 + kScaleBytes;
       }
-      for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
-        __builtin_prefetch(weights + kPrefetchBytes);
-        const WordVector w = load_words(weights);
-        const WordVector w_low = low_halves(w);
-        const WordVector w_high = high_halves(w);
-        for (std::size_t t = 0; t < T; ++t) {
-          const std::int8_t* four = x + t * p.in_features + block + i;
-          dot_bytes(w_low, four, low[t]);
-          dot_bytes(w_high, four + kGroup, high[t]);
-        }
-      }
-      const Vector scale_low = load_f16(weights);
-      const Vector scale_high = load_f16(weights + kPanel * 2);
-      for (std::size_t t = 0; t < T; ++t) {
-        add_scaled(low[t], scale_low, p.x_scales[(first + t) * groups + group], results[t]);
-        add_scaled(high[t], scale_high, p.x_scales[(first + t) * groups + group + 1], results[t]);
-      }
-      weights += kScaleBytes;
     }
-    for (std::size_t t = 0; t < T; ++t) write(results[t], y + t * p.y_stride, width);
+    for (std::size_t n = 0; n < N; ++n) {
+      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, results[n][t]);
+    }
+  }
+
+  template <std::size_t T>
+  void run_block(const unsigned char* weights, std::size_t token, std::size_t block,
+                 Vector (&results)[T]) const {
+    const std::size_t groups = p.in_features / kGroup;
+    const std::size_t group = block / kGroup;
+    const std::int8_t* x = p.x_bytes + token * p.in_features + block;
+    fetch_lines(weights + kPanel * kBlock / 2, 1);
+    IntVector low[T];
+    IntVector high[T];
+    for (std::size_t t = 0; t < T; ++t) {
+      low[t] = broadcast(p.x_corrections[(token + t) * groups + group]);
+      high[t] = broadcast(p.x_corrections[(token + t) * groups + group + 1]);
+    }
+    for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
+      fetch_lines(weights, 1);
+      const WordVector w = load_words(weights);
+      const WordVector w_low = low_halves(w);
+      const WordVector w_high = high_halves(w);
+      for (std::size_t t = 0; t < T; ++t) {
+        const std::int8_t* four = x + t * p.in_features + i;
+        dot_bytes(w_low, four, low[t]);
+        dot_bytes(w_high, four + kGroup, high[t]);
+      }
+    }
+    const Vector scale_low = load_f16(weights);
+    const Vector scale_high = load_f16(weights + kScaleBytes / 2);
+    for (std::size_t t = 0; t < T; ++t) {
+      add_scaled(low[t], scale_low, p.x_scales[(token + t) * groups + group], results[t]);
+      add_scaled(high[t], scale_high, p.x_scales[(token + t) * groups + group + 1], results[t]);
+    }
   }
 };
 
@@ -220,22 +284,33 @@ void int4(const PanelProduct& p) { run_panels(Int4Tile{p}); }
 #if defined(__AVX512BF16__)
 struct Bf16PairTile {
   static constexpr std::size_t kTokens = 8;
+  static constexpr std::size_t kSumsPerToken = 1;
 
   const PanelProduct& p;
 
-  template <std::size_t T>
-  void run(const unsigned char* weights, std::size_t first, float* y, std::size_t width) const {
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
     const std::size_t pairs = p.in_features / 2;
-    const std::uint32_t* x = p.x_pairs + first * pairs;
-    Vector sums[T] = {};
-    for (std::size_t k = 0; k < pairs; ++k, weights += kVectorBytes) {
-      const auto w = (__m512bh)load_words(weights).part[0];
+    const std::uint32_t* x = p.x_pairs + pass.token * pairs;
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    Vector sums[N][T] = {};
+    for (std::size_t k = 0; k < pairs; ++k) {
+      __m512bh w[N];
+      for (std::size_t n = 0; n < N; ++n) {
+        w[n] = (__m512bh)load_words(weights[n]).part[0];
+        weights[n] += kVectorBytes;
+      }
       for (std::size_t t = 0; t < T; ++t) {
         const auto both = (__m512bh)_mm512_set1_epi32(static_cast<int>(x[t * pairs + k]));
-        sums[t].part[0] = (FloatRegister)_mm512_dpbf16_ps((__m512)sums[t].part[0], w, both);
+        for (std::size_t n = 0; n < N; ++n) {
+          sums[n][t].part[0] = (FloatRegister)_mm512_dpbf16_ps((__m512)sums[n][t].part[0], w[n], both);
+        }
       }
     }
-    for (std::size_t t = 0; t < T; ++t) write(sums[t], y + t * p.y_stride, width);
+    for (std::size_t n = 0; n < N; ++n) {
+      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, sums[n][t]);
+    }
   }
 };
 void bf16_pairs(const PanelProduct& p) { run_panels(Bf16PairTile{p}); }

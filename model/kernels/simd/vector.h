@@ -51,7 +51,8 @@ using WordVector = Wide<WordRegister>;
 // All 16 elements `value`.
 inline Vector broadcast(float value) {
   Vector out;
-  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = FloatRegister{} + value;
+  // Subtracting 0 changes nothing, not even -0: adding it would, so compilers add.
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = value - FloatRegister{};
   return out;
 }
 inline IntVector broadcast(std::int32_t value) {
