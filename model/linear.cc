@@ -14,6 +14,15 @@ TensorView<float> ColumnParallelLinear::operator()(TensorView<const float> x, Wo
   return y;
 }
 
+TensorView<float> ColumnParallelLinear::gated(TensorView<const float> x, kernels::Activation activation,
+                                              Workspace& workspace) const {
+  if (bias_.empty()) return weight_.multiply_gated(x, activation, workspace);
+  const TensorView<float> y = workspace.take(x.rows(), weight_.out_features() / 2);
+  const Workspace::Frame frame(workspace);
+  kernels::activate_and_multiply(activation, (*this)(x, workspace), y);
+  return y;
+}
+
 RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias)
     : weight_(loader.columns_of_weight(layer, columns)) {
   if (bias && loader.part().is_first()) {

@@ -22,6 +22,10 @@ class ColumnParallelLinear {
   // x: [tokens, in_features] -> [tokens, local out_features]
   TensorView<float> operator()(TensorView<const float> x, Workspace& workspace) const;
 
+  // activation(gates) * ups of a layer of both, gates first. -> [tokens, local out_features / 2]
+  TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
+                          Workspace& workspace) const;
+
   std::size_t bytes() const { return weight_.bytes() + bias_.size() * sizeof(float); }
 
  private:

@@ -1,5 +1,7 @@
 #include "model/local_weight.h"
 
+#include "model/kernels/elementwise.h"
+
 #include <algorithm>
 
 namespace tp {
@@ -16,6 +18,20 @@ TensorView<float> LocalWeight::multiply(TensorView<const float> x, Workspace& wo
   return y;
 }
 
+TensorView<float> LocalWeight::multiply_gated(TensorView<const float> x, kernels::Activation activation,
+                                              Workspace& workspace) const {
+  const TensorView<float> y = workspace.take(x.rows(), out_features() / 2);
+  const Workspace::Frame frame(workspace);
+  if (kernels::can_gate(layout_, x.rows())) {
+    const TensorView<float> scratch =
+        workspace.take(1, kernels::matmul_scratch(type(), x.rows(), in_features()));
+    kernels::matmul_gated(x, {layout_, elements_.data()}, activation, scratch, y);
+  } else {
+    kernels::activate_and_multiply(activation, multiply(x, workspace), y);
+  }
+  return y;
+}
+
 std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features) {
   std::size_t scratch = 0;
   for (const WeightType type :
@@ -28,6 +44,11 @@ std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features) 
 std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
   return Workspace::footprint(tokens, out_features) +
          Workspace::footprint(1, largest_matmul_scratch(tokens, in_features));
+}
+
+std::size_t multiply_gated_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
+  return Workspace::footprint(tokens, out_features / 2) +
+         multiply_workspace(tokens, out_features, in_features);
 }
 
 }  // namespace tp

@@ -32,7 +32,10 @@ class LocalWeight {
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
   TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
-  // The same to a place of the caller's, with matmul_scratch(type(), tokens, in_features()) floats of
+  // activation(gates) * ups of a weight with both, gates first. -> [tokens, out_features / 2]
+  TensorView<float> multiply_gated(TensorView<const float> x, kernels::Activation activation,
+                                   Workspace& workspace) const;
+  // multiply to a place of the caller's, with matmul_scratch(type(), tokens, in_features()) floats of
   // scratch.
   void multiply_into(TensorView<const float> x, TensorView<float> scratch, TensorView<float> y) const {
     kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
@@ -51,7 +54,8 @@ class LocalWeight {
 // Floats of scratch that a product takes with a weight of whatever type.
 std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features);
 
-// Floats that LocalWeight::multiply takes from the workspace, its result included.
+// Floats that LocalWeight::multiply takes from the workspace, its result included, and multiply_gated.
 std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
+std::size_t multiply_gated_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
 
 }  // namespace tp

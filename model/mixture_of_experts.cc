@@ -37,8 +37,9 @@ LocalShapes expert_shapes(std::size_t intermediate_size, std::size_t hidden_size
 std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, RankOf part,
                              std::size_t tokens) {
   const std::size_t local_size = shard_columns(intermediate_size, part).size();
-  return Workspace::footprint(tokens, hidden_size) + multiply_workspace(tokens, 2 * local_size, hidden_size) +
-         Workspace::footprint(tokens, local_size) + multiply_workspace(tokens, hidden_size, local_size);
+  return Workspace::footprint(tokens, hidden_size) +
+         multiply_gated_workspace(tokens, 2 * local_size, hidden_size) +
+         multiply_workspace(tokens, hidden_size, local_size);
 }
 
 }  // namespace
@@ -50,8 +51,7 @@ Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t 
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
                const GatedMlpNames& names, Range columns)
-    : local_size_(columns.size()),
-      gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
+    : gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
       down_proj_(loader.columns_of_weight(
           {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns)) {}
 
@@ -62,9 +62,8 @@ void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const Expe
   const Workspace::Frame frame(workspace);
   const TensorView<float> expert_in = workspace.take(count, x.columns());  // [count, hidden_size]
   kernels::gather_rows(x, tokens.rows, expert_in);
-  const TensorView<float> gate_up = gate_up_proj_(expert_in, workspace);  // [count, 2 * local_size]
-  const TensorView<float> gated = workspace.take(count, local_size_);     // [count, local_size]
-  kernels::activate_and_multiply(Activation::silu, gate_up, gated);
+  const TensorView<float> gated =
+      gate_up_proj_.gated(expert_in, Activation::silu, workspace);  // [count, local_size]
   // down_proj is linear, and gated is narrower than its result.
   kernels::scale_rows(tokens.weights, gated);
   kernels::add_to_rows(down_proj_.multiply(gated, workspace), tokens.rows, sum);

@@ -30,7 +30,6 @@ class Expert {
   Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
          const GatedMlpNames& names, Range columns);
 
-  std::size_t local_size_;             // this rank's share of intermediate_size
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
   LocalWeight down_proj_;              // [hidden_size, local_size]
 };

@@ -39,15 +39,12 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)
-    : local_size_(columns.size()),
-      activation_(spec.activation),
+    : activation_(spec.activation),
       gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const TensorView<float> gate_up = gate_up_proj_(x, workspace);          // [tokens, 2 * local_size]
-  const TensorView<float> gated = workspace.take(x.rows(), local_size_);  // [tokens, local_size]
-  kernels::activate_and_multiply(activation_, gate_up, gated);
+  const TensorView<float> gated = gate_up_proj_.gated(x, activation_, workspace);  // [tokens, local_size]
   return down_proj_(gated, workspace);
 }
 
@@ -82,7 +79,7 @@ LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, Rank
 std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
                                    std::size_t tokens) {
   const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return multiply_workspace(tokens, 2 * local_size, hidden_size) + Workspace::footprint(tokens, local_size) +
+  return multiply_gated_workspace(tokens, 2 * local_size, hidden_size) +
          multiply_workspace(tokens, hidden_size, local_size);
 }
 

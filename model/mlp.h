@@ -25,7 +25,6 @@ class GatedMlp {
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
            Range columns);
 
-  std::size_t local_size_;  // this rank's share of intermediate_size
   Activation activation_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]

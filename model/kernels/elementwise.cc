@@ -14,7 +14,9 @@ void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
   for (std::size_t row = 0; row < rows; ++row) body(row);
 }
 
-const ActivationKernels& kernels_of(Activation activation) {
+}  // namespace
+
+const ActivationKernels& activation_kernels(Activation activation) {
   const ElementwiseKernels& all = elementwise_kernels();
   switch (activation) {
     case Activation::silu:
@@ -28,8 +30,6 @@ const ActivationKernels& kernels_of(Activation activation) {
   }
   return all.relu;
 }
-
-}  // namespace
 
 void rms_norm(TensorView<const float> x, std::span<const float> gain, float eps, TensorView<float> out) {
   const std::size_t size = gain.size();
@@ -52,13 +52,13 @@ void layer_norm(TensorView<const float> x, std::span<const float> gain, std::spa
 }
 
 void activate(Activation activation, TensorView<float> x) {
-  const ActivationKernels& kernels = kernels_of(activation);
+  const ActivationKernels& kernels = activation_kernels(activation);
   for_rows(x.rows(), x.columns(), [&](std::size_t row) { kernels.activate(x.row(row), x.columns()); });
 }
 
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out) {
   assert(gate_up.columns() == 2 * out.columns() && gate_up.rows() == out.rows());
-  const ActivationKernels& kernels = kernels_of(activation);
+  const ActivationKernels& kernels = activation_kernels(activation);
   for_rows(out.rows(), out.columns(), [&](std::size_t row) {
     const float* gate = gate_up.row(row);
     kernels.activate_and_multiply(gate, gate + out.columns(), out.columns(), out.row(row));

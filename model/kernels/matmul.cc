@@ -1,6 +1,7 @@
 #include "model/kernels/matmul.h"
 
 #include "model/kernels/isa.h"
+#include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/tile_product.h"
 #include "model/threads.h"
@@ -100,21 +101,16 @@ PanelProduct with_floats(TensorView<const float> x) {
   return product;
 }
 
-// Activations as tiles of bf16.
-TileProduct with_tiles(TensorView<const float> x, float* scratch) {
+// Activations as tiles of bf16, at `scratch`.
+const std::uint32_t* to_tiles(TensorView<const float> x, float* scratch) {
   auto* tiles = reinterpret_cast<std::uint32_t*>(scratch);
   const std::size_t blocks = (x.rows() + kTileBlock - 1) / kTileBlock;
   for_thread_parts(blocks, x.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t block = begin; block < end; ++block) {
-      const std::size_t first = block * kTileBlock;
-      tile_kernels()->round_block(x.row(first), x.stride(), std::min(kTileBlock, x.rows() - first),
-                                  x.columns(), tiles + tile_words(first, x.columns()));
+      tile_kernels()->round_block(x.data(), x.stride(), x.rows(), x.columns(), block * kTileBlock, tiles);
     }
   });
-  TileProduct product{};
-  product.in_features = x.columns();
-  product.x_tiles = tiles;
-  return product;
+  return tiles;
 }
 
 auto kernel_of(WeightType type, Path path) {
@@ -147,13 +143,13 @@ auto tile_kernel_of(WeightType type) {
   }
 }
 
-// Every thread multiplies its panels; start(part) may give it more than those.
+// Every thread multiplies its panels of the first `panels`; start(part) may give it more than those.
 template <class Product, class Kernel, class Start>
-void multiply_panels(const PackedView& weight, const Product& all, std::size_t tokens, TensorView<float> y,
-                     const Kernel& kernel, const Start& start) {
+void multiply_panels(const PackedView& weight, std::size_t panels, const Product& all, std::size_t tokens,
+                     TensorView<float> y, const Kernel& kernel, const Start& start) {
   const PackedLayout& layout = weight.layout;
   const std::size_t work = layout.out_features * layout.in_features * tokens;
-  for_thread_parts(layout.panels(), work, [&](std::size_t begin, std::size_t end) {
+  for_thread_parts(panels, work, [&](std::size_t begin, std::size_t end) {
     Product part = all;
     part.panels = reinterpret_cast<const unsigned char*>(weight.panel(begin));
     part.panel_bytes = layout.panel_bytes();
@@ -161,10 +157,24 @@ void multiply_panels(const PackedView& weight, const Product& all, std::size_t t
     part.tokens = tokens;
     part.y = y.data() + begin * kPanel;
     part.y_stride = y.stride();
-    part.out_features = layout.out_features - begin * kPanel;
+    part.out_features = y.columns() - begin * kPanel;
     start(part);
     kernel(part);
   });
+}
+
+// A product of the first `panels` on the matrix unit, with what `settings` has besides.
+void multiply_tiles(TensorView<const float> x, const PackedView& weight, std::size_t panels,
+                    const TileProduct& settings, TensorView<float> scratch, TensorView<float> y) {
+  auto* own = reinterpret_cast<std::uint32_t*>(scratch.data() + lines(tile_words(x.rows(), x.columns())));
+  const std::size_t words = tile_kernels()->scratch_words(x.rows(), x.columns());
+  TileProduct product = settings;
+  product.in_features = x.columns();
+  product.x_tiles = to_tiles(x, scratch.data());
+  multiply_panels(weight, panels, product, x.rows(), y, tile_kernel_of(weight.layout.type),
+                  [&](TileProduct& part) {
+                    part.scratch = own + static_cast<std::size_t>(omp_get_thread_num()) * words;
+                  });
 }
 
 // Output features that become float32 rows at a time.
@@ -216,9 +226,8 @@ std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size
       return static_cast<std::size_t>(omp_get_max_threads()) * kWidenedRows * in_features;
     default: {
       const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-      const bool converts = type != WeightType::bf16;
       return lines(tile_words(tokens, in_features)) +
-             (converts ? threads * tile_kernels()->converted_words(tokens, in_features) : 0);
+             threads * tile_kernels()->scratch_words(tokens, in_features);
     }
   }
 }
@@ -235,17 +244,25 @@ void matmul(TensorView<const float> x, const PackedView& weight, TensorView<floa
   if (path == Path::blas && layout.in_features > 0) {
     multiply_widened(x, weight, scratch, y);
   } else if (path == Path::tiles) {
-    auto* converted =
-        reinterpret_cast<std::uint32_t*>(scratch.data() + lines(tile_words(x.rows(), x.columns())));
-    const std::size_t words = tile_kernels()->converted_words(x.rows(), x.columns());
-    multiply_panels(weight, with_tiles(x, scratch.data()), x.rows(), y, tile_kernel_of(layout.type),
-                    [&](TileProduct& part) {
-                      part.converted = converted + static_cast<std::size_t>(omp_get_thread_num()) * words;
-                    });
+    multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
   } else {
-    multiply_panels(weight, convert(x, layout, path, scratch.data()), x.rows(), y,
+    multiply_panels(weight, layout.panels(), convert(x, layout, path, scratch.data()), x.rows(), y,
                     kernel_of(layout.type, path), [](PanelProduct&) {});
   }
+}
+
+bool can_gate(const PackedLayout& weight, std::size_t tokens) {
+  return path_of(weight.type, tokens) == Path::tiles && weight.out_features % (2 * kPanel) == 0;
+}
+
+void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
+                  TensorView<float> scratch, TensorView<float> y) {
+  assert(can_gate(weight.layout, x.rows()) && 2 * y.columns() == weight.layout.out_features);
+  if (y.empty()) return;
+  TileProduct gated{};
+  gated.apart = weight.layout.panels() / 2;
+  gated.combine = activation_kernels(activation).activate_and_multiply;
+  multiply_tiles(x, weight, gated.apart, gated, scratch, y);
 }
 
 std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/kernels/activation.h"
 #include "model/kernels/packed_weight.h"
 #include "tp/tensor.h"
 
@@ -19,6 +20,15 @@ namespace tp::kernels {
 // `scratch` holds matmul_scratch(...) floats for the converted operands.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
+
+// Whether matmul_gated can take a product: it runs on a matrix unit, in panels of either gates or ups.
+bool can_gate(const PackedLayout& weight, std::size_t tokens);
+
+// y = activation(gates) * ups, with both rows of one weight, gates first: results that are not written and
+// read again. x: [tokens, in_features], weight: [2 * size, in_features], y: [tokens, size]. `scratch` as for
+// matmul.
+void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
+                  TensorView<float> scratch, TensorView<float> y);
 
 // Floats of scratch that a product of at most so many tokens with a weight of this type needs, with at most
 // as many threads as OpenMP has now.

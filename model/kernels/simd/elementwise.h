@@ -1,6 +1,8 @@
 // The inner loops that treat every row, or every element, by itself; see simd.h for the rules.
 #pragma once
 
+#include "model/kernels/activation.h"
+
 #include <cstddef>
 
 namespace tp::kernels {
@@ -31,5 +33,7 @@ struct ElementwiseKernels {
 
 // The kernels of the active instruction set.
 const ElementwiseKernels& elementwise_kernels();
+// Those of an activation.
+const ActivationKernels& activation_kernels(Activation activation);
 
 }  // namespace tp::kernels

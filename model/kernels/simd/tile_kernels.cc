@@ -1,8 +1,12 @@
 // Compiled for AMX and for emulated tiles; see simd.h for what may not be used here.
 //
 // A step multiplies two tiles of activations (32 tokens x 32 features) with those of two panels (32 x 32
-// outputs): four products for four tiles loaded, the most that eight registers allow. Sums stay in registers
-// over up to 2048 features. Panels of a group stay in the second-level cache while all tokens pass over them.
+// outputs): four products for four tiles loaded, the most that eight registers allow. They take 64 cycles, in
+// which the second-level cache delivers half of those tiles, but not all: two panels' tiles of a slab of
+// features must stay in the first-level cache while all blocks of tokens pass over them. The blocks' tiles of
+// a slab, and the sums of a group of panels, which wait there for the next slab, share the second-level
+// cache. Everything that comes next is fetched there meanwhile: the third level is no faster than memory on
+// some machines.
 //
 // Quantized weights become bf16 rather than bytes of an int8 product, because their scales would end such a
 // product after 32 features: storing, converting and scaling its 256 sums takes about 50 cycles, three times
@@ -24,71 +28,107 @@ namespace {
 constexpr std::size_t kTile = 16;  // rows of a tile
 constexpr std::size_t kTileWords = 256;
 constexpr std::size_t kTileBytes = 1024;
+constexpr std::size_t kLine = 64;  // bytes of a cache line
 
-// Features that are summed up in registers, and panels of a group: 768 KiB of bf16 in the second-level cache.
-constexpr std::size_t kSlab = 2048;
-constexpr std::size_t kPanels = 12;
-// The same for a single block of tokens, where weights that are converted are used once, from the first-level
-// cache.
+// Tokens that pass over a panel before the next: their sums and a slab of their activations fill half of a
+// second-level cache of 2 MiB.
+constexpr std::size_t kChunk = 512;
+constexpr std::size_t kSlab = 256;      // features
+constexpr std::size_t kGroupPairs = 8;  // of panels whose sums wait for the next slab
+// A single block of tokens uses weights once: those that are converted come from the first-level cache, and
+// tiles are read in one go and fetched so far ahead.
 constexpr std::size_t kShortSlab = 512;
-constexpr std::size_t kFewPanels = 2;
+constexpr std::size_t kAheadBytes = 2 * kTileBytes;
 
-// What is fetched into the second-level cache while a product runs: `step_bytes` of two panels at every step.
+std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
+std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+// Tokens' activations in tiles: chunks of tokens; in a chunk slabs of features; in a slab blocks of 32
+// tokens; in a block, for every 32 features, 16 rows of 16 pairs, and 16 more unless it is the last and has
+// no more tokens. What a product reads next lies next to what it has read: parts far apart would meet in the
+// same few sets of a cache.
+struct XLayout {
+  std::size_t tokens;
+  std::size_t in_features;
+
+  // Rows of tiles from a token on, to the end of a block or chunk.
+  std::size_t rows(std::size_t token, std::size_t most) const {
+    return divide_up(least(tokens - token, most), kTile) * kTile;
+  }
+  // Words before the tiles of a block's feature; `token` is a block's first, `feature` a tile's.
+  std::size_t offset(std::size_t token, std::size_t feature) const {
+    const std::size_t chunk = token / kChunk * kChunk;
+    const std::size_t slab = feature / kSlab * kSlab;
+    const std::size_t steps = divide_up(in_features, kDepth);
+    const std::size_t slab_steps = least(kSlab / kDepth, steps - slab / kDepth);
+    return kTile * (chunk * steps + rows(chunk, kChunk) * slab / kDepth + (token - chunk) * slab_steps +
+                    rows(token, kTileBlock) * (feature - slab) / kDepth);
+  }
+};
+
+// What is fetched into the second-level cache while a product runs: so many lines of each of two panels and
+// of activations at every step.
 struct Ahead {
   const unsigned char* panels[2];
-  std::size_t step_bytes;
+  std::size_t panel_lines;
+  const unsigned char* x;
+  std::size_t x_lines;
 };
+
+inline void fetch(const unsigned char* from, std::size_t lines) {
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * kLine, 0, 2);
+}
 
 // Adds the products of kRows tiles of activations and kColumns panels to the sums in registers, for `steps`
 // tiles along the features. Sums are tiles 0 to 3, activations 4 and 5, weights 6 and 7.
 template <int kRows, int kColumns>
 inline void add_products(const std::uint32_t* a, const std::uint32_t* const (&b)[2], std::size_t steps,
                          const Ahead& ahead) {
-  const auto fetch = [](const std::uint32_t* tile) {
-    for (std::size_t i = 0; i < kTileWords; i += 16) __builtin_prefetch(tile + i);
-  };
-  constexpr std::size_t kAheadWords = 2 * kTileWords;
   const std::uint32_t* b0 = b[0];
   const std::uint32_t* b1 = b[1];
   for (std::size_t step = 0; step < steps; ++step) {
-    for (std::size_t i = 0; i < ahead.step_bytes; i += 64) {
-      for (int n = 0; n < kColumns; ++n) {
-        __builtin_prefetch(ahead.panels[n] + step * ahead.step_bytes + i, 0, 2);
-      }
-    }
-    load_tile<6>(b0, 64);
-    load_tile<4>(a, 64);
+    load_tile<6>(b0, kLine);
+    load_tile<4>(a, kLine);
     multiply_tiles<0, 4, 6>();
-    fetch(b0 + kAheadWords);
+    fetch(ahead.panels[0] + step * ahead.panel_lines * kLine, ahead.panel_lines);
     if constexpr (kColumns == 2) {
-      load_tile<7>(b1, 64);
+      load_tile<7>(b1, kLine);
       multiply_tiles<1, 4, 7>();
-      fetch(b1 + kAheadWords);
+      fetch(ahead.panels[1] + step * ahead.panel_lines * kLine, ahead.panel_lines);
     }
-    fetch(a + kRows * kAheadWords);
     if constexpr (kRows == 2) {
-      load_tile<5>(a + kTileWords, 64);
+      load_tile<5>(a + kTileWords, kLine);
       multiply_tiles<2, 5, 6>();
       if constexpr (kColumns == 2) multiply_tiles<3, 5, 7>();
-      fetch(a + kRows * kAheadWords + kTileWords);
     }
+    fetch(ahead.x + step * ahead.x_lines * kLine, ahead.x_lines);
     a += kRows * kTileWords;
     b0 += kTileWords;
     b1 += kTileWords;
   }
 }
 
-// A tile of sums becomes, or is added to, [rows, width] of the result.
-void write(const float* sums, std::size_t rows, std::size_t width, bool add, float* y, std::size_t y_stride) {
-  for (std::size_t row = 0; row < rows; ++row, sums += kPanel, y += y_stride) {
-    if (width == kPanel) {
-      Vector sum = load(sums);
-      if (add) sum += load(y);
-      store(sum, y);
-    } else {
-      for (std::size_t i = 0; i < width; ++i) y[i] = add ? y[i] + sums[i] : sums[i];
-    }
+template <int kRows, int kColumns>
+inline void load_sums(const float* from) {
+  if (from == nullptr) {
+    zero_tile<0>();
+    zero_tile<1>();
+    zero_tile<2>();
+    zero_tile<3>();
+    return;
   }
+  load_tile<0>(from, kLine);
+  if constexpr (kColumns == 2) load_tile<1>(from + kTileWords, kLine);
+  if constexpr (kRows == 2) load_tile<2>(from + 2 * kTileWords, kLine);
+  if constexpr (kRows == 2 && kColumns == 2) load_tile<3>(from + 3 * kTileWords, kLine);
+}
+
+template <int kRows, int kColumns>
+inline void store_sums(float* to) {
+  store_tile<0>(to, kLine);
+  if constexpr (kColumns == 2) store_tile<1>(to + kTileWords, kLine);
+  if constexpr (kRows == 2) store_tile<2>(to + 2 * kTileWords, kLine);
+  if constexpr (kRows == 2 && kColumns == 2) store_tile<3>(to + 3 * kTileWords, kLine);
 }
 
 // The weights of one or two panels in tiles: summand s of panel n at [n] + s * summand_words.
@@ -98,158 +138,232 @@ struct WeightTiles {
   std::size_t summand_words;
 };
 
+// Adds to the four tiles of sums at `from`, or to zero, and stores them at `to`.
 template <int kRows, int kColumns>
 void multiply(const std::uint32_t* a, const WeightTiles& b, std::size_t steps, const Ahead& ahead,
-              float* sums) {
-  zero_tile<0>();
-  zero_tile<1>();
-  zero_tile<2>();
-  zero_tile<3>();
+              const float* from, float* to) {
+  load_sums<kRows, kColumns>(from);
   for (std::size_t s = 0; s < b.summands; ++s) {
     const std::size_t offset = s * b.summand_words;
     add_products<kRows, kColumns>(a, {b.panels[0] + offset, b.panels[1] + offset}, steps, ahead);
   }
-  store_tile<0>(sums, 64);
-  if constexpr (kColumns == 2) store_tile<1>(sums + kTileWords, 64);
-  if constexpr (kRows == 2) store_tile<2>(sums + 2 * kTileWords, 64);
-  if constexpr (kRows == 2 && kColumns == 2) store_tile<3>(sums + 3 * kTileWords, 64);
+  store_sums<kRows, kColumns>(to);
 }
 
-// How a product is cut: all of a slab of a group of panels is done before the next.
-struct Cut {
-  std::size_t blocks;  // of tokens
-  std::size_t panels;
-  std::size_t slab;
-};
-
-template <class Weights>
-Cut cut_of(std::size_t tokens, std::size_t in_features) {
-  const std::size_t all = (in_features + kBlock - 1) / kBlock * kBlock;
-  const std::size_t blocks = (tokens + kTileBlock - 1) / kTileBlock;
-  if (blocks > 1) return {blocks, kPanels / Weights::kSummands, all < kSlab ? all : kSlab};
-  // A panel that need not be converted is read in one go.
-  return {blocks, kFewPanels, all < kShortSlab || !Weights::kConverts ? all : kShortSlab};
+// A tile of sums to [rows, width] of the result.
+void write(const float* sums, std::size_t rows, std::size_t width, bool past_caches, float* y,
+           std::size_t y_stride) {
+  for (std::size_t row = 0; row < rows; ++row, sums += kPanel, y += y_stride) {
+    if (width < kPanel) {
+      for (std::size_t i = 0; i < width; ++i) y[i] = sums[i];
+    } else if (past_caches) {
+      store_past_caches(load(sums), y);
+    } else {
+      store(load(sums), y);
+    }
+  }
 }
 
+// Results that take more than this go past the caches.
+constexpr std::size_t kCachedFloats = (std::size_t{1} << 20) / 4;
+
+constexpr std::size_t kSumWords = 4 * kTileWords;
+
+// Words of scratch for the sums that wait, before those for converted weights.
+std::size_t waiting_words(std::size_t tokens, std::size_t in_features) {
+  if (tokens <= kTileBlock) return in_features > kShortSlab ? kSumWords : 0;
+  const std::size_t blocks = divide_up(least(tokens, kChunk), kTileBlock);
+  return in_features > kSlab ? kGroupPairs * blocks * kSumWords : 0;
+}
+
+// One chunk of tokens times all panels, which are taken in pairs: neighbours, or gates and ups.
 template <class Weights>
 class Product {
  public:
-  explicit Product(const TileProduct& p) : p_(p), cut_(cut_of<Weights>(p.tokens, p.in_features)) {}
+  Product(const TileProduct& p, std::size_t token)
+      : p_(p),
+        x_{p.tokens, p.in_features},
+        first_token_(token),
+        pairs_(p.combine != nullptr ? p.count : divide_up(p.count, 2)),
+        blocks_(divide_up(least(p.tokens - token, kChunk), kTileBlock)),
+        group_(blocks_ > 1 ? kGroupPairs : 1),
+        slab_(blocks_ > 1          ? kSlab
+              : Weights::kConverts ? kShortSlab
+                                   : divide_up(p.in_features, kBlock) * kBlock),
+        waiting_(reinterpret_cast<float*>(p.scratch)),
+        converted_(p.scratch + waiting_words(p.tokens, p.in_features)),
+        past_caches_(p.tokens * p.count * kPanel > kCachedFloats && p.y_stride % kPanel == 0 &&
+                     reinterpret_cast<std::uintptr_t>(p.y) % kLine == 0) {}
 
   void run() const {
-    configure_tiles();
-    for (std::size_t panel = 0; panel < p_.count; panel += cut_.panels) {
+    for (std::size_t pair = 0; pair < pairs_; pair += group_) {
       // Without features there is one empty slab, whose sums are zero.
       std::size_t k = 0;
       do {
-        run_slab(panel, k);
-        k += cut_.slab;
+        run_slab({pair, least(pair + group_, pairs_)}, k);
+        k += slab_;
       } while (k < p_.in_features);
     }
-    release_tiles();
   }
 
  private:
-  void run_slab(std::size_t first_panel, std::size_t k) const {
-    const std::size_t panels = p_.count - first_panel < cut_.panels ? p_.count - first_panel : cut_.panels;
-    const std::size_t end = p_.in_features - k < cut_.slab ? p_.in_features : k + cut_.slab;
-    const std::size_t steps = (end - k + kDepth - 1) / kDepth;
-    for (std::size_t i = 0; Weights::kConverts && i < panels; ++i) {
-      std::uint32_t* out = converted(i);
-      Weights::convert(panel(first_panel + i), k, end, out, out + summand_words());
-    }
-    const bool two_tiles_last = (p_.tokens - 1) % kTileBlock >= kTile;
-    for (std::size_t block = 0; block < cut_.blocks; ++block) {
-      const std::size_t rows = block + 1 < cut_.blocks || two_tiles_last ? 2 : 1;
-      const std::uint32_t* a =
-          p_.x_tiles + tile_words(block * kTileBlock, p_.in_features) + k / kDepth * rows * kTileWords;
-      for (std::size_t i = 0; i < panels; i += 2) {
-        const std::size_t columns = panels - i == 1 ? 1 : 2;
-        alignas(64) float sums[4 * kTileWords];
-        const auto run_tiles = rows == 2      ? columns == 2 ? multiply<2, 2> : multiply<2, 1>
-                                    : columns == 2 ? multiply<1, 2>
-                                              : multiply<1, 1>;
-        run_tiles(a, tiles_of(first_panel, i, k), steps, ahead_of(first_panel + i, k, block, steps), sums);
-        for (std::size_t m = 0; m < rows; ++m) {
-          for (std::size_t n = 0; n < columns; ++n) {
-            write_tile(sums + (2 * m + n) * kTileWords, block * kTileBlock + m * kTile, first_panel + i + n,
-                       k > 0);
-          }
-        }
+  // Pairs of panels.
+  struct Group {
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  void run_slab(const Group& group, std::size_t k) const {
+    const std::size_t end = least(k + slab_, p_.in_features);
+    const std::size_t steps = divide_up(end - k, kDepth);
+    const bool is_last = end == p_.in_features;
+    for (std::size_t pair = group.begin; pair < group.end; ++pair) {
+      const WeightTiles weights = tiles_of(pair, k, end);
+      float* sums = waiting_ + (pair - group.begin) * blocks_ * kSumWords;
+      for (std::size_t block = 0; block < blocks_; ++block, sums += kSumWords) {
+        const std::size_t token = first_token_ + block * kTileBlock;
+        const bool two_rows = x_.rows(token, kTileBlock) > kTile;
+        alignas(64) float last[kSumWords];
+        const auto run_tiles = two_rows             ? columns(pair) == 2 ? multiply<2, 2> : multiply<2, 1>
+                                           : columns(pair) == 2 ? multiply<1, 2>
+                                                    : multiply<1, 1>;
+        run_tiles(p_.x_tiles + x_.offset(token, k), weights, steps, ahead_of(group, pair, k, block, steps),
+                  k > 0 ? sums : nullptr, is_last ? last : sums);
+        if (is_last) write_sums(last, token, pair);
       }
     }
   }
 
-  const unsigned char* panel(std::size_t index) const { return p_.panels + index * p_.panel_bytes; }
-
-  // Words of a summand of a converted slab.
-  std::size_t summand_words() const { return cut_.slab / 2 * kPanel; }
-  std::uint32_t* converted(std::size_t index) const {
-    return p_.converted + index * Weights::kSummands * summand_words();
+  std::size_t columns(std::size_t pair) const {
+    return p_.combine != nullptr || 2 * pair + 1 < p_.count ? 2 : 1;
   }
 
-  // Panels i and i + 1 of a group.
-  WeightTiles tiles_of(std::size_t first_panel, std::size_t i, std::size_t k) const {
-    if (Weights::kConverts) return {{converted(i), converted(i + 1)}, Weights::kSummands, summand_words()};
-    const auto tiles = [&](std::size_t index) {
-      return reinterpret_cast<const std::uint32_t*>(panel(index)) + k / 2 * kPanel;
-    };
-    return {{tiles(first_panel + i), tiles(first_panel + i + 1)}, 1, 0};
+  // A pair's panels from a feature on; twice the same where there is only one.
+  const unsigned char* panel(std::size_t pair, std::size_t n, std::size_t k) const {
+    const std::size_t index =
+        p_.combine != nullptr ? pair + n * p_.apart : 2 * pair + (n < columns(pair) ? n : 0);
+    return p_.panels + index * p_.panel_bytes + Weights::bytes_before(k);
   }
 
-  // This block's part of what two panels take to the next slab, or of the panels that come in their place.
-  Ahead ahead_of(std::size_t panel_index, std::size_t k, std::size_t block, std::size_t steps) const {
-    if (Weights::kConverts || cut_.blocks == 1) return {{nullptr, nullptr}, 0};
-    const bool same = k + cut_.slab < p_.in_features;
-    const std::size_t next_panel = same ? panel_index : panel_index + cut_.panels;
-    const std::size_t next_k = same ? k + cut_.slab : 0;
-    const std::size_t step_bytes = (kTileBytes / cut_.blocks + 63) / 64 * 64;
-    if (next_panel >= p_.count || block * step_bytes >= kTileBytes) return {{nullptr, nullptr}, 0};
-    const unsigned char* first = panel(next_panel) + next_k * kPanel * 2 + block * steps * step_bytes;
-    return {{first, first + p_.panel_bytes}, step_bytes};
+  // Features [k, end) of a pair.
+  WeightTiles tiles_of(std::size_t pair, std::size_t k, std::size_t end) const {
+    if constexpr (Weights::kConverts) {
+      const std::size_t words = slab_ / 2 * kPanel;
+      for (std::size_t n = 0; n < columns(pair); ++n) {
+        std::uint32_t* out = converted_ + n * Weights::kSummands * words;
+        Weights::convert(panel(pair, n, 0), k, end, out, out + words);
+      }
+      return {{converted_, converted_ + Weights::kSummands * words}, Weights::kSummands, words};
+    } else {
+      return {{reinterpret_cast<const std::uint32_t*>(panel(pair, 0, k)),
+               reinterpret_cast<const std::uint32_t*>(panel(pair, 1, k))},
+              1,
+              0};
+    }
   }
 
-  void write_tile(const float* sums, std::size_t token, std::size_t panel_index, bool add) const {
-    if (token >= p_.tokens) return;
-    const std::size_t rows = p_.tokens - token < kTile ? p_.tokens - token : kTile;
+  // This block's part of the panels and activations that come next.
+  Ahead ahead_of(const Group& group, std::size_t pair, std::size_t k, std::size_t block,
+                 std::size_t steps) const {
+    if (blocks_ == 1) {
+      if constexpr (Weights::kConverts) return {};
+      return {
+          {panel(pair, 0, k) + kAheadBytes, panel(pair, 1, k) + kAheadBytes}, kTileBytes / kLine, nullptr, 0};
+    }
+    Ahead ahead{};
+    const bool in_group = pair + 1 < group.end;
+    const std::size_t next_slab = k + slab_ < p_.in_features ? k + slab_ : 0;
+    const std::size_t next_pair = in_group ? pair + 1 : next_slab > 0 ? group.begin : group.end;
+    const std::size_t next_k = in_group ? k : next_slab;
+    const std::size_t bytes = Weights::bytes_before(next_k + slab_) - Weights::bytes_before(next_k);
+    const std::size_t lines = divide_up(bytes, blocks_ * steps * kLine);
+    const std::size_t done = block * steps * lines * kLine;
+    if (next_pair < pairs_ && done < bytes) {
+      ahead.panel_lines = lines;
+      for (std::size_t n = 0; n < 2; ++n) ahead.panels[n] = panel(next_pair, n, next_k) + done;
+    }
+    const std::size_t turns = (group.end - group.begin) * blocks_ * steps;
+    const std::size_t turn = ((pair - group.begin) * blocks_ + block) * steps;
+    const std::size_t x_bytes = x_.rows(first_token_, kChunk) * kSlab * 2;
+    ahead.x_lines = divide_up(x_bytes, turns * kLine);
+    ahead.x = reinterpret_cast<const unsigned char*>(p_.x_tiles + x_.offset(first_token_, next_slab)) +
+              turn * ahead.x_lines * kLine;
+    return ahead;
+  }
+
+  // A pair's four tiles of sums, for the tokens of a block.
+  void write_sums(const float* sums, std::size_t token, std::size_t pair) const {
+    for (std::size_t m = 0; m < 2 && token + m * kTile < p_.tokens; ++m) {
+      const float* row = sums + m * 2 * kTileWords;
+      if (p_.combine != nullptr) {
+        alignas(64) float combined[kTileWords];
+        p_.combine(row, row + kTileWords, kTileWords, combined);
+        write_tile(combined, token + m * kTile, pair);
+        continue;
+      }
+      for (std::size_t n = 0; n < columns(pair); ++n) {
+        write_tile(row + n * kTileWords, token + m * kTile, 2 * pair + n);
+      }
+    }
+  }
+
+  void write_tile(const float* tile, std::size_t token, std::size_t panel_index) const {
     const std::size_t outputs = p_.out_features - panel_index * kPanel;
-    write(sums, rows, outputs < kPanel ? outputs : kPanel, add,
+    write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel), past_caches_,
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
   }
 
   const TileProduct& p_;
-  Cut cut_;
+  XLayout x_;
+  std::size_t first_token_;
+  std::size_t pairs_;
+  std::size_t blocks_;
+  std::size_t group_;  // pairs that share sums
+  std::size_t slab_;
+  float* waiting_;
+  std::uint32_t* converted_;
+  bool past_caches_;
 };
 
-void bf16(const TileProduct& p) { Product<Bf16Weights>(p).run(); }
-void f16(const TileProduct& p) { Product<F16Weights>(p).run(); }
-void int8(const TileProduct& p) { Product<Int8Weights>(p).run(); }
-void int4(const TileProduct& p) { Product<Int4Weights>(p).run(); }
+template <class Weights>
+void run(const TileProduct& p) {
+  configure_tiles();
+  for (std::size_t token = 0; token < p.tokens; token += kChunk) Product<Weights>(p, token).run();
+  release_tiles();
+  publish_stores();
+}
+
+void bf16(const TileProduct& p) { run<Bf16Weights>(p); }
+void f16(const TileProduct& p) { run<F16Weights>(p); }
+void int8(const TileProduct& p) { run<Int8Weights>(p); }
+void int4(const TileProduct& p) { run<Int4Weights>(p); }
 
 void round_block(const float* x, std::size_t x_stride, std::size_t tokens, std::size_t in_features,
-                 std::uint32_t* tiles) {
-  const std::size_t rows = tokens > kTile ? 2 * kTile : kTile;
+                 std::size_t first_token, std::uint32_t* tiles) {
+  const XLayout layout{tokens, in_features};
+  const std::size_t rows = layout.rows(first_token, kTileBlock);
+  const float* block = x + first_token * x_stride;
   for (std::size_t row = 0; row < rows; ++row) {
-    const float* in = x + row * x_stride;
-    std::uint32_t* out = tiles + row / kTile * kTileWords + row % kTile * 16;
-    for (std::size_t k = 0; k < in_features; k += kDepth, out += rows * 16) {
-      if (row < tokens && k + kDepth <= in_features) {
-        round_32_to_bf16(in + k, out);
-        continue;
+    const float* in = block + row * x_stride;
+    for (std::size_t slab = 0; slab < in_features; slab += kSlab) {
+      std::uint32_t* out =
+          tiles + layout.offset(first_token, slab) + row / kTile * kTileWords + row % kTile * 16;
+      const std::size_t end = least(slab + kSlab, in_features);
+      for (std::size_t k = slab; k < end; k += kDepth, out += rows * 16) {
+        if (first_token + row < tokens && k + kDepth <= in_features) {
+          round_32_to_bf16(in + k, out);
+          continue;
+        }
+        float rest[kDepth] = {};
+        for (std::size_t i = 0; first_token + row < tokens && k + i < in_features; ++i) rest[i] = in[k + i];
+        round_32_to_bf16(rest, out);
       }
-      float rest[kDepth] = {};
-      for (std::size_t i = 0; row < tokens && k + i < in_features; ++i) rest[i] = in[k + i];
-      round_32_to_bf16(rest, out);
     }
   }
 }
 
-std::size_t converted_words(std::size_t tokens, std::size_t in_features) {
-  // Both summands of an f16 take as much as the one of twice as many panels of the other types.
-  const Cut cut = cut_of<Int8Weights>(tokens, in_features);
-  const Cut cut_f16 = cut_of<F16Weights>(tokens, in_features);
-  const std::size_t panels = cut.panels > 2 * cut_f16.panels ? cut.panels : 2 * cut_f16.panels;
-  return panels * cut.slab / 2 * kPanel;
+std::size_t scratch_words(std::size_t tokens, std::size_t in_features) {
+  return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kShortSlab / 2 * kPanel;
 }
 
 // Small whole numbers, whose sums are exact.
@@ -257,7 +371,7 @@ bool works() {
   alignas(64) std::uint32_t a[kTileWords];
   alignas(64) std::uint32_t b[kTileWords];
   float expected[kTile][kPanel] = {};
-  alignas(64) float sums[4 * kTileWords];
+  alignas(64) float sums[kSumWords];
   float left[kTile][kDepth];
   float right[kPanel][kDepth];
   for (std::size_t row = 0; row < kTile; ++row) {
@@ -276,7 +390,7 @@ bool works() {
     }
   }
   configure_tiles();
-  multiply<1, 1>(a, {{b, b}, 1, 0}, 1, {{nullptr, nullptr}, 0}, sums);
+  multiply<1, 1>(a, {{b, b}, 1, 0}, 1, {}, nullptr, sums);
   release_tiles();
   return __builtin_memcmp(sums, expected, sizeof(expected)) == 0;
 }
@@ -317,7 +431,7 @@ constexpr auto kMultiplyInt8 = multiply_int8;
 
 }  // namespace
 
-const TileKernels kTileKernels = {bf16,  f16,           int8,         int4, round_block, converted_words,
-                                  works, kMultiplyBf16, kMultiplyInt8};
+const TileKernels kTileKernels = {bf16,          f16,   int8,          int4,         round_block,
+                                  scratch_words, works, kMultiplyBf16, kMultiplyInt8};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

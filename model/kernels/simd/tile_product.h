@@ -10,18 +10,22 @@ namespace tp::kernels {
 // Tokens of a block, which two tiles hold.
 inline constexpr std::size_t kTileBlock = 32;
 
-// Panels of a packed weight times the tokens of some blocks.
+// Panels of a packed weight times some tokens. With `combine` given, each of `count` panels is one of gates
+// and the panel `apart` from it has the ups; results are those of combine(gates, ups, size, out).
 struct TileProduct {
   const unsigned char* panels;  // the first panel
   std::size_t panel_bytes;
-  std::size_t count;        // of panels
+  std::size_t count;        // of panels; with combine, of gates
   std::size_t in_features;  // of which the last tile may have less than 32
   std::size_t tokens;
   const std::uint32_t* x_tiles;  // see TileKernels::round_block
-  std::uint32_t* converted;      // converted_words(...) for weights that are not bf16
+  std::uint32_t* scratch;        // scratch_words(...)
   float* y;                      // [tokens, y_stride], the outputs of the first panel first
   std::size_t y_stride;
   std::size_t out_features;  // of these panels; the last one may be cut short
+
+  std::size_t apart = 0;  // panels from gates to ups
+  void (*combine)(const float* gates, const float* ups, std::size_t size, float* out) = nullptr;
 };
 
 struct TileKernels {
@@ -32,13 +36,13 @@ struct TileKernels {
   void (*int8)(const TileProduct& product);
   void (*int4)(const TileProduct& product);
 
-  // Rounds `tokens` <= 32 rows of activations to the tiles of a block: for every 32 input features 16 rows of
-  // 16 pairs, and 16 more where there are more tokens than that; zeros beyond tokens and features.
+  // Rounds the block of up to 32 activations from `first_token` on to the places of its tiles among those of
+  // all `tokens`. Beyond tokens and features there are zeros.
   void (*round_block)(const float* x, std::size_t x_stride, std::size_t tokens, std::size_t in_features,
-                      std::uint32_t* tiles);
+                      std::size_t first_token, std::uint32_t* tiles);
 
-  // Words of 32 bits that a thread needs to convert weights.
-  std::size_t (*converted_words)(std::size_t tokens, std::size_t in_features);
+  // Words of 32 bits that a thread needs for sums and converted weights.
+  std::size_t (*scratch_words)(std::size_t tokens, std::size_t in_features);
 
   // Whether a product of tiles is what it should be.
   bool (*works)();
@@ -47,7 +51,7 @@ struct TileKernels {
   double (*multiply_int8)(std::size_t rounds);
 };
 
-// Words of the tiles of `tokens` activations, in blocks one after the other.
+// Words of the tiles of `tokens` activations.
 constexpr std::size_t tile_words(std::size_t tokens, std::size_t in_features) {
   return (tokens + 15) / 16 * 16 * ((in_features + 31) / 32) * 16;
 }

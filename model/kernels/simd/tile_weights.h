@@ -19,17 +19,19 @@ inline void store_words(const WordVector& v, std::uint32_t* to) {
   }
 }
 
+// bytes_before(k) of a panel hold its first k features, a multiple of 64.
 // They have kSummands bf16 numbers for an element, which are to be added. bf16 weights are tiles as they are.
 struct Bf16Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = false;
-  static void convert(const unsigned char*, std::size_t, std::size_t, std::uint32_t*, std::uint32_t*) {}
+  static std::size_t bytes_before(std::size_t k) { return k * kPanel * 2; }
 };
 
 // Two bf16 hold the 11 bits of an f16 exactly: `low` is what is left of it after rounding to `high`.
 struct F16Weights {
   static constexpr std::size_t kSummands = 2;
   static constexpr bool kConverts = true;
+  static std::size_t bytes_before(std::size_t k) { return k * kPanel * 2; }
 
   // Features [begin, end) of a panel, filled up to a whole tile.
   static void convert(const unsigned char* panel, std::size_t begin, std::size_t end, std::uint32_t* high,
@@ -91,6 +93,7 @@ struct Int8Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = true;
   static constexpr std::size_t kBlockBytes = kPanel * kBlock + 2 * kScaleBytes;
+  static std::size_t bytes_before(std::size_t k) { return k / kBlock * kBlockBytes; }
 
   static void convert(const unsigned char* panel, std::size_t begin, std::size_t end, std::uint32_t* out,
                       std::uint32_t*) {
@@ -113,6 +116,7 @@ struct Int4Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = true;
   static constexpr std::size_t kBlockBytes = kPanel * kBlock / 2 + 2 * kScaleBytes;
+  static std::size_t bytes_before(std::size_t k) { return k / kBlock * kBlockBytes; }
 
   static void convert(const unsigned char* panel, std::size_t begin, std::size_t end, std::uint32_t* out,
                       std::uint32_t*) {
