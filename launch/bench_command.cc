@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -87,18 +88,18 @@ BenchRow measure_decode(Engine& engine, std::size_t prompt, std::size_t generate
   BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt};
   submit_all(engine, prompt, batch, generate + 1, first);
   std::uint64_t first_request = 0;
-  std::size_t started = 0;
+  std::set<std::uint64_t> started;
   Stopwatch watch;
   while (engine.has_work()) {
-    const bool counted = started == batch;
+    const bool counted = started.size() == batch;
     for (const TokenEvent& event : engine.step()) {
       if (first_request == 0) first_request = event.request;
       if (event.request == first_request) row.token_ids.push_back(event.token);
       row.tokens += counted ? 1 : 0;
-      started += counted ? 0 : 1;
+      started.insert(event.request);
     }
     row.steps += counted ? 1 : 0;
-    if (!counted && started == batch) {
+    if (!counted && started.size() == batch) {
       engine.reset_statistics();
       watch.restart();
     }

@@ -16,6 +16,14 @@
 #include <immintrin.h>
 #endif
 
+// Compiled for wider vectors besides, where the loader can choose.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__SANITIZE_ADDRESS__)
+#define TP_FOR_WIDE_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define TP_FOR_WIDE_VECTORS
+#endif
+
 namespace tp {
 namespace {
 
@@ -33,6 +41,27 @@ void pause() {
 #if defined(__x86_64__)
   _mm_pause();
 #endif
+}
+
+// A run is summed over all addends before the next, in a local array that the compiler keeps in vectors.
+template <std::size_t kRun>
+[[gnu::always_inline]] inline void sum_run(const float* const* addends, std::size_t count, std::size_t begin,
+                                           float* out) {
+  float sum[kRun];
+  std::memcpy(sum, addends[0] + begin, sizeof(sum));
+  for (std::size_t n = 1; n < count; ++n) {
+    for (std::size_t i = 0; i < kRun; ++i) sum[i] += addends[n][begin + i];
+  }
+  std::memcpy(out + begin, sum, sizeof(sum));
+}
+
+// out = the sum of the addends, in their order.
+TP_FOR_WIDE_VECTORS void sum_of(const float* const* addends, std::size_t count, std::size_t size,
+                                float* out) {
+  constexpr std::size_t kRun = 64;
+  std::size_t i = 0;
+  for (; i + kRun <= size; i += kRun) sum_run<kRun>(addends, count, i, out);
+  for (; i < size; ++i) sum_run<1>(addends, count, i, out);
 }
 
 }  // namespace
@@ -78,6 +107,7 @@ SharedSum::SharedSum(MPI_Comm comm, MPI_Comm host, MPI_Comm leaders)
   rank_ = static_cast<std::size_t>(rank);
   size_ = static_cast<std::size_t>(size);
   slots_ = std::make_unique<Slot*[]>(size_);
+  addends_ = std::make_unique<const float*[]>(size_);
   void* own = nullptr;
   TP_MPI(MPI_Win_allocate_shared(sizeof(Slot) + alignof(Slot), 1, MPI_INFO_NULL, host, &own, &window_));
   for (int other = 0; other < size; ++other) {
@@ -147,19 +177,9 @@ void SharedSum::sum_over_hosts(std::span<float> piece, std::size_t buffer) {
 }
 
 // out = the sum of elements [begin, begin + out.size()) of all slots, in the order of the ranks.
-void SharedSum::add_up(std::span<float> out, std::size_t begin, std::size_t buffer) const {
-  // A run is summed over all ranks before the next, in a local array that the compiler keeps in vectors.
-  constexpr std::size_t kRun = 64;
-  for (std::size_t i = 0; i < out.size(); i += kRun) {
-    const std::size_t run = std::min(kRun, out.size() - i);
-    float sum[kRun];
-    std::memcpy(sum, slots_[0]->buffers[buffer] + begin + i, run * sizeof(float));
-    for (std::size_t rank = 1; rank < size_; ++rank) {
-      const float* addend = slots_[rank]->buffers[buffer] + begin + i;
-      for (std::size_t j = 0; j < run; ++j) sum[j] += addend[j];
-    }
-    std::memcpy(out.data() + i, sum, run * sizeof(float));
-  }
+void SharedSum::add_up(std::span<float> out, std::size_t begin, std::size_t buffer) {
+  for (std::size_t rank = 0; rank < size_; ++rank) addends_[rank] = slots_[rank]->buffers[buffer] + begin;
+  sum_of(addends_.get(), size_, out.size(), out.data());
 }
 
 void SharedSum::announce(std::uint64_t phase) {

@@ -55,7 +55,7 @@ class SharedSum {
   void announce(std::uint64_t phase);
   void wait_for(std::size_t rank, std::uint64_t phase) const;
   void wait_for_all(std::uint64_t phase) const;
-  void add_up(std::span<float> out, std::size_t begin, std::size_t buffer) const;
+  void add_up(std::span<float> out, std::size_t begin, std::size_t buffer);
   double seconds_of(std::span<float> data, bool shared);
 
   static constexpr std::size_t kSizeClasses = 23;  // powers of two of bytes
@@ -67,8 +67,9 @@ class SharedSum {
   std::size_t rank_ = 0;  // on this host
   std::size_t size_ = 1;  // of this host
   bool several_hosts_ = false;
-  std::unique_ptr<Slot*[]> slots_;  // [ranks]
-  std::uint64_t phase_ = 0;         // announcements made so far
+  std::unique_ptr<Slot*[]> slots_;           // [ranks]
+  std::unique_ptr<const float*[]> addends_;  // while add_up runs: in every slot
+  std::uint64_t phase_ = 0;                  // announcements made so far
   std::uint64_t pieces_ = 0;
   bool worthwhile_[kSizeClasses] = {};
 };
