@@ -1,5 +1,6 @@
 #include "model/kernels/matmul.h"
 
+#include "model/kernels/elementwise.h"
 #include "model/kernels/half.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/packed_weight.h"
@@ -10,6 +11,7 @@
 #include "tests/reference/random.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -69,7 +71,9 @@ bool is_integer(WeightType type) { return type == WeightType::int8 || type == We
 // Whether activations are rounded to bf16, for products of tiles or of pairs.
 bool uses_tiles(WeightType type, std::size_t tokens) {
   return kernels::tile_kernels() != nullptr && type != WeightType::f32 &&
-         tokens > (is_integer(type) ? 16 : 8);
+         tokens > (is_integer(type)           ? 16U
+                   : type == WeightType::bf16 ? 4U
+                                              : 8U);
 }
 bool uses_pairs(WeightType type, std::size_t tokens) {
   return kernels::packed_kernels().bf16_pairs != nullptr && kernels::bf16_pairs_are_fast() &&
@@ -182,6 +186,47 @@ TEST(Matmul, OfManyFeaturesEqualsTheReference) {
     expect_product(type, 20, 2081, 17, 0);
     expect_product(type, 45, 4129, 49, 0);
     expect_product(type, 40, 2050, 209, 3);
+  }
+}
+
+// More than tiles keep near: tokens of a chunk, panels of a group, features of a slab.
+TEST(Matmul, InSeveralPassesEqualsTheReference) {
+  for (const WeightType type : kTypes) {
+    expect_product(type, 531, 290, 50, 0);
+    expect_product(type, 70, 600, 553, 5);
+  }
+}
+
+TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
+  for (const WeightType type : kTypes) {
+    for (const auto& [tokens, in_features, size] :
+         {std::array<std::size_t, 3>{17, 40, 16}, {33, 300, 48}, {530, 520, 320}}) {
+      Random random(tokens);
+      const RandomTensor x(random, tokens, in_features);
+      const RandomTensor rows(random, 2 * size, in_features);
+      const Packed weight(type, rows.view());
+      if (!kernels::can_gate(weight.layout, tokens)) {
+        EXPECT_TRUE(type == WeightType::f32 || kernels::tile_kernels() == nullptr);
+        continue;
+      }
+      std::vector<float> scratch(kernels::matmul_scratch(type, tokens, in_features));
+      const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
+      // More than 1 MiB that begin on a cache line: a result that goes past the caches.
+      struct alignas(64) Line {
+        float floats[16];
+      };
+      std::vector<Line> lines(tokens * 2 * size / 16);
+      float* both = lines[0].floats;
+      kernels::matmul(x.view(), weight.view(), scratch_view, {both, tokens, 2 * size});
+      std::vector<float> expected(tokens * size);
+      kernels::activate_and_multiply(kernels::Activation::gelu, {both, tokens, 2 * size},
+                                     {expected.data(), tokens, size});
+      std::vector<float> y(tokens * size, std::numeric_limits<float>::quiet_NaN());
+      kernels::matmul_gated(x.view(), weight.view(), kernels::Activation::gelu, scratch_view,
+                            {y.data(), tokens, size});
+      for (std::size_t i = 0; i < y.size(); ++i)
+        ASSERT_NEAR(y[i], expected[i], 1e-6F * (1 + std::abs(expected[i]))) << i;
+    }
   }
 }
 
