@@ -23,11 +23,11 @@ enum class Path { floats, pairs, bytes, tiles, blas };
 bool is_integer(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
 
 // Up to so many tokens reading the weights takes as long as multiplying them in the type's own arithmetic,
-// which is more exact. From there on activations are rounded to bf16 where that is faster; tiles of bf16 take
-// the same time for 5 tokens as for 16.
+// which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
+// the same time for 5 tokens as for 16, but other types must become bf16 first.
 std::size_t few_tokens(WeightType type) {
-  if (is_integer(type)) return 16;
-  return type == WeightType::bf16 && tile_kernels() != nullptr ? 4 : 8;
+  if (tile_kernels() == nullptr) return is_integer(type) ? 16 : 8;
+  return is_integer(type) ? 12 : type == WeightType::f16 ? 16 : type == WeightType::bf16 ? 4 : 8;
 }
 
 Path path_of(WeightType type, std::size_t tokens) {

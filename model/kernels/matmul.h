@@ -12,10 +12,10 @@ namespace tp::kernels {
 //
 // f32, f16 and bf16: in float32 arithmetic. Where the machine is fast at multiplying bf16, more than 8
 // activations times bf16 weights are rounded to bf16 first. int8 and int4: activations are quantized to 8
-// bits in groups of 32, and groups are multiplied in integers. On a matrix unit more than 8 (bf16: 4, int8
-// and int4: 16) tokens times all types but f32 are products of bf16 with float32 sums: f16 weights keep all
-// their bits, as a sum of two bf16; elements of int8 and int4 times their scale are rounded to bf16. Where
-// there are only portable loops, so many tokens go to OpenBLAS' sgemm with widened rows of weights.
+// bits in groups of 32, and groups are multiplied in integers. On a matrix unit more than 4 tokens times bf16
+// weights, 12 times int8 and int4 and 16 times f16 are products of bf16 with float32 sums: f16 weights keep
+// all their bits, as a sum of two bf16; elements of int8 and int4 times their scale are rounded to bf16.
+// Where there are only portable loops, so many tokens go to OpenBLAS' sgemm with widened rows of weights.
 //
 // `scratch` holds matmul_scratch(...) floats for the converted operands.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,

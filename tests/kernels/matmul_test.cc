@@ -71,9 +71,9 @@ bool is_integer(WeightType type) { return type == WeightType::int8 || type == We
 // Whether activations are rounded to bf16, for products of tiles or of pairs.
 bool uses_tiles(WeightType type, std::size_t tokens) {
   return kernels::tile_kernels() != nullptr && type != WeightType::f32 &&
-         tokens > (is_integer(type)           ? 16U
-                   : type == WeightType::bf16 ? 4U
-                                              : 8U);
+         tokens > (is_integer(type)          ? 12U
+                   : type == WeightType::f16 ? 16U
+                                             : 4U);
 }
 bool uses_pairs(WeightType type, std::size_t tokens) {
   return kernels::packed_kernels().bf16_pairs != nullptr && kernels::bf16_pairs_are_fast() &&

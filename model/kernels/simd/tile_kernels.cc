@@ -35,9 +35,8 @@ constexpr std::size_t kLine = 64;  // bytes of a cache line
 constexpr std::size_t kChunk = 512;
 constexpr std::size_t kSlab = 256;      // features
 constexpr std::size_t kGroupPairs = 8;  // of panels whose sums wait for the next slab
-// A single block of tokens uses weights once: those that are converted come from the first-level cache, and
-// tiles are read in one go and fetched so far ahead.
-constexpr std::size_t kShortSlab = 512;
+// A single block of tokens uses weights once: tiles that need no conversion are read in one go, and fetched
+// so far ahead.
 constexpr std::size_t kAheadBytes = 2 * kTileBytes;
 
 std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
@@ -171,9 +170,9 @@ constexpr std::size_t kSumWords = 4 * kTileWords;
 
 // Words of scratch for the sums that wait, before those for converted weights.
 std::size_t waiting_words(std::size_t tokens, std::size_t in_features) {
-  if (tokens <= kTileBlock) return in_features > kShortSlab ? kSumWords : 0;
+  if (in_features <= kSlab) return 0;
   const std::size_t blocks = divide_up(least(tokens, kChunk), kTileBlock);
-  return in_features > kSlab ? kGroupPairs * blocks * kSumWords : 0;
+  return (blocks > 1 ? kGroupPairs : 1) * blocks * kSumWords;
 }
 
 // One chunk of tokens times all panels, which are taken in pairs: neighbours, or gates and ups.
@@ -187,9 +186,7 @@ class Product {
         pairs_(p.combine != nullptr ? p.count : divide_up(p.count, 2)),
         blocks_(divide_up(least(p.tokens - token, kChunk), kTileBlock)),
         group_(blocks_ > 1 ? kGroupPairs : 1),
-        slab_(blocks_ > 1          ? kSlab
-              : Weights::kConverts ? kShortSlab
-                                   : divide_up(p.in_features, kBlock) * kBlock),
+        slab_(blocks_ > 1 || Weights::kConverts ? kSlab : divide_up(p.in_features, kBlock) * kBlock),
         waiting_(reinterpret_cast<float*>(p.scratch)),
         converted_(p.scratch + waiting_words(p.tokens, p.in_features)),
         past_caches_(p.tokens * p.count * kPanel > kCachedFloats && p.y_stride % kPanel == 0 &&
@@ -265,8 +262,7 @@ class Product {
   // This block's part of the panels and activations that come next.
   Ahead ahead_of(const Group& group, std::size_t pair, std::size_t k, std::size_t block,
                  std::size_t steps) const {
-    if (blocks_ == 1) {
-      if constexpr (Weights::kConverts) return {};
+    if (blocks_ == 1 && !Weights::kConverts) {
       return {
           {panel(pair, 0, k) + kAheadBytes, panel(pair, 1, k) + kAheadBytes}, kTileBytes / kLine, nullptr, 0};
     }
@@ -363,7 +359,7 @@ void round_block(const float* x, std::size_t x_stride, std::size_t tokens, std::
 }
 
 std::size_t scratch_words(std::size_t tokens, std::size_t in_features) {
-  return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kShortSlab / 2 * kPanel;
+  return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kSlab / 2 * kPanel;
 }
 
 // Small whole numbers, whose sums are exact.
