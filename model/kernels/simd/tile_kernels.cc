@@ -266,6 +266,7 @@ class Product {
       return {
           {panel(pair, 0, k) + kAheadBytes, panel(pair, 1, k) + kAheadBytes}, kTileBytes / kLine, nullptr, 0};
     }
+    if (steps == 0) return {};
     Ahead ahead{};
     const bool in_group = pair + 1 < group.end;
     const std::size_t next_slab = k + slab_ < p_.in_features ? k + slab_ : 0;
