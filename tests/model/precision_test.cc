@@ -8,11 +8,10 @@
 // mean, are off by at most unit
 // * sqrt(4 * blocks + 2), times two for what is not independent. The units:
 //   f16, bf16   half a unit in the last place, as a mean of squares over a uniform error: 2^-12 and 2^-9;
-//   twice
-//               the squares for bf16, whose products may round activations too
+//               besides 2^-9 for activations, which products of bf16 may round too, and those of f16 on a
+//               matrix unit
 //   int8        the greatest of 32 elements is 2.4 standard deviations in the mean, a step is 1/127 of it,
-//   and a
-//               uniform error has 1 / sqrt(12) of a step: 5.5e-3, for weights and again for activations
+//               and a uniform error has 1 / sqrt(12) of a step: 5.5e-3, for weights and again for activations
 //   int4        a step is 1/8 of the greatest element: 8.7e-2
 // and for caches the same of their types, with two products a block. Where a router chooses experts, an error
 // can turn a close choice, and then a token takes another way through the model. There the bound holds for
@@ -20,6 +19,7 @@
 // many are turned for any bound.
 #include "model/checkpoint/safetensors_checkpoint.h"
 #include "model/config.h"
+#include "model/kernels/simd/tile_product.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -46,7 +46,7 @@ double weight_unit(WeightType type) {
     case WeightType::f32:
       return 1e-6;
     case WeightType::f16:
-      return 0x1p-12;
+      return kernels::tile_kernels() == nullptr ? 0x1p-12 : std::hypot(0x1p-12, 0x1p-9);
     case WeightType::bf16:
       return std::sqrt(2.0) * 0x1p-9;
     case WeightType::int8:
