@@ -202,60 +202,72 @@ struct Block {
   std::uint16_t scales[2][kPanel];  // f16
 };
 
-// Q8_0: the scale makes the largest magnitude 127. Source: GGUF, quantize_row_q8_0. Returns the scale as f16.
-std::uint16_t quantize_int8(const float* values, std::int8_t* elements) {
-  float largest = 0.0F;
+// How a type quantizes groups of 32: the scale is the group's extreme value divided by kDivisor.
+
+// Q8_0: the scale makes the largest magnitude 127. Source: GGUF, quantize_row_q8_0.
+struct Int8Elements {
+  static constexpr float kDivisor = 127.0F;
+
+  static float extreme_of(const float* values) {
+    float largest = 0.0F;
 #pragma omp simd reduction(max : largest)
-  for (std::size_t i = 0; i < kGroup; ++i) {
-    const float magnitude = __builtin_fabsf(values[i]);
-    largest = magnitude > largest ? magnitude : largest;
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      const float magnitude = __builtin_fabsf(values[i]);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
   }
-  const float scale = largest / 127.0F;
-  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
-#pragma omp simd
-  for (std::size_t i = 0; i < kGroup; ++i) {
-    const float element = values[i] * inverse;
+
+  static std::int8_t element_of(float scaled) {
     // Ties away from zero.
-    elements[i] =
-        static_cast<std::int8_t>(static_cast<std::int32_t>(element + __builtin_copysignf(0.5F, element)));
+    return static_cast<std::int8_t>(static_cast<std::int32_t>(scaled + __builtin_copysignf(0.5F, scaled)));
   }
-  return static_cast<std::uint16_t>(round_to_f16(scale));
-}
+};
 
 // Q4_0: the scale makes the element of the largest magnitude, of two the first, -8. Source: GGUF,
-// quantize_row_q4_0. Returns the scale as f16.
-std::uint16_t quantize_int4(const float* values, std::int8_t* elements) {
-  float highest = 0.0F;
-  float lowest = 0.0F;
-#pragma omp simd reduction(max : highest) reduction(min : lowest)
-  for (std::size_t i = 0; i < kGroup; ++i) {
-    highest = values[i] > highest ? values[i] : highest;
-    lowest = values[i] < lowest ? values[i] : lowest;
-  }
-  float extreme = highest > -lowest ? highest : lowest;
-  for (std::size_t i = 0; highest == -lowest && i < kGroup; ++i) {
-    if (__builtin_fabsf(values[i]) == highest) {
-      extreme = values[i];
-      break;
-    }
-  }
-  const float scale = extreme / -8.0F;
-  const float inverse = scale == 0.0F ? 0.0F : 1.0F / scale;
-#pragma omp simd
-  for (std::size_t i = 0; i < kGroup; ++i) {
-    const auto element = static_cast<std::int32_t>(values[i] * inverse + 8.5F);
-    elements[i] = static_cast<std::int8_t>((element < 15 ? element : 15) - 8);
-  }
-  return static_cast<std::uint16_t>(round_to_f16(scale));
-}
+// quantize_row_q4_0.
+struct Int4Elements {
+  static constexpr float kDivisor = -8.0F;
 
-template <std::uint16_t (*kQuantize)(const float*, std::int8_t*)>
+  static float extreme_of(const float* values) {
+    float highest = 0.0F;
+    float lowest = 0.0F;
+#pragma omp simd reduction(max : highest) reduction(min : lowest)
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      highest = values[i] > highest ? values[i] : highest;
+      lowest = values[i] < lowest ? values[i] : lowest;
+    }
+    for (std::size_t i = 0; highest == -lowest && i < kGroup; ++i) {
+      if (__builtin_fabsf(values[i]) == highest) return values[i];
+    }
+    return highest > -lowest ? highest : lowest;
+  }
+
+  static std::int8_t element_of(float scaled) {
+    const auto element = static_cast<std::int32_t>(scaled + 8.5F);
+    return static_cast<std::int8_t>((element < 15 ? element : 15) - 8);
+  }
+};
+
+// The scales of all rows are made at once: divisions and roundings to f16 fill vectors.
+template <class Elements>
 void make_block(const PanelSource& source, std::size_t first, Block& block) {
   float floats[kPanel][kStrip];
   widen({source, first}, floats);
-  for (std::size_t r = 0; r < kPanel; ++r) {
-    for (std::size_t g = 0; g < 2; ++g) {
-      block.scales[g][r] = kQuantize(floats[r] + g * kGroup, block.elements[r] + g * kGroup);
+  for (std::size_t g = 0; g < 2; ++g) {
+    float factors[kPanel];
+    for (std::size_t r = 0; r < kPanel; ++r) factors[r] = Elements::extreme_of(floats[r] + g * kGroup);
+#pragma omp simd
+    for (std::size_t r = 0; r < kPanel; ++r) {
+      const float scale = factors[r] / Elements::kDivisor;
+      block.scales[g][r] = static_cast<std::uint16_t>(round_to_f16(scale));
+      factors[r] = scale == 0.0F ? 0.0F : 1.0F / scale;
+    }
+    for (std::size_t r = 0; r < kPanel; ++r) {
+      const float* values = floats[r] + g * kGroup;
+      std::int8_t* elements = block.elements[r] + g * kGroup;
+#pragma omp simd
+      for (std::size_t i = 0; i < kGroup; ++i) elements[i] = Elements::element_of(values[i] * factors[r]);
     }
   }
 }
@@ -307,7 +319,7 @@ unsigned char* write_int4(const Block& block, unsigned char* panel) {
 void int8(const PanelSource& source, unsigned char* panel) {
   Block block;
   for (std::size_t first = 0; first < source.columns; first += kStrip) {
-    make_block<quantize_int8>(source, first, block);
+    make_block<Int8Elements>(source, first, block);
     panel = write_int8(block, panel);
   }
 }
@@ -315,7 +327,7 @@ void int8(const PanelSource& source, unsigned char* panel) {
 void int4(const PanelSource& source, unsigned char* panel) {
   Block block;
   for (std::size_t first = 0; first < source.columns; first += kStrip) {
-    make_block<quantize_int4>(source, first, block);
+    make_block<Int4Elements>(source, first, block);
     panel = write_int4(block, panel);
   }
 }
