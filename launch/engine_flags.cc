@@ -5,6 +5,7 @@
 #include "model/kernels/isa.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
+#include "parallel/processors.h"
 #include "tp/error.h"
 #include "tp/version.h"
 
@@ -89,6 +90,13 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   if (!engine->info().unused_tensors.empty()) {
     fmt::print(stderr, "tp-infer: the checkpoint has tensors that the model does not use: {}\n",
                fmt::join(engine->info().unused_tensors, ", "));
+  }
+  const std::size_t threads = engine->info().threads;
+  if (threads > allowed_processors()) {
+    fmt::print(stderr,
+               "tp-infer: {} threads of a rank share {} of {} processors; if mpirun has bound it, give mpirun "
+               "--bind-to none or --map-by slot:PE={}\n",
+               threads, allowed_processors(), online_processors(), threads);
   }
   if (flags.verbose) print_rank_map(*engine);
   return engine;
