@@ -93,10 +93,11 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   }
   const std::size_t threads = engine->info().threads;
   if (threads > allowed_processors()) {
-    fmt::print(stderr,
-               "tp-infer: {} threads of a rank share {} of {} processors; if mpirun has bound it, give mpirun "
-               "--bind-to none or --map-by slot:PE={}\n",
-               threads, allowed_processors(), online_processors(), threads);
+    fmt::print(
+        stderr,
+        "tp-infer: {} threads of a rank share {} of {} processors; if mpirun has bound it, give mpirun "
+        "--bind-to none or --map-by slot:PE={}\n",
+        threads, allowed_processors(), online_processors(), threads);
   }
   if (flags.verbose) print_rank_map(*engine);
   return engine;
