@@ -149,7 +149,7 @@ void measure_packing(WeightType type, DType stored, const std::vector<std::uint6
 }
 
 void run(bool json, const std::vector<std::string_view>& types) {
-  const Ceilings ceilings = measure_ceilings();
+  const Ceilings ceilings = local_ceilings();
   fmt::print(
       fmt::runtime(json ? "{{\"isa\":\"{}\",\"threads\":{},\"streaming_gb_s\":{:.2f},\"f32_gflops\":{:.1f},"
                           "\"bf16_gflops\":{:.1f},\"int8_gops\":{:.1f}}}\n"

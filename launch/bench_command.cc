@@ -81,31 +81,38 @@ BenchRow measure_prefill(Engine& engine, std::size_t prompt, std::size_t batch, 
   return row;
 }
 
-// The prompts of measure_prefill again, found in the cache; timed from the step on in which all sequences
-// generate.
+// The prompts of measure_prefill again, found in the cache; timed while all sequences generate: from the step
+// on in which the last one has begun to the one in which the first one ends.
 BenchRow measure_decode(Engine& engine, std::size_t prompt, std::size_t generate, std::size_t batch,
                         std::size_t first) {
   BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt};
   submit_all(engine, prompt, batch, generate + 1, first);
   std::uint64_t first_request = 0;
   std::set<std::uint64_t> started;
+  bool one_has_ended = false;
   Stopwatch watch;
   while (engine.has_work()) {
-    const bool counted = started.size() == batch;
+    const bool counted = started.size() == batch && !one_has_ended;
     for (const TokenEvent& event : engine.step()) {
       if (first_request == 0) first_request = event.request;
       if (event.request == first_request) row.token_ids.push_back(event.token);
       row.tokens += counted ? 1 : 0;
       started.insert(event.request);
+      one_has_ended = one_has_ended || event.finish_reason != FinishReason::none;
     }
-    row.steps += counted ? 1 : 0;
-    if (!counted && started.size() == batch) {
+    if (counted) {
+      ++row.steps;
+      row.seconds = watch.seconds();
+      if (one_has_ended) row.ranks = engine.reports();
+    } else if (started.size() == batch && !one_has_ended) {
       engine.reset_statistics();
       watch.restart();
     }
   }
-  row.seconds = watch.seconds();
-  row.ranks = engine.reports();
+  require<ConfigError>(row.steps > 0,
+                       "cannot measure batches of {}: the first sequence has ended when the last one begins; "
+                       "raise --generate",
+                       batch);
   return row;
 }
 

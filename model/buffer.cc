@@ -7,13 +7,13 @@
 #include <utility>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace tp {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kRegionBytes = std::size_t{256} << 20;
-constexpr std::size_t kPage = 4096;
 
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
 
@@ -52,18 +52,24 @@ class Region {
 };
 
 std::shared_ptr<void> allocate(std::size_t bytes, const char* what) {
-  // What is as large as a region has one of its own.
-  if (bytes >= kRegionBytes) {
-    const auto own = std::make_shared<Region>(round_up(bytes, kHugePage), what);
-    return {own, own->take(bytes)};
-  }
+  // What is large has a region of its own, and so has everything where address space is short.
+  const auto own_region = [&]() -> std::shared_ptr<void> {
+    auto region = std::make_shared<Region>(round_up(bytes, kHugePage), what);
+    void* data = region->take(bytes);
+    return {std::move(region), data};
+  };
+  if (bytes >= kRegionBytes / 2) return own_region();
   static std::mutex mutex;
   static std::weak_ptr<Region> shared;
   const std::lock_guard lock(mutex);
   std::shared_ptr<Region> region = shared.lock();
   void* data = region ? region->take(bytes) : nullptr;
   if (data == nullptr) {
-    region = std::make_shared<Region>(kRegionBytes, what);
+    try {
+      region = std::make_shared<Region>(kRegionBytes, what);
+    } catch (const ConfigError&) {
+      return own_region();
+    }
     shared = region;
     data = region->take(bytes);
   }
@@ -73,8 +79,9 @@ std::shared_ptr<void> allocate(std::size_t bytes, const char* what) {
 }  // namespace
 
 Pages::Pages(std::size_t bytes, const char* what) {
-  // Whole pages: nobody's threads write to the end of another's.
-  if (bytes > 0) data_ = allocate(round_up(bytes, kPage), what);
+  // Whole pages, which can be given back.
+  static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > 0) data_ = allocate(round_up(bytes, page), what);
 }
 
 }  // namespace tp

@@ -9,12 +9,14 @@ namespace tp {
 // Anonymous pages, zero when first read; they take physical memory only when touched, so that a large cache
 // costs what is used of it, and a page lies near the thread that wrote it first. Huge pages are asked for,
 // and neighbours share them: else a model's many small matrices would get none, or waste half of them. Memory
-// is given back at once, address space when all neighbours are gone.
+// is given back when its owner goes, address space when all neighbours have gone.
 class Pages {
  public:
   Pages() = default;
   // Throws ConfigError if the address space is exhausted; `what` names the use in the error.
   Pages(std::size_t bytes, const char* what);
+  Pages(Pages&&) noexcept = default;
+  Pages& operator=(Pages&&) noexcept = default;
 
   void* data() const { return data_.get(); }
 
@@ -22,7 +24,7 @@ class Pages {
   std::shared_ptr<void> data_;  // keeps its region
 };
 
-// An array of T on such pages, which begin on a page.
+// An array of T that begins on such a page.
 template <class T>
 class Buffer {
  public:

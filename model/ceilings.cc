@@ -56,7 +56,7 @@ double arithmetic(double (*multiply)(std::size_t)) {
 
 }  // namespace
 
-Ceilings measure_ceilings() {
+Ceilings local_ceilings() {
   const kernels::PeakKernels peaks = kernels::peak_kernels();
   return {streaming(), arithmetic(peaks.multiply_f32), arithmetic(peaks.multiply_bf16),
           arithmetic(peaks.multiply_int8)};

@@ -5,8 +5,8 @@
 
 namespace tp {
 
-// Measures this rank's rates. Takes about a second. Ranks that share a host should measure at the same time,
-// as they compute.
-Ceilings measure_ceilings();
+// Measures this rank's rates. Takes one to two seconds and 512 MiB. Ranks that share a host should measure at
+// the same time, as they compute.
+Ceilings local_ceilings();
 
 }  // namespace tp

@@ -1,6 +1,5 @@
 #include "model/mixture_of_experts.h"
 
-#include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 
 #include <algorithm>

@@ -16,7 +16,7 @@
 #include <immintrin.h>
 #endif
 
-// Compiled for wider vectors besides, where the loader can choose.
+// Compiled for wider vectors besides. The loader chooses before a sanitizer is ready to be called.
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_THREAD__) && \
     !defined(__SANITIZE_ADDRESS__)
 #define TP_FOR_WIDE_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))

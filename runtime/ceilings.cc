@@ -4,6 +4,7 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/processors.h"
+#include "runtime/rank_report.h"
 
 #include <omp.h>
 
@@ -13,7 +14,8 @@ Ceilings measure_ceilings(Communicator& comm, std::size_t threads) {
   omp_set_num_threads(static_cast<int>(threads != 0 ? threads : default_threads(comm.local_size())));
   barrier(comm);
   Ceilings local;
-  fail_together(comm, [&] { local = measure_ceilings(); });
+  fail_together(comm, [&] { local = local_ceilings(); });
+  forget_peak_memory();
   Ceilings sum;
   for (const Ceilings& rank : gather_values(comm, local)) {
     sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;

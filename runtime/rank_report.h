@@ -7,4 +7,7 @@ namespace tp {
 // The parts of a report that the operating system knows: host, processors, peak memory.
 RankReport describe_rank();
 
+// Starts the peak of memory afresh, where Linux allows it.
+void forget_peak_memory();
+
 }  // namespace tp

@@ -17,8 +17,8 @@ struct Ceilings {
 
 // Measures all ranks at once, as they compute together, with `threads` each (0: as the engine does); every
 // rank calls it. Returns their sum on rank 0. Takes one to two seconds and, for that long, 512 MiB a rank:
-// before an engine is there, so that it adds nothing to the most memory that a rank has held. Throws what
-// fail_together does.
+// before an engine is there, so that the two need not fit together. RankReport's peak memory starts afresh.
+// Throws what fail_together does.
 Ceilings measure_ceilings(Communicator& comm, std::size_t threads);
 
 }  // namespace tp

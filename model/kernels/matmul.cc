@@ -262,6 +262,7 @@ bool can_gate(const PackedLayout& weight, std::size_t tokens) {
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, TensorView<float> y) {
   assert(can_gate(weight.layout, x.rows()) && 2 * y.columns() == weight.layout.out_features);
+  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
   if (y.empty()) return;
   TileProduct gated{};
   gated.apart = weight.layout.panels() / 2;

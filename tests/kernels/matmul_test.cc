@@ -142,8 +142,8 @@ void expect_product(WeightType type, std::size_t tokens, std::size_t in_features
   }
 }
 
-// Up to 8 tokens share a pass over a panel, 16 a tile and 32 a pass of tiles; activations of many are
-// rounded.
+// Up to 8 tokens (f32: 12) share a pass over a panel, 16 a tile and 32 a block of tiles; activations of many
+// are rounded.
 TEST(Matmul, EqualsTheReferenceForEveryNumberOfTokens) {
   for (const WeightType type : kTypes) {
     for (std::size_t tokens = 0; tokens <= 65; ++tokens) expect_product(type, tokens, 70, 21, 0);
@@ -180,7 +180,7 @@ TEST(Matmul, OfManyPanelsEqualsTheReference) {
   }
 }
 
-// Sums of tiles are in registers over 512 or 2048 features, for 2, 6 or 12 panels at a time.
+// Sums of tiles are in registers over a slab of 256 features, or all of them, and wait for the next.
 TEST(Matmul, OfManyFeaturesEqualsTheReference) {
   for (const WeightType type : kTypes) {
     expect_product(type, 20, 2081, 17, 0);
@@ -200,7 +200,7 @@ TEST(Matmul, InSeveralPassesEqualsTheReference) {
 TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
   for (const WeightType type : kTypes) {
     for (const auto& [tokens, in_features, size] :
-         {std::array<std::size_t, 3>{17, 40, 16}, {33, 300, 48}, {530, 520, 320}}) {
+         {std::array<std::size_t, 3>{17, 40, 16}, {33, 300, 48}, {530, 520, 320}, {530, 40, 1024}}) {
       Random random(tokens);
       const RandomTensor x(random, tokens, in_features);
       const RandomTensor rows(random, 2 * size, in_features);
@@ -211,20 +211,23 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
       }
       std::vector<float> scratch(kernels::matmul_scratch(type, tokens, in_features));
       const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
-      // More than 1 MiB that begin on a cache line: a result that goes past the caches.
+      // On cache lines, and in the last case more than 1 MiB for each of two threads: results that go past
+      // the caches.
       struct alignas(64) Line {
         float floats[16];
       };
-      std::vector<Line> lines(tokens * 2 * size / 16);
-      float* both = lines[0].floats;
+      std::vector<Line> both_lines(tokens * 2 * size / 16);
+      float* both = both_lines[0].floats;
       kernels::matmul(x.view(), weight.view(), scratch_view, {both, tokens, 2 * size});
       std::vector<float> expected(tokens * size);
       kernels::activate_and_multiply(kernels::Activation::gelu, {both, tokens, 2 * size},
                                      {expected.data(), tokens, size});
-      std::vector<float> y(tokens * size, std::numeric_limits<float>::quiet_NaN());
+      std::vector<Line> y_lines(tokens * size / 16);
+      float* y = y_lines[0].floats;
+      std::fill_n(y, tokens * size, std::numeric_limits<float>::quiet_NaN());
       kernels::matmul_gated(x.view(), weight.view(), kernels::Activation::gelu, scratch_view,
-                            {y.data(), tokens, size});
-      for (std::size_t i = 0; i < y.size(); ++i)
+                            {y, tokens, size});
+      for (std::size_t i = 0; i < tokens * size; ++i)
         ASSERT_NEAR(y[i], expected[i], 1e-6F * (1 + std::abs(expected[i]))) << i;
     }
   }

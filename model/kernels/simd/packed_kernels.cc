@@ -17,7 +17,7 @@ constexpr std::size_t kBlock = 64;
 constexpr std::size_t kScaleBytes = 2 * kPanel * 2;
 
 // Registers that sums may take: the others hold weights and activations.
-#if defined(__AVX512VNNI__)
+#if defined(__AVX512F__)
 constexpr std::size_t kSumRegisters = 24;
 #else
 constexpr std::size_t kSumRegisters = 12;

@@ -30,8 +30,8 @@ constexpr std::size_t kTileWords = 256;
 constexpr std::size_t kTileBytes = 1024;
 constexpr std::size_t kLine = 64;  // bytes of a cache line
 
-// Tokens that pass over a panel before the next: their sums and a slab of their activations fill half of a
-// second-level cache of 2 MiB.
+// Tokens that pass over a slab of a pair of panels before the next: a group's sums, a slab of activations and
+// the next slab's fill half of a second-level cache of 2 MiB.
 constexpr std::size_t kChunk = 512;
 constexpr std::size_t kSlab = 256;      // features
 constexpr std::size_t kGroupPairs = 8;  // of panels whose sums wait for the next slab
@@ -262,11 +262,11 @@ class Product {
   // This block's part of the panels and activations that come next.
   Ahead ahead_of(const Group& group, std::size_t pair, std::size_t k, std::size_t block,
                  std::size_t steps) const {
+    if (steps == 0) return {};
     if (blocks_ == 1 && !Weights::kConverts) {
       return {
           {panel(pair, 0, k) + kAheadBytes, panel(pair, 1, k) + kAheadBytes}, kTileBytes / kLine, nullptr, 0};
     }
-    if (steps == 0) return {};
     Ahead ahead{};
     const bool in_group = pair + 1 < group.end;
     const std::size_t next_slab = k + slab_ < p_.in_features ? k + slab_ : 0;
@@ -315,7 +315,7 @@ class Product {
   std::size_t first_token_;
   std::size_t pairs_;
   std::size_t blocks_;
-  std::size_t group_;  // pairs that share sums
+  std::size_t group_;  // pairs whose sums wait at the same time
   std::size_t slab_;
   float* waiting_;
   std::uint32_t* converted_;

@@ -19,8 +19,8 @@ inline void store_words(const WordVector& v, std::uint32_t* to) {
   }
 }
 
-// bytes_before(k) of a panel hold its first k features, a multiple of 64.
-// They have kSummands bf16 numbers for an element, which are to be added. bf16 weights are tiles as they are.
+// Types of weights have kSummands bf16 numbers for an element, which are to be added; the first
+// bytes_before(k) of a panel hold k features, a multiple of 64. bf16 weights are tiles as they are.
 struct Bf16Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = false;
