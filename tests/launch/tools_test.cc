@@ -6,6 +6,7 @@
 #include "tests/reference/fixture.h"
 
 #include <cmath>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -142,6 +143,41 @@ TEST(Bench, MeasuresEveryCombination) {
     EXPECT_GE(row.at("waiting_share"), 0.0);
     EXPECT_LT(row.at("collective_share").get<double>() + row.at("waiting_share").get<double>(), 1.0);
   }
+}
+
+// Two prompts begin at a step, so that the first sequence is some tokens ahead of the last one and ends
+// first.
+TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
+  const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
+  const auto bench = [&](const char* generate) {
+    return run(2, {"bench", "--synthetic", config, "--prompt", "32", "--prefill-chunk", "64", "--batch", "6",
+                   "--generate", generate, "--json"});
+  };
+  const Finished finished = bench("8");
+  expect_success(finished);
+  const json row = json_lines(finished.out).at(1);
+  const int steps = row.at("steps");
+  EXPECT_GT(steps, 0);
+  EXPECT_LE(steps, 8 - 2);
+  EXPECT_EQ(row.at("tokens"), 6 * steps);
+  const Finished too_few = bench("1");
+  EXPECT_EQ(too_few.status, 1);
+  EXPECT_CONTAINS(too_few.err,
+                  "cannot measure batches of 6: the first sequence has ended when the last one begins");
+}
+
+// Not bench: run() gives that one thread.
+TEST(Threads, ThatShareProcessorsAreMentioned) {
+  const TemporaryDirectory directory;
+  const std::string text = directory.write("text.txt", "Once upon a time");
+  const auto hint_of = [&](std::size_t threads) {
+    const Finished finished =
+        run(kNoMpirun, {"perplexity", "--file", text, "--threads", std::to_string(threads)});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    return finished.err.find("threads of a rank share") != std::string::npos;
+  };
+  EXPECT_FALSE(hint_of(1));
+  EXPECT_TRUE(hint_of(std::thread::hardware_concurrency() + 1));
 }
 
 TEST(Bench, TheTokensAreTheSameAtEveryRankCount) {

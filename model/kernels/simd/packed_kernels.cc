@@ -172,31 +172,14 @@ struct FloatTile {
 // Tokens of the integer kernels, which have a float and an integer sum each.
 constexpr std::size_t kIntegerTokens = kParts == 1 ? 8 : kSumRegisters / kParts / 2 + 1;
 
-struct Int8Tile {
-  static constexpr std::size_t kTokens = kIntegerTokens;
+// Their blocks of 64 features, and what T tokens from `token` on have from one: added to their results.
+struct Int8Block {
+  static constexpr std::size_t kBytes = kPanel * kBlock + kScaleBytes;
   static constexpr std::size_t kSumsPerToken = 2;
 
-  const PanelProduct& p;
-
-  template <std::size_t T, std::size_t N>
-  void run(const Pass& pass) const {
-    const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
-    Vector results[N][T] = {};
-    for (std::size_t block = 0; block < p.in_features; block += kBlock) {
-      for (std::size_t n = 0; n < N; ++n) {
-        run_block<T>(weights[n], pass.token, block, results[n]);
-        weights[n] += kPanel * kBlock + kScaleBytes;
-      }
-    }
-    for (std::size_t n = 0; n < N; ++n) {
-      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, results[n][t]);
-    }
-  }
-
   template <std::size_t T>
-  void run_block(const unsigned char* weights, std::size_t token, std::size_t block,
-                 Vector (&results)[T]) const {
+  static void run(const PanelProduct& p, const unsigned char* weights, std::size_t token, std::size_t block,
+                  Vector (&results)[T]) {
     const std::size_t groups = p.in_features / kGroup;
     const unsigned char* scales = weights + kPanel * kBlock;
     fetch_lines(scales, 1);
@@ -220,31 +203,13 @@ struct Int8Tile {
   }
 };
 
-struct Int4Tile {
-  static constexpr std::size_t kTokens = kIntegerTokens;
+struct Int4Block {
+  static constexpr std::size_t kBytes = kPanel * kBlock / 2 + kScaleBytes;
   static constexpr std::size_t kSumsPerToken = 3;
 
-  const PanelProduct& p;
-
-  template <std::size_t T, std::size_t N>
-  void run(const Pass& pass) const {
-    const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
-    Vector results[N][T] = {};
-    for (std::size_t block = 0; block < p.in_features; block += kBlock) {
-      for (std::size_t n = 0; n < N; ++n) {
-        run_block<T>(weights[n], pass.token, block, results[n]);
-        weights[n] += kPanel * kBlock / 2 + kScaleBytes;
-      }
-    }
-    for (std::size_t n = 0; n < N; ++n) {
-      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, results[n][t]);
-    }
-  }
-
   template <std::size_t T>
-  void run_block(const unsigned char* weights, std::size_t token, std::size_t block,
-                 Vector (&results)[T]) const {
+  static void run(const PanelProduct& p, const unsigned char* weights, std::size_t token, std::size_t block,
+                  Vector (&results)[T]) {
     const std::size_t groups = p.in_features / kGroup;
     const std::size_t group = block / kGroup;
     const std::int8_t* x = p.x_bytes + token * p.in_features + block;
@@ -275,11 +240,35 @@ struct Int4Tile {
   }
 };
 
+template <class Block>
+struct IntegerTile {
+  static constexpr std::size_t kTokens = kIntegerTokens;
+  static constexpr std::size_t kSumsPerToken = Block::kSumsPerToken;
+
+  const PanelProduct& p;
+
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    Vector results[N][T] = {};
+    for (std::size_t block = 0; block < p.in_features; block += kBlock) {
+      for (std::size_t n = 0; n < N; ++n) {
+        Block::template run<T>(p, weights[n], pass.token, block, results[n]);
+        weights[n] += Block::kBytes;
+      }
+    }
+    for (std::size_t n = 0; n < N; ++n) {
+      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, results[n][t]);
+    }
+  }
+};
+
 void f32(const PanelProduct& p) { run_panels(FloatTile<F32Weights>{p}); }
 void f16(const PanelProduct& p) { run_panels(FloatTile<F16Weights>{p}); }
 void bf16(const PanelProduct& p) { run_panels(FloatTile<Bf16Weights>{p}); }
-void int8(const PanelProduct& p) { run_panels(Int8Tile{p}); }
-void int4(const PanelProduct& p) { run_panels(Int4Tile{p}); }
+void int8(const PanelProduct& p) { run_panels(IntegerTile<Int8Block>{p}); }
+void int4(const PanelProduct& p) { run_panels(IntegerTile<Int4Block>{p}); }
 
 #if defined(__AVX512BF16__)
 struct Bf16PairTile {
