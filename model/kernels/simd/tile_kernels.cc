@@ -78,57 +78,58 @@ inline void fetch(const unsigned char* from, std::size_t lines) {
   for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * kLine, 0, 2);
 }
 
-// Adds the products of kRows tiles of activations and kColumns panels to the sums in registers, for `steps`
-// tiles along the features. Sums are tiles 0 to 3, activations 4 and 5, weights 6 and 7.
-template <int kRows, int kColumns>
-inline void add_products(const std::uint32_t* a, const std::uint32_t* const (&b)[2], std::size_t steps,
-                         const Ahead& ahead) {
-  const std::uint32_t* b0 = b[0];
-  const std::uint32_t* b1 = b[1];
-  for (std::size_t step = 0; step < steps; ++step) {
-    load_tile<6>(b0, kLine);
-    load_tile<4>(a, kLine);
-    multiply_tiles<0, 4, 6>();
-    fetch(ahead.panels[0] + step * ahead.panel_lines * kLine, ahead.panel_lines);
-    if constexpr (kColumns == 2) {
-      load_tile<7>(b1, kLine);
-      multiply_tiles<1, 4, 7>();
-      fetch(ahead.panels[1] + step * ahead.panel_lines * kLine, ahead.panel_lines);
-    }
-    if constexpr (kRows == 2) {
-      load_tile<5>(a + kTileWords, kLine);
-      multiply_tiles<2, 5, 6>();
-      if constexpr (kColumns == 2) multiply_tiles<3, 5, 7>();
-    }
-    fetch(ahead.x + step * ahead.x_lines * kLine, ahead.x_lines);
-    a += kRows * kTileWords;
-    b0 += kTileWords;
-    b1 += kTileWords;
+// Adds the products of kRows tiles of activations and kColumns panels to the sums in registers, for a tile
+// along the features. Sums are tiles 0 to 3, activations 4 and 5, weights 6 and 7. `before` runs before the
+// first product of every sum.
+template <int kRows, int kColumns, class Before>
+inline void add_step(const std::uint32_t* a, const std::uint32_t* b0, const std::uint32_t* b1,
+                     const Ahead& ahead, std::size_t step, const Before& before) {
+  before.template operator()<0>();
+  load_tile<6>(b0, kLine);
+  load_tile<4>(a, kLine);
+  multiply_tiles<0, 4, 6>();
+  fetch(ahead.panels[0] + step * ahead.panel_lines * kLine, ahead.panel_lines);
+  before.template operator()<1>();
+  if constexpr (kColumns == 2) {
+    load_tile<7>(b1, kLine);
+    multiply_tiles<1, 4, 7>();
+    fetch(ahead.panels[1] + step * ahead.panel_lines * kLine, ahead.panel_lines);
   }
+  before.template operator()<2>();
+  if constexpr (kRows == 2) {
+    load_tile<5>(a + kTileWords, kLine);
+    multiply_tiles<2, 5, 6>();
+  }
+  fetch(ahead.x + step * ahead.x_lines * kLine, ahead.x_lines);
+  before.template operator()<3>();
+  if constexpr (kRows == 2 && kColumns == 2) multiply_tiles<3, 5, 7>();
 }
 
-template <int kRows, int kColumns>
-inline void load_sums(const float* from) {
-  if (from == nullptr) {
-    zero_tile<0>();
-    zero_tile<1>();
-    zero_tile<2>();
-    zero_tile<3>();
-    return;
-  }
-  load_tile<0>(from, kLine);
-  if constexpr (kColumns == 2) load_tile<1>(from + kTileWords, kLine);
-  if constexpr (kRows == 2) load_tile<2>(from + 2 * kTileWords, kLine);
-  if constexpr (kRows == 2 && kColumns == 2) load_tile<3>(from + 3 * kTileWords, kLine);
-}
+// A block's four tiles of sums.
+constexpr std::size_t kSumWords = 4 * kTileWords;
 
-template <int kRows, int kColumns>
-inline void store_sums(float* to) {
-  store_tile<0>(to, kLine);
-  if constexpr (kColumns == 2) store_tile<1>(to + kTileWords, kLine);
-  if constexpr (kRows == 2) store_tile<2>(to + 2 * kTileWords, kLine);
-  if constexpr (kRows == 2 && kColumns == 2) store_tile<3>(to + 3 * kTileWords, kLine);
-}
+// Takes the sums in registers for those of the next block: `last` is where they go, `next` where the others
+// are. Null: nowhere, and zero.
+struct Exchange {
+  const float* next;
+  float* last;
+
+  template <int kSum>
+  void operator()() const {
+    if (last != nullptr) store_tile<kSum>(last + kSum * kTileWords, kLine);
+    if (next != nullptr) {
+      load_tile<kSum>(next + kSum * kTileWords, kLine);
+    } else {
+      zero_tile<kSum>();
+    }
+  }
+  void all() const {
+    operator()<0>();
+    operator()<1>();
+    operator()<2>();
+    operator()<3>();
+  }
+};
 
 // The weights of one or two panels in tiles: summand s of panel n at [n] + s * summand_words.
 struct WeightTiles {
@@ -137,16 +138,30 @@ struct WeightTiles {
   std::size_t summand_words;
 };
 
-// Adds to the four tiles of sums at `from`, or to zero, and stores them at `to`.
+// Adds a block's products to its sums, which stay in registers. Those of the block before leave them one by
+// one, each shortly before its register is needed: in one go they would keep the unit waiting for the last
+// products, and the next products waiting for them.
 template <int kRows, int kColumns>
 void multiply(const std::uint32_t* a, const WeightTiles& b, std::size_t steps, const Ahead& ahead,
-              const float* from, float* to) {
-  load_sums<kRows, kColumns>(from);
-  for (std::size_t s = 0; s < b.summands; ++s) {
-    const std::size_t offset = s * b.summand_words;
-    add_products<kRows, kColumns>(a, {b.panels[0] + offset, b.panels[1] + offset}, steps, ahead);
+              const Exchange& exchange) {
+  if (steps == 0) {
+    exchange.all();
+    return;
   }
-  store_sums<kRows, kColumns>(to);
+  const auto nothing = []<int>() {};
+  for (std::size_t s = 0; s < b.summands; ++s) {
+    const std::uint32_t* b0 = b.panels[0] + s * b.summand_words;
+    const std::uint32_t* b1 = b.panels[1] + s * b.summand_words;
+    if (s == 0) {
+      add_step<kRows, kColumns>(a, b0, b1, ahead, 0, exchange);
+    } else {
+      add_step<kRows, kColumns>(a, b0, b1, ahead, 0, nothing);
+    }
+    for (std::size_t step = 1; step < steps; ++step) {
+      add_step<kRows, kColumns>(a + step * kRows * kTileWords, b0 + step * kTileWords, b1 + step * kTileWords,
+                                ahead, step, nothing);
+    }
+  }
 }
 
 // A tile of sums to [rows, width] of the result.
@@ -165,8 +180,6 @@ void write(const float* sums, std::size_t rows, std::size_t width, bool past_cac
 
 // Results that take more than this go past the caches.
 constexpr std::size_t kCachedFloats = (std::size_t{1} << 20) / 4;
-
-constexpr std::size_t kSumWords = 4 * kTileWords;
 
 // Words of scratch for the sums that wait, before those for converted weights.
 std::size_t waiting_words(std::size_t tokens, std::size_t in_features) {
@@ -192,7 +205,7 @@ class Product {
         past_caches_(p.tokens * p.count * kPanel > kCachedFloats && p.y_stride % kPanel == 0 &&
                      reinterpret_cast<std::uintptr_t>(p.y) % kLine == 0) {}
 
-  void run() const {
+  void run() {
     for (std::size_t pair = 0; pair < pairs_; pair += group_) {
       // Without features there is one empty slab, whose sums are zero.
       std::size_t k = 0;
@@ -201,6 +214,8 @@ class Product {
         k += slab_;
       } while (k < p_.in_features);
     }
+    Exchange{nullptr, in_registers_.to}.all();
+    finish(in_registers_);
   }
 
  private:
@@ -210,25 +225,38 @@ class Product {
     std::size_t end;
   };
 
-  void run_slab(const Group& group, std::size_t k) const {
+  // A block's sums for a pair, and whether nothing is to be added any more. Null: none.
+  struct Sums {
+    float* to;
+    std::size_t token;
+    std::size_t pair;
+    bool is_last;
+  };
+
+  void run_slab(const Group& group, std::size_t k) {
     const std::size_t end = least(k + slab_, p_.in_features);
     const std::size_t steps = divide_up(end - k, kDepth);
     const bool is_last = end == p_.in_features;
     for (std::size_t pair = group.begin; pair < group.end; ++pair) {
       const WeightTiles weights = tiles_of(pair, k, end);
-      float* sums = waiting_ + (pair - group.begin) * blocks_ * kSumWords;
-      for (std::size_t block = 0; block < blocks_; ++block, sums += kSumWords) {
+      float* waiting = waiting_ + (pair - group.begin) * blocks_ * kSumWords;
+      for (std::size_t block = 0; block < blocks_; ++block, waiting += kSumWords) {
         const std::size_t token = first_token_ + block * kTileBlock;
         const bool two_rows = x_.rows(token, kTileBlock) > kTile;
-        alignas(64) float last[kSumWords];
         const auto run_tiles = two_rows             ? columns(pair) == 2 ? multiply<2, 2> : multiply<2, 1>
                                            : columns(pair) == 2 ? multiply<1, 2>
                                                     : multiply<1, 1>;
         run_tiles(p_.x_tiles + x_.offset(token, k), weights, steps, ahead_of(group, pair, k, block, steps),
-                  k > 0 ? sums : nullptr, is_last ? last : sums);
-        if (is_last) write_sums(last, token, pair);
+                  {k > 0 ? waiting : nullptr, in_registers_.to});
+        finish(in_registers_);
+        in_registers_ = {is_last ? last_ : waiting, token, pair, is_last};
       }
     }
+  }
+
+  // Sums that have left the registers.
+  void finish(const Sums& sums) const {
+    if (sums.to != nullptr && sums.is_last) write_sums(sums.to, sums.token, sums.pair);
   }
 
   std::size_t columns(std::size_t pair) const {
@@ -320,6 +348,8 @@ class Product {
   float* waiting_;
   std::uint32_t* converted_;
   bool past_caches_;
+  Sums in_registers_ = {};
+  alignas(kLine) float last_[kSumWords];
 };
 
 template <class Weights>
@@ -387,7 +417,8 @@ bool works() {
     }
   }
   configure_tiles();
-  multiply<1, 1>(a, {{b, b}, 1, 0}, 1, {}, nullptr, sums);
+  multiply<1, 1>(a, {{b, b}, 1, 0}, 1, {}, {});
+  Exchange{nullptr, sums}.all();
   release_tiles();
   return __builtin_memcmp(sums, expected, sizeof(expected)) == 0;
 }
