@@ -1,6 +1,5 @@
 #include "model/parallel_block.h"
 
-#include "model/kernels/elementwise.h"
 #include "parallel/tracer.h"
 
 namespace tp {
@@ -31,7 +30,7 @@ void ParallelBlock::operator()(Communicator& comm, TensorView<float> x, const St
         return part(mlp_in, step.workspace);
       },
       feed_forward_);
-  kernels::add(all_reduce(comm, std::move(sum)), x);  // 1 of 1
+  add_all_reduced(comm, std::move(sum), x);  // 1 of 1
 }
 
 std::size_t ParallelBlock::bytes() const {

@@ -4,6 +4,18 @@
 #include "parallel/tracer.h"
 
 namespace tp {
+namespace {
+
+// x += norm(the sum over ranks)
+void add_to_residual(Communicator& comm, PartialSum sum, const std::optional<Norm>& norm,
+                     TensorView<float> x) {
+  if (!norm) return add_all_reduced(comm, std::move(sum), x);
+  const TensorView<float> out = all_reduce(comm, std::move(sum));
+  norm->apply_in_place(out);
+  kernels::add(out, x);
+}
+
+}  // namespace
 
 SequentialBlock::SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                                  const BlockNames& names)
@@ -28,9 +40,7 @@ void SequentialBlock::operator()(Communicator& comm, TensorView<float> x, const 
           return part(attention_in, step, cache);
         },
         attention_);
-    const TensorView<float> attention_out = all_reduce(comm, std::move(attention_sum));  // 1 of 2
-    if (post_attention_norm_) post_attention_norm_->apply_in_place(attention_out);
-    kernels::add(attention_out, x);
+    add_to_residual(comm, std::move(attention_sum), post_attention_norm_, x);  // all-reduce 1 of 2
   }
   {
     const Workspace::Frame frame(step.workspace);
@@ -41,9 +51,7 @@ void SequentialBlock::operator()(Communicator& comm, TensorView<float> x, const 
           return part(mlp_in, step.workspace);
         },
         feed_forward_);
-    const TensorView<float> mlp_out = all_reduce(comm, std::move(mlp_sum));  // 2 of 2
-    if (post_feed_forward_norm_) post_feed_forward_norm_->apply_in_place(mlp_out);
-    kernels::add(mlp_out, x);
+    add_to_residual(comm, std::move(mlp_sum), post_feed_forward_norm_, x);  // all-reduce 2 of 2
   }
 }
 

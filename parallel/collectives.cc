@@ -3,10 +3,12 @@
 #include "parallel/mpi_call.h"
 #include "parallel/shared_sum.h"
 #include "parallel/stopwatch.h"
+#include "parallel/sums.h"
 #include "parallel/tracer.h"
 #include "tp/error.h"
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <climits>
 #include <cstring>
@@ -56,6 +58,37 @@ void wait_politely(MPI_Request& request, bool oversubscribed) {
   }
 }
 
+std::span<float> floats_of(TensorView<float> x) {
+  require<CommError>(x.contiguous(),
+                     "all_reduce needs a contiguous tensor, found rows {} apart with {} columns", x.stride(),
+                     x.columns());
+  return {x.data(), x.size()};
+}
+
+// An all-reduce, from here to the end of the scope, in statistics and trace.
+class CountedAllReduce {
+ public:
+  CountedAllReduce(Communicator& comm, std::span<const float> sum)
+      : comm_(comm),
+        counted_(comm.stats().all_reduce, sum.size_bytes()),
+        span_(comm, Activity::all_reduce, sum.size_bytes()) {}
+  ~CountedAllReduce() { comm_.stats().all_reduce_seconds.push_back(static_cast<float>(watch_.seconds())); }
+  CountedAllReduce(const CountedAllReduce&) = delete;
+  CountedAllReduce& operator=(const CountedAllReduce&) = delete;
+
+ private:
+  Communicator& comm_;
+  Counted counted_;
+  TraceSpan span_;
+  Stopwatch watch_;
+};
+
+// The fast path, if there is one and it is faster for a sum of this size.
+SharedSum* shared_sum_for(const Communicator& comm, std::span<const float> sum) {
+  SharedSum* const shared = comm.shared_sum();
+  return shared != nullptr && shared->is_worthwhile(sum.size()) ? shared : nullptr;
+}
+
 void message_all_reduce(const Communicator& comm, std::span<float> sum) {
   for (std::size_t begin = 0; begin < sum.size(); begin += kMaxCount) {
     const std::size_t count = std::min(kMaxCount, sum.size() - begin);
@@ -67,20 +100,25 @@ void message_all_reduce(const Communicator& comm, std::span<float> sum) {
 }  // namespace
 
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
-  const TensorView<float> sum = partial.addend_;
-  require<CommError>(sum.contiguous(),
-                     "all_reduce needs a contiguous tensor, found rows {} apart with {} columns",
-                     sum.stride(), sum.columns());
-  const Counted counted(comm.stats().all_reduce, sum.size() * sizeof(float));
-  const TraceSpan span(comm, Activity::all_reduce, sum.size() * sizeof(float));
-  const Stopwatch watch;
-  if (SharedSum* shared = comm.shared_sum(); shared != nullptr && shared->is_worthwhile(sum.size())) {
-    shared->all_reduce({sum.data(), sum.size()});
+  const std::span<float> sum = floats_of(partial.addend_);
+  const CountedAllReduce counted(comm, sum);
+  if (SharedSum* shared = shared_sum_for(comm, sum)) {
+    shared->all_reduce(sum);
   } else {
-    message_all_reduce(comm, {sum.data(), sum.size()});
+    message_all_reduce(comm, sum);
   }
-  comm.stats().all_reduce_seconds.push_back(static_cast<float>(watch.seconds()));
-  return sum;
+  return partial.addend_;
+}
+
+void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x) {
+  const std::span<float> sum = floats_of(partial.addend_);
+  const std::span<float> to = floats_of(x);
+  assert(sum.size() == to.size());
+  const CountedAllReduce counted(comm, sum);
+  if (SharedSum* shared = shared_sum_for(comm, sum)) return shared->all_reduce(sum, to.data());
+  message_all_reduce(comm, sum);
+  const float* const addends[] = {sum.data(), to.data()};
+  sum_of(addends, to.size(), to.data());
 }
 
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,

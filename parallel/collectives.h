@@ -16,6 +16,10 @@ namespace tp {
 // in place. Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
 
+// x += all_reduce(partial), without another pass over the sum: the residual stream `x`, [tokens,
+// hidden_size], is equal on every rank before and after. Throws CommError.
+void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x);
+
 // Joins column shards on rank 0: rank r holds `local`, [rows, shards[r].size()], and rank 0 gets them side by
 // side in `out`, [rows, sum of sizes]; on other ranks `out` is ignored. Throws CommError.
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,

@@ -1,6 +1,7 @@
 // A sum over ranks that has not been taken yet is a type of its own.
 #pragma once
 
+#include "parallel/sums.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
@@ -12,9 +13,9 @@ class Communicator;
 
 // This rank's addend of a row-parallel layer's result, [tokens, hidden_size].
 //
-// Only all_reduce can turn it into a tensor. A forgotten all-reduce is invisible on one rank and garbage on
-// two; with this type it does not compile. It views memory of the workspace and is movable only, so that it
-// is summed once.
+// Only all_reduce and add_all_reduced can turn it into a tensor. A forgotten all-reduce is invisible on one
+// rank and garbage on two; with this type it does not compile. It views memory of the workspace and is
+// movable only, so that it is summed once.
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : addend_(addend) {}
@@ -27,15 +28,15 @@ class [[nodiscard]] PartialSum {
   // hidden_size].
   PartialSum& operator+=(PartialSum other) {
     for (std::size_t row = 0; row < addend_.rows(); ++row) {
-      float* const sum = addend_.row(row);
-      const float* const more = other.addend_.row(row);
-      for (std::size_t i = 0; i < addend_.columns(); ++i) sum[i] += more[i];
+      const float* const addends[] = {addend_.row(row), other.addend_.row(row)};
+      sum_of(addends, addend_.columns(), addend_.row(row));
     }
     return *this;
   }
 
  private:
   friend TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
+  friend void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x);
 
   TensorView<float> addend_;
 };

@@ -2,6 +2,7 @@
 
 #include "parallel/mpi_call.h"
 #include "parallel/stopwatch.h"
+#include "parallel/sums.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,14 +15,6 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#endif
-
-// Compiled for wider vectors besides. The loader chooses before a sanitizer is ready to be called.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define TP_FOR_WIDE_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define TP_FOR_WIDE_VECTORS
 #endif
 
 namespace tp {
@@ -41,27 +34,6 @@ void pause() {
 #if defined(__x86_64__)
   _mm_pause();
 #endif
-}
-
-// A run is summed over all addends before the next, in a local array that the compiler keeps in vectors.
-template <std::size_t kRun>
-[[gnu::always_inline]] inline void sum_run(const float* const* addends, std::size_t count, std::size_t begin,
-                                           float* out) {
-  float sum[kRun];
-  std::memcpy(sum, addends[0] + begin, sizeof(sum));
-  for (std::size_t n = 1; n < count; ++n) {
-    for (std::size_t i = 0; i < kRun; ++i) sum[i] += addends[n][begin + i];
-  }
-  std::memcpy(out + begin, sum, sizeof(sum));
-}
-
-// out = the sum of the addends, in their order.
-TP_FOR_WIDE_VECTORS void sum_of(const float* const* addends, std::size_t count, std::size_t size,
-                                float* out) {
-  constexpr std::size_t kRun = 64;
-  std::size_t i = 0;
-  for (; i + kRun <= size; i += kRun) sum_run<kRun>(addends, count, i, out);
-  for (; i < size; ++i) sum_run<1>(addends, count, i, out);
 }
 
 }  // namespace
@@ -107,7 +79,7 @@ SharedSum::SharedSum(MPI_Comm comm, MPI_Comm host, MPI_Comm leaders)
   rank_ = static_cast<std::size_t>(rank);
   size_ = static_cast<std::size_t>(size);
   slots_ = std::make_unique<Slot*[]>(size_);
-  addends_ = std::make_unique<const float*[]>(size_);
+  addends_ = std::make_unique<const float*[]>(size_ + 1);
   void* own = nullptr;
   TP_MPI(MPI_Win_allocate_shared(sizeof(Slot) + alignof(Slot), 1, MPI_INFO_NULL, host, &own, &window_));
   for (int other = 0; other < size; ++other) {
@@ -132,54 +104,64 @@ SharedSum::~SharedSum() {
   if (host_ != MPI_COMM_NULL) MPI_Comm_free(&host_);
 }
 
-void SharedSum::all_reduce(std::span<float> data) {
+void SharedSum::all_reduce(std::span<float> data, float* onto) {
+  const Target target{onto != nullptr ? onto : data.data(), onto != nullptr};
   for (std::size_t begin = 0; begin < data.size(); begin += kPieceFloats) {
-    reduce_piece(data.subspan(begin, std::min(kPieceFloats, data.size() - begin)));
+    reduce_piece(data.subspan(begin, std::min(kPieceFloats, data.size() - begin)),
+                 {target.floats + begin, target.adds});
   }
 }
 
-void SharedSum::reduce_piece(std::span<float> piece) {
+void SharedSum::reduce_piece(std::span<const float> piece, const Target& target) {
   const std::size_t buffer = pieces_++ % 2;
   std::memcpy(slots_[rank_]->buffers[buffer], piece.data(), piece.size_bytes());
   announce(++phase_);
-  if (several_hosts_) return sum_over_hosts(piece, buffer);
+  if (several_hosts_) return sum_over_hosts(piece.size(), buffer, target);
   wait_for_all(phase_);
-  if (size_ < kSharedWorkRanks || piece.size() < kSharedWorkFloats) return add_up(piece, 0, buffer);
-  share_work(piece, buffer);
+  if (size_ < kSharedWorkRanks || piece.size() < kSharedWorkFloats) {
+    return add_up(0, piece.size(), buffer, target);
+  }
+  share_work(piece.size(), buffer, target);
 }
 
-void SharedSum::share_work(std::span<float> piece, std::size_t buffer) {
+void SharedSum::share_work(std::size_t size, std::size_t buffer, const Target& target) {
   // Only this rank reads this part of the slots, so its own slot can take the sum.
-  float* own = slots_[rank_]->buffers[buffer];
-  const auto part_of = [&](std::size_t rank) { return piece.size() * rank / size_; };
-  add_up({own + part_of(rank_), part_of(rank_ + 1) - part_of(rank_)}, part_of(rank_), buffer);
+  const auto part_of = [&](std::size_t rank) { return size * rank / size_; };
+  const std::size_t begin = part_of(rank_);
+  add_up(begin, part_of(rank_ + 1) - begin, buffer, {slots_[rank_]->buffers[buffer] + begin, false});
   announce(++phase_);
   wait_for_all(phase_);
   for (std::size_t rank = 0; rank < size_; ++rank) {
-    std::memcpy(piece.data() + part_of(rank), slots_[rank]->buffers[buffer] + part_of(rank),
-                (part_of(rank + 1) - part_of(rank)) * sizeof(float));
+    put(slots_[rank]->buffers[buffer] + part_of(rank), part_of(rank + 1) - part_of(rank),
+        {target.floats + part_of(rank), target.adds});
   }
 }
 
-void SharedSum::sum_over_hosts(std::span<float> piece, std::size_t buffer) {
+void SharedSum::sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target) {
   constexpr std::size_t kLeader = 0;
   float* shared = slots_[kLeader]->buffers[buffer];
   if (rank_ != kLeader) {
     wait_for(kLeader, ++phase_);
-    std::memcpy(piece.data(), shared, piece.size_bytes());
-    return;
+    return put(shared, size, target);
   }
   wait_for_all(phase_);
-  add_up({shared, piece.size()}, 0, buffer);
-  TP_MPI(MPI_Allreduce(MPI_IN_PLACE, shared, static_cast<int>(piece.size()), MPI_FLOAT, MPI_SUM, leaders_));
+  add_up(0, size, buffer, {shared, false});
+  TP_MPI(MPI_Allreduce(MPI_IN_PLACE, shared, static_cast<int>(size), MPI_FLOAT, MPI_SUM, leaders_));
   announce(++phase_);
-  std::memcpy(piece.data(), shared, piece.size_bytes());
+  put(shared, size, target);
 }
 
-// out = the sum of elements [begin, begin + out.size()) of all slots, in the order of the ranks.
-void SharedSum::add_up(std::span<float> out, std::size_t begin, std::size_t buffer) {
+void SharedSum::put(const float* sum, std::size_t size, const Target& target) {
+  const float* const addends[] = {sum, target.floats};
+  if (target.adds) return sum_of(addends, size, target.floats);
+  std::memcpy(target.floats, sum, size * sizeof(float));
+}
+
+// The sum of elements [begin, begin + size) of all slots, in the order of the ranks.
+void SharedSum::add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target) {
   for (std::size_t rank = 0; rank < size_; ++rank) addends_[rank] = slots_[rank]->buffers[buffer] + begin;
-  sum_of(addends_.get(), size_, out.size(), out.data());
+  addends_[size_] = target.floats;
+  sum_of({addends_.get(), size_ + (target.adds ? 1 : 0)}, size, target.floats);
 }
 
 void SharedSum::announce(std::uint64_t phase) {
@@ -203,7 +185,7 @@ void SharedSum::wait_for_all(std::uint64_t phase) const {
 
 bool SharedSum::is_worthwhile(std::size_t floats) const {
   const auto size_class = static_cast<std::size_t>(std::bit_width(floats * sizeof(float)));
-  return size_class < kSizeClasses && worthwhile_[size_class];
+  return worthwhile_[std::min(size_class, kSizeClasses - 1)];
 }
 
 void SharedSum::measure() {

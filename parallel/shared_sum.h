@@ -35,30 +35,38 @@ class SharedSum {
   SharedSum(const SharedSum&) = delete;
   SharedSum& operator=(const SharedSum&) = delete;
 
-  // Replaces `data` by the sum over ranks. Every rank gives as many floats.
-  void all_reduce(std::span<float> data);
+  // Replaces `data` by the sum over ranks, or, with `onto` given, adds the sum to the floats there and leaves
+  // `data` alone. Every rank gives as many floats.
+  void all_reduce(std::span<float> data, float* onto = nullptr);
 
   // Whether it was faster than MPI_Allreduce for messages of this size when it was measured, the same on
   // every rank.
   bool is_worthwhile(std::size_t floats) const;
 
-  // Measures both for sizes up to 4 MiB and remembers which is faster. Collective. Throws CommError.
+  // Measures both for sizes up to 16 MiB and remembers which is faster; what is larger goes the same way as
+  // those. Collective. Throws CommError.
   void measure();
 
  private:
   SharedSum(MPI_Comm comm, MPI_Comm host, MPI_Comm leaders);
 
   struct Slot;
-  void reduce_piece(std::span<float> piece);
-  void share_work(std::span<float> piece, std::size_t buffer);
-  void sum_over_hosts(std::span<float> piece, std::size_t buffer);
+  // Where a sum goes: it replaces the floats there, or is added to them.
+  struct Target {
+    float* floats;
+    bool adds;
+  };
+  void reduce_piece(std::span<const float> piece, const Target& target);
+  void share_work(std::size_t size, std::size_t buffer, const Target& target);
+  void sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target);
+  static void put(const float* sum, std::size_t size, const Target& target);
   void announce(std::uint64_t phase);
   void wait_for(std::size_t rank, std::uint64_t phase) const;
   void wait_for_all(std::uint64_t phase) const;
-  void add_up(std::span<float> out, std::size_t begin, std::size_t buffer);
+  void add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target);
   double seconds_of(std::span<float> data, bool shared);
 
-  static constexpr std::size_t kSizeClasses = 23;  // powers of two of bytes
+  static constexpr std::size_t kSizeClasses = 25;  // powers of two of bytes
 
   MPI_Comm comm_;
   MPI_Comm host_;     // the ranks of this host
@@ -68,7 +76,7 @@ class SharedSum {
   std::size_t size_ = 1;  // of this host
   bool several_hosts_ = false;
   std::unique_ptr<Slot*[]> slots_;           // [ranks]
-  std::unique_ptr<const float*[]> addends_;  // while add_up runs: in every slot
+  std::unique_ptr<const float*[]> addends_;  // while add_up runs: in every slot, and of the target
   std::uint64_t phase_ = 0;                  // announcements made so far
   std::uint64_t pieces_ = 0;
   bool worthwhile_[kSizeClasses] = {};

@@ -47,6 +47,26 @@ TEST(AllReduce, GivesEveryRankTheSameBits) {
   }
 }
 
+// Sizes of one piece, of several, and of what threads share.
+TEST(AddAllReduced, AddsWhatAllReduceGivesBitForBit) {
+  Communicator& comm = test::world();
+  for (const std::size_t rows : {0U, 1U, 5U, 300U, 9000U}) {
+    constexpr std::size_t kColumns = 37;
+    const std::vector<float> own = addend_of(comm.rank(), rows * kColumns);
+    const std::vector<float> before = addend_of(99, rows * kColumns);
+    std::vector<float> sum = own;
+    all_reduce(comm, PartialSum(TensorView<float>(sum.data(), rows, kColumns)));
+    std::vector<float> expected = before;
+    for (std::size_t i = 0; i < sum.size(); ++i) expected[i] += sum[i];
+
+    std::vector<float> addend = own;
+    std::vector<float> x = before;
+    add_all_reduced(comm, PartialSum(TensorView<float>(addend.data(), rows, kColumns)),
+                    TensorView<float>(x.data(), rows, kColumns));
+    EXPECT_EQ(x, expected) << rows;
+  }
+}
+
 TEST(AllReduce, OfNothingIsNothing) {
   Communicator& comm = test::world();
   EXPECT_TRUE(all_reduce(comm, PartialSum(TensorView<float>(nullptr, 0, 16))).empty());
@@ -56,7 +76,10 @@ TEST(AllReduce, OfNothingIsNothing) {
 TEST(AllReduce, IsCounted) {
   Communicator& comm = test::world();
   std::vector<float> memory(60, 1.0F);
-  for (int i = 0; i < 3; ++i) all_reduce(comm, PartialSum(TensorView<float>(memory.data(), 4, 15)));
+  const TensorView<float> view(memory.data(), 4, 15);
+  std::vector<float> x(60);
+  for (int i = 0; i < 2; ++i) all_reduce(comm, PartialSum(view));
+  add_all_reduced(comm, PartialSum(view), TensorView<float>(x.data(), 4, 15));
   EXPECT_EQ(comm.stats().all_reduce.calls, 3U);
   EXPECT_EQ(comm.stats().all_reduce.bytes, 3U * 60 * sizeof(float));
   EXPECT_GT(comm.stats().all_reduce.seconds, 0.0);

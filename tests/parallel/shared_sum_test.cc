@@ -37,8 +37,16 @@ TEST(SharedSum, AddsUpInTheOrderOfTheRanksWithTheSameBitsEverywhere) {
       for (std::size_t i = 0; i < size; ++i) expected[i] += addend[i];
     }
     std::vector<float> sum = addend_of(comm.rank(), size, size);
+    const std::vector<float> own = sum;
     shared->all_reduce(sum);
     EXPECT_EQ(sum, expected) << size;
+
+    std::vector<float> onto = addend_of(99, size, size);
+    for (std::size_t i = 0; i < size; ++i) expected[i] += onto[i];
+    sum = own;
+    shared->all_reduce(sum, onto.data());
+    EXPECT_EQ(onto, expected) << size;
+    EXPECT_EQ(sum, own) << size;
   }
 }
 
@@ -64,6 +72,10 @@ TEST(SharedSum, OverSeveralHostsIsTheSameSumOnEveryRank) {
         data[i] = value(comm.rank(), i);
         for (std::size_t r = 0; r < comm.size(); ++r) expected[i] += value(r, i);
       }
+      std::vector<float> onto(size, 1.0F);
+      shared->all_reduce(data, onto.data());
+      for (float& each : onto) each -= 1.0F;
+      ASSERT_EQ(onto, expected) << "call " << call;
       shared->all_reduce(data);
       ASSERT_EQ(data, expected) << "call " << call;
     }

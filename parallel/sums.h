@@ -1,0 +1,12 @@
+// Sums of addends in the order in which they are given.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace tp {
+
+// out[i] = addends[0][i] + addends[1][i] + ... for i in [0, size). `out` may be one of the addends.
+void sum_of(std::span<const float* const> addends, std::size_t size, float* out);
+
+}  // namespace tp
