@@ -8,6 +8,7 @@
 
 #include "model/kernels/simd/attention_tile.h"
 #include "model/kernels/simd/exp.h"
+#include "model/kernels/simd/vector.h"
 
 #include <math.h>
 
@@ -95,12 +96,18 @@ inline void mask(const Step& step, std::size_t row, std::size_t block) {
 template <class Products>
 void soften(const Step& step, std::size_t row) {
   const AttentionTile& tile = step.tile;
-  const std::size_t columns = (step.end - step.begin) * tile.padded_block;
   float* scores = step.scores(row, step.begin);
-  for (std::size_t block = step.begin; block < step.end; ++block) mask(step, row, block);
-  float highest = tile.maxima[row];
-#pragma omp simd reduction(max : highest)
-  for (std::size_t j = 0; j < columns; ++j) highest = scores[j] > highest ? scores[j] : highest;
+  std::size_t columns = 0;  // up to the last block of which it sees anything
+  for (std::size_t block = step.begin; block < step.end; ++block) {
+    mask(step, row, block);
+    const Columns seen = visible(step, row, block);
+    if (seen.begin != seen.end) columns = (block + 1 - step.begin) * tile.padded_block;
+  }
+  const std::size_t all_columns = (step.end - step.begin) * tile.padded_block;
+  for (std::size_t j = columns; j < all_columns; ++j) scores[j] = 0.0F;
+  Vector high = broadcast(tile.maxima[row]);
+  for (std::size_t j = 0; j < columns; j += kLanes) raise_to(load(scores + j), high);
+  const float highest = highest_lane(high);
   if (highest == -INFINITY) {  // it has seen nothing yet
     for (std::size_t j = 0; j < columns; ++j) scores[j] = 0.0F;
     Products::round_weights(tile, row);
@@ -108,13 +115,14 @@ void soften(const Step& step, std::size_t row) {
   }
   const float rescale = tile.maxima[row] == highest ? 1.0F : fast_exp(tile.maxima[row] - highest);
   tile.maxima[row] = highest;
-  float sum = 0.0F;
-#pragma omp simd reduction(+ : sum)
-  for (std::size_t j = 0; j < columns; ++j) {
-    scores[j] = fast_exp(scores[j] - highest);
-    sum += scores[j];
+  Vector sum{};
+  for (std::size_t j = 0; j < columns; j += kLanes) {
+    Vector weights = load(scores + j);
+    for (FloatRegister& part : weights.part) part = exp_of<WordRegister>(part - highest);
+    store(weights, scores + j);
+    sum += weights;
   }
-  tile.sums[row] = tile.sums[row] * rescale + sum;
+  tile.sums[row] = tile.sums[row] * rescale + sum_of_lanes(sum);
   if (rescale != 1.0F) {
     float* out = tile.out + row * tile.value_columns;
 #pragma omp simd

@@ -53,31 +53,37 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
   store_tile<1>(scores + kTile, step.score_stride() * sizeof(float));
 }
 
-// Adds the weighted values of a block to the sums in tile kSum, for 16 elements from `column` on.
-template <int kSum>
+// Adds the weighted values of a block to the sums in tiles 0 to kSums - 1, for 16 elements each from `column`
+// on.
+template <int... kSums>
 void add_block(const Step& step, std::size_t row, std::size_t block, std::size_t column) {
   const AttentionTile& tile = step.tile;
   const std::uint32_t* weights =
       tile.weight_pairs + (row * step.score_stride() + (block - step.begin) * tile.padded_block) / 2;
   const std::size_t pair_bytes = tile.row_columns * sizeof(std::uint32_t);
   const unsigned char* values = tile.blocks[block] + tile.values_offset + column * sizeof(std::uint32_t);
+  const auto add = [&]<int kSum>(std::size_t j) {
+    load_tile<5>(values + j / 2 * pair_bytes + kSum * kTile * sizeof(std::uint32_t), pair_bytes);
+    multiply_tiles<kSum, 4, 5>();
+  };
   for (std::size_t j = 0; j < tile.padded_block; j += kDepth) {
-    load_tile<2>(weights + j / 2, step.score_stride() / 2 * sizeof(std::uint32_t));
-    load_tile<3>(values + j / 2 * pair_bytes, pair_bytes);
-    multiply_tiles<kSum, 2, 3>();
+    load_tile<4>(weights + j / 2, step.score_stride() / 2 * sizeof(std::uint32_t));
+    (add.template operator()<kSums>(j), ...);
   }
 }
 
-// 16 elements of the result of 16 rows.
-void add_column(const Step& step, std::size_t row, std::size_t rows, std::size_t column) {
+// Some elements of the result of 16 rows, 16 for each of the tiles. Several tiles hide each other's latency.
+template <int... kSums>
+void add_columns(const Step& step, std::size_t row, std::size_t rows, std::size_t column) {
   const AttentionTile& tile = step.tile;
   float* out = tile.out + row * tile.value_columns + column;
-  load_tile<0>(out, tile.value_columns * sizeof(float));
+  const std::size_t stride = tile.value_columns * sizeof(float);
+  (load_tile<kSums>(out + kSums * kTile, stride), ...);
   for (std::size_t block = step.begin; block < step.end; ++block) {
     const Columns seen = visible(step, row, rows, block);
-    if (seen.begin != seen.end) add_block<0>(step, row, block, column);
+    if (seen.begin != seen.end) add_block<kSums...>(step, row, block, column);
   }
-  store_tile<0>(out, tile.value_columns * sizeof(float));
+  (store_tile<kSums>(out + kSums * kTile, stride), ...);
 }
 
 // `rows` <= 16 rows; there is memory for 16.
@@ -93,9 +99,11 @@ void attend_rows(const Step& step, std::size_t row, std::size_t rows) {
   }
   if (!sees_any) return;
   for (std::size_t r = 0; r < rows; ++r) soften<TileProducts>(step, row + r);
-  for (std::size_t column = 0; column < step.tile.value_columns; column += kTile) {
-    add_column(step, row, rows, column);
+  std::size_t column = 0;
+  for (; column + 4 * kTile <= step.tile.value_columns; column += 4 * kTile) {
+    add_columns<0, 1, 2, 3>(step, row, rows, column);
   }
+  for (; column < step.tile.value_columns; column += kTile) add_columns<0>(step, row, rows, column);
 }
 
 }  // namespace

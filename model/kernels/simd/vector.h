@@ -102,13 +102,27 @@ inline void multiply_add(const Vector& a, float b, Vector& sum) {
   for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b;
 }
 
-inline float sum_of_lanes(const Vector& v) {
+inline void raise_to(const Vector& v, Vector& highest) {
+  for (std::size_t i = 0; i < kParts; ++i) {
+    highest.part[i] = v.part[i] > highest.part[i] ? v.part[i] : highest.part[i];
+  }
+}
+
+// Lanes of the upper half together with those of the lower one, until one is left.
+template <class Combine>
+inline float fold_lanes(const Vector& v, const Combine& combine) {
   float lanes[kLanes];
   store(v, lanes);
   for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    for (std::size_t i = 0; i < width; ++i) lanes[i] = combine(lanes[i], lanes[i + width]);
   }
   return lanes[0];
+}
+inline float sum_of_lanes(const Vector& v) {
+  return fold_lanes(v, [](float a, float b) { return a + b; });
+}
+inline float highest_lane(const Vector& v) {
+  return fold_lanes(v, [](float a, float b) { return a > b ? a : b; });
 }
 
 // The even and the odd ones of 32 bf16 numbers.
