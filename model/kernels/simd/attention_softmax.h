@@ -69,9 +69,11 @@ inline void mask(const Step& step, std::size_t row, std::size_t block) {
   const std::size_t start = step.first_position(block);
   if (tile.softcap != 0.0F) {
     const float inverse = 1.0F / tile.softcap;
-#pragma omp simd
-    for (std::size_t j = seen.begin; j < seen.end; ++j)
-      scores[j] = tile.softcap * fast_tanh(scores[j] * inverse);
+    for (std::size_t j = seen.begin / kLanes * kLanes; j < seen.end; j += kLanes) {
+      Vector capped = load(scores + j);
+      for (FloatRegister& part : capped.part) part = tile.softcap * fast_tanh(part * inverse);
+      store(capped, scores + j);
+    }
   }
   if (tile.slopes != nullptr) {
     const float slope = tile.slopes[row];
@@ -118,7 +120,7 @@ void soften(const Step& step, std::size_t row) {
   Vector sum{};
   for (std::size_t j = 0; j < columns; j += kLanes) {
     Vector weights = load(scores + j);
-    for (FloatRegister& part : weights.part) part = exp_of<WordRegister>(part - highest);
+    for (FloatRegister& part : weights.part) part = fast_exp(part - highest);
     store(weights, scores + j);
     sum += weights;
   }

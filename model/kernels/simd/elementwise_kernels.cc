@@ -41,54 +41,75 @@ void add(const float* x, std::size_t size, float* y) {
   for (std::size_t i = 0; i < size; ++i) y[i] += x[i];
 }
 
-void softcap(float cap, float* x, std::size_t size) {
-  const float inverse = 1.0F / cap;
-#pragma omp simd
-  for (std::size_t i = 0; i < size; ++i) x[i] = cap * fast_tanh(x[i] * inverse);
-}
-
 struct Silu {
-  static float of(float x) { return x / (1.0F + fast_exp(-x)); }
+  static FloatRegister of(const FloatRegister& x) { return x * reciprocal(1.0F + fast_exp(-x)); }
 };
 
 // The tail of the normal distribution, 1 - Phi(|x|), to 1e-7. Source: Abramowitz and Stegun, Handbook of
 // Mathematical Functions, 7.1.26, with x / sqrt(2) for x.
 struct Gelu {
-  static float of(float x) {
-    const float distance = x < 0.0F ? -x : x;
-    const float t = 1.0F / (1.0F + 0.3275911F * 0.70710678F * distance);
-    float p = 1.061405429F;
-    p = p * t - 1.453152027F;
+  static FloatRegister of(const FloatRegister& x) {
+    const FloatRegister distance = x < 0.0F ? -x : x;
+    const FloatRegister t = reciprocal(1.0F + 0.3275911F * 0.70710678F * distance);
+    FloatRegister p = t * 1.061405429F - 1.453152027F;
     p = p * t + 1.421413741F;
     p = p * t - 0.284496736F;
     p = p * t + 0.254829592F;
-    const float tail = 0.5F * p * t * fast_exp(-0.5F * x * x);
+    const FloatRegister tail = 0.5F * p * t * fast_exp(-0.5F * x * x);
     return x * (x < 0.0F ? tail : 1.0F - tail);
   }
 };
 
 // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)), with u = sqrt(2 / pi) (x + 0.044715 x^3).
 struct GeluTanh {
-  static float of(float x) {
-    const float u = 0.79788456080F * (x + 0.044715F * x * x * x);
-    return x / (1.0F + fast_exp(-2.0F * u));
+  static FloatRegister of(const FloatRegister& x) {
+    const FloatRegister u = 0.79788456080F * (x + 0.044715F * x * x * x);
+    return x * reciprocal(1.0F + fast_exp(-2.0F * u));
   }
 };
 
 struct Relu {
-  static float of(float x) { return x > 0.0F ? x : 0.0F; }
+  static FloatRegister of(const FloatRegister& x) { return x > 0.0F ? x : FloatRegister{}; }
 };
+
+// out = body(x), 16 elements at a time.
+template <class Body>
+inline void map(const float* x, std::size_t size, float* out, const Body& body) {
+  std::size_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) {
+    Vector v = load(x + i);
+    for (FloatRegister& part : v.part) part = body(part);
+    store(v, out + i);
+  }
+  if (i == size) return;
+  float rest[kLanes] = {};
+  for (std::size_t j = 0; i + j < size; ++j) rest[j] = x[i + j];
+  Vector v = load(rest);
+  for (FloatRegister& part : v.part) part = body(part);
+  store(v, rest);
+  for (std::size_t j = 0; i + j < size; ++j) out[i + j] = rest[j];
+}
+
+void softcap(float cap, float* x, std::size_t size) {
+  const float inverse = 1.0F / cap;
+  map(x, size, x, [&](const FloatRegister& part) { return cap * fast_tanh(part * inverse); });
+}
 
 template <class Function>
 void activate(float* x, std::size_t size) {
-#pragma omp simd
-  for (std::size_t i = 0; i < size; ++i) x[i] = Function::of(x[i]);
+  map(x, size, x, Function::of);
 }
 
 template <class Function>
 void activate_and_multiply(const float* gate, const float* up, std::size_t size, float* out) {
+  constexpr std::size_t kStrip = 256;  // which stays in the first-level cache
+  float activated[kStrip];
+  for (std::size_t begin = 0; begin < size; begin += kStrip) {
+    const std::size_t count = size - begin < kStrip ? size - begin : kStrip;
+    map(gate + begin, count, activated, Function::of);
 #pragma omp simd
-  for (std::size_t i = 0; i < size; ++i) out[i] = Function::of(gate[i]) * up[i];
+    for (std::size_t i = 0; i < count; ++i) out[begin + i] = activated[i] * up[begin + i];
+  }
 }
 
 template <class Function>
