@@ -23,6 +23,14 @@ TensorView<float> ColumnParallelLinear::gated(TensorView<const float> x, kernels
   return y;
 }
 
+LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, TensorView<const float> x,
+                                                 kernels::Activation activation, Workspace& workspace) const {
+  if (bias_.empty() && next.takes_tiles(x.rows()) && weight_.can_gate_to_tiles(x.rows())) {
+    return weight_.multiply_gated_to_tiles(x, activation, workspace);
+  }
+  return gated(x, activation, workspace);
+}
+
 RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias)
     : weight_(loader.columns_of_weight(layer, columns)) {
   if (bias && loader.part().is_first()) {
@@ -31,8 +39,9 @@ RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& la
   }
 }
 
-PartialSum RowParallelLinear::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const TensorView<float> y = weight_.multiply(x, workspace);
+PartialSum RowParallelLinear::operator()(const LocalActivations& x, Workspace& workspace) const {
+  const TensorView<float> y =
+      std::visit([&](const auto& rows) { return weight_.multiply(rows, workspace); }, x);
   if (!bias_.empty()) kernels::add_bias(bias_, y);
   return PartialSum(y);
 }

@@ -9,9 +9,16 @@
 #include "tp/tensor.h"
 
 #include <span>
+#include <variant>
 #include <vector>
 
 namespace tp {
+
+// The input of a row-parallel layer, [tokens, local in_features], perhaps rounded to the tiles of a matrix
+// unit already.
+using LocalActivations = std::variant<TensorView<float>, kernels::TiledRows>;
+
+class RowParallelLinear;
 
 // A rank owns output features: it needs the whole input, and nothing is communicated.
 class ColumnParallelLinear {
@@ -25,6 +32,9 @@ class ColumnParallelLinear {
   // activation(gates) * ups of a layer of both, gates first. -> [tokens, local out_features / 2]
   TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
                           Workspace& workspace) const;
+  // The same in the form that suits the next layer best.
+  LocalActivations gated_for(const RowParallelLinear& next, TensorView<const float> x,
+                             kernels::Activation activation, Workspace& workspace) const;
 
   std::size_t bytes() const { return weight_.bytes() + bias_.size() * sizeof(float); }
 
@@ -41,7 +51,10 @@ class RowParallelLinear {
   RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias);
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
-  PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
+  PartialSum operator()(const LocalActivations& x, Workspace& workspace) const;
+
+  // Whether x of so many tokens may be in tiles.
+  bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
 
   std::size_t bytes() const { return weight_.bytes() + bias_.size() * sizeof(float); }
 

@@ -32,6 +32,32 @@ TensorView<float> LocalWeight::multiply_gated(TensorView<const float> x, kernels
   return y;
 }
 
+TensorView<float> LocalWeight::multiply(const kernels::TiledRows& x, Workspace& workspace) const {
+  const TensorView<float> y = workspace.take(x.rows, out_features());
+  const Workspace::Frame frame(workspace);
+  const TensorView<float> scratch = workspace.take(1, kernels::matmul_scratch(type(), x.rows, in_features()));
+  kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
+  return y;
+}
+
+bool LocalWeight::can_gate_to_tiles(std::size_t tokens) const {
+  constexpr std::size_t kTileFeatures = 32;
+  return kernels::can_gate(layout_, tokens) && out_features() % (2 * kTileFeatures) == 0;
+}
+
+kernels::TiledRows LocalWeight::multiply_gated_to_tiles(TensorView<const float> x,
+                                                        kernels::Activation activation,
+                                                        Workspace& workspace) const {
+  const std::size_t size = out_features() / 2;
+  const TensorView<float> words = workspace.take(1, kernels::tiled_words(x.rows(), size));
+  const kernels::TiledRows y{reinterpret_cast<std::uint32_t*>(words.data()), x.rows(), size};
+  const Workspace::Frame frame(workspace);
+  const TensorView<float> scratch =
+      workspace.take(1, kernels::matmul_scratch(type(), x.rows(), in_features()));
+  kernels::matmul_gated(x, {layout_, elements_.data()}, activation, scratch, y);
+  return y;
+}
+
 std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features) {
   std::size_t scratch = 0;
   for (const WeightType type :

@@ -35,6 +35,13 @@ class LocalWeight {
   // activation(gates) * ups of a weight with both, gates first. -> [tokens, out_features / 2]
   TensorView<float> multiply_gated(TensorView<const float> x, kernels::Activation activation,
                                    Workspace& workspace) const;
+  // Whether products of so many tokens take activations in tiles, and such products.
+  bool takes_tiles(std::size_t tokens) const { return kernels::takes_tiles(layout_, tokens); }
+  TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
+  // multiply_gated in tiles, where can_gate_to_tiles.
+  bool can_gate_to_tiles(std::size_t tokens) const;
+  kernels::TiledRows multiply_gated_to_tiles(TensorView<const float> x, kernels::Activation activation,
+                                             Workspace& workspace) const;
   // multiply to a place of the caller's, with matmul_scratch(type(), tokens, in_features()) floats of
   // scratch.
   void multiply_into(TensorView<const float> x, TensorView<float> scratch, TensorView<float> y) const {

@@ -44,7 +44,8 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const TensorView<float> gated = gate_up_proj_.gated(x, activation_, workspace);  // [tokens, local_size]
+  // [tokens, local_size]
+  const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, workspace);
   return down_proj_(gated, workspace);
 }
 

@@ -106,7 +106,7 @@ PanelProduct with_floats(TensorView<const float> x) {
 }
 
 // Activations as tiles of bf16, at `scratch`.
-const std::uint32_t* to_tiles(TensorView<const float> x, float* scratch) {
+TiledRows to_tiles(TensorView<const float> x, float* scratch) {
   auto* tiles = reinterpret_cast<std::uint32_t*>(scratch);
   const std::size_t blocks = (x.rows() + kTileBlock - 1) / kTileBlock;
   for_thread_parts(blocks, x.size(), [&](std::size_t begin, std::size_t end) {
@@ -114,7 +114,7 @@ const std::uint32_t* to_tiles(TensorView<const float> x, float* scratch) {
       tile_kernels()->round_block(x.data(), x.stride(), x.rows(), x.columns(), block * kTileBlock, tiles);
     }
   });
-  return tiles;
+  return {tiles, x.rows(), x.columns()};
 }
 
 auto kernel_of(WeightType type, Path path) {
@@ -159,7 +159,7 @@ void multiply_panels(const PackedView& weight, std::size_t panels, const Product
     part.panel_bytes = layout.panel_bytes();
     part.count = end - begin;
     part.tokens = tokens;
-    part.y = y.data() + begin * kPanel;
+    if (y.data() != nullptr) part.y = y.data() + begin * kPanel;
     part.y_stride = y.stride();
     part.out_features = y.columns() - begin * kPanel;
     start(part);
@@ -167,18 +167,34 @@ void multiply_panels(const PackedView& weight, std::size_t panels, const Product
   });
 }
 
-// A product of the first `panels` on the matrix unit, with what `settings` has besides.
-void multiply_tiles(TensorView<const float> x, const PackedView& weight, std::size_t panels,
-                    const TileProduct& settings, TensorView<float> scratch, TensorView<float> y) {
-  auto* own = reinterpret_cast<std::uint32_t*>(scratch.data() + lines(tile_words(x.rows(), x.columns())));
-  const std::size_t words = tile_kernels()->scratch_words(x.rows(), x.columns());
+// A product of the first `panels` on the matrix unit, with what `settings` has besides; every thread has its
+// part of `scratch`.
+void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t panels,
+                    const TileProduct& settings, float* scratch, TensorView<float> y) {
+  auto* own = reinterpret_cast<std::uint32_t*>(scratch);
+  const std::size_t words = tile_kernels()->scratch_words(x.rows, x.columns);
   TileProduct product = settings;
-  product.in_features = x.columns();
-  product.x_tiles = to_tiles(x, scratch.data());
-  multiply_panels(weight, panels, product, x.rows(), y, tile_kernel_of(weight.layout.type),
+  product.in_features = x.columns;
+  product.x_tiles = x.words;
+  multiply_panels(weight, panels, product, x.rows, y, tile_kernel_of(weight.layout.type),
                   [&](TileProduct& part) {
                     part.scratch = own + static_cast<std::size_t>(omp_get_thread_num()) * words;
+                    part.first_feature = y.columns() - part.out_features;
                   });
+}
+
+// The same, rounding the activations to the beginning of the scratch memory.
+void multiply_tiles(TensorView<const float> x, const PackedView& weight, std::size_t panels,
+                    const TileProduct& settings, TensorView<float> scratch, TensorView<float> y) {
+  multiply_tiles(to_tiles(x, scratch.data()), weight, panels, settings,
+                 scratch.data() + lines(tile_words(x.rows(), x.columns())), y);
+}
+
+TileProduct gated(const PackedLayout& weight, Activation activation) {
+  TileProduct product{};
+  product.apart = weight.panels() / 2;
+  product.combine = activation_kernels(activation).activate_and_multiply;
+  return product;
 }
 
 // Output features that become float32 rows at a time.
@@ -255,8 +271,20 @@ void matmul(TensorView<const float> x, const PackedView& weight, TensorView<floa
   }
 }
 
+std::size_t tiled_words(std::size_t rows, std::size_t columns) { return tile_words(rows, columns); }
+
+bool takes_tiles(const PackedLayout& weight, std::size_t tokens) {
+  return path_of(weight.type, tokens) == Path::tiles;
+}
+
+void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y) {
+  assert(takes_tiles(weight.layout, x.rows) && x.columns == weight.layout.in_features);
+  if (y.empty()) return;
+  multiply_tiles(x, weight, weight.layout.panels(), {}, scratch.data(), y);
+}
+
 bool can_gate(const PackedLayout& weight, std::size_t tokens) {
-  return path_of(weight.type, tokens) == Path::tiles && weight.out_features % (2 * kPanel) == 0;
+  return takes_tiles(weight, tokens) && weight.out_features % (2 * kPanel) == 0;
 }
 
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
@@ -264,10 +292,19 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
   assert(can_gate(weight.layout, x.rows()) && 2 * y.columns() == weight.layout.out_features);
   assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
   if (y.empty()) return;
-  TileProduct gated{};
-  gated.apart = weight.layout.panels() / 2;
-  gated.combine = activation_kernels(activation).activate_and_multiply;
-  multiply_tiles(x, weight, gated.apart, gated, scratch, y);
+  const TileProduct product = gated(weight.layout, activation);
+  multiply_tiles(x, weight, product.apart, product, scratch, y);
+}
+
+void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
+                  TensorView<float> scratch, const TiledRows& y) {
+  assert(can_gate(weight.layout, x.rows()) && 2 * y.columns == weight.layout.out_features);
+  assert(y.columns % 32 == 0 && y.rows == x.rows());
+  if (y.rows == 0 || y.columns == 0) return;
+  TileProduct product = gated(weight.layout, activation);
+  product.y_tiles = y.words;
+  product.y_features = y.columns;
+  multiply_tiles(x, weight, product.apart, product, scratch, TensorView<float>(nullptr, y.rows, y.columns));
 }
 
 std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features) {

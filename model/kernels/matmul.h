@@ -5,6 +5,7 @@
 #include "tp/tensor.h"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace tp::kernels {
 
@@ -22,6 +23,18 @@ namespace tp::kernels {
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
 
+// Activations rounded to bf16, as tiles of a matrix unit: [rows, columns] in tiled_words(rows, columns).
+struct TiledRows {
+  std::uint32_t* words;
+  std::size_t rows;
+  std::size_t columns;
+};
+std::size_t tiled_words(std::size_t rows, std::size_t columns);
+
+// Whether a product of so many tokens runs on a matrix unit, so that x may be in tiles already.
+bool takes_tiles(const PackedLayout& weight, std::size_t tokens);
+void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y);
+
 // Whether matmul_gated can take a product: it runs on a matrix unit, in panels of either gates or ups.
 bool can_gate(const PackedLayout& weight, std::size_t tokens);
 
@@ -30,6 +43,9 @@ bool can_gate(const PackedLayout& weight, std::size_t tokens);
 // matmul.
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, TensorView<float> y);
+// The same with results in tiles; `size` is a multiple of 32.
+void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
+                  TensorView<float> scratch, const TiledRows& y);
 
 // Floats of scratch that a product of at most so many tokens with a weight of this type needs, with at most
 // as many threads as OpenMP has now.

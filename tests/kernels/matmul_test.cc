@@ -14,6 +14,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -229,6 +230,42 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
                             {y, tokens, size});
       for (std::size_t i = 0; i < tokens * size; ++i)
         ASSERT_NEAR(y[i], expected[i], 1e-6F * (1 + std::abs(expected[i]))) << i;
+    }
+  }
+}
+
+// What a product gives the next one in tiles is what that would have rounded, zeros beyond the tokens
+// included.
+TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
+  for (const WeightType type : kTypes) {
+    for (const auto& [tokens, in_features, size] :
+         {std::array<std::size_t, 3>{17, 40, 32}, {33, 300, 96}, {531, 520, 320}, {49, 64, 1024}}) {
+      Random random(tokens);
+      const RandomTensor x(random, tokens, in_features);
+      const RandomTensor rows(random, 2 * size, in_features);
+      const RandomTensor next_rows(random, 40, size);
+      const Packed weight(type, rows.view());
+      const Packed next(type, next_rows.view());
+      if (!kernels::can_gate(weight.layout, tokens) || !kernels::takes_tiles(next.layout, tokens)) continue;
+      std::vector<float> scratch(std::max(kernels::matmul_scratch(type, tokens, in_features),
+                                          kernels::matmul_scratch(type, tokens, size)));
+      const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
+      std::vector<float> gated(tokens * size);
+      kernels::matmul_gated(x.view(), weight.view(), kernels::Activation::silu, scratch_view,
+                            TensorView<float>(gated.data(), tokens, size));
+      std::vector<float> expected(tokens * 40);
+      kernels::matmul({gated.data(), tokens, size}, next.view(), scratch_view, {expected.data(), tokens, 40});
+
+      struct alignas(64) Line {
+        std::uint32_t words[16];
+      };
+      std::vector<Line> lines(kernels::tiled_words(tokens, size) / 16);
+      std::memset(lines.data(), 0xff, lines.size() * sizeof(Line));  // NaN
+      const kernels::TiledRows tiles{lines[0].words, tokens, size};
+      kernels::matmul_gated(x.view(), weight.view(), kernels::Activation::silu, scratch_view, tiles);
+      std::vector<float> y(tokens * 40);
+      kernels::matmul(tiles, next.view(), scratch_view, {y.data(), tokens, 40});
+      EXPECT_EQ(y, expected) << name_of(type) << ", " << tokens << " tokens, size " << size;
     }
   }
 }

@@ -202,8 +202,8 @@ class Product {
         slab_(blocks_ > 1 || Weights::kConverts ? kSlab : divide_up(p.in_features, kBlock) * kBlock),
         waiting_(reinterpret_cast<float*>(p.scratch)),
         converted_(p.scratch + waiting_words(p.tokens, p.in_features)),
-        past_caches_(p.tokens * p.count * kPanel > kCachedFloats && p.y_stride % kPanel == 0 &&
-                     reinterpret_cast<std::uintptr_t>(p.y) % kLine == 0) {}
+        past_caches_(p.y != nullptr && p.tokens * p.count * kPanel > kCachedFloats &&
+                     p.y_stride % kPanel == 0 && reinterpret_cast<std::uintptr_t>(p.y) % kLine == 0) {}
 
   void run() {
     for (std::size_t pair = 0; pair < pairs_; pair += group_) {
@@ -333,9 +333,19 @@ class Product {
   }
 
   void write_tile(const float* tile, std::size_t token, std::size_t panel_index) const {
+    if (p_.y == nullptr) return round_tile(tile, token, p_.first_feature + panel_index * kPanel);
     const std::size_t outputs = p_.out_features - panel_index * kPanel;
     write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel), past_caches_,
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
+  }
+
+  // Rows beyond the tokens, too, which are zero.
+  void round_tile(const float* tile, std::size_t token, std::size_t feature) const {
+    const XLayout layout{p_.tokens, p_.y_features};
+    const std::size_t block = token / kTileBlock * kTileBlock;
+    std::uint32_t* out = p_.y_tiles + layout.offset(block, feature / kDepth * kDepth) +
+                         token % kTileBlock / kTile * kTileWords + feature % kDepth / 2;
+    for (std::size_t row = 0; row < kTile; ++row) round_16_to_bf16(tile + row * kPanel, out + row * 16);
   }
 
   const TileProduct& p_;

@@ -20,9 +20,15 @@ struct TileProduct {
   std::size_t tokens;
   const std::uint32_t* x_tiles;  // see TileKernels::round_block
   std::uint32_t* scratch;        // scratch_words(...)
-  float* y;                      // [tokens, y_stride], the outputs of the first panel first
+  float* y;                      // [tokens, y_stride], the outputs of the first panel first; or null, and
   std::size_t y_stride;
   std::size_t out_features;  // of these panels; the last one may be cut short
+
+  // Where y is null: outputs go to the tiles of [tokens, y_features] activations, see
+  // TileKernels::round_block, as features from first_feature on; both are multiples of 16.
+  std::uint32_t* y_tiles = nullptr;
+  std::size_t y_features = 0;
+  std::size_t first_feature = 0;
 
   std::size_t apart = 0;  // panels from gates to ups
   void (*combine)(const float* gates, const float* ups, std::size_t size, float* out) = nullptr;
