@@ -212,22 +212,14 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
       }
       std::vector<float> scratch(kernels::matmul_scratch(type, tokens, in_features));
       const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
-      // On cache lines, and in the last case more than 1 MiB for each of two threads: results that go past
-      // the caches.
-      struct alignas(64) Line {
-        float floats[16];
-      };
-      std::vector<Line> both_lines(tokens * 2 * size / 16);
-      float* both = both_lines[0].floats;
-      kernels::matmul(x.view(), weight.view(), scratch_view, {both, tokens, 2 * size});
+      std::vector<float> both(tokens * 2 * size);
+      kernels::matmul(x.view(), weight.view(), scratch_view, {both.data(), tokens, 2 * size});
       std::vector<float> expected(tokens * size);
-      kernels::activate_and_multiply(kernels::Activation::gelu, {both, tokens, 2 * size},
+      kernels::activate_and_multiply(kernels::Activation::gelu, {both.data(), tokens, 2 * size},
                                      {expected.data(), tokens, size});
-      std::vector<Line> y_lines(tokens * size / 16);
-      float* y = y_lines[0].floats;
-      std::fill_n(y, tokens * size, std::numeric_limits<float>::quiet_NaN());
+      std::vector<float> y(tokens * size, std::numeric_limits<float>::quiet_NaN());
       kernels::matmul_gated(x.view(), weight.view(), kernels::Activation::gelu, scratch_view,
-                            {y, tokens, size});
+                            TensorView<float>(y.data(), tokens, size));
       for (std::size_t i = 0; i < tokens * size; ++i)
         ASSERT_NEAR(y[i], expected[i], 1e-6F * (1 + std::abs(expected[i]))) << i;
     }

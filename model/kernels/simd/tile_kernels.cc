@@ -165,21 +165,15 @@ void multiply(const std::uint32_t* a, const WeightTiles& b, std::size_t steps, c
 }
 
 // A tile of sums to [rows, width] of the result.
-void write(const float* sums, std::size_t rows, std::size_t width, bool past_caches, float* y,
-           std::size_t y_stride) {
+void write(const float* sums, std::size_t rows, std::size_t width, float* y, std::size_t y_stride) {
   for (std::size_t row = 0; row < rows; ++row, sums += kPanel, y += y_stride) {
     if (width < kPanel) {
       for (std::size_t i = 0; i < width; ++i) y[i] = sums[i];
-    } else if (past_caches) {
-      store_past_caches(load(sums), y);
     } else {
       store(load(sums), y);
     }
   }
 }
-
-// Results that take more than this go past the caches.
-constexpr std::size_t kCachedFloats = (std::size_t{1} << 20) / 4;
 
 // Words of scratch for the sums that wait, before those for converted weights.
 std::size_t waiting_words(std::size_t tokens, std::size_t in_features) {
@@ -201,9 +195,7 @@ class Product {
         group_(blocks_ > 1 ? kGroupPairs : 1),
         slab_(blocks_ > 1 || Weights::kConverts ? kSlab : divide_up(p.in_features, kBlock) * kBlock),
         waiting_(reinterpret_cast<float*>(p.scratch)),
-        converted_(p.scratch + waiting_words(p.tokens, p.in_features)),
-        past_caches_(p.y != nullptr && p.tokens * p.count * kPanel > kCachedFloats &&
-                     p.y_stride % kPanel == 0 && reinterpret_cast<std::uintptr_t>(p.y) % kLine == 0) {}
+        converted_(p.scratch + waiting_words(p.tokens, p.in_features)) {}
 
   void run() {
     for (std::size_t pair = 0; pair < pairs_; pair += group_) {
@@ -335,7 +327,7 @@ class Product {
   void write_tile(const float* tile, std::size_t token, std::size_t panel_index) const {
     if (p_.y == nullptr) return round_tile(tile, token, p_.first_feature + panel_index * kPanel);
     const std::size_t outputs = p_.out_features - panel_index * kPanel;
-    write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel), past_caches_,
+    write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel),
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
   }
 
@@ -357,7 +349,6 @@ class Product {
   std::size_t slab_;
   float* waiting_;
   std::uint32_t* converted_;
-  bool past_caches_;
   Sums in_registers_ = {};
   alignas(kLine) float last_[kSumWords];
 };
@@ -367,7 +358,6 @@ void run(const TileProduct& p) {
   configure_tiles();
   for (std::size_t token = 0; token < p.tokens; token += kChunk) Product<Weights>(p, token).run();
   release_tiles();
-  publish_stores();
 }
 
 void bf16(const TileProduct& p) { run<Bf16Weights>(p); }

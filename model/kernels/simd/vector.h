@@ -79,21 +79,6 @@ inline void store(const Vector& v, float* p) {
     __builtin_memcpy(p + i * kLanes / kParts, &v.part[i], kRegisterBytes);
 }
 
-// To memory past the caches, where there is such an instruction: what is overwritten need not be read first.
-// `p` begins on a cache line; publish_stores() makes it seen by other threads.
-inline void store_past_caches(const Vector& v, float* p) {
-#if defined(__AVX512VNNI__)
-  _mm512_stream_ps(p, (__m512)v.part[0]);
-#else
-  store(v, p);
-#endif
-}
-inline void publish_stores() {
-#if defined(__AVX512VNNI__)
-  _mm_sfence();
-#endif
-}
-
 // sum += a * b
 inline void multiply_add(const Vector& a, const Vector& b, Vector& sum) {
   for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b.part[i];
