@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -97,6 +99,74 @@ TEST(PackedWeight, TakesOverQuantizedGroupsExactly) {
   }
   EXPECT_EQ(packed_and_unpacked(WeightType::int8, {eight.data(), 1, 32}), eight);
   EXPECT_EQ(packed_and_unpacked(WeightType::int4, {four.data(), 1, 32}), four);
+}
+
+std::vector<std::byte> packed(WeightType type, const StoredRows& rows) {
+  const PackedLayout layout{type, rows.rows, rows.columns};
+  std::vector<std::byte> memory(layout.bytes());
+  pack_rows(layout, 0, rows, memory.data());
+  return memory;
+}
+
+// Bit by bit, in strips that are whole and in others.
+TEST(PackedWeight, OfHalvesIsThatOfTheSameFloats) {
+  Random random(2);
+  for (const std::size_t rows : {5U, 16U, 40U}) {
+    for (const std::size_t columns : {1U, 63U, 64U, 100U, 640U}) {
+      const RandomTensor numbers(random, rows, columns, 3);
+      for (const DType stored : {DType::f16, DType::bf16}) {
+        std::vector<std::uint16_t> halves;
+        std::vector<float> floats;
+        for (std::size_t i = 0; i < rows * columns; ++i) {
+          const float number = numbers.view()(i / columns, i % columns);
+          halves.push_back(stored == DType::f16 ? float_to_f16(number) : float_to_bf16(number));
+          floats.push_back(stored == DType::f16 ? f16_to_float(halves[i]) : bf16_to_float(halves[i]));
+        }
+        const StoredRows as_halves{stored, reinterpret_cast<const std::byte*>(halves.data()), rows, columns,
+                                   columns * sizeof(halves[0])};
+        const TensorView<const float> as_floats(floats.data(), rows, columns);
+        for (const WeightType type : kTypes) {
+          EXPECT_EQ(packed(type, as_halves), packed(type, StoredRows::of(as_floats)))
+              << name_of(type) << " [" << rows << ", " << columns << "]";
+        }
+      }
+    }
+  }
+}
+
+TEST(PackedWeight, RoundsToF16AsOneNumberIsRounded) {
+  std::vector<float> values;
+  for (std::uint32_t i = 0; i < 40000; ++i)
+    values.push_back(std::bit_cast<float>(i * 107374U + (i % 3 << 12)));
+  const std::vector<std::byte> memory =
+      packed(WeightType::f16, StoredRows::of(TensorView<const float>(values.data(), 1, values.size())));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t half = 0;
+    std::memcpy(&half, memory.data() + i * PackedLayout::kPanel * sizeof(half), sizeof(half));
+    ASSERT_EQ(half, float_to_f16(values[i])) << values[i];
+  }
+}
+
+// Of two magnitudes the first is the one that 4 bits hold: the other end of the scale is 7, not 8.
+TEST(PackedWeight, OfInt4HoldsTheFirstOfTheLargest) {
+  for (const float first : {2.0F, -2.0F}) {
+    for (const std::size_t place : {0U, 3U, 15U, 16U, 30U}) {
+      std::vector<float> values(3 * 32, 0.25F);
+      values[32 + place] = first;
+      values[32 + 31] = -first;
+      const std::vector<float> out = packed_and_unpacked(WeightType::int4, {values.data(), 1, values.size()});
+      EXPECT_EQ(out[32 + place], first) << place;
+      EXPECT_EQ(out[32 + 31], -first * 7 / 8) << place;
+    }
+  }
+}
+
+// Its group's scale is made of the others.
+TEST(PackedWeight, OfInt8HoldsWhatIsNoNumberAsZero) {
+  std::vector<float> values(64, 0.5F);
+  values[3] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> out = packed_and_unpacked(WeightType::int8, {values.data(), 1, values.size()});
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(out[i], i == 3 ? 0.0F : 0.5F, 1e-3F) << i;
 }
 
 TEST(PackedWeight, OfZerosIsZero) {
