@@ -78,6 +78,10 @@ inline void store(const Vector& v, float* p) {
   for (std::size_t i = 0; i < kParts; ++i)
     __builtin_memcpy(p + i * kLanes / kParts, &v.part[i], kRegisterBytes);
 }
+inline void store(const WordVector& v, unsigned char* p) {
+  for (std::size_t i = 0; i < kParts; ++i)
+    __builtin_memcpy(p + i * kRegisterBytes, &v.part[i], kRegisterBytes);
+}
 
 // sum += a * b
 inline void multiply_add(const Vector& a, const Vector& b, Vector& sum) {
@@ -134,6 +138,30 @@ inline WordVector high_halves(const WordVector& bytes) {
   return out;
 }
 
+// 16 bf16 numbers.
+inline Vector load_bf16(const unsigned char* p) {
+  Vector out;
+#if defined(__AVX512VNNI__)
+  const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  out.part[0] = (FloatRegister)((WordRegister)_mm512_maskz_cvtepu16_epi32(0xffff, halves) << 16);
+#elif defined(__AVX2__)
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i);
+    out.part[i] = (FloatRegister)((WordRegister)_mm256_cvtepu16_epi32(halves) << 16);
+  }
+#else
+  using Halves __attribute__((vector_size(kRegisterBytes))) = std::uint16_t;
+  for (std::size_t i = 0; i < kParts; i += 2) {
+    Halves halves;
+    __builtin_memcpy(&halves, p + i * sizeof(halves) / 2, sizeof(halves));
+    // Zeros become the lower halves of words.
+    out.part[i] = (FloatRegister)__builtin_shufflevector(Halves{}, halves, 0, 8, 1, 9, 2, 10, 3, 11);
+    out.part[i + 1] = (FloatRegister)__builtin_shufflevector(Halves{}, halves, 4, 12, 5, 13, 6, 14, 7, 15);
+  }
+#endif
+  return out;
+}
+
 // 16 f16 numbers.
 inline Vector load_f16(const unsigned char* p) {
   Vector out;
@@ -146,11 +174,9 @@ inline Vector load_f16(const unsigned char* p) {
     out.part[i] = (FloatRegister)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p) + i));
   }
 #else
+  const Vector upper_halves = load_bf16(p);
   for (std::size_t i = 0; i < kParts; ++i) {
-    std::uint16_t halves[kLanes / kParts];
-    __builtin_memcpy(halves, p + i * sizeof(halves), sizeof(halves));
-    WordRegister bits;
-    for (std::size_t j = 0; j < kLanes / kParts; ++j) bits[j] = halves[j];
+    const WordRegister bits = (WordRegister)upper_halves.part[i] >> 16;
     const WordRegister magnitude = bits & 0x7fffU;
     // A product with 2^112 moves the exponent from f16's bias to f32's, subnormals included.
     const FloatRegister scaled = (FloatRegister)(magnitude << 13) * 0x1p112F;
@@ -159,6 +185,43 @@ inline Vector load_f16(const unsigned char* p) {
   }
 #endif
   return out;
+}
+
+// 16 numbers rounded to f16 as float_to_f16 in half.h does: to the nearest, ties to even, and one NaN.
+inline void store_f16(const Vector& v, unsigned char* p) {
+#if defined(__F16C__)
+  using Halves __attribute__((vector_size(kRegisterBytes / 2))) = std::uint16_t;
+  constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT;
+  for (std::size_t i = 0; i < kParts; ++i) {
+#if defined(__AVX512VNNI__)
+    const auto bits = (Halves)_mm512_maskz_cvtps_ph(0xffff, (__m512)v.part[i], kNearest);
+#else
+    const auto bits = (Halves)_mm256_cvtps_ph((__m256)v.part[i], kNearest);
+#endif
+    const Halves magnitude = bits & 0x7fffU;  // beyond 0x7e00: other NaNs
+    const Halves one_nan = magnitude < 0x7e00U ? magnitude : Halves{} + 0x7e00U;
+    const Halves half = one_nan | (bits & 0x8000U);
+    __builtin_memcpy(p + i * sizeof(half), &half, sizeof(half));
+  }
+#else
+  // Selections in place of branches. Comparisons are of signed numbers, which SSE2 has.
+  using Halves __attribute__((vector_size(kRegisterBytes))) = std::uint16_t;
+  Halves halves[kParts];
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const auto bits = (WordRegister)v.part[i];
+    const WordRegister magnitude = bits & 0x7fffffffU;
+    const WordRegister normal = (magnitude + 0xfffU + ((magnitude >> 13) & 1U) - 0x38000000U) >> 13;
+    const WordRegister subnormal = (WordRegister)((FloatRegister)magnitude + 0.5F) - 0x3f000000U;
+    WordRegister half = (IntRegister)magnitude < 0x38800000 ? subnormal : normal;
+    half = (IntRegister)magnitude < 0x477ff000 ? half : WordRegister{} + 0x7c00U;
+    half = (IntRegister)magnitude > 0x7f800000 ? WordRegister{} + 0x7e00U : half;
+    halves[i] = (Halves)(half | ((bits >> 16) & 0x8000U));
+  }
+  for (std::size_t i = 0; i < kParts; i += 2) {
+    const Halves lower = __builtin_shufflevector(halves[i], halves[i + 1], 0, 2, 4, 6, 8, 10, 12, 14);
+    __builtin_memcpy(p + i * sizeof(lower) / 2, &lower, sizeof(lower));
+  }
+#endif
 }
 
 inline std::int32_t four_bytes(const std::int8_t* x) {
