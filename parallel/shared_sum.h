@@ -43,7 +43,7 @@ class SharedSum {
   // every rank.
   bool is_worthwhile(std::size_t floats) const;
 
-  // Measures both for sizes up to 16 MiB and remembers which is faster; what is larger goes the same way as
+  // Measures both for sizes up to 4 MiB and remembers which is faster; what is larger goes the same way as
   // those. Collective. Throws CommError.
   void measure();
 
@@ -66,7 +66,7 @@ class SharedSum {
   void add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target);
   double seconds_of(std::span<float> data, bool shared);
 
-  static constexpr std::size_t kSizeClasses = 25;  // powers of two of bytes
+  static constexpr std::size_t kSizeClasses = 23;  // powers of two of bytes
 
   MPI_Comm comm_;
   MPI_Comm host_;     // the ranks of this host
