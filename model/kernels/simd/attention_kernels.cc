@@ -68,11 +68,11 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
     float* scores = step.scores(row + r, block) + position;
     for (std::size_t p = 0; p < kPositions; ++p) {
       if constexpr (Cache::kScaled) {
-        scores[p] = sum_of_lanes(sums[r][p]) * step.floats(block, tile.value_scales_offset)[position + p] +
-                    sum_of_lanes(rest[r][p]) * step.floats(block, tile.key_scales_offset)[position + p];
+        scores[p] = sum_of_elements(sums[r][p]) * step.floats(block, tile.value_scales_offset)[position + p] +
+                    sum_of_elements(rest[r][p]) * step.floats(block, tile.key_scales_offset)[position + p];
       } else {
         sums[r][p] += rest[r][p];
-        scores[p] = sum_of_lanes(sums[r][p]);
+        scores[p] = sum_of_elements(sums[r][p]);
       }
     }
   }
@@ -151,7 +151,7 @@ void attend_rows(const Step& step, std::size_t row) {
     }
   }
   if (!sees_any) return;
-  for (std::size_t r = 0; r < Rows; ++r) soften<Products>(step, row + r);
+  soften<Products>(step, row, Rows);
   for (std::size_t block = step.begin; block < step.end; ++block) {
     const Columns seen = visible(step, row, Rows, block);
     if (seen.begin != seen.end) add_values<Products, Rows>(step, row, block, seen);

@@ -94,29 +94,44 @@ inline void mask(const Step& step, std::size_t row, std::size_t block) {
   }
 }
 
-// Turns a row's scores into weights, relative to the greatest score so far.
-template <class Products>
-void soften(const Step& step, std::size_t row) {
+// Whether a row sees all of a step's blocks, and scores stay as they are.
+inline bool sees_all(const Step& step, std::size_t row) {
   const AttentionTile& tile = step.tile;
-  float* scores = step.scores(row, step.begin);
-  std::size_t columns = 0;  // up to the last block of which it sees anything
+  const std::size_t start = step.first_position(step.begin);
+  return tile.block_size == tile.padded_block && tile.visible_begin[row] <= start &&
+         tile.visible_end[row] >= step.first_position(step.end) && tile.visible_step[row] == 1 &&
+         tile.softcap == 0.0F && tile.slopes == nullptr;
+}
+
+// Masks a row's scores; beyond the last block of which it sees anything, weights are 0. -> The columns
+// before.
+inline std::size_t mask_blocks(const Step& step, std::size_t row) {
+  const std::size_t padded = step.tile.padded_block;
+  const std::size_t all = (step.end - step.begin) * padded;
+  if (sees_all(step, row)) return all;
+  std::size_t columns = 0;
   for (std::size_t block = step.begin; block < step.end; ++block) {
     mask(step, row, block);
     const Columns seen = visible(step, row, block);
-    if (seen.begin != seen.end) columns = (block + 1 - step.begin) * tile.padded_block;
+    if (seen.begin != seen.end) columns = (block + 1 - step.begin) * padded;
   }
-  const std::size_t all_columns = (step.end - step.begin) * tile.padded_block;
-  for (std::size_t j = columns; j < all_columns; ++j) scores[j] = 0.0F;
-  Vector high = broadcast(tile.maxima[row]);
-  for (std::size_t j = 0; j < columns; j += kLanes) raise_to(load(scores + j), high);
-  const float highest = highest_lane(high);
+  float* scores = step.scores(row, step.begin);
+  for (std::size_t j = columns; j < all; ++j) scores[j] = 0.0F;
+  return columns;
+}
+
+inline float highest_score(const float* scores, std::size_t columns, float so_far) {
+  Vector highest = broadcast(so_far);
+  for (std::size_t j = 0; j < columns; j += kLanes) highest = larger(highest, load(scores + j));
+  return largest_element(highest);
+}
+
+// Scores become weights relative to the highest score. -> Their sum.
+inline float weigh(float* scores, std::size_t columns, float highest) {
   if (highest == -INFINITY) {  // it has seen nothing yet
     for (std::size_t j = 0; j < columns; ++j) scores[j] = 0.0F;
-    Products::round_weights(tile, row);
-    return;
+    return 0.0F;
   }
-  const float rescale = tile.maxima[row] == highest ? 1.0F : fast_exp(tile.maxima[row] - highest);
-  tile.maxima[row] = highest;
   Vector sum{};
   for (std::size_t j = 0; j < columns; j += kLanes) {
     Vector weights = load(scores + j);
@@ -124,22 +139,53 @@ void soften(const Step& step, std::size_t row) {
     store(weights, scores + j);
     sum += weights;
   }
-  tile.sums[row] = tile.sums[row] * rescale + sum_of_lanes(sum);
-  if (rescale != 1.0F) {
-    float* out = tile.out + row * tile.value_columns;
+  return sum_of_elements(sum);
+}
+
+// By what is to be multiplied that is relative to the highest score before.
+inline void rescale_row(const AttentionTile& tile, std::size_t row, float factor) {
+  tile.sums[row] *= factor;
+  if (factor == 1.0F) return;
+  float* out = tile.out + row * tile.value_columns;
 #pragma omp simd
-    for (std::size_t d = 0; d < tile.value_columns; ++d) out[d] *= rescale;
-  }
-  if constexpr (Products::Cache::kScaled) {
-    for (std::size_t block = step.begin; block < step.end; ++block) {
-      const float* scales = step.floats(block, tile.value_scales_offset);
-      float* weights = step.scores(row, block);
-      const Columns seen = visible(step, row, block);
+  for (std::size_t d = 0; d < tile.value_columns; ++d) out[d] *= factor;
+}
+
+inline void scale_weights(const Step& step, std::size_t row) {
+  for (std::size_t block = step.begin; block < step.end; ++block) {
+    const float* scales = step.floats(block, step.tile.value_scales_offset);
+    float* weights = step.scores(row, block);
+    const Columns seen = visible(step, row, block);
 #pragma omp simd
-      for (std::size_t j = seen.begin; j < seen.end; ++j) weights[j] *= scales[j];
-    }
+    for (std::size_t j = seen.begin; j < seen.end; ++j) weights[j] *= scales[j];
   }
-  Products::round_weights(tile, row);
+}
+
+// Turns the scores of up to 16 rows into weights, relative to each row's greatest score so far. One thing is
+// done for all rows before the next, so that they do not wait for each other's latencies.
+template <class Products>
+void soften(const Step& step, std::size_t row, std::size_t rows) {
+  const AttentionTile& tile = step.tile;
+  std::size_t columns[kLanes];
+  float raised[kLanes] = {};  // the maxima before, less those now
+  for (std::size_t r = 0; r < rows; ++r) columns[r] = mask_blocks(step, row + r);
+  for (std::size_t r = 0; r < rows; ++r) {
+    float& highest = tile.maxima[row + r];
+    const float before = highest;
+    highest = highest_score(step.scores(row + r, step.begin), columns[r], before);
+    if (highest != before) raised[r] = before - highest;
+  }
+  Vector factors = load(raised);
+  for (FloatRegister& part : factors.part) part = fast_exp(part);
+  store(factors, raised);
+  for (std::size_t r = 0; r < rows; ++r) {
+    rescale_row(tile, row + r, raised[r]);
+    tile.sums[row + r] += weigh(step.scores(row + r, step.begin), columns[r], tile.maxima[row + r]);
+  }
+  for (std::size_t r = 0; r < rows; ++r) {
+    if constexpr (Products::Cache::kScaled) scale_weights(step, row + r);
+    Products::round_weights(tile, row + r);
+  }
 }
 
 // No row has seen anything yet.

@@ -98,7 +98,7 @@ void attend_rows(const Step& step, std::size_t row, std::size_t rows) {
     }
   }
   if (!sees_any) return;
-  for (std::size_t r = 0; r < rows; ++r) soften<TileProducts>(step, row + r);
+  soften<TileProducts>(step, row, rows);
   std::size_t column = 0;
   for (; column + 4 * kTile <= step.tile.value_columns; column += 4 * kTile) {
     add_columns<0, 1, 2, 3>(step, row, rows, column);

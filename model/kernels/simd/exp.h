@@ -23,8 +23,7 @@ inline FloatRegister reciprocal(const FloatRegister& x) {
 inline FloatRegister fast_exp(const FloatRegister& x) {
   const FloatRegister lowest = FloatRegister{} - 88.0F;
   const FloatRegister highest = 88.0F - FloatRegister{};
-  const FloatRegister above = lowest > x ? lowest : x;
-  const FloatRegister clamped = highest < above ? highest : above;
+  const FloatRegister clamped = smaller(highest, larger(lowest, x));
   // Rounds to nearest by adding 1.5 * 2^23, whose unit in the last place is 1.
   const FloatRegister shifted = clamped * 1.44269504088896341F + 12582912.0F;
   const FloatRegister n = shifted - 12582912.0F;

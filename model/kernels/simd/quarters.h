@@ -10,27 +10,6 @@
 namespace tp::kernels {
 namespace {
 
-// Element by element the larger one; b where a is no number.
-inline Vector larger(const Vector& a, const Vector& b) {
-  Vector out;
-#if defined(__AVX512VNNI__)
-  // g++ 12 makes a comparison and a selection of the plain form.
-  out.part[0] = (FloatRegister)_mm512_maskz_max_ps(0xffff, (__m512)a.part[0], (__m512)b.part[0]);
-#else
-  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = a.part[i] > b.part[i] ? a.part[i] : b.part[i];
-#endif
-  return out;
-}
-inline Vector smaller(const Vector& a, const Vector& b) {
-  Vector out;
-#if defined(__AVX512VNNI__)
-  out.part[0] = (FloatRegister)_mm512_maskz_min_ps(0xffff, (__m512)a.part[0], (__m512)b.part[0]);
-#else
-  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = a.part[i] < b.part[i] ? a.part[i] : b.part[i];
-#endif
-  return out;
-}
-
 inline Vector magnitude(const Vector& v) {
   Vector out;
   for (std::size_t i = 0; i < kParts; ++i)

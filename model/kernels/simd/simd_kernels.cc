@@ -17,7 +17,7 @@ namespace {
 inline float finish(const Vector& sum, const float* a, const float* b, std::size_t size) {
   float total = 0.0F;
   for (std::size_t i = 0; i < size; ++i) total += a[i] * b[i];
-  return sum_of_lanes(sum) + total;
+  return sum_of_elements(sum) + total;
 }
 
 // This far ahead of its use a cache line of weights is fetched: behind the end of a row, the next one's

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -91,28 +92,63 @@ inline void multiply_add(const Vector& a, float b, Vector& sum) {
   for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b;
 }
 
-inline void raise_to(const Vector& v, Vector& highest) {
-  for (std::size_t i = 0; i < kParts; ++i) {
-    highest.part[i] = v.part[i] > highest.part[i] ? v.part[i] : highest.part[i];
+// larger(a, b) and smaller(a, b), element by element, of registers and of vectors; b where a is no number.
+// Objects, so that they can be passed on.
+struct Larger {
+  FloatRegister operator()(const FloatRegister& a, const FloatRegister& b) const {
+#if defined(__AVX512VNNI__)
+    // g++ 12 makes a comparison and a selection of the plain form.
+    return (FloatRegister)_mm512_maskz_max_ps(0xffff, (__m512)a, (__m512)b);
+#else
+    return a > b ? a : b;
+#endif
   }
+  Vector operator()(const Vector& a, const Vector& b) const {
+    Vector out;
+    for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (*this)(a.part[i], b.part[i]);
+    return out;
+  }
+};
+struct Smaller {
+  FloatRegister operator()(const FloatRegister& a, const FloatRegister& b) const {
+#if defined(__AVX512VNNI__)
+    return (FloatRegister)_mm512_maskz_min_ps(0xffff, (__m512)a, (__m512)b);
+#else
+    return a < b ? a : b;
+#endif
+  }
+  Vector operator()(const Vector& a, const Vector& b) const {
+    Vector out;
+    for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (*this)(a.part[i], b.part[i]);
+    return out;
+  }
+};
+constexpr Larger larger;
+constexpr Smaller smaller;
+
+// Elements change places with those kDistance away.
+template <int kDistance, int... kElements>
+inline FloatRegister swap_elements(const FloatRegister& v, std::integer_sequence<int, kElements...>) {
+  return __builtin_shufflevector(v, v, (kElements ^ kDistance)...);
 }
 
-// Lanes of the upper half together with those of the lower one, until one is left.
+// combine(registers, registers) of all elements, halves with halves.
 template <class Combine>
-inline float fold_lanes(const Vector& v, const Combine& combine) {
-  float lanes[kLanes];
-  store(v, lanes);
-  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::size_t i = 0; i < width; ++i) lanes[i] = combine(lanes[i], lanes[i + width]);
-  }
-  return lanes[0];
+inline float fold_elements(const Vector& v, const Combine& combine) {
+  constexpr int kWidth = kRegisterBytes / sizeof(float);
+  constexpr auto kElements = std::make_integer_sequence<int, kWidth>{};
+  FloatRegister all = v.part[0];
+  for (std::size_t i = 1; i < kParts; ++i) all = combine(all, v.part[i]);
+  if constexpr (kWidth > 8) all = combine(all, swap_elements<8>(all, kElements));
+  if constexpr (kWidth > 4) all = combine(all, swap_elements<4>(all, kElements));
+  all = combine(all, swap_elements<2>(all, kElements));
+  all = combine(all, swap_elements<1>(all, kElements));
+  return all[0];
 }
-inline float sum_of_lanes(const Vector& v) {
-  return fold_lanes(v, [](float a, float b) { return a + b; });
+inline float sum_of_elements(const Vector& v) {
+  return fold_elements(v, [](const FloatRegister& a, const FloatRegister& b) { return a + b; });
 }
-inline float highest_lane(const Vector& v) {
-  return fold_lanes(v, [](float a, float b) { return a > b ? a : b; });
-}
+inline float largest_element(const Vector& v) { return fold_elements(v, larger); }
 
 // The even and the odd ones of 32 bf16 numbers.
 inline Vector even_bf16(const WordVector& pairs) {
