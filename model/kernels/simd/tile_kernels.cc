@@ -12,11 +12,9 @@
 // product after 32 features: storing, converting and scaling its 256 sums takes about 50 cycles, three times
 // what the product takes. Converting a panel's 512 elements takes about 85 cycles once for all tokens.
 
-#include "model/kernels/simd/bf16.h"
-#include "model/kernels/simd/tile_product.h"
+#include "model/kernels/simd/tile_layout.h"
+#include "model/kernels/simd/tile_steps.h"
 #include "model/kernels/simd/tile_weights.h"
-#include "model/kernels/simd/tiles.h"
-#include "model/kernels/simd/vector.h"
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=amx or amx_emulated"
@@ -25,144 +23,11 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-constexpr std::size_t kTile = 16;  // rows of a tile
-constexpr std::size_t kTileWords = 256;
-constexpr std::size_t kTileBytes = 1024;
-constexpr std::size_t kLine = 64;  // bytes of a cache line
-
-// Tokens that pass over a slab of a pair of panels before the next: a group's sums, a slab of activations and
-// the next slab's fill half of a second-level cache of 2 MiB.
-constexpr std::size_t kChunk = 512;
-constexpr std::size_t kSlab = 256;      // features
 constexpr std::size_t kGroupPairs = 8;  // of panels whose sums wait for the next slab
 // A single block of tokens uses weights once: tiles that need no conversion are read in one go, and fetched
 // so far ahead.
+constexpr std::size_t kTileBytes = kTileWords * sizeof(std::uint32_t);
 constexpr std::size_t kAheadBytes = 2 * kTileBytes;
-
-std::size_t divide_up(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
-
-// Tokens' activations in tiles: chunks of tokens; in a chunk slabs of features; in a slab blocks of 32
-// tokens; in a block, for every 32 features, 16 rows of 16 pairs, and 16 more unless it is the last and has
-// no more tokens. What a product reads next lies next to what it has read: parts far apart would meet in the
-// same few sets of a cache.
-struct XLayout {
-  std::size_t tokens;
-  std::size_t in_features;
-
-  // Rows of tiles from a token on, to the end of a block or chunk.
-  std::size_t rows(std::size_t token, std::size_t most) const {
-    return divide_up(least(tokens - token, most), kTile) * kTile;
-  }
-  // Words before the tiles of a block's feature; `token` is a block's first, `feature` a tile's.
-  std::size_t offset(std::size_t token, std::size_t feature) const {
-    const std::size_t chunk = token / kChunk * kChunk;
-    const std::size_t slab = feature / kSlab * kSlab;
-    const std::size_t steps = divide_up(in_features, kDepth);
-    const std::size_t slab_steps = least(kSlab / kDepth, steps - slab / kDepth);
-    return kTile * (chunk * steps + rows(chunk, kChunk) * slab / kDepth + (token - chunk) * slab_steps +
-                    rows(token, kTileBlock) * (feature - slab) / kDepth);
-  }
-};
-
-// What is fetched into the second-level cache while a product runs: so many lines of each of two panels and
-// of activations at every step.
-struct Ahead {
-  const unsigned char* panels[2];
-  std::size_t panel_lines;
-  const unsigned char* x;
-  std::size_t x_lines;
-};
-
-inline void fetch(const unsigned char* from, std::size_t lines) {
-  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(from + i * kLine, 0, 2);
-}
-
-// Adds the products of kRows tiles of activations and kColumns panels to the sums in registers, for a tile
-// along the features. Sums are tiles 0 to 3, activations 4 and 5, weights 6 and 7. `before` runs before the
-// first product of every sum.
-template <int kRows, int kColumns, class Before>
-inline void add_step(const std::uint32_t* a, const std::uint32_t* b0, const std::uint32_t* b1,
-                     const Ahead& ahead, std::size_t step, const Before& before) {
-  before.template operator()<0>();
-  load_tile<6>(b0, kLine);
-  load_tile<4>(a, kLine);
-  multiply_tiles<0, 4, 6>();
-  fetch(ahead.panels[0] + step * ahead.panel_lines * kLine, ahead.panel_lines);
-  before.template operator()<1>();
-  if constexpr (kColumns == 2) {
-    load_tile<7>(b1, kLine);
-    multiply_tiles<1, 4, 7>();
-    fetch(ahead.panels[1] + step * ahead.panel_lines * kLine, ahead.panel_lines);
-  }
-  before.template operator()<2>();
-  if constexpr (kRows == 2) {
-    load_tile<5>(a + kTileWords, kLine);
-    multiply_tiles<2, 5, 6>();
-  }
-  fetch(ahead.x + step * ahead.x_lines * kLine, ahead.x_lines);
-  before.template operator()<3>();
-  if constexpr (kRows == 2 && kColumns == 2) multiply_tiles<3, 5, 7>();
-}
-
-// A block's four tiles of sums.
-constexpr std::size_t kSumWords = 4 * kTileWords;
-
-// Takes the sums in registers for those of the next block: `last` is where they go, `next` where the others
-// are. Null: nowhere, and zero.
-struct Exchange {
-  const float* next;
-  float* last;
-
-  template <int kSum>
-  void operator()() const {
-    if (last != nullptr) store_tile<kSum>(last + kSum * kTileWords, kLine);
-    if (next != nullptr) {
-      load_tile<kSum>(next + kSum * kTileWords, kLine);
-    } else {
-      zero_tile<kSum>();
-    }
-  }
-  void all() const {
-    operator()<0>();
-    operator()<1>();
-    operator()<2>();
-    operator()<3>();
-  }
-};
-
-// The weights of one or two panels in tiles: summand s of panel n at [n] + s * summand_words.
-struct WeightTiles {
-  const std::uint32_t* panels[2];
-  std::size_t summands;
-  std::size_t summand_words;
-};
-
-// Adds a block's products to its sums, which stay in registers. Those of the block before leave them one by
-// one, each shortly before its register is needed: in one go they would keep the unit waiting for the last
-// products, and the next products waiting for them.
-template <int kRows, int kColumns>
-void multiply(const std::uint32_t* a, const WeightTiles& b, std::size_t steps, const Ahead& ahead,
-              const Exchange& exchange) {
-  if (steps == 0) {
-    exchange.all();
-    return;
-  }
-  const auto nothing = []<int>() {};
-  for (std::size_t s = 0; s < b.summands; ++s) {
-    const std::uint32_t* b0 = b.panels[0] + s * b.summand_words;
-    const std::uint32_t* b1 = b.panels[1] + s * b.summand_words;
-    if (s == 0) {
-      add_step<kRows, kColumns>(a, b0, b1, ahead, 0, exchange);
-    } else {
-      add_step<kRows, kColumns>(a, b0, b1, ahead, 0, nothing);
-    }
-    for (std::size_t step = 1; step < steps; ++step) {
-      add_step<kRows, kColumns>(a + step * kRows * kTileWords, b0 + step * kTileWords, b1 + step * kTileWords,
-                                ahead, step, nothing);
-    }
-  }
-}
 
 // A tile of sums to [rows, width] of the result.
 void write(const float* sums, std::size_t rows, std::size_t width, float* y, std::size_t y_stride) {
@@ -325,19 +190,13 @@ class Product {
   }
 
   void write_tile(const float* tile, std::size_t token, std::size_t panel_index) const {
-    if (p_.y == nullptr) return round_tile(tile, token, p_.first_feature + panel_index * kPanel);
+    if (p_.y == nullptr) {
+      const XLayout layout{p_.tokens, p_.y_features};
+      return round_16_features(tile, layout, token, p_.first_feature + panel_index * kPanel, p_.y_tiles);
+    }
     const std::size_t outputs = p_.out_features - panel_index * kPanel;
     write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel),
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
-  }
-
-  // Rows beyond the tokens, too, which are zero.
-  void round_tile(const float* tile, std::size_t token, std::size_t feature) const {
-    const XLayout layout{p_.tokens, p_.y_features};
-    const std::size_t block = token / kTileBlock * kTileBlock;
-    std::uint32_t* out = p_.y_tiles + layout.offset(block, feature / kDepth * kDepth) +
-                         token % kTileBlock / kTile * kTileWords + feature % kDepth / 2;
-    for (std::size_t row = 0; row < kTile; ++row) round_16_to_bf16(tile + row * kPanel, out + row * 16);
   }
 
   const TileProduct& p_;
@@ -364,30 +223,6 @@ void bf16(const TileProduct& p) { run<Bf16Weights>(p); }
 void f16(const TileProduct& p) { run<F16Weights>(p); }
 void int8(const TileProduct& p) { run<Int8Weights>(p); }
 void int4(const TileProduct& p) { run<Int4Weights>(p); }
-
-void round_block(const float* x, std::size_t x_stride, std::size_t tokens, std::size_t in_features,
-                 std::size_t first_token, std::uint32_t* tiles) {
-  const XLayout layout{tokens, in_features};
-  const std::size_t rows = layout.rows(first_token, kTileBlock);
-  const float* block = x + first_token * x_stride;
-  for (std::size_t row = 0; row < rows; ++row) {
-    const float* in = block + row * x_stride;
-    for (std::size_t slab = 0; slab < in_features; slab += kSlab) {
-      std::uint32_t* out =
-          tiles + layout.offset(first_token, slab) + row / kTile * kTileWords + row % kTile * 16;
-      const std::size_t end = least(slab + kSlab, in_features);
-      for (std::size_t k = slab; k < end; k += kDepth, out += rows * 16) {
-        if (first_token + row < tokens && k + kDepth <= in_features) {
-          round_32_to_bf16(in + k, out);
-          continue;
-        }
-        float rest[kDepth] = {};
-        for (std::size_t i = 0; first_token + row < tokens && k + i < in_features; ++i) rest[i] = in[k + i];
-        round_32_to_bf16(rest, out);
-      }
-    }
-  }
-}
 
 std::size_t scratch_words(std::size_t tokens, std::size_t in_features) {
   return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kSlab / 2 * kPanel;
