@@ -3,6 +3,7 @@
 #include "model/kernels/elementwise.h"
 
 namespace tp {
+
 ColumnParallelLinear::ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias)
     : weight_(loader.rows_of_weights(parts)) {
   if (bias) bias_ = loader.rows_of_biases(parts);

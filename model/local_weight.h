@@ -61,7 +61,8 @@ class LocalWeight {
 // Floats of scratch that a product takes with a weight of whatever type.
 std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features);
 
-// Floats that LocalWeight::multiply takes from the workspace, its result included, and multiply_gated.
+// Floats that LocalWeight::multiply takes from the workspace, its result included, and multiply_gated; what
+// multiply_gated_to_tiles takes is less than multiply_gated together with the product that it stands for.
 std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
 std::size_t multiply_gated_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
 

@@ -11,7 +11,6 @@
 #include <cassert>
 #include <chrono>
 #include <climits>
-#include <cstring>
 #include <thread>
 
 namespace tp {

@@ -17,7 +17,8 @@ namespace tp {
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
 
 // x += all_reduce(partial), without another pass over the sum: the residual stream `x`, [tokens,
-// hidden_size], is equal on every rank before and after. Throws CommError.
+// hidden_size], is equal on every rank before and after. Counts as an all-reduce, the addition included.
+// Throws CommError.
 void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x);
 
 // Joins column shards on rank 0: rank r holds `local`, [rows, shards[r].size()], and rank 0 gets them side by

@@ -27,9 +27,11 @@ class [[nodiscard]] PartialSum {
   // The addend of the sum of two layers' results, for which one all-reduce does. Both are [tokens,
   // hidden_size].
   PartialSum& operator+=(PartialSum other) {
-    for (std::size_t row = 0; row < addend_.rows(); ++row) {
+    const bool together = addend_.contiguous() && other.addend_.contiguous();
+    const std::size_t rows = together ? 1 : addend_.rows();
+    for (std::size_t row = 0; row < rows; ++row) {
       const float* const addends[] = {addend_.row(row), other.addend_.row(row)};
-      sum_of(addends, addend_.columns(), addend_.row(row));
+      sum_of(addends, together ? addend_.size() : addend_.columns(), addend_.row(row));
     }
     return *this;
   }

@@ -14,7 +14,8 @@
 namespace tp {
 namespace {
 
-// Floats from which on, and in strips of which, threads share the work.
+// Floats from which on, and in strips of which, threads share the work. Pieces that pass through shared
+// memory are smaller.
 constexpr std::size_t kWorthThreads = 1 << 17;
 constexpr std::size_t kStrip = 1 << 14;
 

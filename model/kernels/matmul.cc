@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstdlib>
 
 #include <cblas.h>
 #include <omp.h>
@@ -142,9 +143,12 @@ auto tile_kernel_of(WeightType type) {
       return kernels.bf16;
     case WeightType::int8:
       return kernels.int8;
-    default:
+    case WeightType::int4:
       return kernels.int4;
+    case WeightType::f32:
+      break;
   }
+  std::abort();  // path_of gives f32 no tiles
 }
 
 // Every thread multiplies its panels of the first `panels`; start(part) may give it more than those.
@@ -279,6 +283,7 @@ bool takes_tiles(const PackedLayout& weight, std::size_t tokens) {
 
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y) {
   assert(takes_tiles(weight.layout, x.rows) && x.columns == weight.layout.in_features);
+  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows, x.columns));
   if (y.empty()) return;
   multiply_tiles(x, weight, weight.layout.panels(), {}, scratch.data(), y);
 }
@@ -300,6 +305,7 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
                   TensorView<float> scratch, const TiledRows& y) {
   assert(can_gate(weight.layout, x.rows()) && 2 * y.columns == weight.layout.out_features);
   assert(y.columns % 32 == 0 && y.rows == x.rows());
+  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
   if (y.rows == 0 || y.columns == 0) return;
   TileProduct product = gated(weight.layout, activation);
   product.y_tiles = y.words;

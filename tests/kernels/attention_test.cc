@@ -200,6 +200,24 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
   }
 }
 
+// Threads read parts of which the first steps hold nothing that the token sees.
+TEST(PagedAttention, SplitsADilatedWindowAmongThreads) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    PagedSequences sequences(2500, {.kv_heads = 1, .key_dim = 32, .block_size = 32, .type = type}, {2500});
+    sequences.expect_attention({1}, grouped(3, 3), {.window = 10, .dilation = 200},
+                               type == KvType::bf16 ? kPairTolerance : kTolerance);
+  }
+}
+
+// So long that rows see whole steps.
+TEST(PagedAttention, CapsScoresOfWholeSteps) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    PagedSequences sequences(5, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type}, {400});
+    sequences.expect_attention({150}, grouped(4, 2), {}, type == KvType::bf16 ? kPairTolerance : kTolerance,
+                               2.0F);
+  }
+}
+
 // Scores of some hundreds: the exponentials' arguments must be taken relative to the greatest score.
 TEST(PagedAttention, SurvivesScoresFarFromZero) {
   PagedSequences sequences(3, {.kv_heads = 1, .key_dim = 8, .block_size = 4}, {30});

@@ -258,6 +258,11 @@ TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
       std::vector<float> y(tokens * 40);
       kernels::matmul(tiles, next.view(), scratch_view, {y.data(), tokens, 40});
       EXPECT_EQ(y, expected) << name_of(type) << ", " << tokens << " tokens, size " << size;
+
+      std::vector<std::uint32_t> rounded(kernels::tiled_words(tokens, size));
+      for (std::size_t token = 0; token < tokens; token += kernels::kTileBlock)
+        kernels::tile_kernels()->round_block(gated.data(), size, tokens, size, token, rounded.data());
+      EXPECT_EQ(std::memcmp(rounded.data(), tiles.words, rounded.size() * sizeof(std::uint32_t)), 0);
     }
   }
 }

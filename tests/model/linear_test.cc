@@ -112,6 +112,40 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
   }
 }
 
+// A gated layer and the next one may hold different types, of which not all take the same number of tokens in
+// tiles. The sums are the same to the bit, as the same numbers are rounded.
+TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
+  Communicator& comm = test::world();
+  const RankOf part{comm.rank(), comm.size()};
+  const SyntheticWeights source(DType::f32, 5);
+  const std::size_t hidden = 48;
+  const std::size_t size = 64 * comm.size();
+  const Range own = split_evenly(size, part);
+  const std::vector<OwnedRows> rows = {{{"gate", {size, hidden}, ""}, own},
+                                       {{"up", {size, hidden}, ""}, own}};
+  constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
+                                   WeightType::int4};
+  for (const WeightType gate_type : kTypes) {
+    WeightLoader gate_loader(source, part, gate_type, {});
+    const ColumnParallelLinear gate_up(gate_loader, rows, false);
+    for (const WeightType down_type : kTypes) {
+      WeightLoader down_loader(source, part, down_type, {});
+      const RowParallelLinear down(down_loader, {"down", {hidden, size}, ""}, own, false);
+      for (const std::size_t tokens : {1U, 5U, 13U, 17U, 40U}) {
+        Random random(tokens);
+        const RandomTensor x(random, tokens, hidden);
+        Workspace workspace(200000);
+        constexpr auto kSilu = kernels::Activation::silu;
+        const TensorView<float> y =
+            all_reduce(comm, down(gate_up.gated_for(down, x.view(), kSilu, workspace), workspace));
+        const TensorView<float> expected =
+            all_reduce(comm, down(gate_up.gated(x.view(), kSilu, workspace), workspace));
+        for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y.data()[i], expected.data()[i]) << i;
+      }
+    }
+  }
+}
+
 // A checkpoint may keep a weight as [in_features, out_features].
 Matrix transposed(const Matrix& matrix) {
   Matrix out(matrix.columns, matrix.rows);

@@ -53,8 +53,7 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
   store_tile<1>(scores + kTile, step.score_stride() * sizeof(float));
 }
 
-// Adds the weighted values of a block to the sums in tiles 0 to kSums - 1, for 16 elements each from `column`
-// on.
+// Adds the weighted values of a block to the sums in tiles kSums, for 16 elements each from `column` on.
 template <int... kSums>
 void add_block(const Step& step, std::size_t row, std::size_t block, std::size_t column) {
   const AttentionTile& tile = step.tile;

@@ -6,8 +6,8 @@
 namespace tp::kernels {
 namespace {
 
-// 1 / x to about a unit in the last place; 0 for x beyond 2^126. A division of 16 numbers takes longer than
-// the exponential before it; there is a guess of 14 bits instead, which one step of Newton's doubles.
+// 1 / x to about a unit in the last place, for finite x that are not 0. A division of 16 numbers takes longer
+// than the exponential before it; there is a guess of 14 bits instead, which one step of Newton's doubles.
 inline FloatRegister reciprocal(const FloatRegister& x) {
 #if defined(__AVX512VNNI__)
   const auto guess = (FloatRegister)_mm512_maskz_rcp14_ps(0xffff, (__m512)x);
@@ -37,7 +37,6 @@ inline FloatRegister fast_exp(const FloatRegister& x) {
   // The last bits of `shifted` are n; for -127, where x was clamped, 2^n becomes 0.
   return p * (FloatRegister)(((WordRegister)shifted << 23) + 0x3f800000U);
 }
-inline float fast_exp(float x) { return fast_exp(x - FloatRegister{})[0]; }
 
 // tanh(x) to about 1e-7 of 1, which its results do not exceed.
 inline FloatRegister fast_tanh(const FloatRegister& x) {

@@ -110,6 +110,7 @@ void f16(const PanelSource& source, unsigned char* panel) {
 }
 
 // Blocks of int8 are made in their places.
+static_assert(sizeof(Block) == kPanel * kStrip + 2 * kPanel * sizeof(std::uint16_t) && alignof(Block) == 4);
 void int8(const PanelSource& source, unsigned char* panel) {
   for (std::size_t first = 0; first < source.columns; first += kStrip, panel += sizeof(Block)) {
     make_block<Int8Elements>(source, first, *reinterpret_cast<Block*>(panel));

@@ -1,10 +1,7 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
-#include "model/kernels/simd/exp.h"
 #include "model/kernels/simd/simd.h"
 #include "model/kernels/simd/vector.h"
-
-#include <math.h>
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=portable, avx2 or avx512"

@@ -43,7 +43,7 @@ struct TileKernels {
   void (*int4)(const TileProduct& product);
 
   // Rounds the block of up to 32 activations from `first_token` on to the places of its tiles among those of
-  // all `tokens`, see XLayout in tile_kernels.cc. Beyond tokens and features there are zeros.
+  // all `tokens`, see XLayout in tile_layout.h. Beyond tokens and features there are zeros.
   void (*round_block)(const float* x, std::size_t x_stride, std::size_t tokens, std::size_t in_features,
                       std::size_t first_token, std::uint32_t* tiles);
 

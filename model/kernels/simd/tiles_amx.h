@@ -1,5 +1,5 @@
 // AMX's eight tile registers, each 16 rows of 64 bytes: 16 pairs of bf16, or 16 float32 sums. For
-// tile_kernels.cc only.
+// *tile_kernels.cc only.
 //
 // In assembly, because compilers' intrinsics take literal register numbers, and g++ 12's let the compiler
 // move stores to memory beyond a tile's load from it.

@@ -1,5 +1,5 @@
 // The tile registers of tiles_amx.h in plain C++, to test what is made of them on every machine. For
-// tile_kernels.cc only.
+// *tile_kernels.cc only.
 #pragma once
 
 #include <cstddef>
