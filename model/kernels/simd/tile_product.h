@@ -20,7 +20,7 @@ struct TileProduct {
   std::size_t tokens;
   const std::uint32_t* x_tiles;  // see TileKernels::round_block
   std::uint32_t* scratch;        // scratch_words(...)
-  float* y;                      // [tokens, y_stride], the outputs of the first panel first; or null, and
+  float* y;                      // [tokens, y_stride], the outputs of the first panel first; or null
   std::size_t y_stride;
   std::size_t out_features;  // of these panels; the last one may be cut short
 

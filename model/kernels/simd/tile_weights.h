@@ -14,9 +14,7 @@ constexpr std::size_t kGroup = 32;  // elements that share a scale
 constexpr std::size_t kBlock = 64;
 
 inline void store_words(const WordVector& v, std::uint32_t* to) {
-  for (std::size_t i = 0; i < kParts; ++i) {
-    __builtin_memcpy(to + i * kLanes / kParts, &v.part[i], kRegisterBytes);
-  }
+  store(v, reinterpret_cast<unsigned char*>(to));
 }
 
 // Types of weights have kSummands bf16 numbers for an element, which are to be added; the first
