@@ -1,6 +1,7 @@
 #include "launch/detokenize_command.h"
 
 #include "launch/for_each_line.h"
+#include "launch/on_first_rank.h"
 
 #include <iostream>
 #include <limits>
@@ -86,7 +87,7 @@ void add_detokenize_command(CLI::App& app) {
   command->add_flag("--skip-special", arguments->skip_special,
                     "Leave out control tokens such as BOS and EOS");
   command->footer(examples);
-  command->callback([arguments] { run(*arguments); });
+  command->callback(on_first_rank([arguments] { run(*arguments); }));
 }
 
 }  // namespace tp

@@ -1,6 +1,7 @@
 #include "launch/inspect_command.h"
 
 #include "launch/engine_flags.h"
+#include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "model/architectures.h"
 #include "model/checkpoint/gguf_files.h"
@@ -264,7 +265,7 @@ void add_inspect_command(CLI::App& app) {
       "Examples:\n"
       "  tp-infer inspect --model DIR --ranks 8 --context 4096\n"
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");
-  command->callback([flags] { inspect(*flags); });
+  command->callback(on_first_rank([flags] { inspect(*flags); }));
 }
 
 }  // namespace tp

@@ -67,13 +67,6 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   return kUsageError;
 }
 
-// What needs no ranks is done by the first one, should it be started by mpirun.
-void run_on_first_rank_only(CLI::App& app) {
-  if (tp::launched_rank().rank == 0) return;
-  for (const char* command : {"tokenize", "detokenize", "render-chat", "inspect"})
-    app.get_subcommand(command)->callback([] {});
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -94,7 +87,6 @@ int main(int argc, char** argv) {
   tp::add_detokenize_command(app);
   tp::add_inspect_command(app);
   tp::add_bench_command(app, status);
-  run_on_first_rank_only(app);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) {

@@ -2,6 +2,7 @@
 
 #include "launch/chat_templates.h"
 #include "launch/messages_file.h"
+#include "launch/on_first_rank.h"
 #include "tp/error.h"
 
 #include <cstdio>
@@ -52,11 +53,11 @@ void add_render_chat_command(CLI::App& app) {
                    "What strftime_now gives, whatever the format (default: the local time)")
       ->type_name("TEXT");
   command->footer(kExamples);
-  command->callback([arguments] {
+  command->callback(on_first_rank([arguments] {
     if (arguments->model.empty() && arguments->template_file.empty())
       throw CLI::ValidationError("no chat template; give --model DIR or --template FILE");
     run(*arguments);
-  });
+  }));
 }
 
 }  // namespace tp

@@ -1,6 +1,7 @@
 #include "launch/tokenize_command.h"
 
 #include "launch/for_each_line.h"
+#include "launch/on_first_rank.h"
 
 #include <iostream>
 #include <memory>
@@ -80,10 +81,10 @@ void add_tokenize_command(CLI::App& app) {
   command->add_flag("--no-special", arguments->no_special,
                     "Do not add BOS and EOS; written out in the text they are recognised all the same");
   command->footer(examples);
-  command->callback([arguments, text] {
+  command->callback(on_first_rank([arguments, text] {
     arguments->has_text = text->count() > 0;
     run(*arguments);
-  });
+  }));
 }
 
 }  // namespace tp
