@@ -15,7 +15,8 @@ nlohmann::json reference() {
 // reference.json was computed by the PyTorch model that was trained, in float32: its best two logits are
 // never closer than 0.009 on the way, and two honest implementations differ by 1e-5.
 TEST(DemoModel, ContinuesItsPromptsAsItsTrainingScriptDid) {
-  for (const nlohmann::json& prompt : reference().at("prompts")) {
+  const nlohmann::json expected = reference();
+  for (const nlohmann::json& prompt : expected.at("prompts")) {
     for (const std::size_t ranks : {kNoMpirun, std::size_t{3}}) {
       const Finished finished = run(ranks, {"generate", "--prompt", prompt.at("prompt"), "--weights", "f32",
                                             "--greedy", "--max-tokens", "64", "--json"});

@@ -83,7 +83,8 @@ TEST_P(VocabularyFilesOf, GiveTheIdsOfTokenizerJson) {
   folder.write("tokenizer_config.json", testing::read_json(source / "tokenizer_config.json").dump());
   EXPECT_TRUE(holds_tokenizer(folder.path()));
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
-  for (const json& c : testing::read_json(source / "expected.json").at("cases"))
+  const json expected = testing::read_json(source / "expected.json");
+  for (const json& c : expected.at("cases"))
     EXPECT_EQ(json(tokenizer.encode(c["text"].get<std::string>(), AddSpecial::no)), c["ids"]) << c["text"];
 }
 
@@ -117,7 +118,8 @@ TEST(SentencePiece, OfAFolderRecognisesTheTokensThatItsConfigurationNames) {
   const Tokenizer tokenizer = Tokenizer::load(folder.path());
   const Tokenizer alone = Tokenizer::load(source / "tokenizer.model");
   const Tokenizer reference = Tokenizer::load(source);
-  for (const json& c : testing::read_json(source / "expected.json").at("cases")) {
+  const json expected = testing::read_json(source / "expected.json");
+  for (const json& c : expected.at("cases")) {
     const std::string text = c["text"];
     EXPECT_EQ(json(tokenizer.encode(text, AddSpecial::yes)), c["ids_with_special"]) << c["text"];
     EXPECT_EQ(tokenizer.decode(c["ids_with_special"].get<Ids>(), SkipSpecial::yes),
