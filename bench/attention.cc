@@ -11,6 +11,7 @@
 #include "model/buffer.h"
 #include "model/ceilings.h"
 #include "model/kernels/isa.h"
+#include "model/kernels/openblas.h"
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
@@ -21,7 +22,6 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <cblas.h>
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -92,9 +92,10 @@ class Problem {
   // One head, with the whole matrix of scores [tokens, tokens].
   void textbook(std::size_t head, TensorView<float> scores, TensorView<float> out) const {
     const auto size = [](std::size_t n) { return static_cast<blasint>(n); };
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(tokens_), size(tokens_), size(kHeadDim), kScale,
-                query_.data() + head * kHeadDim, size(kHeads * kHeadDim), key_.data(), size(kHeadDim), 0.0F,
-                scores.data(), size(tokens_));
+    const kernels::Sgemm sgemm = kernels::openblas_sgemm();
+    sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(tokens_), size(tokens_), size(kHeadDim), kScale,
+          query_.data() + head * kHeadDim, size(kHeads * kHeadDim), key_.data(), size(kHeadDim), 0.0F,
+          scores.data(), size(tokens_));
 #pragma omp parallel for schedule(dynamic, 16)
     for (std::size_t row = 0; row < tokens_; ++row) {
       float* line = scores.row(row);
@@ -107,9 +108,8 @@ class Problem {
       for (std::size_t i = 0; i <= row; ++i) line[i] /= sum;
       std::fill(line + row + 1, line + tokens_, 0.0F);
     }
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size(tokens_), size(kHeadDim), size(tokens_), 1.0F,
-                scores.data(), size(tokens_), value_.data(), size(kHeadDim), 0.0F, out.data(),
-                size(out.stride()));
+    sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size(tokens_), size(kHeadDim), size(tokens_), 1.0F,
+          scores.data(), size(tokens_), value_.data(), size(kHeadDim), 0.0F, out.data(), size(out.stride()));
   }
 
   std::size_t tokens() const { return tokens_; }

@@ -6,6 +6,7 @@
 #include "model/ceilings.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
+#include "model/kernels/openblas.h"
 #include "model/local_weight.h"
 #include "parallel/stopwatch.h"
 
@@ -18,7 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include <cblas.h>
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -82,13 +82,14 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
   const std::vector<float> other(weight.data(), weight.data() + weight.size());
   std::vector<float> y(kMostTokens * kOutFeatures);
   std::vector<double> seconds;
+  const kernels::Sgemm sgemm = kernels::openblas_sgemm();
   bool turn = false;
   for (const std::size_t tokens : kTokens) {
     seconds.push_back(best_seconds([&] {
       turn = !turn;
-      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(tokens), kOutFeatures,
-                  kInFeatures, 1.0F, activations.data(), kInFeatures, turn ? weight.data() : other.data(),
-                  kInFeatures, 0.0F, y.data(), kOutFeatures);
+      sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(tokens), kOutFeatures, kInFeatures,
+            1.0F, activations.data(), kInFeatures, turn ? weight.data() : other.data(), kInFeatures, 0.0F,
+            y.data(), kOutFeatures);
     }));
   }
   return seconds;

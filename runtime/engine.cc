@@ -3,6 +3,7 @@
 #include "model/architectures.h"
 #include "model/generation_config.h"
 #include "model/kernels/isa.h"
+#include "model/kernels/matmul.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
@@ -64,6 +65,7 @@ void Engine::Impl::load(const Progress& progress) {
                       "copy the same files to every host");
   });
   fail_together(comm_, [&] {
+    kernels::prepare_matmul();
     const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
     decoder_.emplace(spec, *source, part, plan_.weight_type(), [&](std::size_t elements) {
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));

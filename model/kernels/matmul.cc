@@ -1,6 +1,7 @@
 #include "model/kernels/matmul.h"
 
 #include "model/kernels/isa.h"
+#include "model/kernels/openblas.h"
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/tile_product.h"
@@ -10,7 +11,6 @@
 #include <cassert>
 #include <cstdlib>
 
-#include <cblas.h>
 #include <omp.h>
 
 namespace tp::kernels {
@@ -210,6 +210,7 @@ void multiply_widened(TensorView<const float> x, const PackedView& weight, Tenso
   const auto blas_size = [](std::size_t size) { return static_cast<blasint>(size); };
   const PackedLayout& layout = weight.layout;
   const std::size_t in = layout.in_features;
+  const Sgemm sgemm = openblas_sgemm();
   for_thread_parts(
       layout.panels(), layout.out_features * in * x.rows(), [&](std::size_t begin, std::size_t end) {
         float* rows = scratch.data() + static_cast<std::size_t>(omp_get_thread_num()) * kWidenedRows * in;
@@ -217,9 +218,9 @@ void multiply_widened(TensorView<const float> x, const PackedView& weight, Tenso
         for (std::size_t first = begin * kPanel; first < last; first += kWidenedRows) {
           const std::size_t count = std::min(kWidenedRows, last - first);
           for (std::size_t row = 0; row < count; ++row) unpack_row(weight, first + row, rows + row * in);
-          cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, blas_size(x.rows()), blas_size(count),
-                      blas_size(in), 1.0F, x.data(), blas_size(x.stride()), rows, blas_size(in), 0.0F,
-                      y.data() + first, blas_size(y.stride()));
+          sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, blas_size(x.rows()), blas_size(count), blas_size(in),
+                1.0F, x.data(), blas_size(x.stride()), rows, blas_size(in), 0.0F, y.data() + first,
+                blas_size(y.stride()));
         }
       });
 }
@@ -257,6 +258,10 @@ std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size
 }
 
 }  // namespace
+
+void prepare_matmul() {
+  if (active_isa() == Isa::portable) openblas_sgemm();
+}
 
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y) {

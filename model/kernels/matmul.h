@@ -16,12 +16,16 @@ namespace tp::kernels {
 // bits in groups of 32, and groups are multiplied in integers. On a matrix unit more than 4 tokens times bf16
 // weights, 12 times int8 and int4 and 16 times f16 are products of bf16 with float32 sums: f16 weights keep
 // all their bits, as a sum of two bf16; elements of int8 and int4 times their scale are rounded to bf16.
-// Where there are only portable
-// loops, more than 8 tokens (int8 and int4: 16) go to OpenBLAS' sgemm with widened rows of weights.
+// Where there are only portable loops, more than 8 tokens (int8 and int4: 16) go to OpenBLAS' sgemm with
+// widened rows of weights.
 //
 // `scratch` holds matmul_scratch(...) floats for the converted operands.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
+
+// Loads OpenBLAS where products may go to it, so that one that cannot be loaded (ConfigError) is met before a
+// step. To be called after omp_set_num_threads.
+void prepare_matmul();
 
 // Activations rounded to bf16, as tiles of a matrix unit: [rows, columns] in tiled_words(rows, columns).
 struct TiledRows {

@@ -1,0 +1,67 @@
+#include "model/kernels/openblas.h"
+
+#include "tp/error.h"
+
+#include <cstddef>
+#include <vector>
+
+#include <dlfcn.h>
+#include <omp.h>
+#include <sys/mman.h>
+
+namespace tp::kernels {
+namespace {
+
+constexpr const char* kLibrary = "libopenblas.so.0";
+constexpr const char* kPurpose = "multiplies many tokens where there are only portable kernels";
+
+// Buffers that calls may need besides those of the constructor, which are one for every processor: a call
+// from outside a parallel region takes one for each thread, and calls from inside one each.
+std::size_t buffers_of_calls() { return 2 * static_cast<std::size_t>(omp_get_max_threads()); }
+
+std::size_t needed_mib() {
+  constexpr std::size_t kLibraries = 64;  // with those that it needs itself
+  constexpr std::size_t kBuffer = 128;
+  return kLibraries + (static_cast<std::size_t>(omp_get_num_procs()) + buffers_of_calls()) * kBuffer;
+}
+
+bool has_room(std::size_t mib) {
+  void* room = ::mmap(nullptr, mib << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return room != MAP_FAILED && ::munmap(room, mib << 20) == 0;
+}
+
+// Lets it map all buffers while there is room. Those that are given back stay mapped for the next call.
+void take_buffers(void* library) {
+  const auto take = reinterpret_cast<void* (*)(int)>(::dlsym(library, "blas_memory_alloc"));
+  const auto give_back = reinterpret_cast<void (*)(void*)>(::dlsym(library, "blas_memory_free"));
+  if (take == nullptr || give_back == nullptr) return;
+  std::vector<void*> buffers(buffers_of_calls());
+  for (void*& buffer : buffers) buffer = take(0);
+  for (void* buffer : buffers) give_back(buffer);
+}
+
+Sgemm load() {
+  require<ConfigError>(
+      has_room(needed_mib()),
+      "cannot load OpenBLAS, which {}: expected {} MiB of address space for its buffers, found "
+      "a limit that leaves less; raise the limit (ulimit -v) or start fewer threads (--threads)",
+      kPurpose, needed_mib());
+  void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* sgemm = library != nullptr ? ::dlsym(library, "cblas_sgemm") : nullptr;
+  if (sgemm == nullptr) {
+    throw_error<ConfigError>(
+        "cannot load OpenBLAS, which {}: expected cblas_sgemm in {}, found: {}; install libopenblas0-openmp",
+        kPurpose, kLibrary, ::dlerror());
+  }
+  take_buffers(library);
+  return reinterpret_cast<Sgemm>(sgemm);
+}
+
+}  // namespace
+
+Sgemm openblas_sgemm() {
+  static const Sgemm sgemm = load();
+  return sgemm;
+}
+
+}  // namespace tp::kernels
