@@ -2,6 +2,7 @@
 
 #include "model/unused_tensors.h"
 #include "parallel/tracer.h"
+#include "tp/error.h"
 
 #include <algorithm>
 
@@ -22,6 +23,35 @@ std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const Decoder
   return std::make_shared<VocabShard>(loader, layer, spec.vocab_size, spec.hidden_size);
 }
 
+// Throws CheckpointError unless this rank's rows of both tables hold the same.
+void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names) {
+  const auto table = [&](const std::string& layer) {
+    return StoredLayer{layer, {spec.vocab_size, spec.hidden_size}, "vocab_size", "hidden_size"};
+  };
+  const std::optional<std::size_t> row = loader.first_different_row(
+      {table(names.embed_tokens), shard_columns(spec.vocab_size, loader.part())}, table(names.lm_head));
+  if (!row) return;
+  throw_error<CheckpointError>(
+      "cannot use one matrix as embedding and LM head: config.json ties them (tie_word_embeddings), but {} "
+      "and "
+      "{} differ in row {}; set tie_word_embeddings to false if the model has an LM head of its own, else "
+      "download the checkpoint again",
+      tensor_names::weight_of(names.embed_tokens), tensor_names::weight_of(names.lm_head), *row);
+}
+
+// Checkpoints of tied embeddings store them under either of their names, or under both.
+std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const DecoderSpec& spec,
+                                                 const TensorNames& names) {
+  const std::vector<std::string> stored = loader.source().names();
+  const auto is_stored = [&](const std::string& layer) {
+    return std::ranges::binary_search(stored, tensor_names::weight_of(layer));
+  };
+  if (!spec.tied_embeddings || !is_stored(names.lm_head)) return load_vocab(loader, spec, names.embed_tokens);
+  if (!is_stored(names.embed_tokens)) return load_vocab(loader, spec, names.lm_head);
+  require_tied(loader, spec, names);
+  return load_vocab(loader, spec, names.embed_tokens);
+}
+
 std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const DecoderSpec& spec,
                                                  const std::string& layer) {
   if (spec.learned_positions == 0) return nullptr;
@@ -36,7 +66,7 @@ Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf par
     : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, part, weights, progress)) {}
 
 Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader)
-    : embed_tokens_(load_vocab(loader, spec, names.embed_tokens)),
+    : embed_tokens_(load_embedding(loader, spec, names)),
       embedding_(embed_tokens_, spec.embedding_scale, load_positions(loader, spec, names.embed_positions)),
       blocks_(load_blocks(loader, spec, names)),
       final_norm_(loader, names.final_norm, spec.hidden_size, spec.final_norm),

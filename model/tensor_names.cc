@@ -126,9 +126,11 @@ GatedMlpNames ExpertNames::expert(std::size_t index) const {
 
 TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   const auto has = [&](const std::string& layer) { return source.contains(tensor_names::weight_of(layer)); };
+  const auto lacks_prefix = [&](const std::string& layer) { return has(layer) && !has(prefix + layer); };
   TensorNames names = *this;
   names.prefix.clear();
-  if (has(embed_tokens) && !has(prefix + embed_tokens)) return names;
+  // Tied embeddings may be stored as the LM head, which never has the prefix.
+  if (lacks_prefix(embed_tokens) || lacks_prefix(final_norm)) return names;
   for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.final_norm, &names.blocks})
     *name = prefix + *name;
   return names;

@@ -9,7 +9,6 @@ namespace tp {
 namespace {
 
 bool holds_no_weights(const TensorNames& names, const std::string& tensor) {
-  if (tensor == tensor_names::weight_of(names.lm_head)) return true;
   return std::any_of(names.buffers.begin(), names.buffers.end(),
                      [&](const std::string& end) { return tensor.ends_with(end); }) ||
          std::any_of(names.ignored_blocks.begin(), names.ignored_blocks.end(), [&](std::size_t block) {

@@ -10,9 +10,8 @@
 
 namespace tp {
 
-// The tensors of which a complete load has read nothing, without those that are known to hold no weights:
-// buffers, and the LM head of a model that uses its embedding for it. For the first rank, which has a part of
-// every tensor; on others it is empty.
+// The tensors of which a complete load has read nothing, without buffers, which are known to hold no weights.
+// For the first rank, which has a part of every tensor; on others it is empty.
 //
 // What is left over outside of blocks (another task's head, a vision tower) does not change what the model
 // computes, and is for a warning. A tensor of a block would, a bias of which config.json says nothing for

@@ -4,6 +4,8 @@
 #include "model/threads.h"
 
 #include <algorithm>
+#include <cstring>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -203,6 +205,30 @@ std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size
   const MatrixShape shape{1, size};
   source_.expect(name, shape, reason);
   return elements_of({name, shape, TensorSlice::whole(shape)});
+}
+
+std::optional<std::size_t> WeightLoader::first_different_row(const OwnedRows& part,
+                                                             const StoredLayer& other) {
+  const Slice one = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  const Slice two = slice_of(other, TensorSlice::of_rows(other.shape, part.rows));
+  const std::size_t columns = part.layer.shape.columns;
+  std::optional<std::size_t> first;
+  std::mutex mutex;
+  for_thread_parts(part.rows.size(), one.part.size(), [&](std::size_t begin, std::size_t end) {
+    std::vector<float> row_of_one(columns);
+    std::vector<float> row_of_two(columns);
+    for (std::size_t row = part.rows.begin + begin; row < part.rows.begin + end; ++row) {
+      const TensorSlice wanted = TensorSlice::of_rows(part.layer.shape, {row, row + 1});
+      read(one, wanted, {row_of_one.data(), 1, columns});
+      read(two, wanted, {row_of_two.data(), 1, columns});
+      if (std::memcmp(row_of_one.data(), row_of_two.data(), columns * sizeof(float)) == 0) continue;
+      const std::lock_guard lock(mutex);
+      first = std::min(first.value_or(row), row);
+      return;
+    }
+  });
+  source_.done_with(two.name);
+  return first;
 }
 
 }  // namespace tp

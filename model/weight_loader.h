@@ -56,6 +56,9 @@ class WeightLoader {
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
+  // The first of a layer's owned rows whose weights differ from those of `other`, if one does.
+  std::optional<std::size_t> first_different_row(const OwnedRows& part, const StoredLayer& other);
+
  private:
   // A matrix and the part of it that is wanted.
   struct Slice {

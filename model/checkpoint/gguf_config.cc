@@ -107,9 +107,13 @@ std::uint64_t intermediate_size(const ModelMetadata& model) {
 // What most families have, under Llama's names.
 json common_config(const ModelMetadata& model) {
   const GgufFiles::Entry* const embedding = model.files().find("token_embd.weight");
-  if (embedding == nullptr || embedding->tensor.shape.size() != 2) {
-    throw_error<CheckpointError>("{}: there is no matrix token_embd.weight; the file holds no language model",
-                                 model.files().name());
+  const GgufFiles::Entry* const head = model.files().find("output.weight");
+  // Tied embeddings are stored under either name.
+  const GgufFiles::Entry* const table = embedding != nullptr ? embedding : head;
+  if (table == nullptr || table->tensor.shape.size() != 2) {
+    throw_error<CheckpointError>(
+        "{}: there is no matrix token_embd.weight, nor output.weight; the file holds no language model",
+        model.files().name());
   }
   return {{"hidden_size", model.whole("embedding_length")},
           {"intermediate_size", intermediate_size(model)},
@@ -117,14 +121,14 @@ json common_config(const ModelMetadata& model) {
           {"num_attention_heads", model.heads()},
           {"num_key_value_heads", model.kv_heads()},
           {"head_dim", model.head_dim()},
-          {"vocab_size", embedding->tensor.shape.front()},
+          {"vocab_size", table->tensor.shape.front()},
           {"max_position_embeddings", model.whole("context_length")},
           {"rms_norm_eps", model.number_or("attention.layer_norm_rms_epsilon", 1e-6)},
           {"rope_theta", model.number_or("rope.freq_base", 10000.0)},
           {"rope_scaling", rope_scaling(model)},
           {"attention_bias", model.has_tensor("blk.0.attn_output.bias")},
           {"mlp_bias", model.has_tensor("blk.0.ffn_up.bias")},
-          {"tie_word_embeddings", !model.has_tensor("output.weight")},
+          {"tie_word_embeddings", embedding == nullptr || head == nullptr},
           {"hidden_act", "silu"},
           {"torch_dtype", torch_dtype(model.files())},
           {"eos_token_id", eos_token_ids(model.files().metadata())}};
