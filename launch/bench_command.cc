@@ -3,6 +3,7 @@
 #include "launch/engine_flags.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
+#include "launch/result_output.h"
 #include "launch/trace_file.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -10,7 +11,6 @@
 #include "tp/error.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <set>
 
@@ -27,6 +27,7 @@ struct BenchFlags {
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
   bool json = false;
+  std::string output;
   std::string trace;
 };
 
@@ -176,61 +177,58 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
   return json;
 }
 
-// Says so if the ranks wait much for one of them.
-void name_slow_rank(const BenchRow& row) {
+// A line that says so if the ranks wait much for one of them, else nothing.
+std::string slow_rank_text(const BenchRow& row) {
   constexpr double kMuch = 0.1;  // of the time, as a mean over the others
-  if (row.ranks.size() < 2) return;
+  if (row.ranks.size() < 2) return {};
   const std::size_t slowest = slowest_rank(row.ranks);
   double waiting = 0.0;
   for (const RankReport& report : row.ranks) waiting += report.time.waiting - row.ranks[slowest].time.waiting;
   const double share = waiting / static_cast<double>(row.ranks.size() - 1) / row.seconds;
-  if (share < kMuch) return;
-  fmt::print("         the others wait {:.0f} % of the time for rank {} on {}\n", 100 * share, slowest,
-             row.ranks[slowest].host);
+  if (share < kMuch) return {};
+  return fmt::format("         the others wait {:.0f} % of the time for rank {} on {}\n", 100 * share,
+                     slowest, row.ranks[slowest].host);
 }
 
-void print_header() {
-  fmt::print("{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10} {:>10} {:>12} {:>13} {:>11} {:>8}\n", "phase",
-             "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step", "of streaming",
-             "of arithmetic", "collective", "waiting");
+std::string header_text() {
+  return fmt::format("{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10} {:>10} {:>12} {:>13} {:>11} {:>8}\n",
+                     "phase", "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step",
+                     "of streaming", "of arithmetic", "collective", "waiting");
 }
 
-void print_row(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
+std::string row_text(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
   const nlohmann::json object = row_json(row, engine, ceilings);
   const auto number = [&](const char* field) { return object.at(field).get<double>(); };
-  if (json) {
-    fmt::print("{}\n", object.dump());
-  } else {
-    fmt::print(
-        "{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10.1f} {:>10.3f} {:>12.2f} {:>13.2f} {:>10.1f}% {:>7.1f}%\n",
-        row.phase, row.batch, row.prompt, engine.info().weights, row.ranks.size(), row.ranks.front().threads,
-        row.tokens_per_second(), row.ms_per_step(), number("bandwidth_gb_s") / number("streaming_gb_s"),
-        number("tflops") / number("peak_tflops"), 100 * number("collective_share"),
-        100 * number("waiting_share"));
-    name_slow_rank(row);
-  }
-  std::fflush(stdout);
+  if (json) return object.dump() + "\n";
+  return fmt::format(
+             "{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10.1f} {:>10.3f} {:>12.2f} {:>13.2f} {:>10.1f}% "
+             "{:>7.1f}%\n",
+             row.phase, row.batch, row.prompt, engine.info().weights, row.ranks.size(),
+             row.ranks.front().threads, row.tokens_per_second(), row.ms_per_step(),
+             number("bandwidth_gb_s") / number("streaming_gb_s"), number("tflops") / number("peak_tflops"),
+             100 * number("collective_share"), 100 * number("waiting_share")) +
+         slow_rank_text(row);
 }
 
-void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, const TraceFile& trace) {
+void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, const TraceFile& trace,
+           ResultOutput& output) {
   std::size_t next_prompt = 1;
   measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
   trace.begin(engine);
-  if (!flags.json) print_header();
+  if (!flags.json) output.write(header_text());
+  const auto print = [&](const BenchRow& row) { output.write(row_text(row, engine, ceilings, flags.json)); };
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
       for (int run = 0; run < flags.repeat; ++run) {
-        print_row(measure_prefill(engine, prompt, batch, next_prompt), engine, ceilings, flags.json);
-        if (flags.generate > 0) {
-          print_row(measure_decode(engine, prompt, flags.generate, batch, next_prompt), engine, ceilings,
-                    flags.json);
-        }
+        print(measure_prefill(engine, prompt, batch, next_prompt));
+        if (flags.generate > 0) print(measure_decode(engine, prompt, flags.generate, batch, next_prompt));
         next_prompt += batch;
       }
     }
   }
   trace.finish(engine);
+  output.finish();
 }
 
 std::size_t largest(const std::vector<std::size_t>& values) {
@@ -273,14 +271,17 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
 int run_bench(const BenchFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
     std::optional<TraceFile> trace;
+    std::optional<ResultOutput> output;
     fail_together(comm, [&] {
-      if (comm.is_root()) trace.emplace(flags.trace);
+      if (!comm.is_root()) return;
+      trace.emplace(flags.trace);
+      output.emplace(flags.output);
     });
     const Ceilings ceilings = measure_ceilings(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, [&] {
       check_room(*engine, flags);
-      bench(*engine, ceilings, flags, *trace);
+      bench(*engine, ceilings, flags, *trace, *output);
       return 0;
     });
   });
@@ -316,6 +317,7 @@ void add_bench_command(CLI::App& app, int& status) {
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object a line for every row");
+  add_output_option(*command, flags->output);
   add_trace_option(*command, flags->trace);
   command->footer(
       "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"

@@ -5,8 +5,6 @@
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
-#include <cstdio>
-
 #include <fmt/format.h>
 
 namespace tp {
@@ -25,12 +23,6 @@ constexpr const char* kHelp =
 
 Json message(const char* role, std::string_view content) {
   return {{"role", role}, {"content", std::string(content)}};
-}
-
-void write_answer(const std::string& text) {
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  require<Error>(written, "cannot write to standard output; is the disk full or the reader gone?");
 }
 
 }  // namespace
@@ -65,6 +57,7 @@ int ChatSession::run() {
     else if (obey(line) == Next::leave)
       break;
   }
+  output_.finish();
   return failed_ ? 1 : 0;
 }
 
@@ -159,7 +152,7 @@ ChatSession::Answer ChatSession::stream(Request request) {
   while (engine_.has_work()) {
     for (const TokenEvent& event : engine_.step()) {
       require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
-      write_answer(event.text);
+      output_.write(event.text);
       answer.text += event.text;
       answer.ids.push_back(event.token);
       answer.cached_tokens = event.cached_tokens;
@@ -170,7 +163,7 @@ ChatSession::Answer ChatSession::stream(Request request) {
       answer.reason = FinishReason::cancelled;
     }
   }
-  write_answer("\n");
+  output_.write("\n");
   return answer;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launch/line_input.h"
+#include "launch/result_output.h"
 #include "launch/sampling_flags.h"
 #include "model/tokenizer/chat_template.h"
 #include "tp/engine.h"
@@ -75,6 +76,7 @@ class ChatSession {
   std::string said_;
   std::vector<TokenId> said_ids_;
   LineInput input_;
+  ResultOutput output_;
   bool failed_ = false;
 };
 

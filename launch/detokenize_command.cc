@@ -1,7 +1,7 @@
 #include "launch/detokenize_command.h"
 
-#include "launch/for_each_line.h"
 #include "launch/on_first_rank.h"
+#include "launch/result_output.h"
 
 #include <iostream>
 #include <limits>
@@ -52,6 +52,7 @@ std::vector<TokenId> ids_of_line(const std::string& line) {
 struct Arguments {
   std::string model;
   bool skip_special = false;
+  std::string output;
   DetokenizeOptions options;
 };
 
@@ -59,16 +60,18 @@ void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.skip_special) arguments.options.skip_special = SkipSpecial::yes;
   const Tokenizer tokenizer = Tokenizer::load(arguments.model);
-  detokenize_lines(tokenizer, arguments.options, std::cin, std::cout);
-  std::cout.flush();
-  require<Error>(std::cout.good(), "cannot write the result: the output takes no more; check the disk");
+  require_other_file("-", arguments.output);
+  ResultOutput output(arguments.output);
+  detokenize_lines(tokenizer, arguments.options, std::cin,
+                   [&](std::string_view lines) { output.write(lines); });
+  output.finish();
 }
 
 }  // namespace
 
 void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& options, std::istream& in,
-                      std::ostream& out) {
-  for_each_line(in, out, [&](const std::string& line) {
+                      const TextSink& write) {
+  for_each_line(in, write, [&](const std::string& line) {
     const std::string text = tokenizer.decode(ids_of_line(line), options.skip_special);
     return options.jsonl ? nlohmann::json(text).dump() : text;
   });
@@ -86,6 +89,7 @@ void add_detokenize_command(CLI::App& app) {
                     "Print every text as a JSON string on a line of its own");
   command->add_flag("--skip-special", arguments->skip_special,
                     "Leave out control tokens such as BOS and EOS");
+  add_output_option(*command, arguments->output);
   command->footer(examples);
   command->callback(on_first_rank([arguments] { run(*arguments); }));
 }

@@ -1,8 +1,9 @@
 #pragma once
 
+#include "launch/for_each_line.h"
 #include "model/tokenizer/tokenizer.h"
 
-#include <iosfwd>
+#include <istream>
 
 namespace CLI {
 class App;
@@ -22,6 +23,6 @@ struct DetokenizeOptions {
 // that is one; writes its text and a newline, or with `jsonl` the text as a JSON string. Throws RequestError
 // with the number of the line.
 void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& options, std::istream& in,
-                      std::ostream& out);
+                      const TextSink& write);
 
 }  // namespace tp

@@ -4,28 +4,36 @@
 #include "tp/error.h"
 
 #include <cstddef>
+#include <functional>
 #include <istream>
-#include <ostream>
 #include <string>
+#include <string_view>
 
 namespace tp {
 
-// Writes process(line) and a newline to `out` for every line of `in`. The last line needs no newline at its
-// end. A RequestError of process() is thrown again with the number of the line in front of it; throws Error
-// when `out` takes no more.
+using TextSink = std::function<void(std::string_view)>;
+
+// Writes process(line) and a newline for every line of `in`, several at a time while there is more to read at
+// once. The last line needs no newline at its end. A RequestError of process() is thrown again with the
+// number of the line in front of it, after the results of the lines before.
 template <class Process>
-void for_each_line(std::istream& in, std::ostream& out, Process&& process) {
+void for_each_line(std::istream& in, const TextSink& write, Process&& process) {
+  constexpr std::size_t kMaxPending = 1 << 16;
+  std::string pending;
   std::string line;
   for (std::size_t number = 1; std::getline(in, line); ++number) {
     try {
-      out << process(line) << '\n';
+      pending += process(line);
+      pending += '\n';
     } catch (const RequestError& error) {
+      write(pending);
       throw_error<RequestError>("input line {}: {}", number, error.what());
     }
-    require<Error>(out.good(),
-                   "cannot write the result of input line {}: the output takes no more; check the disk",
-                   number);
+    if (pending.size() < kMaxPending && in.rdbuf()->in_avail() > 0) continue;
+    write(pending);
+    pending.clear();
   }
+  write(pending);
 }
 
 }  // namespace tp

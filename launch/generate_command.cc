@@ -5,6 +5,7 @@
 #include "launch/generate_output.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
+#include "launch/result_output.h"
 #include "launch/sampling_flags.h"
 #include "launch/trace_file.h"
 #include "parallel/fail_together.h"
@@ -25,6 +26,7 @@ struct GenerateFlags {
   std::string batch_file;
   bool json = false;
   bool no_echo = false;
+  std::string output;
   std::string trace;
 };
 
@@ -67,11 +69,11 @@ void report_speed(std::size_t tokens, double seconds) {
 
 // Rank 0: continues all prompts. Returns the exit status.
 int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Prompt>& prompts,
-             const TraceFile& trace) {
-  GenerateOutput output({.json = flags.json,
-                         .echo = !flags.no_echo,
-                         .has_text = engine.has_tokenizer(),
-                         .load_seconds = engine.info().load_seconds});
+             const TraceFile& trace, ResultOutput& file) {
+  GenerateOutput output(file, {.json = flags.json,
+                               .echo = !flags.no_echo,
+                               .has_text = engine.has_tokenizer(),
+                               .load_seconds = engine.info().load_seconds});
   trace.begin(engine);
   engine.reset_statistics();
   const Stopwatch watch;
@@ -82,6 +84,7 @@ int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Promp
     if (flags.json && output.begins_or_ends(events)) output.set_time(mean_time(engine.reports()));
     for (const TokenEvent& event : events) output.add(event);
   }
+  file.finish();
   trace.finish(engine);
   if (flags.engine.verbose) report_speed(output.generated_tokens(), watch.seconds());
   output.report_failures();
@@ -92,13 +95,17 @@ int run_generate(const GenerateFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
     std::vector<Prompt> prompts;
     std::optional<TraceFile> trace;
+    std::optional<ResultOutput> output;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
       prompts = read_prompts(flags);
       trace.emplace(flags.trace);
+      for (const std::string& input : {flags.batch_file, flags.prompt_file, flags.token_file})
+        require_other_file(input, flags.output);
+      output.emplace(flags.output);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts, *trace); });
+    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts, *trace, *output); });
   });
 }
 
@@ -157,6 +164,7 @@ void add_generate_command(CLI::App& app, int& status) {
   flags->engine.add_to(*command);
   command->add_flag("--json", flags->json, "One JSON object a line for every continuation");
   command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
+  add_output_option(*command, flags->output);
   add_trace_option(*command, flags->trace);
   add_prompt_options(*command, *flags);
   flags->sampling.add_to(*command);
@@ -164,7 +172,7 @@ void add_generate_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
-      "  tp-infer generate --model DIR --batch requests.jsonl > continuations.jsonl\n"
+      "  tp-infer generate --model DIR --batch requests.jsonl --output continuations.jsonl\n"
       "A line of a batch has `prompt` (a text) or `ids` (token ids), and perhaps `id` (any name of yours,\n"
       "repeated in the output) and settings of its own that win over the flags:\n"
       "  {\"prompt\": \"Hello\", \"max_tokens\": 20, \"temperature\": 0.7, \"stop\": [\"\\n\"]}\n"

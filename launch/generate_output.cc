@@ -3,16 +3,9 @@
 #include "tp/error.h"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace tp {
 namespace {
-
-void write_stdout(const std::string& text) {
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  require<Error>(written, "cannot write to standard output; is the disk full or the reader gone?");
-}
 
 nlohmann::json logprob_entry(const TokenEvent& event) {
   nlohmann::json top = nlohmann::json::array();
@@ -126,7 +119,7 @@ void GenerateOutput::print_text(Continuation& continuation) {
     out += nlohmann::json(continuation.token_ids).dump();
   }
   if (finished) out += "\n";
-  write_stdout(out);
+  file_.write(out);
 }
 
 std::string GenerateOutput::heading_of(const Continuation& continuation) {
@@ -161,7 +154,7 @@ void GenerateOutput::print_json(const Continuation& continuation) const {
         {"ms_per_token", milliseconds(continuation.first_token_time, continuation.time, generated - 1)}};
     if (!continuation.logprobs.is_null()) line["logprobs"] = continuation.logprobs;
   }
-  write_stdout(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  file_.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace tp

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launch/prompts.h"
+#include "launch/result_output.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
 
@@ -26,7 +27,7 @@ struct OutputStyle {
 // text that is next in order is printed as it comes.
 class GenerateOutput {
  public:
-  explicit GenerateOutput(OutputStyle style) : style_(style) {}
+  GenerateOutput(ResultOutput& file, OutputStyle style) : file_(file), style_(style) {}
 
   // A request whose n continuations come next in order.
   void expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens);
@@ -71,6 +72,7 @@ class GenerateOutput {
   std::string heading_of(const Continuation& continuation);
   void print_json(const Continuation& continuation) const;
 
+  ResultOutput& file_;
   OutputStyle style_;
   std::vector<Continuation> continuations_;
   std::map<std::pair<std::uint64_t, int>, std::size_t> places_;

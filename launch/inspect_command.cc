@@ -3,6 +3,7 @@
 #include "launch/engine_flags.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
+#include "launch/result_output.h"
 #include "model/architectures.h"
 #include "model/checkpoint/gguf_files.h"
 #include "model/checkpoint/open_checkpoint.h"
@@ -12,7 +13,7 @@
 #include "tp/error.h"
 
 #include <algorithm>
-#include <iostream>
+#include <iterator>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -28,6 +29,7 @@ struct InspectFlags {
   std::string weights = "auto";
   std::string kv_type = "auto";
   bool json = false;
+  std::string output;
 };
 
 // What one rank would hold.
@@ -126,10 +128,14 @@ std::string text_of(const TypeUse& use) {
                      use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
 }
 
-void print_text(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
-                const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
-                KvType kv_type) {
-  const auto row = [](const char* name, const auto& value) { fmt::print("{:<26}{}\n", name, value); };
+std::string table_of(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
+                     const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
+                     KvType kv_type) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  const auto row = [&](const char* name, const auto& value) {
+    fmt::format_to(out, "{:<26}{}\n", name, value);
+  };
   row("architecture", config.architecture);
   row("parameters", parameters.all);
   if (config.num_experts != 0) {
@@ -150,22 +156,23 @@ void print_text(const ModelConfig& config, const Parameters& parameters, const S
   row("rope_theta", config.rope_theta);
   row("rope_scaling", rope_text(config.rope_scaling));
   row("tie_word_embeddings", config.tie_word_embeddings);
-  fmt::print("\n{} rank{}, weights in {}, cache for {} tokens in {}:\n", shares.size(),
-             shares.size() == 1 ? "" : "s", name_of(weights), context, name_of(kv_type));
-  fmt::print("{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", "rank", "q heads", "kv heads",
-             "mlp columns", "vocabulary", "weights", "cache", "workspace");
+  fmt::format_to(out, "\n{} rank{}, weights in {}, cache for {} tokens in {}:\n", shares.size(),
+                 shares.size() == 1 ? "" : "s", name_of(weights), context, name_of(kv_type));
+  fmt::format_to(out, "{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", "rank", "q heads", "kv heads",
+                 "mlp columns", "vocabulary", "weights", "cache", "workspace");
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     const RankShare& share = shares[rank];
-    fmt::print("{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", rank,
-               format_range(share.heads.query_heads), format_range(share.heads.kv_heads),
-               format_range(share.columns), format_range(share.vocab), format_bytes(share.weight_bytes),
-               format_bytes(share.cache_bytes), format_bytes(share.workspace_bytes));
+    fmt::format_to(out, "{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", rank,
+                   format_range(share.heads.query_heads), format_range(share.heads.kv_heads),
+                   format_range(share.columns), format_range(share.vocab), format_bytes(share.weight_bytes),
+                   format_bytes(share.cache_bytes), format_bytes(share.workspace_bytes));
   }
+  return text;
 }
 
-void print_json(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
-                const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
-                KvType kv_type) {
+std::string json_of(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
+                    const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
+                    KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -208,7 +215,7 @@ void print_json(const ModelConfig& config, const Parameters& parameters, const S
                                  {"weights", name_of(weights)},
                                  {"kv_type", name_of(kv_type)},
                                  {"ranks", ranks}};
-  std::cout << object.dump(2) << "\n";
+  return object.dump(2) + "\n";
 }
 
 void inspect(const InspectFlags& flags) {
@@ -227,7 +234,10 @@ void inspect(const InspectFlags& flags) {
     shares.push_back(share_of(spec, {rank, flags.ranks}, weights, kv_type, context, flags.prefill_chunk));
   }
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
-  (flags.json ? print_json : print_text)(config, parameters, stored, shares, context, weights, kv_type);
+  ResultOutput output(flags.output);
+  const auto describe = flags.json ? json_of : table_of;
+  output.write(describe(config, parameters, stored, shares, context, weights, kv_type));
+  output.finish();
 }
 
 }  // namespace
@@ -260,6 +270,7 @@ void add_inspect_command(CLI::App& app) {
       ->type_name("TYPE")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");
+  add_output_option(*command, flags->output);
   command->footer(
       "Loads no weights and needs no mpirun.\n"
       "Examples:\n"

@@ -8,6 +8,8 @@
 #include "launch/logits_command.h"
 #include "launch/perplexity_command.h"
 #include "launch/render_chat_command.h"
+#include "launch/result_output.h"
+#include "launch/standard_streams.h"
 #include "launch/tokenize_command.h"
 #include "parallel/mpi_session.h"
 #include "tp/version.h"
@@ -15,6 +17,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <thread>
 
@@ -55,21 +58,25 @@ void say_once(const std::string& message) {
   }
 }
 
-// Also what `--help` and `--version` end with. Returns the exit status.
+// What `--help` and `--version` end with.
+void print_help(const CLI::App& app, const CLI::ParseError& wish) {
+  if (tp::launched_rank().rank != 0) return;
+  std::ostringstream text;
+  app.exit(wish, text);
+  tp::ResultOutput output;
+  output.write(text.str());
+  output.finish();
+}
+
+// Returns the exit status.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) {
-    if (tp::launched_rank().rank == 0) app.exit(error);
-    return 0;
-  }
   std::string command = "tp-infer";
   for (const CLI::App* subcommand : app.get_subcommands()) command += " " + subcommand->get_name();
   say_once(fmt::format("{}: {} (see {} --help)", command, error.what(), command));
   return kUsageError;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("Tensor-parallel inference of language models on CPUs over MPI");
   app.name("tp-infer");
   app.footer(kFooter);
@@ -95,7 +102,18 @@ int main(int argc, char** argv) {
     }
     return status;
   } catch (const CLI::ParseError& error) {
-    return report_usage(app, error);
+    if (error.get_exit_code() != 0) return report_usage(app, error);
+    print_help(app, error);
+    return 0;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  tp::open_standard_streams();
+  try {
+    return run(argc, argv);
   } catch (const std::exception& error) {
     say_once(fmt::format("tp-infer: {}", error.what()));
     return 1;

@@ -5,6 +5,7 @@
 #include "launch/progress.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
+#include "launch/result_output.h"
 #include "model/tokenizer/utf8.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -12,7 +13,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 namespace tp {
@@ -28,6 +28,7 @@ struct PerplexityFlags {
   std::size_t window = 0;  // tokens; 0: as many as the model's positions, up to kDefaultWindow
   std::size_t stride = 0;  // tokens; 0: half of the window
   bool json = false;
+  std::string output;
 };
 
 // What is measured.
@@ -161,24 +162,30 @@ std::string text_of(const Result& result, const PerplexityFlags& flags, const En
                     info.weights, info.kv_type);
 }
 
-int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks) {
+int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks,
+         ResultOutput& output) {
   settle_window(flags, engine.info());
   const Result result = measure(engine, flags, material);
   const std::string text =
       flags.json ? json_of(result, flags, engine.info(), ranks) : text_of(result, flags, engine.info());
-  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  require<Error>(written, "cannot write to standard output; is the disk full or the reader gone?");
+  output.write(text);
+  output.finish();
   return 0;
 }
 
 int run_perplexity(const PerplexityFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
     Material material;
+    std::optional<ResultOutput> output;
     fail_together(comm, [&] {
-      if (comm.is_root()) material = read_material(flags);
+      if (!comm.is_root()) return;
+      material = read_material(flags);
+      require_other_file(flags.token_file.empty() ? flags.text_file : flags.token_file, flags.output);
+      output.emplace(flags.output);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] { return lead(*engine, flags, material, comm.size()); });
+    return lead_or_follow(comm, *engine,
+                          [&] { return lead(*engine, flags, material, comm.size(), *output); });
   });
 }
 
@@ -206,6 +213,7 @@ void add_perplexity_command(CLI::App& app, int& status) {
       ->check(whole_number(1))
       ->type_name("N");
   command->add_flag("--json", flags->json, "One JSON object");
+  add_output_option(*command, flags->output);
   command->footer(
       "The window slides over the text, and every token is foretold once, from the tokens before it in the\n"
       "window: at least window - stride, apart from the text's beginning. The control tokens with which the\n"

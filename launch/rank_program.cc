@@ -25,7 +25,6 @@ void report_error(std::size_t rank, std::size_t size, const char* message) {
 int fail(const Communicator& comm, std::string& reserve, const char* message) {
   reserve = std::string();
   report_error(comm.rank(), comm.size(), message);
-  std::fflush(stdout);
   if (comm.size() > 1) MpiSession::abort(1);
   return 1;
 }

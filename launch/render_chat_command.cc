@@ -3,9 +3,9 @@
 #include "launch/chat_templates.h"
 #include "launch/messages_file.h"
 #include "launch/on_first_rank.h"
+#include "launch/result_output.h"
 #include "tp/error.h"
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -26,14 +26,16 @@ struct Arguments {
   std::string template_file;
   std::string messages;
   std::optional<std::string> now;
+  std::string output;
 };
 
 void run(const Arguments& arguments) {
   const ChatTemplate chat = open_chat_template(arguments.template_file, arguments.model);
   const std::string text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  require<Error>(written, "cannot write the result: the output takes no more; check the disk");
+  require_other_file(arguments.messages, arguments.output);
+  ResultOutput output(arguments.output);
+  output.write(text);
+  output.finish();
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ void add_render_chat_command(CLI::App& app) {
       ->add_option("--now", arguments->now,
                    "What strftime_now gives, whatever the format (default: the local time)")
       ->type_name("TEXT");
+  add_output_option(*command, arguments->output);
   command->footer(kExamples);
   command->callback(on_first_rank([arguments] {
     if (arguments->model.empty() && arguments->template_file.empty())

@@ -1,7 +1,7 @@
 #include "launch/tokenize_command.h"
 
-#include "launch/for_each_line.h"
 #include "launch/on_first_rank.h"
+#include "launch/result_output.h"
 
 #include <iostream>
 #include <memory>
@@ -38,6 +38,7 @@ struct Arguments {
   std::string text;
   bool has_text = false;
   bool no_special = false;
+  std::string output;
   TokenizeOptions options;
 };
 
@@ -45,19 +46,22 @@ void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.no_special) arguments.options.add_special = AddSpecial::no;
   const Tokenizer tokenizer = Tokenizer::load(arguments.model);
-  if (arguments.has_text)
-    std::cout << list_of(tokenizer.encode(arguments.text, arguments.options.add_special)) << '\n';
-  else
-    tokenize_lines(tokenizer, arguments.options, std::cin, std::cout);
-  std::cout.flush();
-  require<Error>(std::cout.good(), "cannot write the result: the output takes no more; check the disk");
+  if (!arguments.has_text) require_other_file("-", arguments.output);
+  ResultOutput output(arguments.output);
+  if (arguments.has_text) {
+    output.write(list_of(tokenizer.encode(arguments.text, arguments.options.add_special)) + "\n");
+  } else {
+    tokenize_lines(tokenizer, arguments.options, std::cin,
+                   [&](std::string_view lines) { output.write(lines); });
+  }
+  output.finish();
 }
 
 }  // namespace
 
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
-                    std::ostream& out) {
-  for_each_line(in, out, [&](const std::string& line) {
+                    const TextSink& write) {
+  for_each_line(in, write, [&](const std::string& line) {
     return list_of(tokenizer.encode(options.jsonl ? text_of_json_line(line) : line, options.add_special));
   });
 }
@@ -80,6 +84,7 @@ void add_tokenize_command(CLI::App& app) {
       ->excludes(text);
   command->add_flag("--no-special", arguments->no_special,
                     "Do not add BOS and EOS; written out in the text they are recognised all the same");
+  add_output_option(*command, arguments->output);
   command->footer(examples);
   command->callback(on_first_rank([arguments, text] {
     arguments->has_text = text->count() > 0;

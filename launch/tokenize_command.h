@@ -1,8 +1,9 @@
 #pragma once
 
+#include "launch/for_each_line.h"
 #include "model/tokenizer/tokenizer.h"
 
-#include <iosfwd>
+#include <istream>
 
 namespace CLI {
 class App;
@@ -21,6 +22,6 @@ struct TokenizeOptions {
 // What the command does with its input: writes a JSON list of ids for every line, which is a text or, with
 // `jsonl`, the JSON string of one. Throws RequestError with the number of the line.
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
-                    std::ostream& out);
+                    const TextSink& write);
 
 }  // namespace tp
