@@ -7,6 +7,8 @@ build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libo
                 libboost-serialization-dev libfmt-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
                 libsentencepiece-dev)
 test_packages=(libgtest-dev clang-format)
+# What only some tests need, which are skipped without it.
+optional_test_packages=(python3-matplotlib)
 
 # install_packages NAME...: installs those that are missing.
 install_packages() {
