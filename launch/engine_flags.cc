@@ -3,6 +3,7 @@
 #include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "model/kernels/isa.h"
+#include "parallel/binding.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "parallel/processors.h"
@@ -36,7 +37,8 @@ void EngineFlags::add_to(CLI::App& command) {
       ->type_name("TYPE")
       ->capture_default_str();
   command
-      .add_option("--threads", options.threads, "Threads of a rank (default: its processors, shared fairly)")
+      .add_option("--threads", options.threads,
+                  "Threads of a rank (default: OMP_NUM_THREADS, else its share of the cores)")
       ->check(whole_number(1, 1024))
       ->type_name("N");
   command
@@ -110,13 +112,19 @@ void print_rank_map(Engine& engine) {
   fmt::print(stderr, "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
              info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens,
              info.max_length);
+  if (const auto& widened = widen_default_binding()) {
+    fmt::print(stderr,
+               "mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "
+               "(--bind-to core keeps the binding)\n",
+               widened->from, widened->to);
+  }
   fmt::print(stderr, "{:>4}  {:<20} {:>5} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "rank", "host",
              "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS");
   std::size_t rank = 0;
   std::size_t read = 0;
   for (const RankReport& report : engine.reports()) {
     fmt::print(stderr, "{:>4}  {:<20} {:>5} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}\n", rank++, report.host,
-               report.processors, report.threads, format_bytes(report.bytes_read),
+               report.cores, report.threads, format_bytes(report.bytes_read),
                format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
                format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes));
     read += report.bytes_read;

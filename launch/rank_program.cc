@@ -1,5 +1,6 @@
 #include "launch/rank_program.h"
 
+#include "parallel/binding.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "tp/error.h"
@@ -32,6 +33,7 @@ int fail(const Communicator& comm, std::string& reserve, const char* message) {
 }  // namespace
 
 int run_on_ranks(const std::function<int(Communicator&)>& body) {
+  widen_default_binding();  // also for the threads that MPI starts
   const MpiSession session;
   Communicator comm(MPI_COMM_WORLD);
   // Small enough to come from the heap, so that freeing it leaves it usable.

@@ -1,11 +1,26 @@
 #include "parallel/processors.h"
 
+#include "parallel/control_groups.h"
+#include "parallel/host_cores.h"
+
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 
 #include <sched.h>
 #include <unistd.h>
 
 namespace tp {
+namespace {
+
+// A number from 1 in an environment variable; of a list, "8,2", the first.
+std::optional<std::size_t> count_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  const long count = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  return count > 0 ? std::optional(static_cast<std::size_t>(count)) : std::nullopt;
+}
+
+}  // namespace
 
 std::size_t online_processors() {
   return static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
@@ -18,11 +33,17 @@ std::size_t allowed_processors() {
   return static_cast<std::size_t>(std::max(1, CPU_COUNT(&mask)));
 }
 
+std::size_t allowed_cores() { return count_cores(numa_domains(host_topology(), allowed_set().get())); }
+
 std::size_t default_threads(std::size_t ranks_on_host) {
-  const std::size_t allowed = allowed_processors();
-  const std::size_t fair =
-      std::max<std::size_t>(1, online_processors() / std::max<std::size_t>(1, ranks_on_host));
-  return std::min(allowed, fair);
+  if (const auto threads = count_in("OMP_NUM_THREADS")) return *threads;
+  const hwloc_topology_t host = host_topology();
+  const std::size_t host_cores = count_cores(numa_domains(host, hwloc_topology_get_topology_cpuset(host)));
+  const std::size_t ranks = std::max<std::size_t>(1, ranks_on_host);
+  std::size_t threads = std::min(allowed_cores(), host_cores / ranks);
+  if (const auto quota = cpu_quota()) threads = std::min(threads, static_cast<std::size_t>(*quota) / ranks);
+  if (const auto slurm = count_in("SLURM_CPUS_PER_TASK")) threads = std::min(threads, *slurm);
+  return std::max<std::size_t>(1, threads);
 }
 
 }  // namespace tp

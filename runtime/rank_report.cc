@@ -34,7 +34,7 @@ void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
 RankReport describe_rank() {
   RankReport report;
   gethostname(report.host, sizeof(report.host) - 1);
-  report.processors = allowed_processors();
+  report.cores = allowed_cores();
   report.peak_resident_bytes = peak_resident_bytes();
   return report;
 }

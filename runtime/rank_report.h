@@ -4,7 +4,7 @@
 
 namespace tp {
 
-// The parts of a report that the operating system knows: host, processors, peak memory.
+// The parts of a report that the operating system knows: host, cores, peak memory.
 RankReport describe_rank();
 
 // Starts the peak of memory afresh, where Linux allows it.

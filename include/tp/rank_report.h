@@ -20,7 +20,7 @@ struct TimeParts {
 // What one rank is and did since the engine was opened or the statistics were reset.
 struct RankReport {
   char host[64] = "";
-  std::uint64_t processors = 0;  // that the rank may run on
+  std::uint64_t cores = 0;  // that the rank may run on
   std::uint64_t threads = 0;
   std::uint64_t weight_bytes = 0;  // held
   std::uint64_t bytes_read = 0;    // of the checkpoint's tensors

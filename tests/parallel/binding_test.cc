@@ -1,0 +1,69 @@
+#include "parallel/binding.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// Two sockets of four cores with two threads each.
+class WiderBinding : public testing::Test {
+ protected:
+  WiderBinding() {
+    hwloc_topology_init(&topology_);
+    hwloc_topology_set_synthetic(topology_, "pack:2 numa:1 core:4 pu:2");
+    hwloc_topology_load(topology_);
+  }
+  ~WiderBinding() override { hwloc_topology_destroy(topology_); }
+
+  // For rank `part` bound to some processors by a launcher that may use others, both lists as "0-3,7".
+  std::vector<Core> wider(const char* bound, const char* available, RankOf part) const {
+    const ProcessorSet bound_set(hwloc_bitmap_alloc());
+    const ProcessorSet available_set(hwloc_bitmap_alloc());
+    hwloc_bitmap_list_sscanf(bound_set.get(), bound);
+    hwloc_bitmap_list_sscanf(available_set.get(), available);
+    return wider_binding(topology_, bound_set.get(), available_set.get(), part);
+  }
+
+ private:
+  hwloc_topology_t topology_ = nullptr;
+};
+
+TEST_F(WiderBinding, GivesTheSecondOfTwoRanksTheSecondSocketAlthoughItsCoreIsInTheFirst) {
+  EXPECT_EQ(wider("2-3", "0-15", {1, 2}), std::vector<Core>({{8, 9}, {10, 11}, {12, 13}, {14, 15}}));
+}
+
+TEST_F(WiderBinding, IsNoneWhereTheRankHasItsShare) {
+  EXPECT_TRUE(wider("0-3", "0-15", {0, 4}).empty());
+  EXPECT_TRUE(wider("0-7", "0-15", {0, 4}).empty());
+}
+
+TEST_F(WiderBinding, CountsCoresAndNotTheirThreads) {
+  EXPECT_TRUE(wider("0-7", "0-15", {0, 2}).empty()) << "four cores of eight";
+  EXPECT_EQ(wider("0,1", "0-3", {0, 1}).size(), 2U) << "two threads of one core";
+}
+
+TEST_F(WiderBinding, StaysWithinWhatTheLauncherMayUse) {
+  EXPECT_EQ(wider("4-5", "4-7", {0, 1}), std::vector<Core>({{4, 5}, {6, 7}}));
+}
+
+TEST(ChoosesProcessors, IsWhatBindingMappingToPartsOfAHostAndOpenMpDo) {
+  for (const char* variable :
+       {"OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_hwloc_base_cpu_list=0,1",
+        "OMPI_MCA_orte_rankfile=ranks", "OMPI_MCA_rmaps_base_mapping_policy=slot:PE=2",
+        "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:socket", "OMPI_MCA_rmaps_base_mapping_policy=core",
+        "OMPI_MCA_rmaps_base_cpus_per_rank=2", "OMPI_MCA_rmaps_ppr_n_persocket=1", "OMP_PROC_BIND=close",
+        "OMP_PLACES=cores"})
+    EXPECT_TRUE(chooses_processors(variable)) << variable;
+}
+
+TEST(ChoosesProcessors, IsNotWhatMappingToHostsAndCountingThreadsDo) {
+  for (const char* variable :
+       {"OMPI_MCA_rmaps_base_mapping_policy=node", "OMPI_MCA_rmaps_base_mapping_policy=slot",
+        "OMPI_MCA_rmaps_base_mapping_policy=ppr:1:node", "OMPI_MCA_rmaps_ppr_n_pernode=1",
+        "OMPI_MCA_rmaps_base_oversubscribe=1", "OMPI_MCA_orte_bound_at_launch=1", "OMP_NUM_THREADS=4",
+        "PATH=/usr/bin"})
+    EXPECT_FALSE(chooses_processors(variable)) << variable;
+}
+
+}  // namespace
+}  // namespace tp
