@@ -4,9 +4,9 @@
 
 #include "parallel/collectives.h"
 
+#include "parallel/all_reduce.h"
 #include "parallel/mpi_call.h"
 #include "parallel/mpi_session.h"
-#include "parallel/shared_sum.h"
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
@@ -68,18 +68,19 @@ void measure(Communicator& comm, std::size_t bytes, bool json) {
     TP_MPI(MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM,
                          comm.handle()));
   });
-  const double shared =
-      comm.shared_sum() == nullptr ? 0.0 : microseconds(comm, [&] { comm.shared_sum()->all_reduce(data); });
+  const double messages = microseconds(comm, [&] { comm.sums().messages()(data); });
+  SharedSum* const window = comm.sums().shared();
+  const double shared = window == nullptr ? 0.0 : microseconds(comm, [&] { (*window)(data); });
   if (!comm.is_root()) return;
-  const bool chosen = comm.shared_sum() != nullptr && comm.shared_sum()->is_worthwhile(data.size());
+  const char* const path = comm.sums().is_shared(data.size()) ? "shared" : "messages";
   if (json) {
     fmt::print(
-        "{{\"bytes\":{},\"ranks\":{},\"all_reduce_us\":{:.3f},\"mpi_us\":{:.3f},\"shared_us\":{:.3f},"
-        "\"ratio\":{:.3f},\"path\":\"{}\"}}\n",
-        bytes, comm.size(), ours, mpi, shared, ours / mpi, chosen ? "shared" : "mpi");
+        "{{\"bytes\":{},\"ranks\":{},\"all_reduce_us\":{:.3f},\"mpi_us\":{:.3f},\"messages_us\":{:.3f},"
+        "\"shared_us\":{:.3f},\"ratio\":{:.3f},\"path\":\"{}\"}}\n",
+        bytes, comm.size(), ours, mpi, messages, shared, ours / mpi, path);
   } else {
-    fmt::print("{:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>8.2f} {:>8}\n", bytes, ours, mpi, shared, ours / mpi,
-               chosen ? "shared" : "mpi");
+    fmt::print("{:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>12.2f} {:>8.2f} {:>9}\n", bytes, ours, mpi, messages,
+               shared, ours / mpi, path);
   }
   std::fflush(stdout);
 }
@@ -88,8 +89,8 @@ void run(bool json) {
   const MpiSession session;
   Communicator comm(MPI_COMM_WORLD);
   if (comm.is_root() && !json) {
-    fmt::print("{:>9} {:>12} {:>12} {:>12} {:>8} {:>8}\n", "bytes", "all_reduce", "MPI", "window", "ratio",
-               "path");
+    fmt::print("{:>9} {:>12} {:>12} {:>12} {:>12} {:>8} {:>9}\n", "bytes", "all_reduce", "MPI", "messages",
+               "shared", "ratio", "path");
   }
   for (std::size_t bytes = 1 << 10; bytes <= std::size_t{16} << 20; bytes *= 2) measure(comm, bytes, json);
 }

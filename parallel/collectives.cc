@@ -1,23 +1,24 @@
 #include "parallel/collectives.h"
 
-#include "parallel/mpi_call.h"
-#include "parallel/shared_sum.h"
+#include "parallel/all_reduce.h"
+#include "parallel/exchange.h"
 #include "parallel/stopwatch.h"
-#include "parallel/sums.h"
 #include "parallel/tracer.h"
 #include "tp/error.h"
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <climits>
-#include <thread>
+#include <vector>
 
 namespace tp {
 namespace {
 
 // MPI 3 counts elements in an int.
 constexpr std::size_t kMaxCount = INT_MAX;
+
+constexpr Wait::Manner kTogether{
+    .collective = "a synchronization of all ranks", .polite = true, .root_has_time = true};
 
 // Adds one call to a counter when it goes out of scope.
 class Counted {
@@ -36,26 +37,6 @@ class Counted {
   std::size_t bytes_;
   Stopwatch watch_;
 };
-
-// Waits for a request: spins while the answer is likely to come at once, then sleeps in growing steps.
-void wait_politely(MPI_Request& request, bool oversubscribed) {
-  using namespace std::chrono_literals;
-  constexpr auto kSpin = 2ms;
-  constexpr auto kLongestSleep = 1000us;
-  const Stopwatch watch;
-  auto sleep = 20us;
-  int done = 0;
-  while (true) {
-    TP_MPI(MPI_Test(&request, &done, MPI_STATUS_IGNORE));
-    if (done != 0) return;
-    if (watch.seconds() < std::chrono::duration<double>(kSpin).count()) {
-      if (oversubscribed) std::this_thread::yield();
-      continue;
-    }
-    std::this_thread::sleep_for(sleep);
-    sleep = std::min<std::chrono::microseconds>(sleep * 2, kLongestSleep);
-  }
-}
 
 std::span<float> floats_of(TensorView<float> x) {
   require<CommError>(x.contiguous(),
@@ -82,30 +63,28 @@ class CountedAllReduce {
   Stopwatch watch_;
 };
 
-// The fast path, if there is one and it is faster for a sum of this size.
-SharedSum* shared_sum_for(const Communicator& comm, std::span<const float> sum) {
-  SharedSum* const shared = comm.shared_sum();
-  return shared != nullptr && shared->is_worthwhile(sum.size()) ? shared : nullptr;
+// Single times are kept for so many all-reduces.
+constexpr std::size_t kCompareAfter = 4096;
+
+// All ranks have made as many, and come here together.
+void bound_statistics(Communicator& comm) {
+  if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
 }
 
-void message_all_reduce(const Communicator& comm, std::span<float> sum) {
-  for (std::size_t begin = 0; begin < sum.size(); begin += kMaxCount) {
-    const std::size_t count = std::min(kMaxCount, sum.size() - begin);
-    TP_MPI(MPI_Allreduce(MPI_IN_PLACE, sum.data() + begin, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
-                         comm.handle()));
-  }
+// Rank 0 receives from[r] of every rank r, [ranks], and the others send `own`; rank 0's own is not copied.
+void send_to_root(Communicator& comm, Exchange::ConstBytes own, std::span<const Exchange::Bytes> from) {
+  std::vector<Exchange::ConstBytes> to(comm.size());
+  if (!comm.is_root()) to[0] = own;
+  comm.exchange().all_to_all(to, from, {.collective = "a gather"});
 }
 
 }  // namespace
 
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
   const std::span<float> sum = floats_of(partial.addend_);
+  bound_statistics(comm);
   const CountedAllReduce counted(comm, sum);
-  if (SharedSum* shared = shared_sum_for(comm, sum)) {
-    shared->all_reduce(sum);
-  } else {
-    message_all_reduce(comm, sum);
-  }
+  comm.sums()(sum);
   return partial.addend_;
 }
 
@@ -113,68 +92,70 @@ void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x
   const std::span<float> sum = floats_of(partial.addend_);
   const std::span<float> to = floats_of(x);
   assert(sum.size() == to.size());
+  bound_statistics(comm);
   const CountedAllReduce counted(comm, sum);
-  if (SharedSum* shared = shared_sum_for(comm, sum)) return shared->all_reduce(sum, to.data());
-  message_all_reduce(comm, sum);
-  const float* const addends[] = {sum.data(), to.data()};
-  sum_of(addends, to.size(), to.data());
+  comm.sums()(sum, to.data());
 }
 
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,
                     TensorView<float> out) {
   const Counted counted(comm.stats().gather, local.size() * sizeof(float));
   const TraceSpan span(comm, Activity::gather, local.size() * sizeof(float));
-  if (!comm.is_root()) {
-    for (std::size_t row = 0; row < local.rows(); ++row) {
-      TP_MPI(MPI_Gatherv(local.row(row), static_cast<int>(local.columns()), MPI_FLOAT, nullptr, nullptr,
-                         nullptr, MPI_FLOAT, 0, comm.handle()));
-    }
-    return;
-  }
-  std::vector<int> counts;
-  std::vector<int> offsets;
-  for (const Range& shard : shards) {
-    counts.push_back(static_cast<int>(shard.size()));
-    offsets.push_back(static_cast<int>(shard.begin));
-  }
   for (std::size_t row = 0; row < local.rows(); ++row) {
-    TP_MPI(MPI_Gatherv(local.row(row), static_cast<int>(local.columns()), MPI_FLOAT, out.row(row),
-                       counts.data(), offsets.data(), MPI_FLOAT, 0, comm.handle()));
+    const std::span<const float> own(local.row(row), local.columns());
+    std::vector<Exchange::Bytes> from(comm.size());
+    if (comm.is_root()) {
+      for (std::size_t rank = 0; rank < comm.size(); ++rank)
+        from[rank] =
+            std::as_writable_bytes(std::span(out.row(row) + shards[rank].begin, shards[rank].size()));
+      std::ranges::copy(own, out.row(row) + shards[0].begin);
+    }
+    send_to_root(comm, std::as_bytes(own), from);
   }
 }
 
 void gather_bytes(Communicator& comm, std::span<const std::byte> local, std::span<std::byte> out) {
-  require<CommError>(local.size() <= kMaxCount, "a gather of {} bytes a rank is too large", local.size());
   const Counted counted(comm.stats().gather, local.size());
   const TraceSpan span(comm, Activity::gather, local.size());
-  const int count = static_cast<int>(local.size());
-  TP_MPI(MPI_Gather(local.data(), count, MPI_BYTE, out.data(), count, MPI_BYTE, 0, comm.handle()));
+  std::vector<Exchange::Bytes> from(comm.size());
+  if (comm.is_root()) {
+    for (std::size_t rank = 0; rank < comm.size(); ++rank)
+      from[rank] = out.subspan(rank * local.size(), local.size());
+    std::ranges::copy(local, out.begin());
+  }
+  send_to_root(comm, local, from);
 }
 
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes) {
   const Counted counted(comm.stats().broadcast, bytes.size());
   const TraceSpan span(comm, Activity::broadcast, bytes.size());
+  const Wait::Manner manner{.collective = "a broadcast", .polite = true, .root_has_time = true};
   for (std::size_t begin = 0; begin < bytes.size(); begin += kMaxCount) {
-    const std::size_t count = std::min(kMaxCount, bytes.size() - begin);
-    MPI_Request request = MPI_REQUEST_NULL;
-    TP_MPI(MPI_Ibcast(bytes.data() + begin, static_cast<int>(count), MPI_BYTE, 0, comm.handle(), &request));
-    wait_politely(request, comm.oversubscribed());
+    const std::span<std::byte> piece = bytes.subspan(begin, std::min(kMaxCount, bytes.size() - begin));
+    std::vector<Exchange::Bytes> from(comm.size());
+    if (!comm.is_root()) from[0] = piece;
+    comm.exchange().to_all(comm.is_root() ? Exchange::ConstBytes(piece) : Exchange::ConstBytes(), from,
+                           manner);
   }
 }
 
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value) {
-  std::int64_t largest = value;
-  MPI_Request request = MPI_REQUEST_NULL;
-  TP_MPI(MPI_Iallreduce(&value, &largest, 1, MPI_INT64_T, MPI_MAX, comm.handle(), &request));
-  wait_politely(request, comm.oversubscribed());
-  return largest;
+  return std::ranges::max(comm.exchange().all_values(value, kTogether));
 }
 
 double waiting_seconds(Communicator& comm) {
   std::vector<float>& own = comm.stats().all_reduce_seconds;
-  std::vector<float> quickest(own.size());
-  TP_MPI(MPI_Allreduce(own.data(), quickest.data(), static_cast<int>(own.size()), MPI_FLOAT, MPI_MIN,
-                       comm.handle()));
+  std::vector<float> all(own.size() * comm.size());
+  std::vector<Exchange::Bytes> from;
+  for (std::size_t rank = 0; rank < comm.size(); ++rank)
+    from.push_back(std::as_writable_bytes(std::span(all).subspan(rank * own.size(), own.size())));
+  comm.exchange().to_all(std::as_bytes(std::span(own)), from, kTogether);
+  std::vector<float> quickest = own;
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank()) continue;
+    for (std::size_t call = 0; call < own.size(); ++call)
+      quickest[call] = std::min(quickest[call], all[rank * own.size() + call]);
+  }
   double& waited = comm.stats().waiting_seconds;
   for (std::size_t call = 0; call < own.size(); ++call)
     waited += static_cast<double>(own[call] - quickest[call]);
@@ -182,6 +163,6 @@ double waiting_seconds(Communicator& comm) {
   return waited;
 }
 
-void barrier(Communicator& comm) { TP_MPI(MPI_Barrier(comm.handle())); }
+void barrier(Communicator& comm) { comm.exchange().all_values(0, kTogether); }
 
 }  // namespace tp

@@ -1,40 +1,43 @@
 #include "tp/communicator.h"
 
+#include "parallel/all_reduce.h"
+#include "parallel/exchange.h"
 #include "parallel/mpi_call.h"
+#include "parallel/placement.h"
 #include "parallel/processors.h"
-#include "parallel/shared_sum.h"
 #include "parallel/tracer.h"
+#include "parallel/wait.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
 
 namespace tp {
 
-Communicator::Communicator(MPI_Comm parent) : tracer_(std::make_unique<Tracer>()) {
+Communicator::Communicator(MPI_Comm parent, WaitOptions waits) : tracer_(std::make_unique<Tracer>()) {
   TP_MPI(MPI_Comm_dup(parent, &handle_));
   // Errors are returned and thrown: one clear message instead of MPI's abort.
   TP_MPI(MPI_Comm_set_errhandler(handle_, MPI_ERRORS_RETURN));
-  int rank = 0;
-  int size = 1;
-  TP_MPI(MPI_Comm_rank(handle_, &rank));
-  TP_MPI(MPI_Comm_size(handle_, &size));
-  rank_ = static_cast<std::size_t>(rank);
-  size_ = static_cast<std::size_t>(size);
-
-  MPI_Comm host = MPI_COMM_NULL;
-  TP_MPI(MPI_Comm_split_type(handle_, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host));
-  TP_MPI(MPI_Comm_rank(host, &rank));
-  TP_MPI(MPI_Comm_size(host, &size));
-  TP_MPI(MPI_Comm_free(&host));
-  local_rank_ = static_cast<std::size_t>(rank);
-  local_size_ = static_cast<std::size_t>(size);
-  oversubscribed_ = local_size_ > online_processors();
-  shared_sum_ = SharedSum::create(handle_);
-  if (shared_sum_) shared_sum_->measure();
+  placement_ = std::make_unique<Placement>(find_placement(handle_));
+  rank_ = placement_->rank;
+  size_ = placement_->size();
+  const std::vector<std::size_t>& host = placement_->own_host();
+  local_rank_ = static_cast<std::size_t>(std::ranges::find(host, rank_) - host.begin());
+  local_size_ = host.size();
+  patience_ = std::make_unique<Patience>(*placement_, std::move(waits),
+                                         /*crowded=*/local_size_ > online_processors());
+  exchange_ = std::make_unique<Exchange>(handle_, *patience_);
+  sums_ = std::make_unique<AllReduce>(handle_, *patience_, *exchange_);
 }
 
 Communicator::~Communicator() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  shared_sum_.reset();
-  if (finalized == 0 && handle_ != MPI_COMM_NULL) MPI_Comm_free(&handle_);
+  sums_.reset();
+  // While an exception is on its way the other ranks may be anywhere.
+  if (finalized == 0 && handle_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle_);
 }
+
+const std::string& Communicator::not_shared_because() const { return sums_->not_shared_because(); }
 
 }  // namespace tp

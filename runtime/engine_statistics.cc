@@ -20,9 +20,6 @@ void Engine::Impl::run_forward(const Step& step, const OutputSink& sink) {
   gather_seconds_ += comm_.stats().gather.seconds - gathered_before;
   step_seconds_ += watch_.restart();
   steps_ += 1;
-  // All ranks have run as many, and come here together.
-  constexpr std::size_t kCompareAfter = 1 << 16;
-  if (comm_.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm_);
 }
 
 void Engine::Impl::report() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,20 +22,35 @@ struct CommStats {
   CommCounter all_reduce;
   CommCounter gather;
   CommCounter broadcast;
-  // Seconds of every single all-reduce since they were last compared over ranks; see waiting_seconds.
+  // Seconds of each of the last all-reduces, which have not been compared over ranks yet; see
+  // waiting_seconds.
   std::vector<float> all_reduce_seconds;
   double waiting_seconds = 0.0;  // of the all-reduces that were compared
 };
 
-class SharedSum;  // parallel/shared_sum.h
-class Tracer;     // parallel/tracer.h
+// What a rank does about other ranks that do not come to a collective: stopped, swapping, or with a slow
+// disk.
+struct WaitOptions {
+  // Told of a wait that takes longer than `patience` seconds, once a wait and by one of the ranks that wait:
+  // "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  std::function<void(const std::string& text)> on_long_wait;
+  double patience = 10.0;
+  // Seconds after which a wait is a CommError; 0: never. Waiting for rank 0 to begin a step has no end.
+  double timeout = 0.0;
+};
+
+class AllReduce;   // parallel/all_reduce.h
+class Exchange;    // parallel/exchange.h
+struct Patience;   // parallel/wait.h
+struct Placement;  // parallel/placement.h
+class Tracer;      // parallel/tracer.h
 
 // A duplicate of an MPI communicator, so that our messages never mix with the embedding program's. MPI must
 // be initialized while it lives. Calls that fail throw CommError. Used by one thread at a time.
 class Communicator {
  public:
   // Collective over `parent`. Throws CommError.
-  explicit Communicator(MPI_Comm parent);
+  explicit Communicator(MPI_Comm parent, WaitOptions waits = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -45,12 +61,12 @@ class Communicator {
   // This rank among the ranks of its host, and their number.
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
-  // Whether the ranks of this host outnumber the processors they may run on: then waiting must not spin.
-  bool oversubscribed() const { return oversubscribed_; }
 
   MPI_Comm handle() const { return handle_; }
-  // The fast path among ranks of one host; null if there is none.
-  SharedSum* shared_sum() const { return shared_sum_.get(); }
+  Exchange& exchange() { return *exchange_; }
+  AllReduce& sums() { return *sums_; }
+  // Why all-reduces do not go through shared memory although ranks share a host; empty if they do.
+  const std::string& not_shared_because() const;
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }
   Tracer& tracer() { return *tracer_; }
@@ -61,9 +77,11 @@ class Communicator {
   std::size_t size_ = 1;
   std::size_t local_rank_ = 0;
   std::size_t local_size_ = 1;
-  bool oversubscribed_ = false;
   CommStats stats_;
-  std::unique_ptr<SharedSum> shared_sum_;
+  std::unique_ptr<Placement> placement_;
+  std::unique_ptr<Patience> patience_;
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<AllReduce> sums_;
   std::unique_ptr<Tracer> tracer_;
 };
 

@@ -1,0 +1,85 @@
+#include "parallel/host_memory.h"
+
+#include "parallel/mpi_call.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+struct Name {
+  char text[64] = "";
+};
+
+// A new object of this size with a name that no other has. -1 and errno if there is none.
+int create_object(std::size_t bytes, Name& name) {
+  int object = -1;
+  // Containers may share /dev/shm and have the same process ids.
+  for (int attempt = 0; attempt < 1000 && object < 0; ++attempt) {
+    *fmt::format_to_n(name.text, sizeof(name.text) - 1, "/tp-infer-{}-{}", ::getpid(), attempt).out = '\0';
+    object = ::shm_open(name.text, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (object < 0 && errno != EEXIST) break;
+  }
+  if (object >= 0 && ::ftruncate(object, static_cast<off_t>(bytes)) != 0) {
+    const int error = errno;
+    ::close(object);
+    ::shm_unlink(name.text);
+    errno = error;
+    return -1;
+  }
+  if (object < 0) name = {};
+  return object;
+}
+
+// 0 or an error number. Pages come from the memory next to the processor that asks for them.
+int allocate(int object, std::size_t begin, std::size_t bytes) {
+  int error = 0;
+  do {
+    error = ::posix_fallocate(object, static_cast<off_t>(begin), static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  return error;
+}
+
+}  // namespace
+
+std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_of_rank, std::string& why) {
+  int rank = 0;
+  int size = 1;
+  TP_MPI(MPI_Comm_rank(host, &rank));
+  TP_MPI(MPI_Comm_size(host, &size));
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t share = (bytes_of_rank + page - 1) / page * page;
+  const std::size_t whole = share * static_cast<std::size_t>(size);
+
+  Name name;
+  int object = rank == 0 ? create_object(whole, name) : -1;
+  int error = rank == 0 && object < 0 ? errno : 0;
+  TP_MPI(MPI_Bcast(&name, sizeof(name), MPI_BYTE, 0, host));
+  const bool exists = name.text[0] != '\0';
+  if (exists && rank != 0) object = ::shm_open(name.text, O_RDWR, 0);
+  if (exists && object < 0) error = errno;
+  if (object >= 0) error = allocate(object, share * static_cast<std::size_t>(rank), share);
+  void* begin = MAP_FAILED;
+  if (object >= 0 && error == 0) {
+    begin = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, object, 0);
+    if (begin == MAP_FAILED) error = errno;
+  }
+  if (object >= 0) ::close(object);
+  TP_MPI(MPI_Barrier(host));
+  if (exists && rank == 0) ::shm_unlink(name.text);
+  if (error != 0)
+    why = fmt::format("no {} KiB of /dev/shm for each rank: {}", share >> 10, std::strerror(error));
+  if (begin == MAP_FAILED) return nullptr;
+  return std::unique_ptr<HostMemory>(
+      new HostMemory(static_cast<std::byte*>(begin), share, static_cast<std::size_t>(size)));
+}
+
+HostMemory::~HostMemory() { ::munmap(begin_, bytes_of_rank_ * ranks_); }
+
+}  // namespace tp

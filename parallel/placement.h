@@ -1,0 +1,38 @@
+// Which ranks share a host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <mpi.h>
+
+namespace tp {
+
+// The processes of a communicator, equal on every rank but for `rank`.
+struct Placement {
+  struct Process {
+    std::int64_t id = 0;
+    std::string host;  // its name
+  };
+
+  std::size_t rank = 0;                         // this one
+  std::vector<Process> processes;               // [ranks]
+  std::vector<std::vector<std::size_t>> hosts;  // ranks in ascending order; hosts in the order of their first
+  std::vector<std::size_t> host_of;             // [ranks]
+
+  std::size_t size() const { return processes.size(); }
+  // The ranks of this rank's host.
+  const std::vector<std::size_t>& own_host() const { return hosts[host_of[rank]]; }
+  bool on_own_host(std::size_t other) const { return host_of[other] == host_of[rank]; }
+};
+
+// Collective over `comm`. Ranks that give different `group`s are taken to be on different hosts, whatever MPI
+// says. Throws CommError.
+Placement find_placement(MPI_Comm comm, int group = 0);
+
+// Whether this host's process has been stopped, by SIGSTOP or a debugger.
+bool is_stopped(std::int64_t process);
+
+}  // namespace tp

@@ -1,0 +1,168 @@
+// The ways of an all-reduce: through shared memory and by messages, on one host and on several.
+#include "parallel/all_reduce.h"
+
+#include "parallel/collectives.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/random.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// Sizes around those at which a way changes: a run of 64, work shared by ranks, one piece and several.
+constexpr std::size_t kSizes[] = {0,    1,    63,    64,    65,    1000,   4095,   4096,
+                                  8191, 8193, 65535, 65536, 65537, 200000, 262145, 600000};
+
+std::vector<float> addend_of(std::size_t rank, std::size_t call, std::size_t size) {
+  reference::Random random(1000 * call + rank);
+  return random.numbers(size);
+}
+
+// The ways between ranks of which those with different `group`s are taken to be on different hosts.
+struct Ways {
+  explicit Ways(Communicator& comm, int group = 0)
+      : placement(find_placement(comm.handle(), group)),
+        patience{placement, {}},
+        exchange(comm.handle(), patience),
+        messages(exchange, placement.hosts),
+        shared(SharedSum::create(comm.handle(), patience, exchange, why)) {}
+
+  Placement placement;
+  Patience patience;
+  Exchange exchange;
+  MessageSum messages;
+  std::string why;
+  std::unique_ptr<SharedSum> shared;
+};
+
+// Hosts of equal and of different sizes, in turn or one after the other; the last ones are each rank's own.
+std::vector<int> groups_of(const Communicator& comm) {
+  const auto rank = static_cast<int>(comm.rank());
+  return {0, rank / 2, rank % 2, rank == 0 ? 1 : 0, rank < 3 ? 0 : 1, rank};
+}
+
+// The sum in the one order in which it is to be taken.
+std::vector<float> expected_sum(const Placement& placement, std::size_t call, std::size_t size) {
+  std::vector<float> sum;
+  for (const std::vector<std::size_t>& host : placement.hosts) {
+    std::vector<float> of_host = addend_of(host.front(), call, size);
+    for (std::size_t i = 1; i < host.size(); ++i) {
+      const std::vector<float> addend = addend_of(host[i], call, size);
+      for (std::size_t j = 0; j < size; ++j) of_host[j] += addend[j];
+    }
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += of_host[j];
+    if (sum.empty()) sum = of_host;
+  }
+  return sum;
+}
+
+TEST(FindPlacement, GivesHostsInTheOrderOfTheirFirstRanks) {
+  Communicator& comm = test::world();
+  const int group = comm.rank() == 0 || comm.rank() == 2 ? 7 : 5;
+  const Placement placement = find_placement(comm.handle(), group);
+  EXPECT_EQ(placement.rank, comm.rank());
+  ASSERT_EQ(placement.size(), comm.size());
+  std::vector<std::vector<std::size_t>> expected = {{0}};
+  if (comm.size() > 1) expected.push_back({1});
+  if (comm.size() > 2) expected[0].push_back(2);
+  if (comm.size() > 3) expected[1].push_back(3);
+  EXPECT_EQ(placement.hosts, expected);
+  EXPECT_EQ(placement.own_host(), expected[comm.rank() % 2]);
+}
+
+TEST(SharedSum, IsThereIfAndOnlyIfSeveralRanksShareAHost) {
+  Communicator& comm = test::world();
+  EXPECT_EQ(Ways(comm).shared != nullptr, comm.size() > 1);
+  EXPECT_EQ(Ways(comm, static_cast<int>(comm.rank())).shared, nullptr);
+}
+
+TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
+  Communicator& comm = test::world();
+  for (const int group : groups_of(comm)) {
+    Ways ways(comm, group);
+    for (const std::size_t size : kSizes) {
+      const std::vector<float> expected = expected_sum(ways.placement, size, size);
+      const std::vector<float> x = addend_of(99, size, size);
+      std::vector<float> expected_x = x;
+      for (std::size_t i = 0; i < size; ++i) expected_x[i] = expected[i] + x[i];
+
+      const std::vector<float> own = addend_of(comm.rank(), size, size);
+      const auto check = [&](auto& way, const char* name) {
+        std::vector<float> onto = x;
+        std::vector<float> sum = own;
+        way(sum, onto.data());
+        EXPECT_EQ(onto, expected_x) << name << ", " << size;
+        EXPECT_EQ(sum, own) << name << ", " << size;
+        way(sum, nullptr);
+        EXPECT_EQ(sum, expected) << name << ", " << size;
+      };
+      check(ways.messages, "messages");
+      if (ways.shared != nullptr) check(*ways.shared, "shared");
+    }
+  }
+}
+
+// Calls follow each other at once, in random sizes, and a rank that changes from call to call comes late: a
+// buffer that is filled again too early gives a wrong sum.
+TEST(AllReduce, KeepsCallsInARowApart) {
+  Communicator& comm = test::world();
+  for (const int group : groups_of(comm)) {
+    Ways ways(comm, group);
+    reference::Random random(1);
+    int wrong_calls = 0;  // every rank must make all calls, whatever it finds
+    for (std::size_t call = 0; call < 200; ++call) {
+      const std::size_t size = random.integer(0, 9) == 0 ? random.integer(1, 150000) : random.integer(1, 500);
+      const std::size_t late = random.integer(0, 3 * comm.size());
+      if (comm.rank() == late) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      const auto value = [&](std::size_t rank) { return static_cast<float>(call * 16 + rank); };
+      float expected = 0.0F;
+      for (std::size_t rank = 0; rank < comm.size(); ++rank) expected += value(rank);
+      std::vector<float> data(size, value(comm.rank()));
+      if (ways.shared != nullptr && call % 4 != 0) {
+        (*ways.shared)(data);
+      } else {
+        ways.messages(data);
+      }
+      wrong_calls += data == std::vector<float>(size, expected) ? 0 : 1;
+    }
+    EXPECT_EQ(wrong_calls, 0);
+  }
+}
+
+TEST(AllReduce, GoesTheSameWayOnEveryRank) {
+  Communicator& comm = test::world();
+  for (const std::size_t size : kSizes) {
+    const std::int64_t shared = comm.sums().is_shared(size) ? 1 : 0;
+    EXPECT_EQ(max_over_ranks(comm, shared), shared) << size;
+    EXPECT_EQ(max_over_ranks(comm, -shared), -shared) << size;
+  }
+}
+
+// Sets a variable of the environment until the end of the scope.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(AllReduce, GoesTheWayThatTheEnvironmentOfRankZeroForces) {
+  Communicator& comm = test::world();
+  for (const bool shared : {true, false}) {
+    const Variable variable("TP_ALL_REDUCE", shared == comm.is_root() ? "shared" : "messages");
+    Communicator forced(comm.handle());
+    for (const std::size_t size : kSizes) EXPECT_EQ(forced.sums().is_shared(size), shared && comm.size() > 1);
+  }
+}
+
+}  // namespace
+}  // namespace tp
