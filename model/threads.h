@@ -11,7 +11,11 @@ namespace tp {
 // Multiplications, or other steps of that size, below which waking the threads costs more than it saves: they
 // take about as long as two barriers. Small models run on one thread a rank, and busy machines do not stall
 // them.
+#ifdef TP_SANITIZE_THREADS
+inline constexpr std::size_t kWorthThreads = 1;  // tests are small, and races are to be found
+#else
 inline constexpr std::size_t kWorthThreads = 1 << 17;
+#endif
 
 // Calls body(begin, end) on every thread with its contiguous part of [0, count), or once with all of it if
 // the work is too little. An exception that a part throws is rethrown to the caller (the first of several).

@@ -6,9 +6,9 @@ include(GoogleTest)
 
 set(TP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
 
-# Open MPI keeps some memory until the process ends; the leak checker stays on for programs without MPI.
-set(TP_MPI_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
-                            ASAN_OPTIONS=detect_leaks=0)
+# Ranks have one thread each; the thread sanitizer finds something only where there are more.
+set(TP_MPI_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+                            OMP_NUM_THREADS=$<IF:$<BOOL:${TP_SANITIZE_THREADS}>,2,1>)
 
 function(tp_test name)
   cmake_parse_arguments(ARG "" "" "LIBS;RANKS;LABELS" ${ARGN})

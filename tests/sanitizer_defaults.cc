@@ -1,0 +1,30 @@
+// What the sanitizers have to know of code that is not ours. Linked into every program that they watch, so
+// that programs say the same when started by hand, by CTest or by mpirun.
+
+extern "C" {
+
+// The plugins of Open MPI stay loaded: the leak checker, which looks when the program ends, could not tell
+// whose an allocation of an unloaded one was.
+int dlclose(void*) { return 0; }
+
+const char* __lsan_default_suppressions() {
+  return
+      // Some of what Open MPI allocates in MPI_Init is lost in MPI_Finalize: tables of reduction operations,
+      "leak:libmpi.so\n"
+      "leak:/openmpi3/mca_\n"
+      // parameters,
+      "leak:libopen-pal.so\n"
+      // what mpirun told through PMIx,
+      "leak:libpmix.so\n"
+      // where ranks are bound,
+      "leak:hwloc_bitmap_alloc\n"
+      // and texts. The checker does not see who called the C library, but only Open MPI formats so.
+      "leak:vasprintf\n";
+}
+
+const char* __lsan_default_options() { return "print_suppressions=0"; }
+
+// Libraries are not compiled for the thread sanitizer: it does not see how they synchronize.
+const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
+
+}  // extern "C"
