@@ -12,6 +12,7 @@
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
+#include <new>
 #include <optional>
 
 namespace tp {
@@ -58,6 +59,8 @@ void submit_all(Engine& engine, const GenerateFlags& flags, const std::vector<Pr
       output.expect(engine.submit(std::move(request)), n, prompt, prompt_tokens);
     } catch (const RequestError& error) {
       output.fail(prompt, error.what());
+    } catch (const std::bad_alloc&) {
+      output.fail(prompt, "out of memory for the prompt's tokens; shorten it");
     }
   }
 }

@@ -29,6 +29,7 @@ nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::s
 }  // namespace
 
 void GenerateOutput::expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens) {
+  const auto text = std::make_shared<const std::string>(prompt.text);
   for (int sample = 0; sample < n; ++sample) {
     places_[{request, sample}] = continuations_.size();
     Continuation continuation;
@@ -36,7 +37,7 @@ void GenerateOutput::expect(std::uint64_t request, int n, const Prompt& prompt, 
     continuation.id = prompt.id;
     continuation.sample = sample;
     continuation.alone = n == 1;
-    continuation.prompt = prompt.text;
+    continuation.prompt = text;
     continuation.prompt_tokens = prompt_tokens;
     continuations_.push_back(std::move(continuation));
   }
@@ -110,7 +111,7 @@ void GenerateOutput::print_text(Continuation& continuation) {
     if (continuation.token_ids.empty()) return;
     continuation.begun = true;
     if (continuations_.size() > 1) out += heading_of(continuation);
-    if (style_.echo) out += continuation.prompt;
+    if (style_.echo) out += *continuation.prompt;
   }
   if (style_.has_text) {
     out += continuation.text.substr(continuation.printed);

@@ -7,6 +7,7 @@
 #include "tp/request.h"
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -51,8 +52,8 @@ class GenerateOutput {
     std::size_t index = 0;  // of the request, in the order given
     nlohmann::json id;      // the user's name for it
     int sample = 0;
-    bool alone = false;  // the only one of its request
-    std::string prompt;
+    bool alone = false;                         // the only one of its request
+    std::shared_ptr<const std::string> prompt;  // of all samples
     std::size_t prompt_tokens = 0;
     std::string text;
     std::vector<TokenId> token_ids;

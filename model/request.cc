@@ -42,8 +42,10 @@ void Request::validate() const {
   require<RequestError>(max_tokens >= 1,
                         "cannot generate: max_tokens is {}, expected >= 1; ask for at least one token",
                         max_tokens);
-  require<RequestError>(n >= 1, "cannot generate: n is {}, expected >= 1; ask for at least one continuation",
-                        n);
+  require<RequestError>(n >= 1 && n <= kMaxSamples,
+                        "cannot generate: n is {}, expected 1 to {} continuations; ask for more in further "
+                        "requests, with other seeds",
+                        n, kMaxSamples);
   for (const std::string& text : stop) {
     require<RequestError>(
         !text.empty(),

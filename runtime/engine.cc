@@ -17,11 +17,27 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <random>
 
 #include <omp.h>
 
 namespace tp {
+namespace {
+
+constexpr const char* kNoMemory =
+    "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
+
+TokenEvent failure_of(std::uint64_t request, int sample, const char* error) {
+  TokenEvent event;
+  event.request = request;
+  event.sample = sample;
+  event.finish_reason = FinishReason::error;
+  event.error = error;
+  return event;
+}
+
+}  // namespace
 
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress) : comm_(comm) {
   // All ranks see a disagreement: together they also know that the others have.
@@ -171,31 +187,31 @@ void Engine::Impl::run(const Step& step, const OutputSink& sink) {
 
 std::uint64_t Engine::Impl::submit(Request request) {
   check_request(request);
+  try {
+    return enqueue(std::move(request));
+  } catch (const std::bad_alloc&) {
+    throw RequestError(kNoMemory);
+  }
+}
+
+std::uint64_t Engine::Impl::enqueue(Request request) {
   auto state = std::make_shared<RequestState>();
-  state->id = next_id_++;
+  state->id = next_id_;
+  state->first_sequence = next_id_ + 1;
   state->seed = request.sampling.seed ? *request.sampling.seed : std::random_device{}() * 0x100000001ULL;
   state->max_tokens = std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens),
                                             plan_.max_length - request.prompt.size());
   state->request = std::move(request);
-
-  const SequenceId leader = next_id_;
-  for (int sample = 0; sample < state->request.n; ++sample) {
-    auto sequence = std::make_unique<Sequence>();
-    sequence->id = next_id_++;
-    sequence->state = state;
-    sequence->sample = sample;
-    sequence->leader = leader;
-    sequence->tokens = state->request.prompt;
-    sequence->prompt_tokens = sequence->tokens.size();
-    sequence->history.add_prompt(sequence->tokens);
-    if (tokenizer_) {
-      texts_.emplace(sequence->id,
-                     TextState{state->id, Detokenizer(*tokenizer_, sequence->tokens, SkipSpecial::yes),
-                               StopMatcher(state->request.stop)});
-    }
-    scheduler_->add(std::move(sequence));
+  // For the one penalty that counts the prompt's tokens.
+  if (state->request.sampling.repetition_penalty != 1.0F) state->history.add_prompt(state->request.prompt);
+  if (tokenizer_) {
+    state->text.emplace(TextStream{Detokenizer(*tokenizer_, state->request.prompt, SkipSpecial::yes),
+                                   StopMatcher(state->request.stop)});
   }
-  return state->id;
+  const std::uint64_t id = state->id;
+  next_id_ += 1 + static_cast<std::uint64_t>(state->request.n);
+  scheduler_->add(std::move(state));
+  return id;
 }
 
 void Engine::Impl::check_request(const Request& request) const {
@@ -227,14 +243,15 @@ void Engine::Impl::check_token_ids(std::span<const TokenId> ids) const {
   }
 }
 
-void Engine::Impl::cancel(std::uint64_t request) {
-  scheduler_->cancel(request);
-  std::erase_if(texts_, [&](const auto& text) { return text.second.request == request; });
-}
+void Engine::Impl::cancel(std::uint64_t request) { scheduler_->cancel(request); }
 
 std::vector<TokenEvent> Engine::Impl::step() {
   PlannedStep planned = scheduler_->plan();
-  if (planned.step.tokens.empty()) return {};
+  std::vector<TokenEvent> events;
+  events.reserve(planned.failed.size() + planned.outputs.size());
+  for (const auto& [request, sample] : planned.failed)
+    events.push_back(failure_of(request, sample, kNoMemory));
+  if (planned.step.tokens.empty()) return events;
   std::vector<Candidates> candidates(planned.outputs.size());
   const OutputSink sink{
       .on_candidates = [&](std::size_t index, Candidates found) { candidates[index] = std::move(found); },
@@ -248,7 +265,6 @@ std::vector<TokenEvent> Engine::Impl::step() {
 
   const Stopwatch watch;
   const TraceSpan span(comm_, Activity::sample, candidates.size());
-  std::vector<TokenEvent> events;
   for (std::size_t i = 0; i < candidates.size(); ++i)
     events.push_back(advance(*planned.outputs[i], candidates[i]));
   sampling_seconds_ += watch.seconds();
@@ -256,37 +272,39 @@ std::vector<TokenEvent> Engine::Impl::step() {
   return events;
 }
 
-// Chooses a sequence's next token and says what follows from it.
+// The next token of a sequence and what follows from it. What goes wrong with it ends this sequence alone.
 TokenEvent Engine::Impl::advance(Sequence& sequence, const Candidates& candidates) {
+  const auto fail = [&](const char* error) {
+    sequence.finish_reason = FinishReason::error;
+    return failure_of(sequence.state->id, sequence.sample, error);
+  };
+  try {
+    return choose_token(sequence, candidates);
+  } catch (const RequestError& error) {
+    return fail(error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(kNoMemory);
+  }
+}
+
+TokenEvent Engine::Impl::choose_token(Sequence& sequence, const Candidates& candidates) {
   const RequestState& state = *sequence.state;
   const SamplingParams& sampling = state.request.sampling;
   const DrawKey key{state.seed, static_cast<std::uint64_t>(sequence.sample), sequence.tokens.size()};
+  Choice choice = sampler_.choose(candidates, sampling, sequence.history, key);
+  sequence.tokens.push_back(choice.id);
+  sequence.history.add_generated(choice.id);
   TokenEvent event;
   event.request = state.id;
   event.sample = sequence.sample;
-  event.cached_tokens = sequence.cached_tokens;
-  Choice choice;
-  try {
-    choice = sampler_.choose(candidates, sampling, sequence.history, key);
-  } catch (const RequestError& error) {
-    event.error = error.what();
-    event.finish_reason = sequence.finish_reason = FinishReason::error;
-    texts_.erase(sequence.id);
-    return event;
-  }
-  sequence.tokens.push_back(choice.id);
-  sequence.history.add_generated(choice.id);
   event.token = choice.id;
+  event.cached_tokens = sequence.cached_tokens;
   if (sampling.logprobs >= 0) {
     event.logprob = TokenLogprob{choice.id, choice.logprob};
     event.top_logprobs = std::move(choice.top_logprobs);
   }
   sequence.finish_reason = finish_reason_of(sequence, choice.id);
-  add_text(event, sequence);
-  if (const auto text = texts_.find(sequence.id); text != texts_.end()) {
-    if (text->second.stops.matched()) sequence.finish_reason = FinishReason::stop;
-    if (sequence.finished()) texts_.erase(text);
-  }
+  if (sequence.text) add_text(event, sequence);
   event.finish_reason = sequence.finish_reason;
   return event;
 }
@@ -302,15 +320,15 @@ FinishReason Engine::Impl::finish_reason_of(const Sequence& sequence, TokenId to
   return FinishReason::none;
 }
 
-void Engine::Impl::add_text(TokenEvent& event, const Sequence& sequence) {
-  const auto found = texts_.find(sequence.id);
-  if (found == texts_.end()) return;
-  auto& [request, detokenizer, stops] = found->second;
+// The text that the event's token makes certain; a stop text in it finishes the sequence.
+void Engine::Impl::add_text(TokenEvent& event, Sequence& sequence) {
+  auto& [detokenizer, stops] = *sequence.text;
   event.text = stops.push(detokenizer.push(event.token));
   if (sequence.finished()) {
     event.text += stops.push(detokenizer.finish());
     event.text += stops.finish();
   }
+  if (stops.matched()) sequence.finish_reason = FinishReason::stop;
 }
 
 Engine::Engine(Communicator& comm, EngineOptions options, const Progress& progress)

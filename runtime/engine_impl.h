@@ -3,16 +3,13 @@
 
 #include "model/tokenizer/tokenizer.h"
 #include "parallel/stopwatch.h"
-#include "runtime/detokenizer.h"
 #include "runtime/engine_setup.h"
 #include "runtime/sampler.h"
 #include "runtime/scheduler.h"
 #include "runtime/step_executor.h"
-#include "runtime/stop_matcher.h"
 
 #include <memory>
 #include <optional>
-#include <unordered_map>
 
 namespace tp {
 
@@ -39,16 +36,10 @@ class Engine::Impl {
   std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first);
 
  private:
-  // Text of a sequence on its way out.
-  struct TextState {
-    std::uint64_t request;
-    Detokenizer detokenizer;
-    StopMatcher stops;
-  };
-
   void load(const Progress& progress);
   void fill_info(const DecoderSpec& spec, const WeightSource& source);
   void set_up_root();
+  std::uint64_t enqueue(Request request);
   void check_request(const Request& request) const;
   void check_token_ids(std::span<const TokenId> ids) const;
   std::vector<BlockId> reserve_alone(std::span<const TokenId> tokens);
@@ -61,8 +52,9 @@ class Engine::Impl {
   void report();
   void reset_counts();
   TokenEvent advance(Sequence& sequence, const Candidates& candidates);
+  TokenEvent choose_token(Sequence& sequence, const Candidates& candidates);
   FinishReason finish_reason_of(const Sequence& sequence, TokenId token) const;
-  void add_text(TokenEvent& event, const Sequence& sequence);
+  static void add_text(TokenEvent& event, Sequence& sequence);
 
   Communicator& comm_;
   EnginePlan plan_;
@@ -87,7 +79,6 @@ class Engine::Impl {
   Sampler sampler_;
   std::vector<RankReport> reports_;
   std::vector<RankTrace> traces_;
-  std::unordered_map<SequenceId, TextState> texts_;
   std::uint64_t next_id_ = 1;
 };
 

@@ -3,20 +3,18 @@
 #include "runtime/candidates.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
+#include <utility>
 
 namespace tp {
 
-void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
-
 PlannedStep Scheduler::plan() {
   PlannedStep planned;
-  planned_.clear();
   plan_running(planned);
-  plan_waiting(planned);
-  planned.step.ended = std::move(ended_);
-  ended_.clear();
-  if (planned_.empty() && has_work()) {
+  if (try_plan_waiting(planned)) plan_requests(planned);
+  if (!planned_.empty()) planned.step.ended = std::exchange(ended_, {});
+  if (planned_.empty() && planned.failed.empty() && has_work()) {
     throw std::logic_error("the scheduler found no sequence that fits into the cache");
   }
   return planned;
@@ -43,7 +41,8 @@ bool Scheduler::try_plan_chunk(Sequence& sequence, std::size_t budget, PlannedSt
   const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.computed_tokens);
   step.tokens.insert(step.tokens.end(), first, first + static_cast<std::ptrdiff_t>(tokens));
   step.chunks.push_back(std::move(chunk));
-  planned_.push_back({&sequence, tokens});
+  sequence.planned_tokens = tokens;
+  planned_.push_back(&sequence);
   if (sequence.computed_tokens + tokens == sequence.tokens.size()) {
     const std::size_t wanted =
         candidates_needed(sequence.state->request.sampling, sequence.history, limits_.vocab_size);
@@ -61,80 +60,98 @@ void Scheduler::plan_running(PlannedStep& planned) {
   std::stable_partition(order.begin(), order.end(), [](const Sequence* sequence) {
     return sequence->computed_tokens + 1 == sequence->tokens.size();
   });
-  const auto still_running = [&](const Sequence* wanted) {
-    return std::any_of(running_.begin(), running_.end(), [&](const auto& s) { return s.get() == wanted; });
-  };
   for (Sequence* sequence : order) {
-    if (!still_running(sequence)) continue;  // it was preempted for another
-    const std::size_t budget = limits_.step_tokens - planned.step.tokens.size();
-    if (budget == 0) return;
-    while (!try_plan_chunk(*sequence, budget, planned)) {
-      Sequence& last = *running_.back();
+    if (!sequence->announced) continue;  // it was preempted for another
+    if (budget_of(planned) == 0) return;
+    while (!try_plan_chunk(*sequence, budget_of(planned), planned)) {
+      const Sequence& last = *running_.back();
       // What is in the step already keeps its blocks until the step is done.
-      if (&last == sequence || is_planned(last)) break;
-      preempt(last);
+      if (&last == sequence || last.planned_tokens != 0) break;
+      preempt_last();
     }
   }
 }
 
-void Scheduler::plan_waiting(PlannedStep& planned) {
-  for (auto next = waiting_.begin(); next != waiting_.end() && running_.size() < limits_.max_sequences;) {
-    const std::size_t budget = limits_.step_tokens - planned.step.tokens.size();
-    if (budget == 0) return;
-    Sequence& sequence = **next;
-    if (waits_for_leader(sequence)) {
+// False if one finds no room in the cache: later ones must not overtake it for ever.
+bool Scheduler::try_plan_waiting(PlannedStep& planned) {
+  for (auto next = waiting_.begin(); next != waiting_.end() && has_room(planned);) {
+    if (waits_for_prompt(*(*next)->state, (*next)->sample)) {
+      ++next;
+    } else if (try_admit(*next, planned)) {
+      next = waiting_.erase(next);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Scheduler::plan_requests(PlannedStep& planned) {
+  for (auto next = requests_.begin(); next != requests_.end() && has_room(planned);) {
+    if (waits_for_prompt(*next->state, next->next_sample)) {
       ++next;
       continue;
     }
-    sequence.computed_tokens = blocks_.begin_sequence(sequence.id, sequence.tokens);
-    if (sequence.generated_tokens() == 0) sequence.cached_tokens = sequence.computed_tokens;
-    sequence.sent_blocks = 0;
-    sequence.announced = false;
-    if (!try_plan_chunk(sequence, budget, planned)) {
-      blocks_.end_sequence(sequence.id);
-      sequence.computed_tokens = 0;
-      return;  // later ones must not overtake it for ever
+    std::unique_ptr<Sequence> sequence = begin_sample(*next, planned);
+    if (next->next_sample == next->state->request.n) next = requests_.erase(next);
+    if (!sequence) return;  // what ends will have given memory back by the next step
+    if (!try_admit(sequence, planned)) {
+      waiting_.push_back(std::move(sequence));
+      return;
     }
-    running_.push_back(std::move(*next));
-    next = waiting_.erase(next);
   }
 }
 
-bool Scheduler::waits_for_leader(const Sequence& sequence) const {
-  const auto is_leader_in_prompt = [&](const std::unique_ptr<Sequence>& other) {
-    return other->id == sequence.leader && other->computed_tokens < other->prompt_tokens;
-  };
-  return sequence.leader != sequence.id &&
-         (std::any_of(running_.begin(), running_.end(), is_leader_in_prompt) ||
-          std::any_of(waiting_.begin(), waiting_.end(), is_leader_in_prompt));
+// Null if there is no memory for it.
+std::unique_ptr<Sequence> Scheduler::begin_sample(QueuedRequest& request, PlannedStep& planned) {
+  const int sample = request.next_sample++;
+  try {
+    auto sequence = std::make_unique<Sequence>(request.state, sample);
+    if (sample == 0 && request.state->request.n > 1) uncomputed_prompts_.insert(request.state->id);
+    return sequence;
+  } catch (const std::bad_alloc&) {
+    planned.failed.emplace_back(request.state->id, sample);
+    return nullptr;
+  }
 }
 
-// Takes a running sequence's blocks away and puts it at the head of the queue.
-void Scheduler::preempt(Sequence& sequence) {
+// Takes a sequence among those that run, with its first chunk in the step, if the cache has room for it.
+bool Scheduler::try_admit(std::unique_ptr<Sequence>& sequence, PlannedStep& planned) {
+  sequence->computed_tokens = blocks_.begin_sequence(sequence->id, sequence->tokens);
+  if (sequence->generated_tokens() == 0) sequence->cached_tokens = sequence->computed_tokens;
+  sequence->sent_blocks = 0;
+  if (!try_plan_chunk(*sequence, budget_of(planned), planned)) {
+    blocks_.end_sequence(sequence->id);
+    sequence->computed_tokens = 0;
+    return false;
+  }
+  running_.push_back(std::move(sequence));
+  return true;
+}
+
+// Takes the blocks of the sequence that came last away and puts it at the head of the queue.
+void Scheduler::preempt_last() {
+  Sequence& sequence = *running_.back();
   blocks_.end_sequence(sequence.id);
   ended_.push_back(sequence.id);
   sequence.computed_tokens = 0;
-  const auto place = std::find_if(running_.begin(), running_.end(),
-                                  [&](const auto& other) { return other.get() == &sequence; });
-  waiting_.push_front(std::move(*place));
-  running_.erase(place);
-}
-
-bool Scheduler::is_planned(const Sequence& sequence) const {
-  return std::any_of(planned_.begin(), planned_.end(),
-                     [&](const Planned& p) { return p.sequence == &sequence; });
+  sequence.announced = false;
+  if (sequence.sample == 0 && sequence.state->request.n > 1) uncomputed_prompts_.insert(sequence.state->id);
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
 }
 
 void Scheduler::mark_computed() {
-  for (const auto& [sequence, tokens] : planned_) {
-    sequence->computed_tokens += tokens;
+  for (Sequence* const sequence : planned_) {
+    sequence->computed_tokens += std::exchange(sequence->planned_tokens, 0);
     blocks_.commit(sequence->id, sequence->tokens, sequence->computed_tokens);
+    if (sequence->sample == 0 && sequence->computed_tokens >= sequence->prompt_tokens)
+      uncomputed_prompts_.erase(sequence->state->id);
   }
   planned_.clear();
 }
 
 void Scheduler::remove_finished() {
-  std::erase_if(waiting_, [](const auto& sequence) { return sequence->finished(); });
   running_.remove_if([&](const auto& sequence) {
     if (!sequence->finished()) return false;
     blocks_.end_sequence(sequence->id);
@@ -144,11 +161,12 @@ void Scheduler::remove_finished() {
 }
 
 void Scheduler::cancel(std::uint64_t request) {
-  const auto cancel_it = [&](const std::unique_ptr<Sequence>& sequence) {
+  std::erase_if(requests_, [&](const QueuedRequest& queued) { return queued.state->id == request; });
+  std::erase_if(waiting_, [&](const auto& sequence) { return sequence->state->id == request; });
+  for (const auto& sequence : running_) {
     if (sequence->state->id == request) sequence->finish_reason = FinishReason::cancelled;
-  };
-  std::for_each(waiting_.begin(), waiting_.end(), cancel_it);
-  std::for_each(running_.begin(), running_.end(), cancel_it);
+  }
+  uncomputed_prompts_.erase(request);
   remove_finished();
 }
 

@@ -9,6 +9,8 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -24,22 +26,27 @@ struct SchedulerLimits {
 struct PlannedStep {
   Step step;
   std::vector<Sequence*> outputs;
+  // Requests and their samples that were to begin, but there was no memory for them: they have ended.
+  std::vector<std::pair<std::uint64_t, int>> failed;
 };
 
 // Continuous batching: every step takes the next token of each running sequence, and fills what is left of
 // its tokens with chunks of prompts, first come, first served. When the cache is full, the sequence that came
 // last gives back its blocks and starts again later with what it has generated; its text does not change.
+//
+// A sample becomes a sequence when its turn comes: a request with many costs no more memory than those that
+// are worked on, and no time while they wait.
 class Scheduler {
  public:
   // `blocks` must outlive it.
   Scheduler(BlockManager& blocks, SchedulerLimits limits) : blocks_(blocks), limits_(limits) {}
 
-  // Queues a sequence. Its prompt and continuation must fit in the cache.
-  void add(std::unique_ptr<Sequence> sequence);
+  // Queues a request. Its prompt and continuation must fit in the cache.
+  void add(std::shared_ptr<const RequestState> request) { requests_.push_back({std::move(request)}); }
 
-  bool has_work() const { return !waiting_.empty() || !running_.empty(); }
+  bool has_work() const { return !requests_.empty() || !waiting_.empty() || !running_.empty(); }
 
-  // The next step. It computes at least one token if there is work.
+  // The next step. If there is work, it computes at least one token, or a sample has failed.
   PlannedStep plan();
 
   // The step that was planned last has been run: its tokens are in the cache. Call it before appending new
@@ -53,24 +60,39 @@ class Scheduler {
   void cancel(std::uint64_t request);
 
  private:
-  struct Planned {
-    Sequence* sequence;
-    std::size_t tokens;
+  // A request of which some samples have not begun.
+  struct QueuedRequest {
+    std::shared_ptr<const RequestState> state;
+    int next_sample = 0;
   };
 
   bool try_plan_chunk(Sequence& sequence, std::size_t budget, PlannedStep& planned);
   void plan_running(PlannedStep& planned);
-  void plan_waiting(PlannedStep& planned);
-  bool waits_for_leader(const Sequence& sequence) const;
-  void preempt(Sequence& sequence);
-  bool is_planned(const Sequence& sequence) const;
+  bool try_plan_waiting(PlannedStep& planned);
+  void plan_requests(PlannedStep& planned);
+  bool try_admit(std::unique_ptr<Sequence>& sequence, PlannedStep& planned);
+  std::unique_ptr<Sequence> begin_sample(QueuedRequest& request, PlannedStep& planned);
+  std::size_t budget_of(const PlannedStep& planned) const {
+    return limits_.step_tokens - planned.step.tokens.size();
+  }
+  bool has_room(const PlannedStep& planned) const {
+    return running_.size() < limits_.max_sequences && budget_of(planned) > 0;
+  }
+  bool waits_for_prompt(const RequestState& request, int sample) const {
+    return sample != 0 && uncomputed_prompts_.contains(request.id);
+  }
+  void preempt_last();
 
   BlockManager& blocks_;
   SchedulerLimits limits_;
+  std::deque<QueuedRequest> requests_;
+  // Sequences that were preempted, and perhaps a new one that found no room.
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::list<std::unique_ptr<Sequence>> running_;  // in the order of admission
-  std::vector<Planned> planned_;                  // of the step at hand
-  std::vector<SequenceId> ended_;                 // not yet told to the ranks
+  // Requests whose first sample has not computed the prompt: the others wait, and share its blocks.
+  std::unordered_set<std::uint64_t> uncomputed_prompts_;
+  std::vector<Sequence*> planned_;  // for the step at hand
+  std::vector<SequenceId> ended_;   // not yet told to the ranks
 };
 
 }  // namespace tp

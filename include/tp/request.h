@@ -31,13 +31,16 @@ struct SamplingParams {
   void validate() const;
 };
 
+// Continuations of one request at most.
+inline constexpr int kMaxSamples = 4096;
+
 // One prompt to be continued.
 struct Request {
   std::vector<TokenId> prompt{};
   SamplingParams sampling{};
-  int max_tokens = 256;     // tokens to generate at most, >= 1
-  int n = 1;                // continuations of this prompt, >= 1; they share the prompt's cache blocks
-  bool ignore_eos = false;  // go on after an end-of-sequence token
+  int max_tokens = 256;  // tokens to generate at most, >= 1
+  int n = 1;  // continuations of this prompt, 1 to kMaxSamples; they share the prompt's cache blocks
+  bool ignore_eos = false;          // go on after an end-of-sequence token
   std::vector<TokenId> stop_ids{};  // tokens that end a continuation as end-of-sequence tokens do
   std::vector<std::string> stop{};  // texts that end a continuation; they are not part of it
 

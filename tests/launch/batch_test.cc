@@ -65,7 +65,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
       "\n"
       "[1, 2]\n"
       "{\"prompt\": \"bad \xff\"}\n"
-      "{\"prompt\": \"n\", \"n\": 0, \"id\": 4}\n"
+      "{\"prompt\": \"n\", \"n\": 2147483647, \"id\": 4}\n"
       "{\"prompt\": \"Two\", \"n\": 2, \"id\": {\"any\": \"thing\"}}\r\n"
       "{\"ids\": [2600]}";
   for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{3}}) {
@@ -82,7 +82,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
     EXPECT_EQ(lines[2].at("error"),
               "standard input:4: expected a JSON object such as {\"prompt\": \"...\"}, found array");
     EXPECT_CONTAINS(lines[3].at("error").get<std::string>(), "ill-formed UTF-8");
-    EXPECT_CONTAINS(lines[4].at("error").get<std::string>(), "n is 0, expected >= 1");
+    EXPECT_CONTAINS(lines[4].at("error").get<std::string>(), "n is 2147483647, expected 1 to 4096");
     EXPECT_EQ(lines[4].at("id"), 4);
     EXPECT_EQ(lines[6].at("index"), 5);
     EXPECT_EQ(lines[6].at("sample"), 1);

@@ -50,7 +50,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt-file", "-", "--tokens", "-"}, "cannot both be standard input"},
       {{"generate", "--prompt", "x", "--logprobs", "2"}, "give --json too"},
       {{"generate", "--prompt", "x", "--top-p", "2"}, "top_p is 2, expected a number in (0, 1]"},
-      {{"generate", "--prompt", "x", "--n", "0"}, "n is 0, expected >= 1"},
+      {{"generate", "--prompt", "x", "--n", "0"}, "n is 0, expected 1 to 4096 continuations"},
       {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text"},
       {{"generate", "--prompt", "x", "--weights", "f8"}, "--weights: f8 not in {"},
       {{"generate", "--prompt", "x", "--max-length", "0"}, "expected a whole number of at least 1, found 0"},

@@ -3,3 +3,5 @@ tp_test(scheduler_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CUR
         ${CMAKE_CURRENT_LIST_DIR}/stop_matcher_test.cc LIBS tp_runtime tp_reference LABELS unit)
 tp_test(engine_test ${CMAKE_CURRENT_LIST_DIR}/engine_generation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_ending_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_logits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_errors_test.cc LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel)
+# Replaces operator new.
+tp_test(exhaustion_test ${CMAKE_CURRENT_LIST_DIR}/exhaustion_test.cc LIBS tp_runtime tp_reference RANKS 1 2 LABELS parallel)

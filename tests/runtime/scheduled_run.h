@@ -46,22 +46,14 @@ class ScheduledRun {
   std::uint64_t add(std::vector<TokenId> prompt, std::size_t max_tokens, int samples = 1) {
     auto state = std::make_shared<RequestState>();
     state->id = next_id_++;
+    state->first_sequence = next_id_;
     state->max_tokens = max_tokens;
     state->request.prompt = prompt;
     state->request.n = samples;
     state->request.sampling.temperature = 0.0F;
-    const SequenceId leader = next_id_;
-    for (int sample = 0; sample < samples; ++sample) {
-      auto sequence = std::make_unique<Sequence>();
-      sequence->id = next_id_++;
-      sequence->state = state;
-      sequence->sample = sample;
-      sequence->leader = leader;
-      sequence->tokens = prompt;
-      sequence->prompt_tokens = prompt.size();
-      known_[sequence->id] = prompt;
-      scheduler_.add(std::move(sequence));
-    }
+    for (int sample = 0; sample < samples; ++sample) known_[next_id_++] = prompt;
+    requests_[state->id] = state;
+    scheduler_.add(state);
     return state->id;
   }
 
@@ -99,6 +91,11 @@ class ScheduledRun {
       ASSERT_LT(steps, 100000U) << "it does not come to an end";
       step();
     }
+  }
+
+  // What holds on to the request: its sequences, and the queue while there are samples to come.
+  std::size_t holders(std::uint64_t request) const {
+    return static_cast<std::size_t>(requests_.at(request).use_count());
   }
 
   Scheduler& scheduler() { return scheduler_; }
@@ -169,6 +166,7 @@ class ScheduledRun {
   std::unordered_map<SequenceId, Table> tables_;
   std::unordered_map<std::size_t, std::uint64_t> cache_;        // by block * block_size + slot
   std::unordered_map<SequenceId, std::vector<TokenId>> known_;  // prompts, and what was generated since
+  std::unordered_map<std::uint64_t, std::weak_ptr<const RequestState>> requests_;
   std::uint64_t next_id_ = 1;
 };
 

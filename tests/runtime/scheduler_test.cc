@@ -117,6 +117,26 @@ TEST(Scheduler, SamplesOfARequestWaitForTheirPromptAndShareItsBlocks) {
   EXPECT_LE(run.most_blocks, 4U + 5 * 2);               // 16 tokens shared, 6 of each sample's own
 }
 
+// Neither memory nor the work of a step grows with the samples that wait: they are not there yet.
+TEST(Scheduler, MakesSequencesOfThoseSamplesAloneThatHaveTheirTurn) {
+  constexpr int kSamples = 2000;
+  ScheduledRun run(16, 4, limits(8, 4));
+  const std::uint64_t many = run.add(prompt_of(9), 3, kSamples);
+  const std::uint64_t next = run.add(prompt_of(5, 50), 3, kSamples);
+  std::size_t most = 0;
+  while (run.scheduler().has_work()) {
+    run.step();
+    // Those that run, one that waits for room in the cache, and the queue.
+    most = std::max(most, run.holders(many) + run.holders(next));
+    ASSERT_LE(most, 4U + 1 + 2);
+    ASSERT_LT(run.steps, 10000U);
+  }
+  EXPECT_GE(most, 4U + 2);
+  ASSERT_EQ(run.finished.size(), 2U * kSamples);
+  for (const auto& [id, result] : run.finished)
+    EXPECT_EQ(result.generated, continuation(id.first == many ? prompt_of(9) : prompt_of(5, 50), 3));
+}
+
 TEST(Scheduler, PreemptsTheLastSequenceWhenTheCacheIsFullAndLosesNothing) {
   ScheduledRun run(6, 4, limits(16, 4));  // 24 tokens of cache, 30 wanted
   run.add(prompt_of(4, 0), 11);
