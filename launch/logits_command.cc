@@ -8,6 +8,8 @@
 #include "parallel/fail_together.h"
 #include "tp/error.h"
 
+#include <algorithm>
+#include <cmath>
 #include <exception>
 
 namespace tp {
@@ -19,12 +21,39 @@ struct LogitsFlags {
   std::string output;
 };
 
+// Logits that are no numbers: they are written as they are, for whoever looks for the reason.
+class UnusableLogits {
+ public:
+  void look_at(std::size_t position, std::span<const float> row) {
+    const auto found = std::ranges::find_if_not(row, [](float logit) { return std::isfinite(logit); });
+    if (found == row.end()) return;
+    if (positions_++ > 0) return;
+    first_ = fmt::format("the first at position {}, token {}: {}", position, found - row.begin(),
+                         std::isnan(*found) ? "NaN" : "infinity");
+  }
+
+  // Throws RequestError if there are any.
+  void refuse(const std::string& path, std::size_t positions) const {
+    require<RequestError>(positions_ == 0,
+                          "{} is written, but {} of its {} rows have logits that are not finite numbers "
+                          "({}); check the checkpoint, "
+                          "and try --weights f32 if it is stored as f16",
+                          path, positions_, positions, first_);
+  }
+
+ private:
+  std::size_t positions_ = 0;
+  std::string first_;
+};
+
 void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const std::string& path) {
   NpyWriter writer(path, tokens.size(), engine.info().config.vocab_size);
   ProgressBar bar("computing logits");
   // An error of the disk must not leave the step while other ranks are in it.
   std::exception_ptr error;
+  UnusableLogits unusable;
   engine.logits(tokens, [&](std::size_t position, std::span<const float> row) {
+    unusable.look_at(position, row);
     try {
       if (!error) writer.append(TensorView<const float>(row.data(), 1, row.size()));
     } catch (const Error&) {
@@ -34,6 +63,7 @@ void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const std:
   });
   if (error) std::rethrow_exception(error);
   writer.finish();
+  unusable.refuse(path, tokens.size());
 }
 
 int run_logits(const LogitsFlags& flags) {
@@ -69,7 +99,7 @@ void add_logits_command(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->footer(
       "Row i are the logits for the token after position i. Compare them with another implementation's to\n"
-      "check a conversion.\n"
+      "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
   command->callback([flags, &status] { status = run_logits(*flags); });

@@ -81,7 +81,7 @@ std::vector<double> Engine::Impl::logprobs(std::span<const TokenId> tokens, std:
   // Nothing is asked of the last token but to be foretold.
   run_alone(tokens.first(tokens.size() - 1), first - 1, next_token, {.on_candidates = keep, .on_row = {}});
   for (std::size_t i = 0; i < logprobs.size(); ++i) {
-    require<RequestError>(!std::isnan(logprobs[i]),
+    require<RequestError>(std::isfinite(logprobs[i]),
                           "cannot tell the probability of token {}: the model's logits are not numbers "
                           "(expected finite ones, found NaN or infinity); check the checkpoint, and try "
                           "--weights f32 if it is stored as f16",

@@ -71,6 +71,49 @@ TEST(Logits, ErrorsOfTheFirstRankEndAllOfThem) {
   EXPECT_EQ(directory.files(), std::vector<std::string>{"ids.json"}) << "nothing half done is left";
 }
 
+// Makes a token's row of the embedding NaN.
+void poison_embedding(const std::filesystem::path& folder, TokenId token) {
+  std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  std::uint64_t size = 0;
+  file.read(reinterpret_cast<char*>(&size), sizeof size);
+  std::string header(size, '\0');
+  file.read(header.data(), static_cast<std::streamsize>(size));
+  const json entry = json::parse(header).at("model.embed_tokens.weight");
+  const std::vector<std::uint16_t> row(entry.at("shape")[1], 0x7FC0);  // of bf16
+  const std::string bytes = bytes_of(row);
+  const std::uint64_t tensor = sizeof size + size + entry.at("data_offsets")[0].get<std::uint64_t>();
+  file.seekp(static_cast<std::streamoff>(tensor + static_cast<std::uint64_t>(token) * bytes.size()));
+  file << bytes;
+}
+
+// Positions before the damaged token do not see it.
+TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
+  const CheckpointCopies copies;
+  const auto folder = copies.copy("llama-gqa-bf16", "model");
+  const reference::Fixture fixture = reference::fixture("llama-gqa-bf16");
+  const auto damaged = std::find(fixture.prompt.begin(), fixture.prompt.end(), fixture.prompt[20]);
+  const auto first = static_cast<std::size_t>(damaged - fixture.prompt.begin());
+  poison_embedding(folder, *damaged);
+  const std::string tokens = (folder / "prompt.json").string();
+  const std::string output = (copies.path() / "x.npy").string();
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{3}}) {
+    expect_one_error(
+        run(ranks, {"logits", "--model", folder, "--tokens", tokens, "--output", output}), 1,
+        fmt::format(
+            "x.npy is written, but {} of its {} rows have logits that are not finite numbers (the first "
+            "at position {}, token 0: NaN); check the checkpoint, and try --weights f32 if it is stored "
+            "as f16",
+            fixture.prompt.size() - first, fixture.prompt.size(), first));
+  }
+  const NpyArray written = read_npy(output);
+  EXPECT_TRUE(first == 0 || std::isfinite(written.view()(first - 1, 0)));
+  EXPECT_TRUE(std::isnan(written.view()(first, 0)));
+  expect_one_error(run(2, {"generate", "--model", folder, "--tokens", tokens}), 1,
+                   "cannot choose a token: the model's logits are not numbers");
+  expect_one_error(run(2, {"perplexity", "--model", folder, "--tokens", tokens}), 1,
+                   "the model's logits are not numbers");
+}
+
 // Consecutive ranges from 0 to `end`.
 void expect_tiles(const json& ranks, const std::string& field, std::size_t end) {
   std::size_t next = 0;
