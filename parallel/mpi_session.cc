@@ -1,6 +1,7 @@
 #include "parallel/mpi_session.h"
 
 #include "parallel/mpi_call.h"
+#include "tp/error.h"
 
 #include <cstdlib>
 #include <initializer_list>
@@ -18,9 +19,23 @@ int from_environment(std::initializer_list<const char*> names, int otherwise) {
   return otherwise;
 }
 
+// In a step of Slurm that has no PMIx Open MPI ends inside MPI_Init, with the advice to build it again. A
+// task that is alone needs no PMIx, and Open MPI starts it where it does not notice the step.
+void prepare_for_slurm() {
+  if (std::getenv("SLURM_STEP_ID") == nullptr || std::getenv("PMIX_RANK") != nullptr) return;
+  const int tasks = from_environment({"SLURM_STEP_NUM_TASKS"}, 1);
+  require<CommError>(tasks == 1,
+                     "cannot start {} ranks: expected srun to offer them PMIx, and it does not; "
+                     "start with srun --mpi=pmix",
+                     tasks);
+  unsetenv("SLURM_STEP_ID");
+  unsetenv("SLURM_STEPID");
+}
+
 }  // namespace
 
 MpiSession::MpiSession() {
+  prepare_for_slurm();
   int provided = MPI_THREAD_SINGLE;
   // Kernels are threaded with OpenMP, but only the main thread communicates.
   TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));

@@ -8,6 +8,7 @@ namespace tp {
 // Initializes MPI for this process and finalizes it at the end. Without mpirun the process is the only rank.
 class MpiSession {
  public:
+  // Throws CommError, on every rank, if srun has started several that cannot find each other.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;

@@ -6,7 +6,6 @@
 #include "tests/reference/fixture.h"
 
 #include <cmath>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -207,20 +206,6 @@ TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
   EXPECT_EQ(too_few.status, 1);
   EXPECT_CONTAINS(too_few.err,
                   "cannot measure batches of 6: the first sequence has ended when the last one begins");
-}
-
-// Not bench: run() gives that one thread.
-TEST(Threads, ThatShareProcessorsAreMentioned) {
-  const TemporaryDirectory directory;
-  const std::string text = directory.write("text.txt", "Once upon a time");
-  const auto hint_of = [&](std::size_t threads) {
-    const Finished finished =
-        run(kNoMpirun, {"perplexity", "--file", text, "--threads", std::to_string(threads)});
-    EXPECT_EQ(finished.status, 0) << finished.err;
-    return finished.err.find("threads of a rank share") != std::string::npos;
-  };
-  EXPECT_FALSE(hint_of(1));
-  EXPECT_TRUE(hint_of(std::thread::hardware_concurrency() + 1));
 }
 
 TEST(Bench, TheTokensAreTheSameAtEveryRankCount) {

@@ -1,0 +1,91 @@
+// What mpirun and srun say of a rank: the cores it may use, and whether it can find the others.
+
+#include "tests/launch/program.h"
+
+#include <sstream>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+// Runs a command that prints the rank map on stderr, after `launcher`.
+std::string rank_map(std::vector<std::string> launcher, const Arguments& options = {}) {
+  launcher.insert(launcher.end(),
+                  {TP_INFER_PROGRAM, "generate", "--prompt", "Hello", "--max-tokens", "1", "--verbose"});
+  launcher.insert(launcher.end(), options.begin(), options.end());
+  const Finished finished = Process(launcher).finish();
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  return finished.err;
+}
+
+// The threads of rank 0: the fourth word of its row, "   0  host   2   2 ...".
+std::size_t threads_in(const std::string& map) {
+  std::istringstream row(map.substr(map.find("\n   0  ")));
+  std::string rank, host, cores;
+  std::size_t threads = 0;
+  row >> rank >> host >> cores >> threads;
+  return threads;
+}
+
+TEST(Binding, ThatNobodyAskedForIsWidenedToTheShareOfTheHost) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one processor cannot be shared";
+  EXPECT_CONTAINS(rank_map({TP_MPIRUN_PROGRAM, "-np", "1"}),
+                  "mpirun bound each rank to 1 of the host's cores by default");
+}
+
+TEST(Binding, ThatWasAskedForStays) {
+  const std::string map = rank_map({TP_MPIRUN_PROGRAM, "-np", "1", "--bind-to", "core"});
+  EXPECT_EQ(map.find("by default"), std::string::npos) << map;
+}
+
+TEST(Threads, AreWhatOpenMpIsTold) {
+  EXPECT_EQ(threads_in(rank_map({"env", "OMP_NUM_THREADS=3"})), 3U);
+  EXPECT_EQ(threads_in(rank_map({"env", "OMP_NUM_THREADS=3"}, {"--threads", "1"})), 1U);
+}
+
+TEST(Threads, AreNoMoreThanSlurmGivesTheTask) {
+  EXPECT_EQ(threads_in(rank_map({"env", "-u", "OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK=1"})), 1U);
+}
+
+TEST(Threads, ThatShareProcessorsAreMentioned) {
+  const auto hint_of = [&](std::size_t threads) {
+    return rank_map({}, {"--threads", std::to_string(threads)}).find("threads of a rank share") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(hint_of(1));
+  EXPECT_TRUE(hint_of(std::thread::hardware_concurrency() + 1));
+}
+
+// As srun without --mpi=pmix starts a task.
+std::vector<std::string> srun_task(const char* rank, const char* size) {
+  return {"env", "SLURM_STEP_ID=0", "SLURM_STEPID=0", std::string("SLURM_PROCID=") + rank,
+          std::string("SLURM_STEP_NUM_TASKS=") + size};
+}
+
+Finished start_task(const char* rank) {
+  std::vector<std::string> command = srun_task(rank, "2");
+  command.insert(command.end(), {TP_INFER_PROGRAM, "generate", "--prompt", "Hello"});
+  return Process(command).finish();
+}
+
+TEST(Srun, WithoutPmixIsOneLineThatSaysWhatToDo) {
+  expect_one_line(
+      start_task("0"), 1,
+      "cannot start 2 ranks: expected srun to offer them PMIx, and it does not; start with srun --mpi=pmix");
+  const Finished other = start_task("1");
+  EXPECT_EQ(other.status, 1);
+  EXPECT_EQ(other.err, "");
+}
+
+TEST(Srun, OfOneTaskNeedsNoPmix) { rank_map(srun_task("0", "1")); }
+
+TEST(Srun, OfAScriptWithMpirunIsNotRefused) {
+  std::vector<std::string> launcher = srun_task("0", "2");
+  launcher.insert(launcher.end(), {TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"});
+  rank_map(launcher, {"--threads", "1"});
+}
+
+}  // namespace
+}  // namespace tp::test
