@@ -3,11 +3,16 @@
 # (a shared file system, or copies), and ssh must work without a password.
 #
 #   launch/samples/several-hosts.sh launch/samples/hostfile /models/llama "Once upon a time"
+#   TP_NET=eth0 launch/samples/several-hosts.sh ...
+#
+# TP_NET is the network between the hosts: an interface, or a range such as 10.0.0.0/8. Without it Open MPI tries all
+# interfaces, and hangs or fails where several hosts have one with the same address, such as Docker's bridge docker0.
 set -euo pipefail
 hostfile="$1" model="$2" prompt="$3"
 ranks="$(sed -n 's/^[^#].*slots=\([0-9]*\).*/\1/p' "$hostfile" | awk "{ sum += \$1 } END { print sum }")"
+network=()
+[ -z "${TP_NET:-}" ] || network=(--mca btl_tcp_if_include "$TP_NET" --mca oob_tcp_if_include "$TP_NET")
 
-# A rank is bound to a socket, so that its threads and its memory stay together. Name the network between the hosts if
-# there are several: --mca btl_tcp_if_include eth0
-exec mpirun --hostfile "$hostfile" -np "$ranks" --map-by socket --bind-to socket \
+# A rank is bound to a socket, so that its threads and its memory stay together.
+exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" --map-by socket --bind-to socket \
   tp-infer generate --model "$model" --prompt "$prompt" --verbose

@@ -1,0 +1,41 @@
+# What the scripts of this folder share; sourced, not run. They imitate hosts with namespaces on one machine.
+
+# CTest takes this status for a skipped test.
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+# enter_world "$0" "$@": starts the script again as root of a world of its own: networks, processes, mounts (an empty
+# /run) and a host name. No port or folder in it is taken, and nothing of it is left when the script ends, however it ends.
+enter_world() {
+  if [ -n "${TP_HOSTS_WORLD:-}" ]; then
+    mount -t tmpfs tmpfs /run
+    return
+  fi
+  local world=(unshare --net --uts --mount --pid --fork --kill-child --mount-proc)
+  "${world[@]}" true 2>/dev/null || skip "imitating hosts needs root and namespaces"
+  TP_HOSTS_WORLD=yes exec "${world[@]}" "$@"
+}
+
+# require_tools PACKAGES TOOL...
+require_tools() {
+  local packages="$1" tool
+  shift
+  for tool in "$@"; do
+    [ -n "$(type -P "$tool")" ] || skip "$tool is not installed (apt-get install $packages)"
+  done
+}
+
+# expect WHAT COMMAND...: the command must succeed; otherwise its output is shown and the test has failed.
+expect() {
+  local what="$1"
+  shift
+  if "$@" >/run/expect.log 2>&1; then
+    echo "ok: $what"
+  else
+    echo "FAILED: $what: $*"
+    sed 's/^/    /' /run/expect.log
+    exit 1
+  fi
+}
