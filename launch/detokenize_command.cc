@@ -2,6 +2,7 @@
 
 #include "launch/on_first_rank.h"
 #include "launch/result_output.h"
+#include "model/checkpoint/strict_json.h"
 
 #include <iostream>
 #include <limits>
@@ -37,9 +38,16 @@ TokenId id_from_json(const nlohmann::json& value) {
   return value.get<TokenId>();
 }
 
+nlohmann::json parse_line(const std::string& line) {
+  try {
+    return parse_strict_json(line);
+  } catch (const JsonError& error) {
+    fail(error.what());
+  }
+}
+
 std::vector<TokenId> ids_of_line(const std::string& line) {
-  const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
-  if (value.is_discarded()) fail("something that is not JSON");
+  const nlohmann::json value = parse_line(line);
   const bool has_ids = value.is_object() && value.contains("ids");
   const nlohmann::json& list = has_ids ? value["ids"] : value;
   if (!list.is_array()) fail(list.type_name());

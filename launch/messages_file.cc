@@ -1,7 +1,7 @@
 #include "launch/messages_file.h"
 
 #include "launch/prompts.h"
-#include "model/json_fields.h"
+#include "model/checkpoint/strict_json.h"
 #include "tp/error.h"
 
 #include <fstream>
@@ -11,9 +11,9 @@ namespace {
 
 nlohmann::ordered_json parse(const std::string& text, const std::string& name) {
   try {
-    return nlohmann::ordered_json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw_error<RequestError>("{}: expected a JSON object with `messages` ({})", name, reason_of(error));
+    return parse_strict_json<nlohmann::ordered_json>(text);
+  } catch (const JsonError& error) {
+    throw_error<RequestError>("{}: expected a JSON object with `messages` ({})", name, error.what());
   }
 }
 

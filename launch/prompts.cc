@@ -1,6 +1,6 @@
 #include "launch/prompts.h"
 
-#include "model/json_fields.h"
+#include "model/checkpoint/strict_json.h"
 #include "tp/error.h"
 
 #include <fstream>
@@ -39,18 +39,11 @@ std::string read_all(const std::string& path) {
   return text;
 }
 
-// Throws RequestError for what is no JSON, or so deeply nested that printing it would exhaust the stack.
 nlohmann::json parse_json(const std::string& text, const std::string& where, std::string_view expected) {
-  constexpr int kMaxDepth = 64;
-  const auto limit_depth = [&](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {
-    require<RequestError>(depth <= kMaxDepth, "{}: expected {}, found lists nested deeper than {} levels",
-                          where, expected, kMaxDepth);
-    return true;
-  };
   try {
-    return nlohmann::json::parse(text, limit_depth);
-  } catch (const nlohmann::json::exception& error) {
-    throw_error<RequestError>("{}: expected {} ({})", where, expected, reason_of(error));
+    return parse_strict_json(text);
+  } catch (const JsonError& error) {
+    throw_error<RequestError>("{}: expected {} ({})", where, expected, error.what());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "launch/on_first_rank.h"
 #include "launch/result_output.h"
+#include "model/checkpoint/strict_json.h"
 
 #include <iostream>
 #include <memory>
@@ -21,14 +22,22 @@ constexpr const char* examples = R"(Examples:
   tp-infer tokenize --model DIR -- "--a text that begins with dashes"
 )";
 
+[[noreturn]] void fail(std::string_view found) {
+  throw_error<RequestError>(
+      "cannot tokenize it: expected a JSON string such as \"a\\nb\" (--jsonl), found {}; quote the text, or "
+      "leave "
+      "out --jsonl",
+      found);
+}
+
 std::string text_of_json_line(const std::string& line) {
-  const nlohmann::json value = nlohmann::json::parse(line, nullptr, false);
-  require<RequestError>(
-      value.is_string(),
-      "cannot tokenize it: expected a JSON string such as \"a\\nb\" (--jsonl), found {}; quote the "
-      "text, or leave out --jsonl",
-      value.is_discarded() ? "something that is not JSON" : value.type_name());
-  return value.get<std::string>();
+  try {
+    const nlohmann::json value = parse_strict_json(line);
+    if (!value.is_string()) fail(value.type_name());
+    return value.get<std::string>();
+  } catch (const JsonError& error) {
+    fail(error.what());
+  }
 }
 
 std::string list_of(const std::vector<TokenId>& ids) { return fmt::format("[{}]", fmt::join(ids, ", ")); }

@@ -1,5 +1,6 @@
 #include "model/json_fields.h"
 
+#include "model/checkpoint/strict_json.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -12,35 +13,21 @@ namespace {
 
 constexpr std::size_t kMaxTextFile = std::size_t{1} << 30;
 
-// JSON nested deeper than this is refused before nlohmann's recursive destructor meets it.
-constexpr int kMaxDepth = 64;
-
 }  // namespace
 
 nlohmann::json parse_json_object(const std::string& text, const std::string& name) {
   nlohmann::json parsed;
   try {
-    const auto limit_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-      require<CheckpointError>(depth <= kMaxDepth,
-                               "{}: nested deeper than {} levels; is this the right file?", name, kMaxDepth);
-      return true;
-    };
-    parsed = nlohmann::json::parse(text, limit_depth);
-  } catch (const nlohmann::json::exception& error) {
+    parsed = parse_strict_json(text);
+  } catch (const JsonError& error) {
     throw_error<CheckpointError>(
         "{}: expected a JSON object, but it cannot be parsed ({}); is the file complete?", name,
-        reason_of(error));
+        error.what());
   }
   require<CheckpointError>(parsed.is_object(),
                            "{}: expected a JSON object, found {}; is this the right file?", name,
                            parsed.type_name());
   return parsed;
-}
-
-std::string reason_of(const nlohmann::json::exception& error) {
-  const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at line 2, ..."
-  const std::size_t name_end = text.starts_with('[') ? text.find("] ") : std::string::npos;
-  return name_end == std::string::npos ? text : text.substr(name_end + 2);
 }
 
 std::string read_text_file(const std::filesystem::path& path) {

@@ -17,9 +17,6 @@ namespace tp {
 // Parses JSON text to an object. Throws CheckpointError naming `name` and the place of the fault.
 nlohmann::json parse_json_object(const std::string& text, const std::string& name);
 
-// What the JSON library says is wrong, for people: without the name of the exception in front of it.
-std::string reason_of(const nlohmann::json::exception& error);
-
 // The whole file. Throws CheckpointError if it is missing or unreadable.
 std::string read_text_file(const std::filesystem::path& path);
 

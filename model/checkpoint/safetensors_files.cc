@@ -2,6 +2,7 @@
 
 #include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/printable.h"
+#include "model/checkpoint/strict_json.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -23,33 +24,17 @@ constexpr std::string_view single_name = "model.safetensors";
 constexpr std::string_view index_name = "model.safetensors.index.json";
 constexpr std::string_view index_advice = "; download the index again";
 
-// Parses the index, of which no more than {"...": {"...": ...}} is allowed: a document of a hundred million
-// brackets would take gigabytes.
 json parse_index(const MappedFile& file) {
   constexpr std::size_t longest_index = 64'000'000;
   if (file.bytes().size() > longest_index) {
     throw_error<CheckpointError>("{}: the index has {} bytes, expected at most {}{}", file.name(),
                                  file.bytes().size(), longest_index, index_advice);
   }
-  std::set<std::string> keys;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth > 3) {
-      throw_error<CheckpointError>("{}: the index is nested too deeply{}", file.name(), index_advice);
-    }
-    if (event == json::parse_event_t::object_start && depth == 1) keys.clear();
-    if (event == json::parse_event_t::key && depth == 2) {
-      if (!keys.insert(parsed.get<std::string>()).second) {
-        throw_error<CheckpointError>("{}: the index has the key {} twice{}", file.name(),
-                                     printable(parsed.get<std::string>()), index_advice);
-      }
-    }
-    return true;
-  };
   try {
     const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-    return json::parse(text, text + file.bytes().size(), check);
-  } catch (const json::parse_error& error) {
-    throw_error<CheckpointError>("{}: the index is not valid JSON at its byte {}{}", file.name(), error.byte,
+    return parse_strict_json({text, file.bytes().size()});
+  } catch (const JsonError& error) {
+    throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", file.name(), error.what(),
                                  index_advice);
   }
 }

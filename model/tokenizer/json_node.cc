@@ -1,5 +1,6 @@
 #include "model/tokenizer/json_node.h"
 
+#include "model/checkpoint/strict_json.h"
 #include "model/tokenizer/utf8.h"
 #include "tp/error.h"
 
@@ -47,8 +48,8 @@ std::string description_of(const nlohmann::json& value) {
 nlohmann::json read_json_file(const std::filesystem::path& file) {
   const std::string text = read_file(file);
   try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
+    return parse_strict_json(text);
+  } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: cannot read the file: expected JSON, found: {}; {}", file.string(),
                                  error.what(), JsonNode::damaged_advice);
   }

@@ -14,7 +14,8 @@
 
 namespace tp {
 
-// Parses a file. Throws CheckpointError when it cannot be read, is too large or is not JSON.
+// Parses a file. Throws CheckpointError when it cannot be read, is too large or is not JSON. A key that an
+// object has twice is an error in vocabularies too: such a token would have two ids.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 
 // A JSON value that knows its place in its file. It refers to the document and must not outlive it.

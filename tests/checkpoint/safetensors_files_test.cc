@@ -57,7 +57,7 @@ TEST(SafetensorsFiles, RefuseAnIndexWithoutAWeightMap) {
 TEST(SafetensorsFiles, RefuseAnIndexThatIsNoJson) {
   EXPECT_CONTAINS(error_in_index("{\"weight_map\":"), "not valid JSON");
   EXPECT_CONTAINS(error_in_index(""), "the file is empty");
-  EXPECT_CONTAINS(error_in_index(std::string(1'000'000, '[')), "nested too deeply");
+  EXPECT_CONTAINS(error_in_index(std::string(1'000'000, '[')), "nested deeper than 64 levels");
 }
 
 TEST(SafetensorsFiles, RefuseAnIndexWithATensorTwice) {

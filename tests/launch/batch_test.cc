@@ -110,6 +110,15 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
   EXPECT_CONTAINS(errors[5], "found neither");
 }
 
+TEST(Batch, AFieldThatIsThereTwiceIsAnError) {
+  const TextModel model;
+  const Finished finished =
+      run(kNoMpirun, batch(model), {.input = R"({"prompt": "One", "max_tokens": 2, "max_tokens": 3})"});
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_EQ(json_lines(finished.out).at(0).at("error"),
+            "standard input:1: expected a JSON object (an object has the key max_tokens twice)");
+}
+
 TEST(Batch, ALinesSettingsWinOverTheFlags) {
   const TextModel model;
   const json usual = answer(model, {{"prompt", "One"}});

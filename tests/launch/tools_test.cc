@@ -66,7 +66,7 @@ TEST(Logits, ErrorsOfTheFirstRankEndAllOfThem) {
   expect_one_error(with_tokens("[1,"), 1, "expected a JSON list of token ids (parse error");
   expect_one_error(with_tokens("[1, \"a\"]"), 1, "found \"a\" at place 1");
   const std::string deep = std::string(500000, '[') + std::string(500000, ']');
-  expect_one_error(with_tokens(deep), 1, "found lists nested deeper than 64 levels");
+  expect_one_error(with_tokens(deep), 1, "nested deeper than 64 levels");
   EXPECT_EQ(directory.files(), std::vector<std::string>{"ids.json"}) << "nothing half done is left";
 }
 

@@ -341,6 +341,14 @@ TEST(Config, RefusesTextThatIsNoJsonObject) {
                   "nested");
 }
 
+TEST(Config, RefusesAFieldThatIsThereTwice) {
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>(
+          [] { parse_config(R"({"hidden_size": 64, "hidden_size": 128})", "config.json"); }),
+      "config.json: expected a JSON object, but it cannot be parsed (an object has the key hidden_size "
+      "twice)");
+}
+
 TEST(Config, SaysWhichFileIsMissing) {
   const test::TemporaryDirectory directory;
   const std::string path = (directory.path() / "config.json").string();

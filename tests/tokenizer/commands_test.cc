@@ -89,8 +89,9 @@ TEST(DetokenizeCommand, WritesJsonStringsAndLeavesOutSpecialTokens) {
 }
 
 TEST(DetokenizeCommand, NamesTheLineThatIsNoListOfIds) {
-  for (const char* line : {"", "3", "[97", "[1.5]", "[\"a\"]", "[null]", "{\"id\": [1]}", "{\"ids\": 3}",
-                           "[99999999999]", "[18446744073709551615]", "[-99999999999]", "[[1]]"}) {
+  for (const char* line :
+       {"", "3", "[97", "[1.5]", "[\"a\"]", "[null]", "{\"id\": [1]}", "{\"ids\": 3}", "[99999999999]",
+        "[18446744073709551615]", "[-99999999999]", "[[1]]", "{\"ids\": [1], \"ids\": [2]}"}) {
     const std::string error = error_of([&] { detokenized(std::string("[97]\n") + line + "\n"); });
     EXPECT_TRUE(error.starts_with("input line 2: cannot decode it: expected a JSON list of ids")) << error;
   }

@@ -66,15 +66,22 @@ TEST(DamagedTokenizer, IsRefusedWhenItNestsWithoutEnd) {
   std::string arrays;
   for (int i = 0; i < depth; ++i) arrays += "[";
   for (int i = 0; i < depth; ++i) arrays += "]";
-  expect_parts(testing::error_of_loading("{\"model\":" + arrays + "}"),
-               {"cannot use model", "a value of type array"});
+  expect_parts(testing::error_of_loading("{\"model\":" + arrays + "}"), {"nested deeper than 64 levels"});
   std::string sequences;
-  for (int i = 0; i < depth; ++i) sequences += R"({"type":"Sequence","normalizers":[)";
+  for (int i = 0; i < 20; ++i) sequences += R"({"type":"Sequence","normalizers":[)";
   sequences += R"({"type":"NFC"})";
-  for (int i = 0; i < depth; ++i) sequences += "]}";
+  for (int i = 0; i < 20; ++i) sequences += "]}";
   std::string content = testing::byte_level_json().dump();
   content.insert(1, "\"normalizer\":" + sequences + ",");
   expect_parts(testing::error_of_loading(content), {"sequences in sequences without end"});
+}
+
+TEST(DamagedTokenizer, IsRefusedForATokenThatIsThereTwice) {
+  std::string content = testing::byte_level_json().dump();
+  const std::string vocabulary = "\"vocab\":{";
+  content.insert(content.find(vocabulary) + vocabulary.size(), R"("a":300,)");
+  expect_parts(testing::error_of_loading(content),
+               {"tokenizer.json: cannot read the file", "the key a twice"});
 }
 
 TEST(DamagedTokenizer, IsRefusedForImpossibleIds) {
