@@ -1,5 +1,6 @@
 #include "launch/chat_session.h"
 
+#include "launch/message.h"
 #include "launch/messages_file.h"
 #include "model/tokenizer/unicode.h"
 #include "parallel/stopwatch.h"
@@ -104,7 +105,7 @@ void ChatSession::save(const std::string& path) {
 
 void ChatSession::complain(std::string_view error) {
   failed_ = true;
-  fmt::print(stderr, "tp-infer: {}\n", error);
+  print_message(fmt::format("tp-infer: {}", error));
 }
 
 void ChatSession::say(std::string text) {

@@ -1,7 +1,9 @@
 #include "launch/engine_flags.h"
 
+#include "launch/message.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
+#include "model/checkpoint/printable.h"
 #include "model/kernels/isa.h"
 #include "parallel/binding.h"
 #include "parallel/fail_together.h"
@@ -82,16 +84,16 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   std::unique_ptr<Engine> engine;
   {
     const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
-    ProgressBar bar(fmt::format("loading {}", name));
+    ProgressBar bar(fmt::format("loading {}", printable(name)));
     engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
   }
   if (!engine->info().rounded.empty()) {
-    fmt::print(stderr, "tp-infer: weights are rounded: {}; --weights int8 takes half the memory\n",
-               engine->info().rounded);
+    print_message(fmt::format("tp-infer: weights are rounded: {}; --weights int8 takes half the memory",
+                              engine->info().rounded));
   }
   if (!engine->info().unused_tensors.empty()) {
-    fmt::print(stderr, "tp-infer: the checkpoint has tensors that the model does not use: {}\n",
-               fmt::join(engine->info().unused_tensors, ", "));
+    print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
+                              fmt::join(engine->info().unused_tensors, ", ")));
   }
   const std::size_t threads = engine->info().threads;
   if (threads > allowed_processors()) {

@@ -1,5 +1,6 @@
 #include "launch/generate_output.h"
 
+#include "launch/message.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ void GenerateOutput::print_ready() {
 void GenerateOutput::print_text(Continuation& continuation) {
   const bool finished = continuation.finish_reason != FinishReason::none;
   if (!continuation.error.empty()) {
-    fmt::print(stderr, "tp-infer: prompt {}: {}\n", continuation.index + 1, continuation.error);
+    print_message(fmt::format("tp-infer: prompt {}: {}", continuation.index + 1, continuation.error));
   }
   std::string out;
   if (!continuation.begun) {

@@ -6,6 +6,7 @@
 #include "launch/generate_command.h"
 #include "launch/inspect_command.h"
 #include "launch/logits_command.h"
+#include "launch/message.h"
 #include "launch/perplexity_command.h"
 #include "launch/render_chat_command.h"
 #include "launch/result_output.h"
@@ -52,7 +53,7 @@ void say_what_to_try_next() {
 // mpirun ends the job when one has failed.
 void say_once(const std::string& message) {
   if (tp::launched_rank().rank == 0) {
-    fmt::print(stderr, "{}\n", message);
+    tp::print_message(message);
   } else {
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }

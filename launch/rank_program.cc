@@ -1,5 +1,6 @@
 #include "launch/rank_program.h"
 
+#include "launch/message.h"
 #include "parallel/binding.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
@@ -13,12 +14,9 @@ namespace {
 
 constexpr const char* kOutOfMemory = "out of memory; use more ranks or hosts, or a smaller --cache-tokens";
 
-// One write, so that the lines of several ranks do not mix.
 void report_error(std::size_t rank, std::size_t size, const char* message) {
   const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
-  const std::string line = fmt::format("tp-infer: {}{}\n", where, message);
-  std::fputs(line.c_str(), stderr);
-  std::fflush(stderr);
+  print_message(fmt::format("tp-infer: {}{}", where, message));
 }
 
 // Ends the job with this rank's error; a rank that is alone returns the exit status. `reserve` is memory for

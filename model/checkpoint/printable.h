@@ -8,9 +8,9 @@
 
 namespace tp {
 
-// `text` with control characters replaced by '?' and, if it is longer than 160 bytes, its middle by "...".
-// Names in a hostile file could otherwise fill the screen or steer the terminal.
-std::string printable(std::string_view text);
+// `text` with control characters replaced by '?' and, if it has more than `longest` bytes, its middle by
+// "...". Names in a hostile file could otherwise fill the screen or steer the terminal.
+std::string printable(std::string_view text, std::size_t longest = 160);
 
 // "[4096, 14336]"
 std::string printable(std::span<const std::size_t> shape);

@@ -101,6 +101,27 @@ TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
                    "cannot open /nonexistent: no such file");
 }
 
+TEST(Usage, WhatFilesSayCannotSteerTheTerminal) {
+  const std::string steering = "\x1b]0;title\x07\u009b2J\n";
+  const CheckpointCopies copies;
+  const std::filesystem::path model = copies.copy("llama-gqa", "model");
+  change_config(model, {{"architectures", {steering}}});
+  for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
+    for (const Arguments& arguments :
+         {Arguments{"inspect", "--model", model},
+          Arguments{"logits", "--model", model, "--tokens", "-", "--output", "x.npy"}}) {
+      expect_one_error(run(ranks, arguments, {.input = "[1]"}), 1,
+                       "models of the family ?]0;title??2J? are not supported");
+    }
+  }
+  const TemporaryDirectory directory;
+  const std::string chat_template =
+      directory.write("chat.jinja", "{{ raise_exception(" + nlohmann::json(steering).dump() + ") }}");
+  const Finished finished = run(kNoMpirun, {"chat", "--template", chat_template}, {.input = "Hello\n"});
+  EXPECT_CONTAINS(finished.err, "?]0;title??2J?");
+  EXPECT_EQ(finished.err.find('\x1b'), std::string::npos) << finished.err;
+}
+
 TEST(Tokenize, IsUndoneByDetokenize) {
   const TextModel model;
   const std::vector<std::string> texts = {"Hello world", "two\nlines \"quoted\"", "",
