@@ -3,7 +3,10 @@
 #include "launch/engine_flags.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
+#include "launch/rate.h"
 #include "launch/result_output.h"
+#include "launch/rounded.h"
+#include "launch/table.h"
 #include "launch/trace_file.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -119,11 +122,11 @@ BenchRow measure_decode(Engine& engine, std::size_t prompt, std::size_t generate
 
 nlohmann::json rank_json(const RankReport& report) {
   return {{"host", report.host},
-          {"compute_s", report.time.compute},
-          {"collective_s", report.time.collectives},
-          {"waiting_s", report.time.waiting},
-          {"sampling_s", report.time.sampling},
-          {"control_s", report.time.control},
+          {"compute_s", rounded(report.time.compute)},
+          {"collective_s", rounded(report.time.collectives)},
+          {"waiting_s", rounded(report.time.waiting)},
+          {"sampling_s", rounded(report.time.sampling)},
+          {"control_s", rounded(report.time.control)},
           {"peak_resident_bytes", report.peak_resident_bytes},
           {"weight_bytes", report.weight_bytes}};
 }
@@ -134,6 +137,9 @@ double peak_of(const Ceilings& ceilings, const std::string& weights) {
   const bool integers = weights == "int8" || weights == "int4";
   return integers && ceilings.int8_per_second > 0 ? ceilings.int8_per_second : ceilings.f32_per_second;
 }
+
+Rate streaming_of(const nlohmann::json& row) { return {row.at("bandwidth_gb_s"), row.at("streaming_gb_s")}; }
+Rate arithmetic_of(const nlohmann::json& row) { return {row.at("tflops"), row.at("peak_tflops")}; }
 
 nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceilings& ceilings) {
   std::size_t weight_bytes = 0;
@@ -150,29 +156,32 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
       {"prompt", row.prompt},
       {"tokens", row.tokens},
       {"steps", row.steps},
-      {"seconds", row.seconds},
-      {"tokens_per_s", row.tokens_per_second()},
-      {"ms_per_step", row.ms_per_step()},
+      {"seconds", rounded(row.seconds)},
+      {"tokens_per_s", rounded(row.tokens_per_second())},
+      {"ms_per_step", rounded(row.ms_per_step())},
       {"weights", engine.info().weights},
       {"kv_type", engine.info().kv_type},
       {"ranks", row.ranks.size()},
       {"threads", row.ranks.front().threads},
       {"parameters", engine.info().parameters},
       {"weight_bytes_per_step", weight_bytes},
-      {"bandwidth_gb_s", weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9},
-      {"streaming_gb_s", ceilings.streaming_bytes_per_second / 1e9},
-      {"tflops", 2.0 * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12},
-      {"peak_tflops", peak_of(ceilings, engine.info().weights) / 1e12},
+      {"bandwidth_gb_s", rounded(weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9)},
+      {"streaming_gb_s", rounded(ceilings.streaming_bytes_per_second / 1e9)},
+      {"tflops",
+       rounded(2.0 * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12)},
+      {"peak_tflops", rounded(peak_of(ceilings, engine.info().weights) / 1e12)},
       {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
       {"all_reduce_bytes_per_token",
-       static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens)},
-      {"compute_share", time.compute / row.seconds},
-      {"collective_share", time.collectives / row.seconds},
-      {"waiting_share", time.waiting / row.seconds},
-      {"sampling_share", time.sampling / row.seconds},
-      {"control_share", time.control / row.seconds},
+       rounded(static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens), 9)},
+      {"compute_share", rounded(time.compute / row.seconds)},
+      {"collective_share", rounded(time.collectives / row.seconds)},
+      {"waiting_share", rounded(time.waiting / row.seconds)},
+      {"sampling_share", rounded(time.sampling / row.seconds)},
+      {"control_share", rounded(time.control / row.seconds)},
       {"slowest_rank", slowest_rank(row.ranks)},
       {"per_rank", ranks}};
+  if (streaming_of(json).exceeds()) json["ceilings_exceeded"].push_back("streaming_gb_s");
+  if (arithmetic_of(json).exceeds()) json["ceilings_exceeded"].push_back("peak_tflops");
   if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
   return json;
 }
@@ -190,24 +199,38 @@ std::string slow_rank_text(const BenchRow& row) {
                      slowest, row.ranks[slowest].host);
 }
 
-std::string header_text() {
-  return fmt::format("{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10} {:>10} {:>12} {:>13} {:>11} {:>8}\n",
-                     "phase", "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step",
-                     "of streaming", "of arithmetic", "collective", "waiting");
+// Wide enough for what most rows hold.
+Table make_table() {
+  return Table({"phase", "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step",
+                "of streaming", "of arithmetic", "collective", "waiting"},
+               {7, 5, 6, 7, 5, 7, 10, 10});
+}
+
+std::string excess_text(const Rate& rate, const char* what, const char* unit, const char* reason) {
+  if (!rate.exceeds()) return {};
+  return fmt::format("         {} {}: {}\n", what, rate.excess(unit), reason);
+}
+
+std::string line_text(const BenchRow& row, const nlohmann::json& object) {
+  const auto percent = [&](const char* field) {
+    return fmt::format("{:.1f}%", 100 * object.at(field).get<double>());
+  };
+  const Rate streaming = streaming_of(object);
+  const Rate arithmetic = arithmetic_of(object);
+  return make_table().line(
+             {row.phase, fmt::to_string(row.batch), fmt::to_string(row.prompt), object.at("weights"),
+              fmt::to_string(row.ranks.size()), fmt::to_string(row.ranks.front().threads),
+              fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", row.ms_per_step()),
+              streaming.share(), arithmetic.share(), percent("collective_share"), percent("waiting_share")}) +
+         excess_text(streaming, "weights were read at", "GB/s",
+                     "that measurement was disturbed, or the weights stay in the caches") +
+         excess_text(arithmetic, "the products reached", "TFLOP/s", "that measurement was disturbed") +
+         slow_rank_text(row);
 }
 
 std::string row_text(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
   const nlohmann::json object = row_json(row, engine, ceilings);
-  const auto number = [&](const char* field) { return object.at(field).get<double>(); };
-  if (json) return object.dump() + "\n";
-  return fmt::format(
-             "{:<8} {:>6} {:>7} {:>8} {:>6} {:>8} {:>10.1f} {:>10.3f} {:>12.2f} {:>13.2f} {:>10.1f}% "
-             "{:>7.1f}%\n",
-             row.phase, row.batch, row.prompt, engine.info().weights, row.ranks.size(),
-             row.ranks.front().threads, row.tokens_per_second(), row.ms_per_step(),
-             number("bandwidth_gb_s") / number("streaming_gb_s"), number("tflops") / number("peak_tflops"),
-             100 * number("collective_share"), 100 * number("waiting_share")) +
-         slow_rank_text(row);
+  return json ? object.dump() + "\n" : line_text(row, object);
 }
 
 void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, const TraceFile& trace,
@@ -216,7 +239,7 @@ void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, co
   measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
   trace.begin(engine);
-  if (!flags.json) output.write(header_text());
+  if (!flags.json) output.write(make_table().header());
   const auto print = [&](const BenchRow& row) { output.write(row_text(row, engine, ceilings, flags.json)); };
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
@@ -326,6 +349,8 @@ void add_bench_command(CLI::App& app, int& status) {
       "`of streaming` is the rate at which weights are read, against plain reading of memory by the same\n"
       "ranks and threads; `of arithmetic` that of multiplications and additions, against a loop in "
       "registers.\n"
+      "`over` marks what passed such a ceiling, which then is none: a line below has the numbers, JSON\n"
+      "`ceilings_exceeded`.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");

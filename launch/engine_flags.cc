@@ -3,6 +3,7 @@
 #include "launch/message.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
+#include "launch/table.h"
 #include "model/checkpoint/printable.h"
 #include "model/kernels/isa.h"
 #include "parallel/binding.h"
@@ -120,17 +121,17 @@ void print_rank_map(Engine& engine) {
                "(--bind-to core keeps the binding)\n",
                widened->from, widened->to);
   }
-  fmt::print(stderr, "{:>4}  {:<20} {:>5} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}\n", "rank", "host",
-             "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS");
+  Table table({"rank", "host", "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS"});
   std::size_t rank = 0;
   std::size_t read = 0;
   for (const RankReport& report : engine.reports()) {
-    fmt::print(stderr, "{:>4}  {:<20} {:>5} {:>7} {:>10} {:>10} {:>10} {:>10} {:>10}\n", rank++, report.host,
-               report.cores, report.threads, format_bytes(report.bytes_read),
+    table.add({fmt::to_string(rank++), report.host, fmt::to_string(report.cores),
+               fmt::to_string(report.threads), format_bytes(report.bytes_read),
                format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
-               format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes));
+               format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes)});
     read += report.bytes_read;
   }
+  fmt::print(stderr, "{}", table.text());
   if (info.stored_bytes != 0) {
     fmt::print(stderr, "all ranks read {:.3f} x the checkpoint's {}\n",
                static_cast<double>(read) / static_cast<double>(info.stored_bytes),

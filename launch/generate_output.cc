@@ -1,6 +1,7 @@
 #include "launch/generate_output.h"
 
 #include "launch/message.h"
+#include "launch/rounded.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -11,14 +12,14 @@ namespace {
 nlohmann::json logprob_entry(const TokenEvent& event) {
   nlohmann::json top = nlohmann::json::array();
   for (const TokenLogprob& other : event.top_logprobs)
-    top.push_back({{"id", other.id}, {"logprob", other.logprob}});
-  return {{"id", event.logprob->id}, {"logprob", event.logprob->logprob}, {"top", top}};
+    top.push_back({{"id", other.id}, {"logprob", rounded(other.logprob)}});
+  return {{"id", event.logprob->id}, {"logprob", rounded(event.logprob->logprob)}, {"top", top}};
 }
 
 // Where the time from `begin` to `end` went, for each of `tokens`.
 nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::size_t tokens) {
   const auto each = [&](double from, double to) {
-    return tokens == 0 ? 0.0 : 1000 * (to - from) / static_cast<double>(tokens);
+    return tokens == 0 ? 0.0 : rounded(1000 * (to - from) / static_cast<double>(tokens));
   };
   return {{"compute", each(begin.compute, end.compute)},
           {"collectives", each(begin.collectives, end.collectives)},
@@ -145,13 +146,14 @@ void GenerateOutput::print_json(const Continuation& continuation) const {
     line["token_ids"] = continuation.token_ids;
     line["finish_reason"] = name_of(continuation.finish_reason);
     line["timings"] = {
-        {"load_s", style_.load_seconds},
+        {"load_s", rounded(style_.load_seconds)},
         {"prompt_tokens", continuation.prompt_tokens},
         {"generated_tokens", generated},
-        {"first_token_s", continuation.first_token_seconds},
-        {"decode_s", decode_seconds},
-        {"decode_tokens_per_s",
-         generated > 1 && decode_seconds > 0 ? static_cast<double>(generated - 1) / decode_seconds : 0.0},
+        {"first_token_s", rounded(continuation.first_token_seconds)},
+        {"decode_s", rounded(decode_seconds)},
+        {"decode_tokens_per_s", generated > 1 && decode_seconds > 0
+                                    ? rounded(static_cast<double>(generated - 1) / decode_seconds)
+                                    : 0.0},
         {"first_token_ms", milliseconds({}, continuation.first_token_time, 1)},
         {"ms_per_token", milliseconds(continuation.first_token_time, continuation.time, generated - 1)}};
     if (!continuation.logprobs.is_null()) line["logprobs"] = continuation.logprobs;

@@ -6,6 +6,7 @@
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
+#include "launch/rounded.h"
 #include "model/tokenizer/utf8.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -132,8 +133,8 @@ Result measure(Engine& engine, const PerplexityFlags& flags, const Material& mat
 
 std::string json_of(const Result& result, const PerplexityFlags& flags, const EngineInfo& info,
                     std::size_t ranks) {
-  nlohmann::json object = {{"perplexity", result.perplexity()},
-                           {"nll_per_token", result.nll_per_token()},
+  nlohmann::json object = {{"perplexity", rounded(result.perplexity(), 8)},
+                           {"nll_per_token", rounded(result.nll_per_token(), 8)},
                            {"bits_per_byte", nullptr},
                            {"tokens", result.tokens},
                            {"bytes", nullptr},
@@ -143,10 +144,10 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
                            {"weights", info.weights},
                            {"kv_type", info.kv_type},
                            {"ranks", ranks},
-                           {"seconds", result.seconds},
-                           {"tokens_per_s", result.tokens_per_second()}};
+                           {"seconds", rounded(result.seconds)},
+                           {"tokens_per_s", rounded(result.tokens_per_second())}};
   if (result.bytes) object["bytes"] = *result.bytes;
-  if (const auto bits = result.bits_per_byte()) object["bits_per_byte"] = *bits;
+  if (const auto bits = result.bits_per_byte()) object["bits_per_byte"] = rounded(*bits, 8);
   return object.dump() + "\n";
 }
 

@@ -59,6 +59,41 @@ TEST(BenchShares, SumToOne) {
   }
 }
 
+// Every number of a document that is no whole one.
+void expect_few_digits(const json& value) {
+  constexpr std::size_t kDigits = 9;  // as many as tell one float from another
+  const json flat = value.flatten();
+  for (const auto& [path, number] : flat.items()) {
+    if (!number.is_number_float()) continue;
+    std::string digits = number.dump();
+    digits = digits.substr(0, digits.find('e'));
+    std::erase_if(digits, [](char c) { return c == '-' || c == '.'; });
+    digits.erase(0, digits.find_first_not_of('0'));
+    EXPECT_LE(digits.size(), kDigits) << path << ": " << number;
+  }
+}
+
+TEST(JsonNumbers, HaveNoMoreDigitsThanTheyMean) {
+  const TextModel model;
+  const std::string text = model.path() + "/text.txt";
+  std::ofstream(text) << "The cat sat on the mat";
+  for (const Arguments& arguments : std::vector<Arguments>{
+           {"generate", "--prompt", "Hi", "--json", "--max-tokens", "5", "--logprobs", "2"},
+           {"bench", "--prompt", "16", "--generate", "7", "--json"},
+           {"perplexity", "--file", text, "--json"},
+           {"inspect", "--json"}}) {
+    SCOPED_TRACE(arguments.front());
+    Arguments command = {arguments.front(), "--model", model.path()};
+    command.insert(command.end(), arguments.begin() + 1, arguments.end());
+    const Finished finished = run(kNoMpirun, command);
+    expect_success(finished);
+    if (arguments.front() == "inspect")
+      expect_few_digits(json::parse(finished.out));
+    else
+      for (const json& line : json_lines(finished.out)) expect_few_digits(line);
+  }
+}
+
 TEST(Trace, HasARowForEveryRankWithEveryCollective) {
   const TextModel model;
   const std::string path = model.path() + "/trace.json";

@@ -208,6 +208,14 @@ TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
                   "cannot measure batches of 6: the first sequence has ended when the last one begins");
 }
 
+TEST(Bench, HeadersAreTwoSpacesApart) {
+  const std::string config = (fixture_folder("llama-gqa") / "config.json").string();
+  const Finished finished =
+      run(kNoMpirun, {"bench", "--synthetic", config, "--prompt", "8", "--generate", "2"});
+  expect_success(finished);
+  EXPECT_CONTAINS(finished.out, "  of streaming  of arithmetic  collective  waiting\n");
+}
+
 TEST(Bench, TheTokensAreTheSameAtEveryRankCount) {
   const auto tokens = [&](std::size_t ranks) {
     return json_lines(
