@@ -319,8 +319,7 @@ void add_bench_command(CLI::App& app, int& status) {
   command
       ->add_option("--synthetic", flags->synthetic,
                    "A config.json: weights of its shapes are generated, no checkpoint is needed")
-      ->type_name("FILE")
-      ->excludes(command->get_option("--model"));
+      ->type_name("FILE");
   command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
       ->delimiter(',')
       ->check(whole_number(1, 1 << 24))
@@ -354,7 +353,13 @@ void add_bench_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");
-  command->callback([flags, &status] { status = run_bench(*flags); });
+  command->callback([flags, &status] {
+    if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
+      throw CLI::ValidationError(
+          "--synthetic has weights made up, but --model names some; leave out one of them");
+    }
+    status = run_bench(*flags);
+  });
 }
 
 }  // namespace tp

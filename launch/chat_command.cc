@@ -71,14 +71,6 @@ int run_chat(const ChatFlags& flags) {
   });
 }
 
-void check_flags(const ChatFlags& flags) {
-  if (flags.sampling.n != 1)
-    throw CLI::ValidationError("a conversation has one answer at a time; leave out --n");
-  if (flags.sampling.logprobs)
-    throw CLI::ValidationError("a conversation shows no log-probabilities; leave out --logprobs");
-  flags.sampling.check();
-}
-
 }  // namespace
 
 void add_chat_command(CLI::App& app, int& status) {
@@ -100,7 +92,7 @@ void add_chat_command(CLI::App& app, int& status) {
   flags->sampling.add_to(*command);
   command->footer(kFooter);
   command->callback([flags, &status] {
-    check_flags(*flags);
+    flags->sampling.check();
     status = run_chat(*flags);
   });
 }

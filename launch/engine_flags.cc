@@ -29,14 +29,14 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option("--weights", options.weights,
                   "How weights are held: auto (as stored), f32, f16, bf16, int8, int4")
-      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "int4"}).description(""))
+      ->check(one_of({"auto", "f32", "f16", "bf16", "int8", "int4"}))
       ->type_name("TYPE")
       ->capture_default_str();
   command
       .add_option(
           "--kv-type", options.kv_type,
           "How keys and values are held: f32, bf16, int8; auto (f32 beside f32 and f16 weights, else bf16)")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}).description(""))
+      ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->capture_default_str();
   command

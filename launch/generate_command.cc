@@ -171,6 +171,7 @@ void add_generate_command(CLI::App& app, int& status) {
   add_trace_option(*command, flags->trace);
   add_prompt_options(*command, *flags);
   flags->sampling.add_to(*command);
+  flags->sampling.add_result_options_to(*command);
   command->footer(
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"

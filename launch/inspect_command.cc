@@ -262,11 +262,11 @@ void add_inspect_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--weights", flags->weights, "How weights would be held")
-      ->check(CLI::IsMember({"auto", "f32", "f16", "bf16", "int8", "int4"}).description(""))
+      ->check(one_of({"auto", "f32", "f16", "bf16", "int8", "int4"}))
       ->type_name("TYPE")
       ->capture_default_str();
   command->add_option("--kv-type", flags->kv_type, "How keys and values would be held")
-      ->check(CLI::IsMember({"auto", "f32", "bf16", "int8"}).description(""))
+      ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");

@@ -12,6 +12,7 @@
 #include "launch/result_output.h"
 #include "launch/standard_streams.h"
 #include "launch/tokenize_command.h"
+#include "launch/usage_error.h"
 #include "parallel/mpi_session.h"
 #include "tp/version.h"
 
@@ -21,6 +22,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -36,7 +38,7 @@ const char* const kFooter =
     "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
     "  mpirun -np 4 tp-infer chat --model DIR\n"
     "  tp-infer inspect --model DIR --ranks 8\n"
-    "Every subcommand explains itself: tp-infer generate --help\n"
+    "Every subcommand explains itself: tp-infer help generate\n"
     "Exit status: 0 done, 1 an error, 2 wrong usage";
 
 void say_what_to_try_next() {
@@ -69,11 +71,15 @@ void print_help(const CLI::App& app, const CLI::ParseError& wish) {
   output.finish();
 }
 
-// Returns the exit status.
-int report_usage(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = "tp-infer";
-  for (const CLI::App* subcommand : app.get_subcommands()) command += " " + subcommand->get_name();
-  say_once(fmt::format("{}: {} (see {} --help)", command, error.what(), command));
+// What parsing ends with, be it a wish for help or wrong usage. Returns the exit status.
+int report_usage(const CLI::App& app, const CLI::ParseError& error,
+                 const std::vector<std::string>& arguments) {
+  const bool unknown_command = app.get_subcommands().empty() && !app.remaining().empty();
+  if (error.get_exit_code() == 0 && !unknown_command) {
+    print_help(app, error);
+    return 0;
+  }
+  say_once(tp::explain_usage_error(app, error, arguments));
   return kUsageError;
 }
 
@@ -95,17 +101,16 @@ int run(int argc, char** argv) {
   tp::add_detokenize_command(app);
   tp::add_inspect_command(app);
   tp::add_bench_command(app, status);
+  const std::vector<std::string> arguments = tp::arguments_of(argc, argv);
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     if (app.get_subcommands().empty()) {
       status = tp::run_demo();
       if (status == 0 && tp::launched_rank().rank == 0) say_what_to_try_next();
     }
     return status;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return report_usage(app, error);
-    print_help(app, error);
-    return 0;
+    return report_usage(app, error, arguments);
   }
 }
 

@@ -1,22 +1,57 @@
 #include "launch/option_checks.h"
 
-#include <charconv>
-#include <string>
+#include "model/checkpoint/similar_name.h"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/ranges.h>
 
 namespace tp {
+namespace {
 
-CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
-  const auto check = [least, most](std::string& text) -> std::string {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [parsed, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && parsed == end && value >= least && value <= most) return {};
-    if (most == std::numeric_limits<std::int64_t>::max()) {
-      return fmt::format("expected a whole number of at least {}, found {}", least, text);
-    }
-    return fmt::format("expected a whole number from {} to {}, found {}", least, most, text);
+// The number that the whole text is.
+template <class Number>
+std::optional<Number> parsed(const std::string& text) {
+  Number value{};
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stopped != end) return std::nullopt;
+  return value;
+}
+
+std::string expected(const std::string& what, const std::string& found) {
+  return fmt::format("expected {}, found {}", what, found.empty() ? "an empty text" : found);
+}
+
+}  // namespace
+
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
+  const std::string range = fmt::format("from {} to {}", least, most);
+  const auto check = [=](std::string& text) -> std::string {
+    const auto value = parsed<std::uint64_t>(text);
+    return value && *value >= least && *value <= most ? "" : expected("a whole number " + range, text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator number() {
+  const auto check = [](std::string& text) -> std::string {
+    const auto value = parsed<double>(text);
+    return value && std::abs(*value) <= std::numeric_limits<float>::max() ? "" : expected("a number", text);
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const auto check = [words = std::move(words)](std::string& text) -> std::string {
+    if (std::find(words.begin(), words.end(), text) != words.end()) return {};
+    const std::string similar = similar_name(text, words);
+    return expected(fmt::format("one of {}", fmt::join(words, ", ")), text) +
+           (similar.empty() ? "" : fmt::format("; did you mean {}?", similar));
   };
   return CLI::Validator(check, "");
 }

@@ -2,13 +2,23 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
 namespace tp {
 
+// More tokens than anybody has, and few enough to calculate with.
+constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
+
 // "expected a whole number from 1 to 1024, found 0"
-CLI::Validator whole_number(std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
+CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostTokens);
+
+// "expected a number, found abc". Which numbers are sensible is another question: SamplingParams::validate.
+CLI::Validator number();
+
+// "expected one of f32, f16, bf16, found f61; did you mean f16?"
+CLI::Validator one_of(std::vector<std::string> words);
 
 }  // namespace tp

@@ -196,13 +196,12 @@ void add_perplexity_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model foretells a text");
   flags->engine.add_to(*command);
-  CLI::Option_group* input =
-      command->add_option_group("Input", "One of them; FILE may be - for standard input");
-  input->add_option("--file", flags->text_file, "A text, in UTF-8")->type_name("FILE");
-  input
+  const std::string input = "Input (one of them; FILE may be - for standard input)";
+  command->add_option("--file", flags->text_file, "A text, in UTF-8")->type_name("FILE")->group(input);
+  command
       ->add_option("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`")
-      ->type_name("FILE");
-  input->require_option(1);
+      ->type_name("FILE")
+      ->group(input);
   command
       ->add_option("--window", flags->window,
                    "Tokens of a window (default: the longest sequence, but at most 2048)")
@@ -225,7 +224,14 @@ void add_perplexity_command(CLI::App& app, int& status) {
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --weights int4 --window 1024 --stride "
       "512 --json");
-  command->callback([flags, &status] { status = run_perplexity(*flags); });
+  command->callback([flags, &status] {
+    if (flags->text_file.empty() == flags->token_file.empty()) {
+      throw CLI::ValidationError(
+          fmt::format("expected either --file FILE or --tokens FILE, found {}; give one text to measure",
+                      flags->text_file.empty() ? "neither" : "both"));
+    }
+    status = run_perplexity(*flags);
+  });
 }
 
 }  // namespace tp

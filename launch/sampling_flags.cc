@@ -3,33 +3,56 @@
 #include "launch/option_checks.h"
 #include "tp/error.h"
 
+#include <limits>
+
 namespace tp {
+namespace {
+
+constexpr const char* kGroup = "Sampling (defaults: the model's generation_config.json)";
+constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+
+}  // namespace
 
 void SamplingFlags::add_to(CLI::App& command) {
-  const auto add = [&](const char* name, auto& target, const char* type, const char* help) {
-    return command.add_option(name, target, help)
-        ->type_name(type)
-        ->group("Sampling (defaults: the model's generation_config.json)");
+  const auto add = [&](const char* name, auto& target, const char* type, const CLI::Validator& check,
+                       const char* help) {
+    return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
   };
-  const auto add_flag = [&](const char* name, bool& target, const char* help) {
-    command.add_flag(name, target, help)->group("Sampling (defaults: the model's generation_config.json)");
-  };
-  add("--max-tokens", max_tokens, "N", "Tokens to generate at most")->capture_default_str();
-  add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0");
-  add("--temperature", temperature, "T", "0 is greedy, 1 the model's own distribution");
-  add("--top-k", top_k, "K", "Keep the k most likely tokens; 0 keeps all");
-  add("--top-p", top_p, "P", "Keep the most likely tokens that reach probability p together");
-  add("--min-p", min_p, "P", "Keep tokens at least p times as likely as the likeliest");
-  add("--repetition-penalty", repetition_penalty, "X", "Above 1: tokens that occurred are less likely");
-  add("--presence-penalty", presence_penalty, "X", "Subtracted from the logits of generated tokens");
-  add("--frequency-penalty", frequency_penalty, "X", "Subtracted for every time a token was generated");
-  add("--seed", seed, "N", "The same seed gives the same text (default: a random one)");
-  add("--n", n, "N", "Continuations of every prompt")->capture_default_str();
-  add("--stop", stop, "TEXT", "A text that ends a continuation; may be given several times")
-      ->allow_extra_args(false);
-  add_flag("--ignore-eos", ignore_eos, "Go on after the end-of-sequence token");
-  add("--logprobs", logprobs, "K", "With --json: log-probabilities of the token and the k most likely ones")
-      ->check(whole_number(0, 1 << 20));
+  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest), "Tokens to generate at most")
+      ->capture_default_str();
+  command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
+      ->group(kGroup);
+  add("--temperature", temperature, "T", number(), "0 is greedy, 1 the model's own distribution");
+  add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the k most likely tokens; 0 keeps all");
+  add("--top-p", top_p, "P", number(), "Keep the most likely tokens that reach probability p together");
+  add("--min-p", min_p, "P", number(), "Keep tokens at least p times as likely as the likeliest");
+  add("--repetition-penalty", repetition_penalty, "X", number(),
+      "Above 1: tokens that occurred are less likely");
+  add("--presence-penalty", presence_penalty, "X", number(),
+      "Subtracted from the logits of generated tokens");
+  add("--frequency-penalty", frequency_penalty, "X", number(),
+      "Subtracted for every time a token was generated");
+  add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
+      "The same seed gives the same text (default: a random one)");
+  command.add_option("--stop", stop, "A text that ends a continuation; may be given several times")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  command.add_flag("--ignore-eos", ignore_eos, "Go on after the end-of-sequence token")->group(kGroup);
+}
+
+void SamplingFlags::add_result_options_to(CLI::App& command) {
+  command.add_option("--n", n, "Continuations of every prompt")
+      ->check(whole_number(1, kMaxSamples))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--logprobs", logprobs,
+                  "With --json: log-probabilities of the token and the k most likely ones")
+      ->check(whole_number(0, 1 << 20))
+      ->type_name("K")
+      ->group(kGroup);
 }
 
 void SamplingFlags::check() const {

@@ -29,7 +29,9 @@ struct SamplingFlags {
   bool ignore_eos = false;
   std::vector<std::string> stop;
 
+  // What every command that generates has, and what those have that list results.
   void add_to(CLI::App& command);
+  void add_result_options_to(CLI::App& command);
 
   // Throws CLI::ValidationError for a value out of range: no model is needed to see it.
   void check() const;

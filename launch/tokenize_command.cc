@@ -87,16 +87,18 @@ void add_tokenize_command(CLI::App& app) {
       command
           ->add_option("TEXT", arguments->text, "The text; without it, every line of standard input is one")
           ->type_name("");
-  command
-      ->add_flag("--jsonl", arguments->options.jsonl,
-                 "Every line is a JSON string, so that texts may hold newlines")
-      ->excludes(text);
+  command->add_flag("--jsonl", arguments->options.jsonl,
+                    "Every line is a JSON string, so that texts may hold newlines");
   command->add_flag("--no-special", arguments->no_special,
                     "Do not add BOS and EOS; written out in the text they are recognised all the same");
   add_output_option(*command, arguments->output);
   command->footer(examples);
   command->callback(on_first_rank([arguments, text] {
     arguments->has_text = text->count() > 0;
+    if (arguments->has_text && arguments->options.jsonl) {
+      throw CLI::ValidationError(
+          "--jsonl is about lines of standard input, but a TEXT is given; leave out one of them");
+    }
     run(*arguments);
   }));
 }

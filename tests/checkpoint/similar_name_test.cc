@@ -22,6 +22,15 @@ TEST(SimilarName, PrefersTheSameNameUnderAnotherPrefix) {
             "h.0.ln_1.bias");
 }
 
+TEST(SimilarName, IsOneEditAwayEvenFromAShortName) {
+  const std::vector<std::string> names = {"chat", "seed", "model", "n"};
+  EXPECT_EQ(similar_name("chta", names), "chat");
+  EXPECT_EQ(similar_name("modle", names), "model");
+  EXPECT_EQ(similar_name("sed", names), "seed");
+  EXPECT_EQ(similar_name("m", names), "");
+  EXPECT_EQ(similar_name("seeing", names), "") << "three edits";
+}
+
 TEST(SimilarName, IsEmptyIfNothingIsSimilar) {
   EXPECT_EQ(similar_name("lm_head.weight", {}), "");
   EXPECT_EQ(similar_name("lm_head.weight", std::vector<std::string>{"a", "", "wholly.other.name"}), "");

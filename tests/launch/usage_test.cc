@@ -43,23 +43,29 @@ TEST(Usage, MpirunDoesNotMultiplyWhatIsPrinted) {
 
 TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
-      {{"frobnicate"}, "tp-infer: The following argument was not expected: frobnicate (see tp-infer --help)"},
-      {{"generate", "--bogus"}, "--bogus (see tp-infer generate --help)"},
+      {{"frobnicate"}, "tp-infer: there is no subcommand frobnicate; expected one of generate, chat, "},
+      {{"generate", "--bogus"}, "there is no option --bogus (see tp-infer generate --help)"},
+      {{"generate", "a story"}, "expected an option, found \"a story\"; put a text with spaces in quotes"},
+      {{"generate", "--json", "--model"}, "expected --model DIR, found no value behind it; add one"},
       {{"generate", "--model", "x"}, "nothing to continue; give --prompt TEXT"},
       {{"generate", "--prompt", "x", "--batch", "y"}, "a --batch has all prompts in its lines"},
       {{"generate", "--prompt-file", "-", "--tokens", "-"}, "cannot both be standard input"},
       {{"generate", "--prompt", "x", "--logprobs", "2"}, "give --json too"},
       {{"generate", "--prompt", "x", "--top-p", "2"}, "top_p is 2, expected a number in (0, 1]"},
-      {{"generate", "--prompt", "x", "--n", "0"}, "n is 0, expected 1 to 4096 continuations"},
+      {{"generate", "--prompt", "x", "--n", "0"}, "--n: expected a whole number from 1 to 4096, found 0"},
       {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text"},
-      {{"generate", "--prompt", "x", "--weights", "f8"}, "--weights: f8 not in {"},
-      {{"generate", "--prompt", "x", "--max-length", "0"}, "expected a whole number of at least 1, found 0"},
-      {{"logits", "--output", "x"}, "--tokens is required"},
-      {{"perplexity", "--file", "x", "--window", "1"}, "expected a whole number of at least 2, found 1"},
-      {{"perplexity"}, "Exactly 1 option from [--file,--tokens] is required"},
+      {{"generate", "--prompt", "x", "--weights", "f8"},
+       "--weights: expected one of auto, f32, f16, bf16, int8, int4, found f8"},
+      {{"generate", "--prompt", "x", "--max-length", "0"},
+       "expected a whole number from 1 to 1099511627776, found 0"},
+      {{"logits", "--output", "x"}, "expected --tokens FILE, found none; add it"},
+      {{"perplexity", "--file", "x", "--window", "1"},
+       "expected a whole number from 2 to 1099511627776, found 1"},
+      {{"perplexity"}, "expected either --file FILE or --tokens FILE, found neither"},
       {{"inspect", "--ranks", "0"}, "expected a whole number from 1 to 4096, found 0"},
       {{"bench", "--batch", "1,a"}, "expected a whole number from 1 to 4096, found a"},
-      {{"bench", "--synthetic", "a", "--model", "b"}, "excludes"},
+      {{"bench", "--synthetic", "a", "--model", "b"}, "--model names some; leave out one of them"},
+      {{"tokenize", "--model", "a", "--jsonl", "text"}, "but a TEXT is given; leave out one of them"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
 }
@@ -67,6 +73,71 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
 TEST(Usage, WrongOptionsAreOneLineAndStatusTwoUnderMpirun) {
   for (int repeat = 0; repeat < 3; ++repeat) {  // no rank may be quicker than the one that speaks
     expect_one_error(run(4, {"generate", "--bogus"}), 2, "--bogus (see tp-infer generate --help)");
+  }
+}
+
+TEST(Usage, ATypoIsAnsweredWithTheNameThatWasMeant) {
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"genrate", "--prompt", "x"}, "tp-infer: there is no subcommand genrate; did you mean generate? (see"},
+      {{"chta", "--help"}, "there is no subcommand chta; did you mean chat?"},
+      {{"help", "tokenise"}, "there is no subcommand tokenise; did you mean tokenize?"},
+      {{"generate", "--promt", "Hello"}, "there is no option --promt; did you mean --prompt? (see tp-infer "},
+      {{"generate", "--modle=x"}, "there is no option --modle; did you mean --model?"},
+      {{"generate", "-prompt", "Hello"}, "there is no option -prompt; did you mean --prompt?"},
+      {{"logits", "--token", "x"}, "there is no option --token; did you mean --tokens?"},
+      {{"generate", "--prompt", "x", "--weights", "bf61"}, "found bf61; did you mean bf16?"},
+  };
+  for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
+}
+
+TEST(Usage, AnOptionOfAnotherCommandIsSaidToBeOne) {
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"chat", "--n", "2"}, "there is no option --n here; it belongs to generate"},
+      {{"chat", "--logprobs", "2"}, "there is no option --logprobs here; it belongs to generate"},
+      {{"--prompt", "x"}, "there is no option --prompt here; it belongs to generate, bench"},
+  };
+  for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
+  const std::string help = run(kNoMpirun, {"chat", "--help"}).out;
+  EXPECT_CONTAINS(help, "--temperature");
+  EXPECT_EQ(help.find("--n "), std::string::npos);
+  EXPECT_EQ(help.find("--logprobs"), std::string::npos);
+}
+
+TEST(Usage, HelpAndVersionAreWordsToo) {
+  const auto same = [](const Arguments& words, const Arguments& options) {
+    const Finished finished = Process(command_line(kNoMpirun, words)).finish();
+    expect_success(finished);
+    EXPECT_EQ(finished.out, run(kNoMpirun, options).out);
+  };
+  same({"help"}, {"--help"});
+  same({"help", "tokenize"}, {"tokenize", "--help"});
+  same({"version"}, {"--version"});
+}
+
+TEST(Usage, HelpHasNoWordsOfTheParser) {
+  for (const std::string& command : kCommands) {
+    const std::string help = run(kNoMpirun, {"help", command}).out;
+    for (const char* word : {"Excludes:", "Needs:", "of the following options", " in {"})
+      EXPECT_EQ(help.find(word), std::string::npos) << command << ": " << word;
+  }
+}
+
+TEST(Usage, ANumberIsOneAndInItsRange) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> cases = {
+      {"--seed", {"-1", "18446744073709551616", "1e23", "1.5", "", "seven", "7 "}},
+      {"--temperature", {"", "warm", "1e39", "nan", "inf", "0.5x"}},
+      {"--max-tokens", {"", "0", "2147483648", "1e3"}},
+      {"--top-k", {"", "-1", "2147483648"}},
+      {"--repetition-penalty", {""}},
+      {"--threads", {"", "0"}},
+  };
+  for (const auto& [option, values] : cases) {
+    for (const std::string& value : values) {
+      SCOPED_TRACE(option + "=" + value);
+      const Finished finished = run(kNoMpirun, {"generate", "--prompt", "x", option + "=" + value});
+      expect_one_error(finished, 2, option + ": expected a ");
+      EXPECT_CONTAINS(finished.err, value.empty() ? "found an empty text" : "found " + value);
+    }
   }
 }
 

@@ -1,0 +1,137 @@
+#include "launch/usage_error.h"
+
+#include "model/checkpoint/similar_name.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+bool is_option(std::string_view argument) { return argument.size() > 1 && argument.front() == '-'; }
+
+// "--seed" of "--seed=7"
+std::string name_of(const std::string& argument) { return argument.substr(0, argument.find('=')); }
+
+std::string without_dashes(const std::string& name) {
+  return name.substr(std::min(name.find_first_not_of('-'), name.size()));
+}
+
+std::vector<std::string> long_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  return names;
+}
+
+std::vector<std::string> subcommand_names(const CLI::App& app, const std::string& with_option = {}) {
+  std::vector<std::string> names;
+  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (with_option.empty() || subcommand->get_option_no_throw(with_option) != nullptr)
+      names.push_back(subcommand->get_name());
+  }
+  return names;
+}
+
+std::string unknown_subcommand(const CLI::App& app, const std::string& word) {
+  const std::vector<std::string> names = subcommand_names(app);
+  const std::string similar = similar_name(word, names);
+  return similar.empty()
+             ? fmt::format("there is no subcommand {}; expected one of {}", word, fmt::join(names, ", "))
+             : fmt::format("there is no subcommand {}; did you mean {}?", word, similar);
+}
+
+std::string unknown_option(const CLI::App& app, const CLI::App& command, const std::string& name) {
+  const std::vector<std::string> owners = subcommand_names(app, name);
+  if (!owners.empty())
+    return fmt::format("there is no option {} here; it belongs to {}", name, fmt::join(owners, ", "));
+  const std::string similar = similar_name(without_dashes(name), long_names(command));
+  return similar.empty() ? fmt::format("there is no option {}", name)
+                         : fmt::format("there is no option {}; did you mean --{}?", name, similar);
+}
+
+// CLI11 reads "-prompt Hello" as "-p rompt" and has "Hello" left over.
+std::string single_dashed(const CLI::App& command, const std::vector<std::string>& arguments) {
+  const std::vector<std::string> names = long_names(command);
+  for (const std::string& argument : arguments) {
+    const std::string name = without_dashes(name_of(argument));
+    if (is_option(argument) && argument[1] != '-' &&
+        std::find(names.begin(), names.end(), name) != names.end())
+      return "-" + name;
+  }
+  return {};
+}
+
+std::string unexpected(const CLI::App& app, const CLI::App& command, const std::string& argument,
+                       const std::vector<std::string>& arguments) {
+  if (is_option(argument)) return unknown_option(app, command, name_of(argument));
+  if (&command == &app) return unknown_subcommand(app, argument);
+  const std::string dashed = single_dashed(command, arguments);
+  if (!dashed.empty()) return unknown_option(app, command, dashed);
+  return fmt::format("expected an option, found \"{}\"; put a text with spaces in quotes", argument);
+}
+
+// The first argument that neither an option nor a subcommand took.
+std::string left_over(const CLI::App& app) {
+  for (const std::string& argument : app.remaining(true))
+    if (argument != "--") return argument;
+  return {};
+}
+
+// "--model DIR"; CLI11's texts begin or end with an option's name, and have it between blanks or before a
+// colon.
+std::string option_in(const CLI::App& command, const std::string& text) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool found = text == name || text.starts_with(name + " ") || text.starts_with(name + ":") ||
+                       text.ends_with(" " + name) || text.find(" " + name + " ") != text.npos;
+    if (found) return name + (option->get_type_name().empty() ? "" : " " + option->get_type_name());
+  }
+  return text;
+}
+
+std::string reason_of(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return fmt::format("expected {}, found none; add it", option_in(command, text));
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return fmt::format("expected {}, found no value behind it; add one", option_in(command, text));
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr)
+    return fmt::format("expected {}, found another kind of value; change it, or leave it out",
+                       option_in(command, text));
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> arguments_of(int argc, const char* const* argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const bool has_empty_value = argument.starts_with("--") && argument.size() > 3 &&
+                                 argument.find_first_of("= ") == argument.size() - 1;
+    arguments.push_back(has_empty_value ? name_of(argument) : argument);
+    if (has_empty_value) arguments.emplace_back();
+  }
+  if (!arguments.empty() && arguments.front() == "version") arguments.front() = "--version";
+  if (!arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  return arguments;
+}
+
+std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& error,
+                                const std::vector<std::string>& arguments) {
+  const std::vector<CLI::App*> subcommands = app.get_subcommands();
+  const CLI::App& command = subcommands.empty() ? app : *subcommands.back();
+  const std::string name = &command == &app ? app.get_name() : app.get_name() + " " + command.get_name();
+  const std::string argument = left_over(app);
+  const std::string reason =
+      argument.empty() ? reason_of(command, error) : unexpected(app, command, argument, arguments);
+  return fmt::format("{}: {} (see {} --help)", name, reason, name);
+}
+
+}  // namespace tp
