@@ -4,6 +4,7 @@
 #include "launch/chat_templates.h"
 #include "launch/engine_flags.h"
 #include "launch/messages_file.h"
+#include "launch/model_path.h"
 #include "launch/rank_program.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
@@ -44,7 +45,7 @@ struct Preparation {
 
 Preparation prepare(const ChatFlags& flags) {
   const std::filesystem::path& model = flags.engine.options.model;
-  Preparation prepared{open_chat_template(flags.template_file, model.empty() ? demo_model() : model),
+  Preparation prepared{open_chat_template(flags.template_file, find_model(model)),
                        {{"messages", nlohmann::ordered_json::array()}}};
   if (!flags.load_file.empty()) prepared.conversation = read_messages_file(flags.load_file);
   return prepared;

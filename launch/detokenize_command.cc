@@ -1,5 +1,6 @@
 #include "launch/detokenize_command.h"
 
+#include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/result_output.h"
 #include "model/checkpoint/strict_json.h"
@@ -67,7 +68,7 @@ struct Arguments {
 void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.skip_special) arguments.options.skip_special = SkipSpecial::yes;
-  const Tokenizer tokenizer = Tokenizer::load(arguments.model);
+  const Tokenizer tokenizer = Tokenizer::load(find_model(arguments.model, {".json", ".model"}));
   require_other_file("-", arguments.output);
   ResultOutput output(arguments.output);
   detokenize_lines(tokenizer, arguments.options, std::cin,

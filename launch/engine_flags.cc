@@ -1,6 +1,7 @@
 #include "launch/engine_flags.h"
 
 #include "launch/message.h"
+#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "launch/table.h"
@@ -66,20 +67,10 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_flag("-v,--verbose", verbose, "Say what every rank holds, on stderr");
 }
 
-std::filesystem::path demo_model() {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path folder = program.parent_path().parent_path() / "share/tp-infer/demo";
-  require<CheckpointError>(std::filesystem::exists(folder / "config.json"),
-                           "the demo model is not at {}, beside the program; give --model DIR",
-                           folder.string());
-  return folder;
-}
-
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
   EngineOptions options = flags.options;
   fail_together(comm, [&] {
-    if (comm.is_root() && options.model.empty()) options.model = demo_model();
+    if (comm.is_root() && !options.synthetic) options.model = find_model(options.model);
   });
   if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
   std::unique_ptr<Engine> engine;

@@ -4,7 +4,6 @@
 #include "tp/communicator.h"
 #include "tp/engine.h"
 
-#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -20,9 +19,6 @@ struct EngineFlags {
   // Adds --model, --weights, --threads, --prefill-chunk, --cache-tokens, ... to a subcommand.
   void add_to(CLI::App& command);
 };
-
-// The folder of the demo model that ships with the program. Throws CheckpointError if it was not installed.
-std::filesystem::path demo_model();
 
 // Opens the engine on all ranks with a progress bar, without --model that of the demo model; with --verbose
 // rank 0 prints who holds what. Collective.

@@ -3,12 +3,15 @@
 #include "launch/batch_fields.h"
 #include "launch/engine_flags.h"
 #include "launch/generate_output.h"
+#include "launch/piped_text.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
 #include "launch/trace_file.h"
+#include "parallel/collectives.h"
 #include "parallel/fail_together.h"
+#include "parallel/mpi_session.h"
 #include "parallel/stopwatch.h"
 #include "tp/error.h"
 
@@ -17,6 +20,8 @@
 
 namespace tp {
 namespace {
+
+constexpr const char* kDemoPrompt = "Once upon a time";
 
 struct GenerateFlags {
   EngineFlags engine;
@@ -94,6 +99,17 @@ int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Promp
   return output.failed_requests() != 0 ? 1 : 0;
 }
 
+// Wrong usage that only rank 0 sees, as it alone has read standard input. Returns the exit status.
+int refuse_nothing(const Communicator& comm) {
+  if (comm.is_root()) {
+    fmt::print(
+        stderr,
+        "tp-infer generate: nothing to continue; give --prompt TEXT, --prompt-file, --tokens or --batch, "
+        "or a text through a pipe (see tp-infer generate --help)\n");
+  }
+  return 2;
+}
+
 int run_generate(const GenerateFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
     std::vector<Prompt> prompts;
@@ -107,6 +123,7 @@ int run_generate(const GenerateFlags& flags) {
         require_other_file(input, flags.output);
       output.emplace(flags.output);
     });
+    if (max_over_ranks(comm, static_cast<std::int64_t>(prompts.size())) == 0) return refuse_nothing(comm);
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
     return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts, *trace, *output); });
   });
@@ -116,11 +133,11 @@ bool has_prompt(const GenerateFlags& flags) {
   return !flags.prompts.empty() || !flags.prompt_file.empty() || !flags.token_file.empty();
 }
 
-// The demo model has a favourite beginning.
-void fill_in_defaults(GenerateFlags& flags) {
-  flags.json = flags.json || !flags.batch_file.empty();
-  const bool has_input = has_prompt(flags) || !flags.batch_file.empty();
-  if (flags.engine.options.model.empty() && !has_input) flags.prompts = {"Once upon a time"};
+// Without a prompt a text from a pipe is one, and the demo model has a favourite beginning. Rank 0.
+void find_prompt(GenerateFlags& flags) {
+  if (has_prompt(flags) || !flags.batch_file.empty()) return;
+  if (const std::optional<std::string> text = read_piped_text()) flags.prompts = {*text};
+  if (flags.prompts.empty() && flags.engine.options.model.empty()) flags.prompts = {kDemoPrompt};
 }
 
 // Throws CLI::ValidationError for options that contradict each other.
@@ -129,8 +146,6 @@ void check_flags(const GenerateFlags& flags) {
     if (!condition) throw CLI::ValidationError(message);
   };
   const bool has_batch = !flags.batch_file.empty();
-  check(has_prompt(flags) || has_batch,
-        "nothing to continue; give --prompt TEXT, --prompt-file, --tokens or --batch");
   check(
       !has_prompt(flags) || !has_batch,
       "a --batch has all prompts in its lines; give it alone, without --prompt, --prompt-file and --tokens");
@@ -173,9 +188,11 @@ void add_generate_command(CLI::App& app, int& status) {
   flags->sampling.add_to(*command);
   flags->sampling.add_result_options_to(*command);
   command->footer(
+      "Without a prompt the text that comes through a pipe is continued, apart from its last newline.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
+      "  echo \"Once upon a time\" | tp-infer generate --model DIR\n"
       "  tp-infer generate --model DIR --batch requests.jsonl --output continuations.jsonl\n"
       "A line of a batch has `prompt` (a text) or `ids` (token ids), and perhaps `id` (any name of yours,\n"
       "repeated in the output) and settings of its own that win over the flags:\n"
@@ -183,15 +200,16 @@ void add_generate_command(CLI::App& app, int& status) {
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 done, 1 an error (also of a single request), 2 wrong usage");
   command->callback([flags, &status] {
-    fill_in_defaults(*flags);
+    flags->json = flags->json || !flags->batch_file.empty();
     check_flags(*flags);
+    if (launched_rank().rank == 0) find_prompt(*flags);
     status = run_generate(*flags);
   });
 }
 
 int run_demo() {
   GenerateFlags flags;
-  fill_in_defaults(flags);
+  flags.prompts = {kDemoPrompt};
   return run_generate(flags);
 }
 

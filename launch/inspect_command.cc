@@ -1,12 +1,15 @@
 #include "launch/inspect_command.h"
 
 #include "launch/engine_flags.h"
+#include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
+#include "launch/table.h"
 #include "model/architectures.h"
 #include "model/checkpoint/gguf_files.h"
 #include "model/checkpoint/open_checkpoint.h"
+#include "model/checkpoint/safetensors_files.h"
 #include "model/config.h"
 #include "model/decoder.h"
 #include "parallel/processors.h"
@@ -14,6 +17,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -110,17 +114,17 @@ struct Parameters {
   std::size_t active = 0;  // that one token needs
 };
 
-// What the files hold. A bare config.json has no weights to speak of.
+// What the files of the weights hold.
 struct Stored {
   std::size_t bytes = 0;
   std::vector<TypeUse> types;
 };
 
-// Throws CheckpointError if a folder has no weights.
-Stored stored_in(const std::filesystem::path& model) {
-  if (!std::filesystem::is_directory(model) && !find_gguf(model)) return {};
+// Nothing where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
+std::optional<Stored> stored_in(const std::filesystem::path& model) {
+  if (!find_gguf(model) && !holds_safetensors(model)) return std::nullopt;
   const std::unique_ptr<WeightSource> source = open_checkpoint(model);
-  return {source->stored_bytes(), source->types()};
+  return Stored{source->stored_bytes(), source->types()};
 }
 
 std::string text_of(const TypeUse& use) {
@@ -128,9 +132,9 @@ std::string text_of(const TypeUse& use) {
                      use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
 }
 
-std::string table_of(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
-                     const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
-                     KvType kv_type) {
+std::string table_of(const ModelConfig& config, const Parameters& parameters,
+                     const std::optional<Stored>& stored, const std::vector<RankShare>& shares,
+                     std::size_t context, WeightType weights, KvType kv_type) {
   std::string text;
   const auto out = std::back_inserter(text);
   const auto row = [&](const char* name, const auto& value) {
@@ -143,8 +147,13 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters, co
     row("experts",
         fmt::format("{}, of which a token takes {}", config.num_experts, config.num_experts_per_tok));
   }
-  if (stored.bytes != 0) row("checkpoint", format_bytes(stored.bytes));
-  for (const TypeUse& use : stored.types) row(&use == stored.types.data() ? "tensors" : "", text_of(use));
+  if (stored) {
+    row("checkpoint", format_bytes(stored->bytes));
+    for (const TypeUse& use : stored->types) row(&use == stored->types.data() ? "tensors" : "", text_of(use));
+  } else {
+    row("checkpoint",
+        fmt::format("not here; as the config says: weights in {}", name_of(config.torch_dtype)));
+  }
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
   row("num_hidden_layers", config.num_hidden_layers);
@@ -158,21 +167,20 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters, co
   row("tie_word_embeddings", config.tie_word_embeddings);
   fmt::format_to(out, "\n{} rank{}, weights in {}, cache for {} tokens in {}:\n", shares.size(),
                  shares.size() == 1 ? "" : "s", name_of(weights), context, name_of(kv_type));
-  fmt::format_to(out, "{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", "rank", "q heads", "kv heads",
-                 "mlp columns", "vocabulary", "weights", "cache", "workspace");
+  Table table({"rank", "q heads", "kv heads", "mlp columns", "vocabulary", "weights", "cache", "workspace"});
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     const RankShare& share = shares[rank];
-    fmt::format_to(out, "{:>4} {:>9} {:>9} {:>13} {:>15} {:>11} {:>11} {:>11}\n", rank,
-                   format_range(share.heads.query_heads), format_range(share.heads.kv_heads),
-                   format_range(share.columns), format_range(share.vocab), format_bytes(share.weight_bytes),
-                   format_bytes(share.cache_bytes), format_bytes(share.workspace_bytes));
+    table.add({fmt::to_string(rank), format_range(share.heads.query_heads),
+               format_range(share.heads.kv_heads), format_range(share.columns), format_range(share.vocab),
+               format_bytes(share.weight_bytes), format_bytes(share.cache_bytes),
+               format_bytes(share.workspace_bytes)});
   }
-  return text;
+  return text + table.text();
 }
 
-std::string json_of(const ModelConfig& config, const Parameters& parameters, const Stored& stored,
-                    const std::vector<RankShare>& shares, std::size_t context, WeightType weights,
-                    KvType kv_type) {
+std::string json_of(const ModelConfig& config, const Parameters& parameters,
+                    const std::optional<Stored>& stored, const std::vector<RankShare>& shares,
+                    std::size_t context, WeightType weights, KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -185,7 +193,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters, con
                      {"workspace_bytes", share.workspace_bytes}});
   }
   nlohmann::json types = nlohmann::json::array();
-  for (const TypeUse& use : stored.types) {
+  for (const TypeUse& use : stored.value_or(Stored{}).types) {
     types.push_back({{"type", use.type},
                      {"tensors", use.tensors},
                      {"elements", use.elements},
@@ -197,7 +205,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters, con
                                  {"num_experts", config.num_experts},
                                  {"num_experts_per_tok", config.num_experts_per_tok},
                                  {"kv_lora_rank", config.kv_lora_rank},
-                                 {"stored_bytes", stored.bytes},
+                                 {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
                                  {"stored_types", types},
                                  {"torch_dtype", name_of(config.torch_dtype)},
                                  {"hidden_size", config.hidden_size},
@@ -219,13 +227,13 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters, con
 }
 
 void inspect(const InspectFlags& flags) {
-  const std::filesystem::path model = flags.model.empty() ? demo_model() : std::filesystem::path(flags.model);
+  const std::filesystem::path model = find_model(flags.model, {".json"});
   const ModelConfig config = load_config(model);
   const DecoderSpec spec = make_spec(config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
-  const Stored stored = stored_in(model);
-  const WeightType usual = !stored.types.empty() && stored.types.front().held_as
-                               ? *stored.types.front().held_as
+  const std::optional<Stored> stored = stored_in(model);
+  const WeightType usual = stored && !stored->types.empty() && stored->types.front().held_as
+                               ? *stored->types.front().held_as
                                : lossless_type(config.torch_dtype);
   const WeightType weights = find_weight_type(flags.weights).value_or(usual);
   const KvType kv_type = find_kv_type(flags.kv_type).value_or(default_kv_type(weights));
@@ -247,7 +255,8 @@ void add_inspect_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Say what a model is and what each rank would own");
   command
       ->add_option("-m,--model", flags->model,
-                   "Folder of a checkpoint, a GGUF file, or a config.json (default: the demo model)")
+                   "Folder of a checkpoint, or with its config.json only, a GGUF file, or a config.json "
+                   "(default: the demo model)")
       ->type_name("DIR");
   command->add_option("--ranks", flags->ranks, "Ranks to plan for")
       ->check(whole_number(1, 4096))

@@ -2,6 +2,7 @@
 
 #include "launch/chat_templates.h"
 #include "launch/messages_file.h"
+#include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/result_output.h"
 #include "tp/error.h"
@@ -30,7 +31,8 @@ struct Arguments {
 };
 
 void run(const Arguments& arguments) {
-  const ChatTemplate chat = open_chat_template(arguments.template_file, arguments.model);
+  const std::filesystem::path model = arguments.model.empty() ? "" : find_model(arguments.model);
+  const ChatTemplate chat = open_chat_template(arguments.template_file, model);
   const std::string text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
   require_other_file(arguments.messages, arguments.output);
   ResultOutput output(arguments.output);

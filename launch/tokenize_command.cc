@@ -1,5 +1,6 @@
 #include "launch/tokenize_command.h"
 
+#include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/result_output.h"
 #include "model/checkpoint/strict_json.h"
@@ -54,7 +55,7 @@ struct Arguments {
 void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.no_special) arguments.options.add_special = AddSpecial::no;
-  const Tokenizer tokenizer = Tokenizer::load(arguments.model);
+  const Tokenizer tokenizer = Tokenizer::load(find_model(arguments.model, {".json", ".model"}));
   if (!arguments.has_text) require_other_file("-", arguments.output);
   ResultOutput output(arguments.output);
   if (arguments.has_text) {

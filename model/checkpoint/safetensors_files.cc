@@ -122,6 +122,11 @@ OtherFiles find_other_files(const fs::path& directory) {
 
 }  // namespace
 
+bool holds_safetensors(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / single_name, error) || fs::exists(directory / index_name, error);
+}
+
 SafetensorsFiles find_safetensors_files(const fs::path& directory) {
   std::error_code error;
   const fs::file_status status = fs::status(directory, error);

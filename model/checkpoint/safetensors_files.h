@@ -15,6 +15,9 @@ struct SafetensorsFiles {
       file_of;  // tensor to file name, as the index says; empty without an index
 };
 
+// Whether a directory has `model.safetensors` or its index.
+bool holds_safetensors(const std::filesystem::path& directory);
+
 // Finds `model.safetensors`, or the files that `model.safetensors.index.json` names. The latter may be
 // missing. Throws CheckpointError if there is neither, with advice that depends on what the directory has
 // instead, or if the index is not valid or names files outside the directory.

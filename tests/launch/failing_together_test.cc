@@ -50,7 +50,7 @@ Finished run_with_odd_rank(const CheckpointCopies& copies) {
 
 TEST(FailingTogether, ACheckpointThatIsNotThere) {
   run_at_once({0, 1, 2, 3, 4}, logits_of("/nonexistent/model"), [](const Finished& finished) {
-    expect_one_error(finished, 1, "cannot open /nonexistent/model: no such file; check the path");
+    expect_one_error(finished, 1, "cannot open /nonexistent/model: no such file or folder; check the path");
   });
 }
 

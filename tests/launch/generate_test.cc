@@ -140,6 +140,39 @@ TEST(Generate, ReadsAPromptFromStandardInput) {
   }
 }
 
+TEST(Generate, WithoutAPromptContinuesWhatComesThroughAPipe) {
+  const TextModel model;
+  const Arguments flags = generate(model.path(), {"--greedy", "--max-tokens", "5", "--ignore-eos"});
+  Arguments with_prompt = flags;
+  with_prompt.insert(with_prompt.end(), {"--prompt", "One\ntwo"});
+  const std::string expected = run(kNoMpirun, with_prompt).out;
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{3}}) {
+    const Finished finished = run(ranks, flags, {.input = "One\ntwo\n"});
+    expect_success(finished);
+    EXPECT_EQ(finished.out, expected);
+  }
+}
+
+TEST(Generate, WithoutAPromptAndWithAnEmptyPipeThereIsNothingToContinue) {
+  const TextModel model;
+  run_at_once({kNoMpirun, 3}, generate(model.path(), {}), [](const Finished& finished) {
+    expect_one_error(finished, 2, "tp-infer generate: nothing to continue; give --prompt TEXT");
+  });
+}
+
+TEST(Generate, SaysThatItWaitsForAPipe) {
+  const TextModel model;
+  Process process(command_line(kNoMpirun, generate(model.path(), {"--greedy", "--max-tokens", "2"})),
+                  {.keep_input_open = true});
+  EXPECT_TRUE(process.wait_for_error([](const std::string& err) { return err.ends_with('\n'); }));
+  process.write_input("Hello");
+  process.close_input();
+  const Finished finished = process.finish();
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_EQ(finished.err, "tp-infer: waiting for a prompt on standard input; or give --prompt TEXT\n");
+  EXPECT_TRUE(finished.out.starts_with("Hello")) << finished.out;
+}
+
 TEST(Generate, SeveralPromptsAreAnsweredInTheirOrder) {
   const TextModel model;
   const auto answer = [&](const Arguments& prompts) {

@@ -146,8 +146,17 @@ bool Process::read_some(double seconds) {
 }
 
 bool Process::wait_for_output(const std::function<bool(const std::string& out)>& condition, double seconds) {
+  return wait_for(finished_.out, condition, seconds);
+}
+
+bool Process::wait_for_error(const std::function<bool(const std::string& err)>& condition, double seconds) {
+  return wait_for(finished_.err, condition, seconds);
+}
+
+bool Process::wait_for(const std::string& text, const std::function<bool(const std::string&)>& condition,
+                       double seconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!condition(finished_.out)) {
+  while (!condition(text)) {
     if (std::chrono::steady_clock::now() > deadline || !read_some(0.05)) return false;
   }
   return true;

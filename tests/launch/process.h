@@ -35,6 +35,8 @@ class Process {
 
   // Waits until what came out satisfies the condition; false if the program ended or `seconds` passed before.
   bool wait_for_output(const std::function<bool(const std::string& out)>& condition, double seconds = 20);
+  // The same of what came on stderr.
+  bool wait_for_error(const std::function<bool(const std::string& err)>& condition, double seconds = 20);
   // How often something came out so far.
   std::size_t reads() const { return reads_; }
 
@@ -53,6 +55,8 @@ class Process {
 
  private:
   bool read_some(double seconds);
+  bool wait_for(const std::string& text, const std::function<bool(const std::string&)>& condition,
+                double seconds);
   bool ended();
   void kill_members() const;
 

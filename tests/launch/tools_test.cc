@@ -155,6 +155,23 @@ TEST(Inspect, ABareConfigIsEnough) {
   EXPECT_CONTAINS(finished.out, "num_key_value_heads       4 (GQA)");
 }
 
+TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
+  const CheckpointCopies copies;
+  const std::filesystem::path folder = copies.copy("llama-gqa-bf16", "other");
+  const auto inspected = [&] {
+    return json::parse(run(kNoMpirun, {"inspect", "--model", folder, "--json", "--ranks", "2"}).out);
+  };
+  const json whole = inspected();
+  std::filesystem::remove(folder / "model.safetensors");
+  const json bare = inspected();
+  EXPECT_EQ(bare.at("ranks"), whole.at("ranks"));
+  EXPECT_GT(whole.at("stored_bytes"), 0);
+  EXPECT_TRUE(bare.at("stored_bytes").is_null());
+  const Finished text = run(kNoMpirun, {"inspect", "--model", folder});
+  expect_success(text);
+  EXPECT_CONTAINS(text.out, "checkpoint                not here");
+}
+
 TEST(Inspect, SaysWhatIsWrong) {
   const CheckpointCopies copies;
   const auto folder = copies.copy("llama-gqa-bf16", "other");

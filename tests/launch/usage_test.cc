@@ -169,7 +169,7 @@ TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
     EXPECT_EQ(finished.out, run(kNoMpirun, arguments).out);
   }
   expect_one_error(run(3, {"inspect", "--model", "/nonexistent"}), 1,
-                   "cannot open /nonexistent: no such file");
+                   "cannot open /nonexistent: no such file or folder");
 }
 
 TEST(Usage, WhatFilesSayCannotSteerTheTerminal) {

@@ -1,0 +1,57 @@
+// --model with something that is no model.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+std::vector<Arguments> commands_of(const std::string& model) {
+  return {{"generate", "--prompt", "x", "--model", model},
+          {"inspect", "--model", model},
+          {"tokenize", "--model", model, "x"},
+          {"render-chat", "--messages", "-", "--model", model}};
+}
+
+void expect_refused(const std::string& model, const std::string& message) {
+  for (const Arguments& command : commands_of(model)) {
+    SCOPED_TRACE(command.front());
+    expect_one_error(run(kNoMpirun, command), 1, message);
+  }
+}
+
+TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
+  expect_refused("meta-llama/Llama-3.2-1B",
+                 "cannot open meta-llama/Llama-3.2-1B: no such file or folder; a model of that name on the "
+                 "Hugging Face Hub is downloaded by `hf download meta-llama/Llama-3.2-1B --local-dir "
+                 "Llama-3.2-1B`");
+  expect_one_error(run(2, commands_of("org/name").front()), 1, "git clone https://huggingface.co/org/name");
+}
+
+TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {
+  for (const char* path : {"/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
+    const Finished finished = run(kNoMpirun, {"inspect", "--model", path});
+    expect_one_error(finished, 1, "no such file or folder; check the path, on every host");
+  }
+}
+
+TEST(ModelPath, OfALoneSafetensorsFileAsksForItsFolder) {
+  const TextModel model;
+  expect_refused(model.path() + "/model.safetensors",
+                 "expected the folder of a checkpoint, found one of its files; give --model " + model.path());
+}
+
+TEST(ModelPath, OfAFileThatIsNeitherGgufNorAFolderSaysSo) {
+  const TemporaryDirectory directory;
+  expect_refused(
+      directory.write("weights.bin", "anything"),
+      "expected the folder of a checkpoint (config.json, *.safetensors, a tokenizer) or a file *.gguf");
+  expect_refused(directory.write("blob", "GGUF and so on"), "expected a name that ends in .gguf");
+}
+
+}  // namespace
+}  // namespace tp::test
