@@ -1,8 +1,10 @@
 #include "launch/batch_fields.h"
 
+#include "launch/rounded.h"
 #include "tp/error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -27,12 +29,13 @@ void read(const Json& value, int& target) {
 }
 
 void read(const Json& value, std::optional<std::uint64_t>& target) {
-  if (!value.is_number_unsigned()) wrong_type("a whole number from 0", value);
+  if (!value.is_number_unsigned()) wrong_type("a whole number from 0 to 18446744073709551615", value);
   target = value.get<std::uint64_t>();
 }
 
 void read(const Json& value, float& target) {
-  if (!value.is_number()) wrong_type("a number", value);
+  const bool fits = value.is_number() && std::abs(value.get<double>()) <= std::numeric_limits<float>::max();
+  if (!fits) wrong_type("a number", value);
   target = value.get<float>();
 }
 
@@ -49,20 +52,35 @@ void read(const Json& value, std::vector<std::string>& target) {
   target = list.get<std::vector<std::string>>();
 }
 
-using Setter = std::function<void(const Json&, Request&)>;
+template <class T>
+Json written(const T& value) {
+  return value;
+}
+
+Json written(float value) { return rounded(value); }
+
+Json written(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
+
+// One setting: how it gets into a request and out of it.
+struct Field {
+  std::function<void(const Json&, Request&)> set;
+  std::function<Json(const Request&)> get;
+};
 
 template <class T>
-Setter of_request(T Request::*member) {
-  return [member](const Json& value, Request& request) { read(value, request.*member); };
+Field of_request(T Request::*member) {
+  return {[member](const Json& value, Request& request) { read(value, request.*member); },
+          [member](const Request& request) { return written(request.*member); }};
 }
 
 template <class T>
-Setter of_sampling(T SamplingParams::*member) {
-  return [member](const Json& value, Request& request) { read(value, request.sampling.*member); };
+Field of_sampling(T SamplingParams::*member) {
+  return {[member](const Json& value, Request& request) { read(value, request.sampling.*member); },
+          [member](const Request& request) { return written(request.sampling.*member); }};
 }
 
-const std::map<std::string, Setter>& setters() {
-  static const std::map<std::string, Setter> table = {
+const std::map<std::string, Field>& all_fields() {
+  static const std::map<std::string, Field> table = {
       {"max_tokens", of_request(&Request::max_tokens)},
       {"n", of_request(&Request::n)},
       {"ignore_eos", of_request(&Request::ignore_eos)},
@@ -82,7 +100,7 @@ const std::map<std::string, Setter>& setters() {
 
 std::string known_fields() {
   std::vector<std::string> names = {"prompt", "ids", "id"};
-  for (const auto& [name, setter] : setters()) names.push_back(name);
+  for (const auto& [name, field] : all_fields()) names.push_back(name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -90,15 +108,23 @@ std::string known_fields() {
 
 void set_fields(const nlohmann::json& fields, Request& request) {
   for (const auto& [name, value] : fields.items()) {
-    const auto setter = setters().find(name);
-    require<RequestError>(setter != setters().end(), "there is no field `{}`; a line may have {}", name,
+    const auto field = all_fields().find(name);
+    require<RequestError>(field != all_fields().end(), "there is no field `{}`; a line may have {}", name,
                           known_fields());
     try {
-      setter->second(value, request);
+      field->second.set(value, request);
     } catch (const RequestError& error) {
       throw_error<RequestError>("`{}`: {}", name, error.what());
     }
   }
+}
+
+nlohmann::json fields_of(const Request& request) {
+  Json fields = Json::object();
+  for (const auto& [name, field] : all_fields()) {
+    if (Json value = field.get(request); !value.is_null()) fields[name] = std::move(value);
+  }
+  return fields;
 }
 
 }  // namespace tp

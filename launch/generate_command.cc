@@ -50,6 +50,8 @@ Request make_request(const GenerateFlags& flags, const Prompt& prompt, const Eng
   require<RequestError>(prompt.error.empty(), "{}", prompt.error);
   Request request = flags.sampling.make_request(engine.info().default_sampling);
   set_fields(prompt.fields, request);
+  // The output names the seed, so that whatever was drawn can be drawn again.
+  if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
   request.prompt = prompt.ids ? *prompt.ids : engine.encode(prompt.text);
   return request;
 }
@@ -59,9 +61,7 @@ void submit_all(Engine& engine, const GenerateFlags& flags, const std::vector<Pr
   for (const Prompt& prompt : prompts) {
     try {
       Request request = make_request(flags, prompt, engine);
-      const int n = request.n;
-      const std::size_t prompt_tokens = request.prompt.size();
-      output.expect(engine.submit(std::move(request)), n, prompt, prompt_tokens);
+      output.expect(engine.submit(request), prompt, request);
     } catch (const RequestError& error) {
       output.fail(prompt, error.what());
     } catch (const std::bad_alloc&) {

@@ -1,5 +1,6 @@
 #include "launch/generate_output.h"
 
+#include "launch/batch_fields.h"
 #include "launch/message.h"
 #include "launch/rounded.h"
 #include "tp/error.h"
@@ -30,17 +31,19 @@ nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::s
 
 }  // namespace
 
-void GenerateOutput::expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens) {
+void GenerateOutput::expect(std::uint64_t id, const Prompt& prompt, const Request& request) {
   const auto text = std::make_shared<const std::string>(prompt.text);
-  for (int sample = 0; sample < n; ++sample) {
-    places_[{request, sample}] = continuations_.size();
+  const auto sampling = std::make_shared<const nlohmann::json>(fields_of(request));
+  for (int sample = 0; sample < request.n; ++sample) {
+    places_[{id, sample}] = continuations_.size();
     Continuation continuation;
     continuation.index = requests_;
     continuation.id = prompt.id;
     continuation.sample = sample;
-    continuation.alone = n == 1;
+    continuation.alone = request.n == 1;
     continuation.prompt = text;
-    continuation.prompt_tokens = prompt_tokens;
+    continuation.prompt_tokens = request.prompt.size();
+    continuation.sampling = sampling;
     continuations_.push_back(std::move(continuation));
   }
   ++requests_;
@@ -145,6 +148,7 @@ void GenerateOutput::print_json(const Continuation& continuation) const {
     line["text"] = style_.has_text ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
     line["token_ids"] = continuation.token_ids;
     line["finish_reason"] = name_of(continuation.finish_reason);
+    line["sampling"] = *continuation.sampling;
     line["timings"] = {
         {"load_s", rounded(style_.load_seconds)},
         {"prompt_tokens", continuation.prompt_tokens},

@@ -30,8 +30,8 @@ class GenerateOutput {
  public:
   GenerateOutput(ResultOutput& file, OutputStyle style) : file_(file), style_(style) {}
 
-  // A request whose n continuations come next in order.
-  void expect(std::uint64_t request, int n, const Prompt& prompt, std::size_t prompt_tokens);
+  // A request, submitted under `id`, whose n continuations come next in order.
+  void expect(std::uint64_t id, const Prompt& prompt, const Request& request);
   // A request that was not accepted.
   void fail(const Prompt& prompt, const std::string& error);
   // When the events to be added came, in seconds since the first request.
@@ -55,6 +55,7 @@ class GenerateOutput {
     bool alone = false;                         // the only one of its request
     std::shared_ptr<const std::string> prompt;  // of all samples
     std::size_t prompt_tokens = 0;
+    std::shared_ptr<const nlohmann::json> sampling;  // the settings in force, of all samples
     std::string text;
     std::vector<TokenId> token_ids;
     nlohmann::json logprobs;

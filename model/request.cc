@@ -3,6 +3,7 @@
 #include "tp/error.h"
 
 #include <cmath>
+#include <random>
 
 namespace tp {
 namespace {
@@ -31,6 +32,11 @@ void SamplingParams::validate() const {
   require<RequestError>(logprobs >= -1,
                         "cannot report log-probabilities: logprobs is {}, expected >= -1; use -1 for none",
                         logprobs);
+}
+
+std::uint64_t draw_seed() {
+  std::random_device device;
+  return std::uniform_int_distribution<std::uint64_t>(0, (std::uint64_t{1} << 53) - 1)(device);
 }
 
 void Request::validate() const {

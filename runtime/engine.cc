@@ -18,7 +18,6 @@
 #include <algorithm>
 #include <exception>
 #include <new>
-#include <random>
 
 #include <omp.h>
 
@@ -198,7 +197,7 @@ std::uint64_t Engine::Impl::enqueue(Request request) {
   auto state = std::make_shared<RequestState>();
   state->id = next_id_;
   state->first_sequence = next_id_ + 1;
-  state->seed = request.sampling.seed ? *request.sampling.seed : std::random_device{}() * 0x100000001ULL;
+  state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
   state->max_tokens = std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens),
                                             plan_.max_length - request.prompt.size());
   state->request = std::move(request);

@@ -34,6 +34,10 @@ struct SamplingParams {
 // Continuations of one request at most.
 inline constexpr int kMaxSamples = 4096;
 
+// A random seed, for a request that has none and is to be repeated: below 2^53, so that every reader of JSON
+// keeps it as it is.
+std::uint64_t draw_seed();
+
 // One prompt to be continued.
 struct Request {
   std::vector<TokenId> prompt{};

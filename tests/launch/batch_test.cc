@@ -100,14 +100,24 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
                                                             {{"prompt", "x"}, {"ignore_eos", 1}},
                                                             {{"prompt", "x"}, {"stop", {1}}},
                                                             {{"prompt", "x"}, {"ids", {1}}},
+                                                            {{"prompt", "x"}, {"seed", -1}},
+                                                            {{"prompt", "x"}, {"seed", 1e23}},
+                                                            {{"prompt", "x"}, {"seed", 1.5}},
+                                                            {{"prompt", "x"}, {"seed", ""}},
+                                                            {{"prompt", "x"}, {"temperature", 1e39}},
+                                                            {{"prompt", "x"}, {"temperature", ""}},
                                                             {{"text", "x"}}});
-  ASSERT_EQ(errors.size(), 6U);
+  ASSERT_EQ(errors.size(), 12U);
   EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, id, ");
   EXPECT_EQ(errors[1], "`max_tokens`: expected a whole number of at most 2147483647, found 3.5");
   EXPECT_EQ(errors[2], "`ignore_eos`: expected true or false, found 1");
   EXPECT_EQ(errors[3], "`stop`: expected a text or a list of texts, found [1]");
   EXPECT_CONTAINS(errors[4], "found both");
-  EXPECT_CONTAINS(errors[5], "found neither");
+  for (const std::size_t seed : {5, 6, 7, 8})
+    EXPECT_CONTAINS(errors[seed], "`seed`: expected a whole number from 0 to 18446744073709551615, found ");
+  EXPECT_EQ(errors[9], "`temperature`: expected a number, found 1e+39");
+  EXPECT_EQ(errors[10], "`temperature`: expected a number, found \"\"");
+  EXPECT_CONTAINS(errors[11], "found neither");
 }
 
 TEST(Batch, AFieldThatIsThereTwiceIsAnError) {

@@ -173,6 +173,37 @@ TEST(Generate, SaysThatItWaitsForAPipe) {
   EXPECT_TRUE(finished.out.starts_with("Hello")) << finished.out;
 }
 
+TEST(Generate, JsonNamesTheSettingsWithWhichATextIsMadeAgain) {
+  const TextModel model;
+  const Arguments first = {"--prompt", "The cat",       "--json", "--n",     "2",    "--max-tokens",
+                           "12",       "--temperature", "1.3",    "--top-p", "0.95", "--presence-penalty",
+                           "0.1"};
+  const Finished drawn = run(kNoMpirun, generate(model.path(), first));
+  expect_success(drawn);
+  const std::vector<json> lines = json_lines(drawn.out);
+  ASSERT_EQ(lines.size(), 2U);
+  const json& sampling = lines[0].at("sampling");
+  EXPECT_EQ(sampling.at("temperature").dump(), "1.3") << "not the digits of the nearest float";
+  EXPECT_LE(sampling.at("seed"), std::uint64_t{1} << 53) << "a reader of JSON may have doubles only";
+
+  json request = sampling;
+  request["prompt"] = "The cat";
+  const Finished batch = run(kNoMpirun, generate(model.path(), {"--batch", "-"}), {.input = request.dump()});
+  Arguments flags = first;
+  flags.insert(flags.end(), {"--seed", sampling.at("seed").dump()});
+  for (const Finished& again : {batch, run(2, generate(model.path(), flags))}) {
+    expect_success(again);
+    const std::vector<json> repeated = json_lines(again.out);
+    ASSERT_EQ(repeated.size(), 2U);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(repeated[i].at("token_ids"), lines[i].at("token_ids"));
+      EXPECT_EQ(repeated[i].at("sampling"), sampling);
+    }
+  }
+  const json other = json_lines(run(kNoMpirun, generate(model.path(), first)).out).at(0);
+  EXPECT_NE(other.at("sampling").at("seed"), sampling.at("seed"));
+}
+
 TEST(Generate, SeveralPromptsAreAnsweredInTheirOrder) {
   const TextModel model;
   const auto answer = [&](const Arguments& prompts) {

@@ -141,6 +141,14 @@ TEST(Usage, ANumberIsOneAndInItsRange) {
   }
 }
 
+TEST(Usage, TheLargestSeedIsOne) {
+  const TextModel model;
+  const Finished finished = run(kNoMpirun, {"generate", "--model", model.path(), "--prompt", "x", "--json",
+                                            "--max-tokens", "1", "--seed", "18446744073709551615"});
+  expect_success(finished);
+  EXPECT_EQ(json_lines(finished.out).at(0).at("sampling").at("seed"), 18446744073709551615U);
+}
+
 TEST(Usage, AnOptionGivenAgainReplacesTheFirst) {
   const TextModel model;
   const Finished finished =
