@@ -11,10 +11,9 @@
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "parallel/processors.h"
+#include "runtime/format_bytes.h"
 #include "tp/error.h"
 #include "tp/version.h"
-
-#include <array>
 
 #include <fmt/ranges.h>
 
@@ -61,7 +60,7 @@ void EngineFlags::add_to(CLI::App& command) {
       ->type_name("N");
   command
       .add_option("--cache-tokens", options.cache_tokens,
-                  "Tokens that the KV cache holds (default: by memory)")
+                  "Tokens that the KV cache holds, fewer if memory is short (default: by memory)")
       ->check(whole_number(1))
       ->type_name("N");
   command.add_flag("-v,--verbose", verbose, "Say what every rank holds, on stderr");
@@ -87,6 +86,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
                               fmt::join(engine->info().unused_tensors, ", ")));
   }
+  if (!engine->info().cache_notice.empty()) fmt::print(stderr, "tp-infer: {}\n", engine->info().cache_notice);
   const std::size_t threads = engine->info().threads;
   if (threads > allowed_processors()) {
     fmt::print(
@@ -128,17 +128,6 @@ void print_rank_map(Engine& engine) {
                static_cast<double>(read) / static_cast<double>(info.stored_bytes),
                format_bytes(info.stored_bytes));
   }
-}
-
-std::string format_bytes(std::size_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 }  // namespace tp

@@ -27,7 +27,4 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
 // Prints the rank map to stderr. Rank 0, while no step runs.
 void print_rank_map(Engine& engine);
 
-// "1.5 GiB"
-std::string format_bytes(std::size_t bytes);
-
 }  // namespace tp

@@ -13,6 +13,7 @@
 #include "model/config.h"
 #include "model/decoder.h"
 #include "parallel/processors.h"
+#include "runtime/format_bytes.h"
 #include "tp/error.h"
 
 #include <algorithm>

@@ -42,7 +42,7 @@ void SamplingFlags::add_to(CLI::App& command) {
 }
 
 void SamplingFlags::add_result_options_to(CLI::App& command) {
-  command.add_option("--n", n, "Continuations of every prompt")
+  command.add_option("--n", n, "Continuations of every prompt, at most 4096")
       ->check(whole_number(1, kMaxSamples))
       ->type_name("N")
       ->capture_default_str()

@@ -7,12 +7,14 @@
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
+#include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/hash.h"
 #include "parallel/processors.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
 #include "runtime/engine_impl.h"
+#include "runtime/memory_plan.h"
 #include "tp/version.h"
 
 #include <algorithm>
@@ -45,7 +47,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
                       "start the same program on every host");
   });
   fail_together(comm, [&] {
-    if (comm.is_root()) plan_ = make_plan(options, comm.size(), comm.local_size());
+    if (comm.is_root()) plan_ = make_plan(options, comm.size());
   });
   broadcast_object(comm, plan_);
   // Ranks choose experts by themselves, and near a tie the last bit of a norm decides.
@@ -58,14 +60,14 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
   }
   info_.threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
   omp_set_num_threads(static_cast<int>(info_.threads));
-  load(progress);
+  load(options.cache_tokens, progress);
   if (comm.is_root())
     fail_together(comm, [&] { set_up_root(); });
   else
     fail_together(comm, [] {});
 }
 
-void Engine::Impl::load(const Progress& progress) {
+void Engine::Impl::load(std::size_t cache_tokens, const Progress& progress) {
   const Stopwatch watch;
   const RankOf part{comm_.rank(), comm_.size()};
   DecoderSpec spec;
@@ -79,6 +81,7 @@ void Engine::Impl::load(const Progress& progress) {
     require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan_.model),
                       "copy the same files to every host");
   });
+  fit_into_memory(spec, *source, cache_tokens);
   fail_together(comm_, [&] {
     kernels::prepare_matmul();
     const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
@@ -93,6 +96,22 @@ void Engine::Impl::load(const Progress& progress) {
   executor_.emplace(comm_, *decoder_, *cache_, *workspace_, spec.vocab_size);
   info_.load_seconds = watch.seconds();
   fill_info(spec, *source);
+}
+
+// Before anything large is allocated: the kernel ends processes that take more memory than there is.
+void Engine::Impl::fit_into_memory(const DecoderSpec& spec, const WeightSource& source,
+                                   std::size_t cache_tokens) {
+  const Footprint footprint(spec, plan_, source.types(), info_.threads);
+  RankMemory own;
+  fail_together(comm_, [&] { own = describe_memory(footprint, {comm_.rank(), comm_.size()}); });
+  const std::vector<RankMemory> ranks = gather_values(comm_, own);
+  fail_together(comm_, [&] {
+    if (!comm_.is_root()) return;
+    CachePlan cache = plan_cache(plan_, footprint, ranks, comm_.placement(), cache_tokens);
+    plan_.cache_blocks = cache.blocks;
+    info_.cache_notice = std::move(cache.notice);
+  });
+  broadcast_object(comm_, plan_);
 }
 
 void Engine::Impl::fill_info(const DecoderSpec& spec, const WeightSource& source) {

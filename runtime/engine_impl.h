@@ -36,7 +36,8 @@ class Engine::Impl {
   std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first);
 
  private:
-  void load(const Progress& progress);
+  void load(std::size_t cache_tokens, const Progress& progress);
+  void fit_into_memory(const DecoderSpec& spec, const WeightSource& source, std::size_t cache_tokens);
   void fill_info(const DecoderSpec& spec, const WeightSource& source);
   void set_up_root();
   std::uint64_t enqueue(Request request);

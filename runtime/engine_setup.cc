@@ -7,51 +7,14 @@
 #include "tp/error.h"
 
 #include <algorithm>
-#include <fstream>
-#include <limits>
 #include <string>
 
 namespace tp {
 namespace {
 
-// Bytes of memory that the kernel expects to be able to give, or nothing known.
-std::size_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string field;
-  std::size_t kilobytes = 0;
-  while (meminfo >> field >> kilobytes) {
-    if (field == "MemAvailable:") return kilobytes << 10;
-    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::numeric_limits<std::size_t>::max();
-}
-
 // The type of most weights in memory.
 WeightType held_type(const EnginePlan& plan) {
   return plan.weight_type().value_or(lossless_type(plan.config.torch_dtype));
-}
-
-// Bytes of one token's keys and values, in all layers, on all ranks of a host together (at most).
-std::size_t cache_bytes_of_token(const DecoderSpec& spec, const EnginePlan& plan, std::size_t ranks,
-                                 std::size_t ranks_on_host) {
-  std::size_t bytes = 0;
-  for (const BlockSpec& block : spec.blocks) {
-    bytes += kv_layout(block.attention, {0, ranks}, plan.kv_type, plan.block_size).block_bytes();
-  }
-  return (bytes + plan.block_size - 1) / plan.block_size * ranks_on_host;
-}
-
-// The tokens that all sequences can have together, but no more than fit in half of what the weights leave of
-// memory.
-std::size_t choose_cache_tokens(const EngineOptions& options, const DecoderSpec& spec, const EnginePlan& plan,
-                                std::size_t ranks, std::size_t ranks_on_host) {
-  if (options.cache_tokens != 0) return options.cache_tokens;
-  const std::size_t weights = local_weight_bytes(spec, {0, ranks}, held_type(plan)) * ranks_on_host;
-  const std::size_t available = available_memory();
-  const std::size_t budget = available > weights ? (available - weights) / 2 : 0;
-  const std::size_t fitting = budget / cache_bytes_of_token(spec, plan, ranks, ranks_on_host);
-  const std::size_t one_sequence = std::min<std::size_t>(plan.max_length, 2048);
-  return std::clamp(fitting, one_sequence, std::max(one_sequence, options.max_sequences * plan.max_length));
 }
 
 void check_options(const EngineOptions& options) {
@@ -79,7 +42,7 @@ StepLimits EnginePlan::step_limits(std::size_t threads) const {
           .max_blocks = (max_length + block_size - 1) / block_size};
 }
 
-EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_t ranks_on_host) {
+EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   check_options(options);
   EnginePlan plan;
   plan.config = load_config(options.model);
@@ -96,8 +59,6 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_
   plan.max_sequences = options.max_sequences;
   plan.max_length = spec.max_position_embeddings;
   if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
-  const std::size_t cache_tokens = choose_cache_tokens(options, spec, plan, ranks, ranks_on_host);
-  plan.cache_blocks = (cache_tokens + plan.block_size - 1) / plan.block_size;
   return plan;
 }
 

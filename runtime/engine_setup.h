@@ -32,8 +32,9 @@ struct EnginePlan {
   bool operator==(const EnginePlan&) const = default;
 };
 
-// Reads config.json and decides what is not given. Rank 0 only. Throws ConfigError or CheckpointError.
-EnginePlan make_plan(const EngineOptions& options, std::size_t ranks, std::size_t ranks_on_host);
+// Reads config.json and decides what is not given, but for the cache's size: see runtime/memory_plan. Rank 0
+// only. Throws ConfigError or CheckpointError.
+EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
 
 // The checkpoint's files, or generated weights. Throws CheckpointError.
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan);

@@ -62,6 +62,8 @@ class Communicator {
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
 
+  const Placement& placement() const { return *placement_; }
+
   MPI_Comm handle() const { return handle_; }
   Exchange& exchange() { return *exchange_; }
   AllReduce& sums() { return *sums_; }

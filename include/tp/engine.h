@@ -37,7 +37,7 @@ struct EngineOptions {
   std::size_t max_sequences = 16;   // worked on at once
   std::size_t max_length = 0;       // tokens of a sequence at most; 0: max_position_embeddings
   std::size_t block_size = 32;      // tokens of a cache block
-  std::size_t cache_tokens = 0;  // that the KV cache holds; 0: what max_sequences need, as far as memory goes
+  std::size_t cache_tokens = 0;  // that the KV cache holds, as far as memory goes; 0: what max_sequences need
   std::size_t threads = 0;  // of this rank; 0: the processors it may use, divided fairly among a host's ranks
 };
 
@@ -55,6 +55,9 @@ struct EngineInfo {
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
   std::size_t bytes_read = 0;    // of them, by this rank
   std::size_t cache_tokens = 0;
+  // That memory allows a smaller cache than was asked for, or than a sequence may need; known to rank 0,
+  // mostly empty.
+  std::string cache_notice;
   std::size_t cache_bytes = 0;      // when the cache is full, on this rank
   std::size_t workspace_bytes = 0;  // on this rank
   std::size_t max_length = 0;       // tokens of a sequence

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace tp {
+
+// "1.5 GiB"
+std::string format_bytes(std::size_t bytes);
+
+}  // namespace tp

@@ -1,0 +1,180 @@
+// What fits into which memory, without having that memory.
+#include "runtime/memory_plan.h"
+
+#include "model/architectures.h"
+#include "model/checkpoint/gguf_checkpoint.h"
+#include "runtime/format_bytes.h"
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::error_of;
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
+
+ModelConfig one_gigabyte_in_bf16() {
+  return {.architecture = "LlamaForCausalLM",
+          .hidden_size = 1024,
+          .intermediate_size = 4096,
+          .num_hidden_layers = 32,
+          .num_attention_heads = 16,
+          .num_key_value_heads = 16,
+          .head_dim = 64,
+          .vocab_size = 1000,
+          .max_position_embeddings = 8192,
+          .rope_scaling = {},
+          .torch_dtype = DType::bf16,
+          .eos_token_ids = {}};
+}
+
+class MemoryPlanTest : public testing::Test {
+ protected:
+  MemoryPlanTest() {
+    plan_.config = one_gigabyte_in_bf16();
+    plan_.weights = "auto";
+    plan_.kv_type = KvType::bf16;
+    plan_.block_size = 32;
+    plan_.prefill_chunk = 64;
+    plan_.max_sequences = 4;
+    plan_.max_length = 8192;
+    spec_ = make_spec(plan_.config);
+  }
+
+  Footprint footprint() const { return {spec_, plan_, {}, 1}; }
+
+  // So many ranks on every host, which has this much memory, that come to the hosts in turn.
+  std::vector<RankMemory> ranks_on(const std::vector<std::uint64_t>& hosts, std::size_t per_host) {
+    placement_ = {};
+    placement_.hosts.resize(hosts.size());
+    std::vector<RankMemory> ranks(hosts.size() * per_host);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      const std::size_t host = rank % hosts.size();
+      placement_.processes.push_back({0, fmt::format("node{}", host)});
+      placement_.hosts[host].push_back(rank);
+      placement_.host_of.push_back(host);
+      ranks[rank] = {.need = footprint().of({rank, ranks.size()}),
+                     .memory = hosts[host],
+                     .addresses = UINT64_MAX,
+                     .memory_limit = "MemAvailable"};
+    }
+    return ranks;
+  }
+  // With the ranks where ranks_on has put them.
+  CachePlan cache(const std::vector<RankMemory>& ranks, std::size_t tokens = 0) const {
+    return plan_cache(plan_, footprint(), ranks, placement_, tokens);
+  }
+  std::string refusal(const std::vector<RankMemory>& ranks, std::size_t tokens = 0) const {
+    return error_of<ConfigError>([&] { cache(ranks, tokens); });
+  }
+  MemoryNeed need_of(std::size_t ranks) const {
+    MemoryNeed need;
+    for (std::size_t rank = 0; rank < ranks; ++rank) need += footprint().of({rank, ranks});
+    return need;
+  }
+  // Bytes of a host on which so many ranks have a cache of so many tokens.
+  std::uint64_t room_for(std::uint64_t tokens, std::size_t ranks) const {
+    return need_of(ranks).with_blocks(tokens / 32);
+  }
+
+  EnginePlan plan_;
+  DecoderSpec spec_;
+  Placement placement_;
+};
+
+TEST_F(MemoryPlanTest, GivesAllSequencesRoomWhereThereIsEnough) {
+  const CachePlan plenty = cache(ranks_on({100 * kGiB}, 2));
+  EXPECT_EQ(plenty.blocks, 4U * 8192 / 32);
+  EXPECT_EQ(plenty.notice, "");
+  EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 33).blocks, 2U);
+}
+
+TEST_F(MemoryPlanTest, TakesHalfOfWhatIsLeftForACacheThatNobodyAskedFor) {
+  const CachePlan half = cache(ranks_on({room_for(3 * 8192, 1)}, 1));
+  EXPECT_EQ(half.blocks, 3U * 8192 / 32 / 2);
+  EXPECT_EQ(half.notice, "") << "every sequence fits";
+}
+
+TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
+  const CachePlan asked = cache(ranks_on({room_for(3200, 2)}, 2), 1'000'000);
+  EXPECT_EQ(asked.blocks, 100U);
+  EXPECT_EQ(
+      asked.notice,
+      fmt::format("the KV cache holds 3200 tokens instead of 1000000: node0 has {} of memory (MemAvailable), "
+                  "of which all but the cache takes {}; fewer bits (--weights, --kv-type) or more hosts "
+                  "leave it more",
+                  format_bytes(room_for(3200, 2)), format_bytes(room_for(0, 2))));
+  // Without a wish it is less than half, if less would be of no use.
+  const CachePlan chosen = cache(ranks_on({room_for(3200, 2)}, 2));
+  EXPECT_EQ(chosen.blocks, 2048U / 32);
+  EXPECT_CONTAINS(chosen.notice, "holds 2048 tokens instead of the 8192 of the longest sequence: node0 has");
+}
+
+TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
+  const MemoryNeed need = need_of(2);
+  EXPECT_EQ(
+      refusal(ranks_on({kGiB}, 2)),
+      fmt::format(
+          "cannot load the model: 2 ranks on node0 would take {} of memory (weights {}, workspace {}, "
+          "a cache of 2048 tokens 256.0 MiB, all else 128.0 MiB), but only 1.0 GiB are available "
+          "(MemAvailable); what would fit: --weights int8; or 4 ranks on 2 times as many hosts",
+          format_bytes(need.with_blocks(64)), format_bytes(need.weights), format_bytes(need.workspace)));
+  // Room for a shorter cache, and fewer weights would do as well.
+  const std::string shorter = refusal(ranks_on({room_for(640, 1)}, 1));
+  EXPECT_CONTAINS(shorter,
+                  "what would fit: --weights int8; or 2 ranks on 2 times as many hosts; or a shorter "
+                  "cache (--cache-tokens 640)");
+  EXPECT_EQ(cache(ranks_on({room_for(640, 1)}, 1), 640).blocks, 20U) << "who asks for less gets it";
+  EXPECT_CONTAINS(refusal(ranks_on({kGiB / 64}, 1)), "; use a smaller model, or hosts with more memory");
+}
+
+// As many as have heads.
+TEST_F(MemoryPlanTest, DoesNotAdviseMoreRanksThanThereCanBe) {
+  EXPECT_EQ(refusal(ranks_on({kGiB / 4}, 16)).find("ranks on 2 times"), std::string::npos);
+}
+
+TEST_F(MemoryPlanTest, AddsUpTheRanksOfEveryHostAndNamesTheOneThatLacksMost) {
+  EXPECT_EQ(cache(ranks_on({2 * kGiB, 2 * kGiB}, 2), 64).notice, "");
+  const std::string poor = refusal(ranks_on({2 * kGiB, kGiB / 2, kGiB / 4}, 2));
+  EXPECT_CONTAINS(poor, "cannot load the model: 2 ranks on node2 would take ");
+  EXPECT_CONTAINS(poor, "only 256.0 MiB are available");
+}
+
+TEST_F(MemoryPlanTest, LeavesEveryRankWithinItsAddresses) {
+  std::vector<RankMemory> ranks = ranks_on({100 * kGiB}, 2);
+  // Half a gigabyte is left to what only reserves addresses, but not at the cost of a cache of use.
+  ranks[1].addresses = ranks[1].need.with_blocks(100) + kGiB / 2;
+  EXPECT_EQ(cache(ranks, 1'000'000).blocks, 100U);
+  ranks[1].addresses = ranks[1].need.with_blocks(64);
+  EXPECT_EQ(cache(ranks, 1'000'000).blocks, 64U);
+  ranks[1].addresses = kGiB / 2;
+  const std::string refused = refusal(ranks);
+  EXPECT_CONTAINS(refused, "cannot load the model: rank 1 on node0 would take ");
+  EXPECT_CONTAINS(refused,
+                  "only 512.0 MiB are available (ulimit -v); what would fit: --weights int8; or 4 ranks");
+}
+
+TEST_F(MemoryPlanTest, SurvivesACacheOfEveryNumberOfTokens) {
+  EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), SIZE_MAX).blocks, 100U);
+}
+
+// A checkpoint with many types: loading tells what they take.
+TEST(Footprint, OfQuantizedModelsIsAboutWhatTheyTakeOnceLoaded) {
+  for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
+    EnginePlan plan;
+    plan.config = load_config(fixture.folder / "model.gguf");
+    plan.weights = "auto";
+    plan.block_size = plan.prefill_chunk = plan.max_sequences = plan.max_length = 32;
+    const DecoderSpec spec = make_spec(plan.config);
+    const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
+    const auto loaded = static_cast<double>(Decoder(spec, *source, {0, 1}, std::nullopt).weight_bytes());
+    const Footprint footprint(spec, plan, source->types(), 1);
+    EXPECT_NEAR(static_cast<double>(footprint.of({0, 1}).weights) / loaded, 1.0, 0.1) << fixture.name;
+  }
+}
+
+}  // namespace
+}  // namespace tp
