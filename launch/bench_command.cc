@@ -5,11 +5,11 @@
 #include "launch/rank_program.h"
 #include "launch/rate.h"
 #include "launch/result_output.h"
-#include "launch/rounded.h"
 #include "launch/table.h"
 #include "launch/trace_file.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
+#include "runtime/api/rounded.h"
 #include "tp/ceilings.h"
 #include "tp/error.h"
 

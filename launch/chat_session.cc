@@ -30,10 +30,9 @@ Json message(const char* role, std::string_view content) {
 
 ChatSession::ChatSession(Engine& engine, ChatTemplate chat_template, Json conversation, ChatOptions options)
     : engine_(engine),
-      template_(std::move(chat_template)),
+      prompts_(engine, std::move(chat_template)),
       conversation_(std::move(conversation)),
-      options_(std::move(options)),
-      stop_ids_(find_stop_ids()) {}
+      options_(std::move(options)) {}
 
 int ChatSession::run() {
   const Interruptions interruptions;
@@ -116,12 +115,10 @@ void ChatSession::say(std::string text) {
 // A message without an answer is forgotten: the next one takes its place.
 void ChatSession::answer() {
   try {
-    Json variables = conversation_;
-    variables["add_generation_prompt"] = true;
-    const std::string prompt = template_.render(variables);
+    const std::string prompt = prompts_.prompt_of(conversation_);
     Request request = options_.sampling.make_request(engine_.info().default_sampling);
     request.prompt = encode(prompt);
-    request.stop_ids = stop_ids_;
+    request.stop_ids = prompts_.stop_ids();
     const std::vector<TokenId> ids = request.prompt;
     const std::size_t room = engine_.info().max_length;
     require<RequestError>(
@@ -204,31 +201,6 @@ void ChatSession::remember(const std::string& prompt, std::vector<TokenId> ids, 
   ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());
   if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it
   said_ids_ = std::move(ids);
-}
-
-// eos_token, and what the template writes behind an assistant's message: configurations of models that were
-// made for chatting later often miss it.
-std::vector<TokenId> ChatSession::find_stop_ids() const {
-  std::vector<TokenId> ids;
-  const std::string eos = template_.eos_token();
-  if (!eos.empty()) {
-    const std::vector<TokenId> tokens = engine_.encode(eos, false);
-    if (tokens.size() == 1) ids.push_back(tokens.front());
-  }
-  constexpr std::string_view kAnswer = "[the answer]";
-  try {
-    const Json exchange = Json::array({message("user", "?"), message("assistant", kAnswer)});
-    const std::string text = template_.render({{"messages", exchange}});
-    const std::size_t place = text.rfind(kAnswer);
-    if (place == std::string::npos) return ids;
-    const std::string rest =
-        unicode::stripped(std::string_view(text).substr(place + kAnswer.size()), true, false);
-    const std::vector<TokenId> tokens = engine_.encode(rest, false);
-    if (!tokens.empty() && engine_.is_special(tokens.front())) ids.push_back(tokens.front());
-  } catch (const RequestError&) {
-    // The template wants other messages than these; eos_token has to do.
-  }
-  return ids;
 }
 
 }  // namespace tp

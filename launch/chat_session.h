@@ -4,7 +4,7 @@
 #include "launch/line_input.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
-#include "model/tokenizer/chat_template.h"
+#include "runtime/chat_prompts.h"
 #include "tp/engine.h"
 
 #include <string>
@@ -62,15 +62,12 @@ class ChatSession {
   bool is_interrupted(bool typed_ahead);
   // Tells the user what went wrong with a message.
   void complain(std::string_view error);
-  // The tokens with which the model may end a message, besides those of its configuration.
-  std::vector<TokenId> find_stop_ids() const;
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
 
   Engine& engine_;
-  ChatTemplate template_;
+  ChatPrompts prompts_;
   nlohmann::ordered_json conversation_;
   ChatOptions options_;
-  std::vector<TokenId> stop_ids_;
   // The last prompt with its answer, as text and as tokens. The same text could be other tokens: a model does
   // not always choose those that a tokenizer would.
   std::string said_;

@@ -1,21 +1,22 @@
 #include "launch/generate_command.h"
 
-#include "launch/batch_fields.h"
+#include "launch/chat_templates.h"
+#include "launch/earlier_results.h"
 #include "launch/engine_flags.h"
 #include "launch/generate_output.h"
+#include "launch/generate_run.h"
 #include "launch/piped_text.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
+#include "launch/request_source.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
 #include "launch/trace_file.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
-#include "parallel/stopwatch.h"
 #include "tp/error.h"
 
-#include <new>
 #include <optional>
 
 namespace tp {
@@ -30,44 +31,61 @@ struct GenerateFlags {
   std::string prompt_file;
   std::string token_file;
   std::string batch_file;
+  std::string template_file;
   bool json = false;
   bool no_echo = false;
   std::string output;
+  bool resume = false;
   std::string trace;
 };
 
-// Rank 0 only. Throws RequestError.
-std::vector<Prompt> read_prompts(const GenerateFlags& flags) {
+std::filesystem::path model_of(const GenerateFlags& flags) {
+  return flags.engine.options.model.empty() ? demo_model() : flags.engine.options.model;
+}
+
+std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
   if (!flags.batch_file.empty()) return read_batch(flags.batch_file);
-  std::vector<Prompt> prompts;
-  for (const std::string& text : flags.prompts) prompts.push_back({.text = text});
-  if (!flags.prompt_file.empty()) prompts.push_back(read_prompt_file(flags.prompt_file));
-  if (!flags.token_file.empty()) prompts.push_back({.text = "", .ids = read_token_file(flags.token_file)});
-  return prompts;
+  std::vector<ApiRequest> requests;
+  for (const std::string& text : flags.prompts) requests.push_back({.text = text});
+  if (!flags.prompt_file.empty()) requests.push_back({.text = read_prompt_file(flags.prompt_file)});
+  if (!flags.token_file.empty()) requests.push_back({.ids = read_token_file(flags.token_file)});
+  return requests;
 }
 
-Request make_request(const GenerateFlags& flags, const Prompt& prompt, const Engine& engine) {
-  require<RequestError>(prompt.error.empty(), "{}", prompt.error);
-  Request request = flags.sampling.make_request(engine.info().default_sampling);
-  set_fields(prompt.fields, request);
-  // The output names the seed, so that whatever was drawn can be drawn again.
-  if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
-  request.prompt = prompt.ids ? *prompt.ids : engine.encode(prompt.text);
-  return request;
-}
-
-void submit_all(Engine& engine, const GenerateFlags& flags, const std::vector<Prompt>& prompts,
-                GenerateOutput& output) {
-  for (const Prompt& prompt : prompts) {
+// Throws RequestError unless --resume can tell all requests apart.
+void check_ids(const std::vector<ApiRequest>& requests, const std::string& file) {
+  DistinctIds ids;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
     try {
-      Request request = make_request(flags, prompt, engine);
-      output.expect(engine.submit(request), prompt, request);
+      if (requests[i].error.empty()) ids.add(requests[i].id);
     } catch (const RequestError& error) {
-      output.fail(prompt, error.what());
-    } catch (const std::bad_alloc&) {
-      output.fail(prompt, "out of memory for the prompt's tokens; shorten it");
+      throw_error<RequestError>("{}: request {}: {}", file, i + 1, error.what());
     }
   }
+}
+
+// What rank 0 has before the engine is opened, so that a mistake costs no time.
+struct Preparation {
+  std::vector<ApiRequest> requests;  // but those of standard input, which come later
+  std::optional<EarlierResults> earlier;
+  std::optional<TraceFile> trace;
+  std::optional<ResultOutput> output;
+};
+
+void prepare(const GenerateFlags& flags, Preparation& prepared) {
+  if (flags.batch_file != "-") prepared.requests = read_requests(flags);
+  for (const std::string& input : {flags.batch_file, flags.prompt_file, flags.token_file})
+    require_other_file(input, flags.output);
+  if (!flags.template_file.empty()) open_chat_template(flags.template_file, model_of(flags));
+  prepared.trace.emplace(flags.trace);
+  if (flags.resume) {
+    check_ids(prepared.requests, flags.batch_file);
+    prepared.earlier.emplace(flags.output);
+    fmt::print(stderr, "tp-infer: {} has the results of {} requests\n", flags.output,
+               prepared.earlier->requests());
+  }
+  using Existing = ResultOutput::Existing;
+  prepared.output.emplace(flags.output, flags.resume ? Existing::append : Existing::replace);
 }
 
 void report_speed(std::size_t tokens, double seconds) {
@@ -76,25 +94,28 @@ void report_speed(std::size_t tokens, double seconds) {
 }
 
 // Rank 0: continues all prompts. Returns the exit status.
-int generate(Engine& engine, const GenerateFlags& flags, const std::vector<Prompt>& prompts,
-             const TraceFile& trace, ResultOutput& file) {
-  GenerateOutput output(file, {.json = flags.json,
-                               .echo = !flags.no_echo,
-                               .has_text = engine.has_tokenizer(),
-                               .load_seconds = engine.info().load_seconds});
-  trace.begin(engine);
-  engine.reset_statistics();
-  const Stopwatch watch;
-  submit_all(engine, flags, prompts, output);
-  while (engine.has_work()) {
-    const std::vector<TokenEvent> events = engine.step();
-    output.set_now(watch.seconds());
-    if (flags.json && output.begins_or_ends(events)) output.set_time(mean_time(engine.reports()));
-    for (const TokenEvent& event : events) output.add(event);
-  }
-  file.finish();
-  trace.finish(engine);
-  if (flags.engine.verbose) report_speed(output.generated_tokens(), watch.seconds());
+int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) {
+  const std::filesystem::path model = model_of(flags);
+  GenerateOutput output(*prepared.output, engine,
+                        {.json = flags.json,
+                         .echo = !flags.no_echo,
+                         .headings = prepared.requests.size() > 1 || flags.sampling.n > 1,
+                         .model = (model / "").parent_path().filename().string()});
+  RequestSource source =
+      flags.batch_file == "-" ? RequestSource::standard_input() : RequestSource(std::move(prepared.requests));
+  GenerateRun run(engine, source, output,
+                  {.defaults = flags.sampling.make_request(engine.info().default_sampling),
+                   .model = model,
+                   .template_file = flags.template_file,
+                   .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
+                   // As many as are worked on at once wait, so that no step has to do without.
+                   .most_at_once = 2 * flags.engine.options.max_sequences,
+                   .reports_times = flags.json});
+  prepared.trace->begin(engine);
+  run.run();
+  prepared.output->finish();
+  prepared.trace->finish(engine);
+  if (flags.engine.verbose) report_speed(output.generated_tokens(), run.seconds());
   output.report_failures();
   return output.failed_requests() != 0 ? 1 : 0;
 }
@@ -112,20 +133,14 @@ int refuse_nothing(const Communicator& comm) {
 
 int run_generate(const GenerateFlags& flags) {
   return run_on_ranks([&](Communicator& comm) {
-    std::vector<Prompt> prompts;
-    std::optional<TraceFile> trace;
-    std::optional<ResultOutput> output;
+    Preparation prepared;
     fail_together(comm, [&] {
-      if (!comm.is_root()) return;
-      prompts = read_prompts(flags);
-      trace.emplace(flags.trace);
-      for (const std::string& input : {flags.batch_file, flags.prompt_file, flags.token_file})
-        require_other_file(input, flags.output);
-      output.emplace(flags.output);
+      if (comm.is_root()) prepare(flags, prepared);
     });
-    if (max_over_ranks(comm, static_cast<std::int64_t>(prompts.size())) == 0) return refuse_nothing(comm);
+    const auto requests = static_cast<std::int64_t>(prepared.requests.size());
+    if (flags.batch_file.empty() && max_over_ranks(comm, requests) == 0) return refuse_nothing(comm);
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prompts, *trace, *output); });
+    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prepared); });
   });
 }
 
@@ -149,6 +164,12 @@ void check_flags(const GenerateFlags& flags) {
   check(
       !has_prompt(flags) || !has_batch,
       "a --batch has all prompts in its lines; give it alone, without --prompt, --prompt-file and --tokens");
+  const bool has_file = !flags.output.empty() && flags.output != "-";
+  check(!flags.resume || (has_batch && has_file),
+        "--resume goes on with the results of a batch; give it with --batch and --output");
+  check(flags.template_file.empty() || has_batch,
+        "--template is for the conversations of a batch; give it with --batch, or render a prompt with "
+        "render-chat");
   check(flags.prompt_file != "-" || flags.token_file != "-",
         "--prompt-file and --tokens cannot both be standard input; give one of them a file");
   check(!flags.sampling.logprobs || flags.json,
@@ -169,7 +190,14 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
       .add_option("--tokens", flags.token_file, "A JSON file: a list of token ids, or an object with `ids`")
       ->type_name("FILE")
       ->group(group);
-  command.add_option("--batch", flags.batch_file, "A request on every line, as JSON; implies --json")
+  command
+      .add_option("--batch", flags.batch_file,
+                  "A request on every line, as JSON; implies --json. Those of - are answered as they come")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--template", flags.template_file,
+                  "With --batch: a chat template (Jinja), in place of the model's or where it has none")
       ->type_name("FILE")
       ->group(group);
 }
@@ -183,6 +211,8 @@ void add_generate_command(CLI::App& app, int& status) {
   command->add_flag("--json", flags->json, "One JSON object a line for every continuation");
   command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
   add_output_option(*command, flags->output);
+  command->add_flag("--resume", flags->resume,
+                    "With --batch: append to --output what it lacks, by `id`; errors are tried again");
   add_trace_option(*command, flags->trace);
   add_prompt_options(*command, *flags);
   flags->sampling.add_to(*command);
@@ -194,9 +224,14 @@ void add_generate_command(CLI::App& app, int& status) {
       "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
       "  echo \"Once upon a time\" | tp-infer generate --model DIR\n"
       "  tp-infer generate --model DIR --batch requests.jsonl --output continuations.jsonl\n"
-      "A line of a batch has `prompt` (a text) or `ids` (token ids), and perhaps `id` (any name of yours,\n"
-      "repeated in the output) and settings of its own that win over the flags:\n"
+      "A line of a batch has `prompt` (a text), `ids` (token ids) or `messages` (a conversation, for the\n"
+      "model's chat template), and perhaps `id` (any name of yours, repeated in the output) and settings of\n"
+      "its own that win over the flags:\n"
       "  {\"prompt\": \"Hello\", \"max_tokens\": 20, \"temperature\": 0.7, \"stop\": [\"\\n\"]}\n"
+      "  {\"id\": 7, \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}\n"
+      "Lines of OpenAI's batch API are answered in its form:\n"
+      "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\": {...}}\n"
+      "Answers are written as they are finished; `index` counts the requests from 0.\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 done, 1 an error (also of a single request), 2 wrong usage");
   command->callback([flags, &status] {

@@ -1,20 +1,22 @@
 #include "launch/generate_output.h"
 
-#include "launch/batch_fields.h"
 #include "launch/message.h"
-#include "launch/rounded.h"
-#include "tp/error.h"
+#include "runtime/api/openai_response.h"
+#include "runtime/api/request_fields.h"
+#include "runtime/api/rounded.h"
 
 #include <algorithm>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
 
-nlohmann::json logprob_entry(const TokenEvent& event) {
+nlohmann::json logprob_entry(const ScoredToken& token) {
   nlohmann::json top = nlohmann::json::array();
-  for (const TokenLogprob& other : event.top_logprobs)
+  for (const TokenLogprob& other : token.top)
     top.push_back({{"id", other.id}, {"logprob", rounded(other.logprob)}});
-  return {{"id", event.logprob->id}, {"logprob", rounded(event.logprob->logprob)}, {"top", top}};
+  return {{"id", token.chosen.id}, {"logprob", rounded(token.chosen.logprob)}, {"top", top}};
 }
 
 // Where the time from `begin` to `end` went, for each of `tokens`.
@@ -29,140 +31,170 @@ nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::s
           {"control", each(begin.control, end.control)}};
 }
 
-}  // namespace
-
-void GenerateOutput::expect(std::uint64_t id, const Prompt& prompt, const Request& request) {
-  const auto text = std::make_shared<const std::string>(prompt.text);
-  const auto sampling = std::make_shared<const nlohmann::json>(fields_of(request));
-  for (int sample = 0; sample < request.n; ++sample) {
-    places_[{id, sample}] = continuations_.size();
-    Continuation continuation;
-    continuation.index = requests_;
-    continuation.id = prompt.id;
-    continuation.sample = sample;
-    continuation.alone = request.n == 1;
-    continuation.prompt = text;
-    continuation.prompt_tokens = request.prompt.size();
-    continuation.sampling = sampling;
-    continuations_.push_back(std::move(continuation));
-  }
-  ++requests_;
+// What every line has that answers a request of our own form.
+nlohmann::json line_for(const ApiRequest& asked, std::size_t index, std::size_t sample) {
+  nlohmann::json line = {{"index", index}, {"sample", sample}};
+  if (!asked.id.is_null()) line["id"] = asked.id;
+  return line;
 }
 
-void GenerateOutput::fail(const Prompt& prompt, const std::string& error) {
-  Continuation continuation;
-  continuation.index = requests_++;
-  continuation.id = prompt.id;
-  continuation.alone = true;
-  continuation.finish_reason = FinishReason::error;
-  continuation.error = error;
-  failed_requests_.insert(continuation.index);
-  continuations_.push_back(std::move(continuation));
-  print_ready();
+void add_error(nlohmann::json& line, const std::string& error) {
+  line["error"] = error;
+  line["finish_reason"] = name_of(FinishReason::error);
+}
+
+}  // namespace
+
+void GenerateOutput::expect(std::uint64_t id, const ApiRequest& asked, const Request& request,
+                            Written written) {
+  Answer answer{.index = requests_++, .asked = asked, .written = std::move(written), .submitted = now()};
+  answer.completion.settings = fields_of(request);
+  answer.completion.prompt_tokens = request.prompt.size();
+  answer.completion.continuations.resize(static_cast<std::size_t>(request.n));
+  answer.first_tokens.resize(answer.completion.continuations.size());
+  answers_.emplace(id, std::move(answer));
+}
+
+void GenerateOutput::fail(const ApiRequest& asked, const std::string& error) {
+  const std::size_t index = requests_++;
+  failed_requests_ += 1;
+  if (!style_.json) {
+    print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, error));
+  } else if (asked.form != ApiRequest::Form::line) {
+    write_json(openai_batch_line(asked.id, 400, openai_error(error, "invalid_request_error")));
+  } else {
+    nlohmann::json line = line_for(asked, index, 0);
+    add_error(line, error);
+    write_json(line);
+  }
 }
 
 void GenerateOutput::report_failures() const {
-  if (!style_.json || failed_requests_.empty()) return;
-  fmt::print(stderr, "tp-infer: {} of {} requests failed; see `error` in the output\n",
-             failed_requests_.size(), requests_);
+  if (!style_.json || failed_requests_ == 0) return;
+  fmt::print(stderr, "tp-infer: {} of {} requests failed; see `error` in the output\n", failed_requests_,
+             requests_);
 }
 
 bool GenerateOutput::begins_or_ends(const std::vector<TokenEvent>& events) const {
   return std::any_of(events.begin(), events.end(), [&](const TokenEvent& event) {
-    const Continuation& continuation = continuations_.at(places_.at({event.request, event.sample}));
-    return event.finish_reason != FinishReason::none || continuation.token_ids.empty();
+    const Completion& completion = answers_.at(event.request).completion;
+    return event.finish_reason != FinishReason::none ||
+           completion.continuations.at(static_cast<std::size_t>(event.sample)).token_ids.empty();
   });
 }
 
 void GenerateOutput::add(const TokenEvent& event) {
-  Continuation& continuation = continuations_.at(places_.at({event.request, event.sample}));
-  if (event.finish_reason != FinishReason::error) {
-    if (continuation.token_ids.empty()) {
-      continuation.first_token_seconds = now_;
-      continuation.first_token_time = time_;
-    }
-    continuation.token_ids.push_back(event.token);
+  const auto found = answers_.find(event.request);
+  Answer& answer = found->second;
+  const auto sample = static_cast<std::size_t>(event.sample);
+  const Continuation& continuation = answer.completion.add(event);
+  if (event.finish_reason == FinishReason::error) {
+    failed_requests_ += answer.failed ? 0 : 1;
+    answer.failed = true;
+  } else {
+    if (continuation.token_ids.size() == 1) answer.first_tokens[sample] = now();
     generated_tokens_ += 1;
   }
-  continuation.text += event.text;
-  if (event.logprob) continuation.logprobs.push_back(logprob_entry(event));
-  continuation.finish_reason = event.finish_reason;
-  continuation.error = event.error;
-  continuation.seconds = now_;
-  continuation.time = time_;
-  if (event.finish_reason == FinishReason::error) failed_requests_.insert(continuation.index);
-  print_ready();
+  if (!style_.json) return write_texts();
+  const bool is_line = answer.asked.form == ApiRequest::Form::line;
+  if (is_line && continuation.finished() && !answer.written[sample]) write_line(answer, sample);
+  if (!answer.completion.finished()) return;
+  if (!is_line) write_openai_line(answer);
+  answers_.erase(found);
 }
 
-// Prints what can be printed without breaking the order.
-void GenerateOutput::print_ready() {
-  for (; next_ < continuations_.size(); ++next_) {
-    Continuation& continuation = continuations_[next_];
-    const bool finished = continuation.finish_reason != FinishReason::none;
-    if (!style_.json) print_text(continuation);
-    if (!finished) return;
-    if (style_.json) print_json(continuation);
+// Writes what can be written without breaking the order.
+void GenerateOutput::write_texts() {
+  while (!answers_.empty()) {
+    Answer& answer = answers_.begin()->second;
+    const std::vector<Continuation>& continuations = answer.completion.continuations;
+    while (answer.writing < continuations.size()) {
+      write_text(answer);
+      if (!continuations[answer.writing].finished()) return;
+      ++answer.writing;
+      answer.written_bytes = 0;
+      answer.begun = false;
+    }
+    answers_.erase(answers_.begin());
   }
 }
 
-void GenerateOutput::print_text(Continuation& continuation) {
-  const bool finished = continuation.finish_reason != FinishReason::none;
+void GenerateOutput::write_text(Answer& answer) {
+  const Continuation& continuation = answer.completion.continuations[answer.writing];
   if (!continuation.error.empty()) {
-    print_message(fmt::format("tp-infer: prompt {}: {}", continuation.index + 1, continuation.error));
+    print_message(fmt::format("tp-infer: prompt {}: {}", answer.index + 1, continuation.error));
   }
   std::string out;
-  if (!continuation.begun) {
-    // Nothing is printed before there is something to print: an error may come instead.
+  if (!answer.begun) {
+    // Nothing is written before there is something to write: an error may come instead.
     if (continuation.token_ids.empty()) return;
-    continuation.begun = true;
-    if (continuations_.size() > 1) out += heading_of(continuation);
-    if (style_.echo) out += *continuation.prompt;
+    answer.begun = true;
+    if (style_.headings) out += heading_of(answer);
+    if (style_.echo) out += answer.asked.text;
   }
-  if (style_.has_text) {
-    out += continuation.text.substr(continuation.printed);
-    continuation.printed = continuation.text.size();
-  } else if (finished) {
+  if (engine_.has_tokenizer()) {
+    out += continuation.text.substr(answer.written_bytes);
+    answer.written_bytes = continuation.text.size();
+  } else if (continuation.finished()) {
     out += nlohmann::json(continuation.token_ids).dump();
   }
-  if (finished) out += "\n";
+  if (continuation.finished()) out += "\n";
   file_.write(out);
 }
 
-std::string GenerateOutput::heading_of(const Continuation& continuation) {
+std::string GenerateOutput::heading_of(const Answer& answer) {
   const char* const space = headed_ ? "\n" : "";
   headed_ = true;
-  if (continuation.alone) return fmt::format("{}--- prompt {} ---\n", space, continuation.index + 1);
-  return fmt::format("{}--- prompt {}, sample {} ---\n", space, continuation.index + 1,
-                     continuation.sample + 1);
+  if (answer.completion.continuations.size() == 1)
+    return fmt::format("{}--- prompt {} ---\n", space, answer.index + 1);
+  return fmt::format("{}--- prompt {}, sample {} ---\n", space, answer.index + 1, answer.writing + 1);
 }
 
-void GenerateOutput::print_json(const Continuation& continuation) const {
-  nlohmann::json line = {{"index", continuation.index}, {"sample", continuation.sample}};
-  if (!continuation.id.is_null()) line["id"] = continuation.id;
+void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const {
+  const Continuation& continuation = answer.completion.continuations[sample];
+  nlohmann::json line = line_for(answer.asked, answer.index, sample);
   if (!continuation.error.empty()) {
-    line["error"] = continuation.error;
-    line["finish_reason"] = "error";
+    add_error(line, continuation.error);
   } else {
-    const std::size_t generated = continuation.token_ids.size();
-    const double decode_seconds = continuation.seconds - continuation.first_token_seconds;
-    line["text"] = style_.has_text ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
+    line["text"] = engine_.has_tokenizer() ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
     line["token_ids"] = continuation.token_ids;
     line["finish_reason"] = name_of(continuation.finish_reason);
-    line["sampling"] = *continuation.sampling;
-    line["timings"] = {
-        {"load_s", rounded(style_.load_seconds)},
-        {"prompt_tokens", continuation.prompt_tokens},
-        {"generated_tokens", generated},
-        {"first_token_s", rounded(continuation.first_token_seconds)},
-        {"decode_s", rounded(decode_seconds)},
-        {"decode_tokens_per_s", generated > 1 && decode_seconds > 0
-                                    ? rounded(static_cast<double>(generated - 1) / decode_seconds)
-                                    : 0.0},
-        {"first_token_ms", milliseconds({}, continuation.first_token_time, 1)},
-        {"ms_per_token", milliseconds(continuation.first_token_time, continuation.time, generated - 1)}};
-    if (!continuation.logprobs.is_null()) line["logprobs"] = continuation.logprobs;
+    line["sampling"] = answer.completion.settings;
+    line["timings"] = timings_of(answer, sample);
+    for (const ScoredToken& token : continuation.logprobs) line["logprobs"].push_back(logprob_entry(token));
   }
-  file_.write(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  write_json(line);
+}
+
+nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t sample) const {
+  const std::size_t generated = answer.completion.continuations[sample].token_ids.size();
+  const Moment& first_token = answer.first_tokens[sample];
+  const double decode_seconds = now_ - first_token.seconds;
+  return {{"load_s", rounded(engine_.info().load_seconds)},
+          {"prompt_tokens", answer.completion.prompt_tokens},
+          {"generated_tokens", generated},
+          {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},
+          {"decode_s", rounded(decode_seconds)},
+          {"decode_tokens_per_s", generated > 1 && decode_seconds > 0
+                                      ? rounded(static_cast<double>(generated - 1) / decode_seconds)
+                                      : 0.0},
+          {"first_token_ms", milliseconds(answer.submitted.time, first_token.time, 1)},
+          {"ms_per_token", milliseconds(first_token.time, time_, generated - 1)}};
+}
+
+void GenerateOutput::write_openai_line(const Answer& answer) const {
+  const std::vector<Continuation>& continuations = answer.completion.continuations;
+  const auto failed = std::find_if(
+      continuations.begin(), continuations.end(),
+      [](const Continuation& continuation) { return continuation.finish_reason == FinishReason::error; });
+  if (failed != continuations.end())
+    return write_json(openai_batch_line(answer.asked.id, 500, openai_error(failed->error, "server_error")));
+  write_json(openai_batch_line(answer.asked.id, 200,
+                               openai_body(answer.asked, answer.completion, engine_, style_.model)));
+}
+
+void GenerateOutput::write_json(const nlohmann::ordered_json& line) const {
+  file_.write(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace tp

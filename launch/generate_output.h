@@ -1,16 +1,16 @@
 // How generated text leaves the program.
 #pragma once
 
-#include "launch/prompts.h"
 #include "launch/result_output.h"
+#include "runtime/api/api_request.h"
+#include "runtime/api/completion.h"
+#include "tp/engine.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
 
+#include <cstdint>
 #include <map>
-#include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -18,73 +18,86 @@
 namespace tp {
 
 struct OutputStyle {
-  bool json = false;     // one object a line; else text
-  bool echo = true;      // text: the prompt before its continuation
-  bool has_text = true;  // the model has a tokenizer; without one, text is a list of ids
-  double load_seconds = 0.0;
+  bool json = false;      // objects, a line each; else text
+  bool echo = true;       // text: the prompt before its continuation
+  bool headings = false;  // text: a line that says which continuation follows
+  std::string model{};    // the name that answers in OpenAI's form give it
 };
 
-// Collects the tokens of many continuations and prints these in the order in which they were asked for. A
-// text that is next in order is printed as it comes.
+// Collects the tokens of many requests and writes what comes of them. JSON is written as it is finished: a
+// line for every continuation, or for every request in OpenAI's form. Texts are written in the order in which
+// they were asked for, and the one that is next as it comes.
 class GenerateOutput {
  public:
-  GenerateOutput(ResultOutput& file, OutputStyle style) : file_(file), style_(style) {}
+  // All of them must outlive it.
+  GenerateOutput(const ResultOutput& file, const Engine& engine, OutputStyle style)
+      : file_(file), engine_(engine), style_(std::move(style)) {}
 
-  // A request, submitted under `id`, whose n continuations come next in order.
-  void expect(std::uint64_t id, const Prompt& prompt, const Request& request);
-  // A request that was not accepted.
-  void fail(const Prompt& prompt, const std::string& error);
-  // When the events to be added came, in seconds since the first request.
+  // Of the continuations of a request, those that are not to be written.
+  using Written = std::vector<bool>;
+
+  // Each of these three is told of the next request in order: `id` is the engine's number of it.
+  void expect(std::uint64_t id, const ApiRequest& asked, const Request& request, Written written);
+  // It cannot be served.
+  void fail(const ApiRequest& asked, const std::string& error);
+  // It needs no answer.
+  void skip() { ++requests_; }
+
+  // The time, in seconds since any fixed point, of what comes next: requests or events.
   void set_now(double seconds) { now_ = seconds; }
-  // Whether a continuation begins or ends with one of these: then its JSON needs to know where the time went.
-  bool begins_or_ends(const std::vector<TokenEvent>& events) const;
-  // Where it went since the first request.
+  // Where time went since then, which is asked for in JSON.
   void set_time(const TimeParts& time) { time_ = time; }
+  // Whether a continuation begins or ends with one of these, so that set_time is wanted.
+  bool begins_or_ends(const std::vector<TokenEvent>& events) const;
   void add(const TokenEvent& event);
+
   // With JSON, whose lines carry the errors, says on stderr that there are any.
   void report_failures() const;
 
-  std::size_t failed_requests() const { return failed_requests_.size(); }
+  std::size_t unfinished_requests() const { return answers_.size(); }
+  std::size_t failed_requests() const { return failed_requests_; }
   std::size_t generated_tokens() const { return generated_tokens_; }
 
  private:
-  struct Continuation {
-    std::size_t index = 0;  // of the request, in the order given
-    nlohmann::json id;      // the user's name for it
-    int sample = 0;
-    bool alone = false;                         // the only one of its request
-    std::shared_ptr<const std::string> prompt;  // of all samples
-    std::size_t prompt_tokens = 0;
-    std::shared_ptr<const nlohmann::json> sampling;  // the settings in force, of all samples
-    std::string text;
-    std::vector<TokenId> token_ids;
-    nlohmann::json logprobs;
-    std::size_t printed = 0;  // bytes of text
-    bool begun = false;       // its prompt is printed
-    FinishReason finish_reason = FinishReason::none;
-    std::string error;
-    double first_token_seconds = 0.0;
+  struct Moment {
     double seconds = 0.0;
-    TimeParts first_token_time;
-    TimeParts time;
+    TimeParts time{};
   };
 
-  void print_ready();
-  void print_text(Continuation& continuation);
-  std::string heading_of(const Continuation& continuation);
-  void print_json(const Continuation& continuation) const;
+  // What has come of one request.
+  struct Answer {
+    std::size_t index = 0;  // of the request, in the order given
+    ApiRequest asked{};
+    Written written{};
+    Completion completion{};
+    Moment submitted{};
+    std::vector<Moment> first_tokens{};  // of every continuation
+    bool failed = false;
+    // Text: the continuation that is being written, and how much of it has been.
+    std::size_t writing = 0;
+    std::size_t written_bytes = 0;
+    bool begun = false;
+  };
 
-  ResultOutput& file_;
+  Moment now() const { return {now_, time_}; }
+  void write_texts();
+  void write_text(Answer& answer);
+  std::string heading_of(const Answer& answer);
+  void write_line(const Answer& answer, std::size_t sample) const;
+  nlohmann::json timings_of(const Answer& answer, std::size_t sample) const;
+  void write_openai_line(const Answer& answer) const;
+  void write_json(const nlohmann::ordered_json& line) const;
+
+  const ResultOutput& file_;
+  const Engine& engine_;
   OutputStyle style_;
-  std::vector<Continuation> continuations_;
-  std::map<std::pair<std::uint64_t, int>, std::size_t> places_;
+  std::map<std::uint64_t, Answer> answers_;  // not finished; in the order of the requests
   std::size_t requests_ = 0;
-  std::size_t next_ = 0;  // to be printed
+  std::size_t failed_requests_ = 0;
   std::size_t generated_tokens_ = 0;
   double now_ = 0.0;
   TimeParts time_;
-  bool headed_ = false;                    // a heading is printed
-  std::set<std::size_t> failed_requests_;  // indices
+  bool headed_ = false;  // a heading is written
 };
 
 }  // namespace tp

@@ -21,7 +21,7 @@ nlohmann::ordered_json parse(const std::string& text, const std::string& name) {
 
 nlohmann::ordered_json read_messages_file(const std::string& path) {
   const std::string name = path == "-" ? "standard input" : path;
-  nlohmann::ordered_json conversation = parse(read_prompt_file(path).text, name);
+  nlohmann::ordered_json conversation = parse(read_prompt_file(path), name);
   const bool has_messages = conversation.is_object() && conversation.contains("messages");
   require<RequestError>(
       has_messages && conversation.at("messages").is_array(),

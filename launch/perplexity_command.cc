@@ -6,15 +6,17 @@
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
-#include "launch/rounded.h"
 #include "model/tokenizer/utf8.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
+#include "runtime/api/rounded.h"
 #include "tp/error.h"
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -67,7 +69,7 @@ struct Result {
 // Rank 0 only. Throws RequestError.
 Material read_material(const PerplexityFlags& flags) {
   if (!flags.token_file.empty()) return {.name = flags.token_file, .ids = read_token_file(flags.token_file)};
-  std::string text = read_prompt_file(flags.text_file).text;
+  std::string text = read_prompt_file(flags.text_file);
   require<RequestError>(!text.empty(), "{}: the file is empty; expected a text to measure", flags.text_file);
   const std::size_t broken = utf8::valid_length(text);
   require<RequestError>(broken == text.size(),

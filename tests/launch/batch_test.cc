@@ -3,6 +3,9 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
+#include <algorithm>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 namespace tp::test {
@@ -19,6 +22,16 @@ std::string lines_of(const std::vector<json>& requests) {
   std::string text;
   for (const json& request : requests) text += request.dump() + "\n";
   return text;
+}
+
+// Lines of output in the order of the requests: they are written as they are finished.
+std::vector<json> in_order(const std::string& output) {
+  std::vector<json> lines = json_lines(output);
+  const auto place = [](const json& line) {
+    return std::tuple(line.value("index", 0), line.value("sample", 0));
+  };
+  std::sort(lines.begin(), lines.end(), [&](const json& a, const json& b) { return place(a) < place(b); });
+  return lines;
 }
 
 // The only continuation of one line.
@@ -47,7 +60,7 @@ TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
   for (const std::size_t ranks : {1, 2, 3, 4}) {
     const Finished finished = run(ranks, batch(model), {.input = lines_of(requests)});
     expect_success(finished);
-    const std::vector<json> lines = json_lines(finished.out);
+    const std::vector<json> lines = in_order(finished.out);
     ASSERT_EQ(lines.size(), requests.size());
     for (std::size_t i = 0; i < lines.size(); ++i) {
       EXPECT_EQ(lines[i].at("index"), i);
@@ -73,7 +86,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
     EXPECT_EQ(finished.status, 1);
     EXPECT_EQ(without_mpi_noise(finished.err),
               "tp-infer: 5 of 7 requests failed; see `error` in the output\n");
-    const std::vector<json> lines = json_lines(finished.out);
+    const std::vector<json> lines = in_order(finished.out);
     ASSERT_EQ(lines.size(), 8U);
     EXPECT_EQ(lines[0].at("id"), "first");
     EXPECT_EQ(lines[0].at("token_ids").size(), 6U);
@@ -108,16 +121,16 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
                                                             {{"prompt", "x"}, {"temperature", ""}},
                                                             {{"text", "x"}}});
   ASSERT_EQ(errors.size(), 12U);
-  EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, id, ");
+  EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, messages, id, ");
   EXPECT_EQ(errors[1], "`max_tokens`: expected a whole number of at most 2147483647, found 3.5");
   EXPECT_EQ(errors[2], "`ignore_eos`: expected true or false, found 1");
   EXPECT_EQ(errors[3], "`stop`: expected a text or a list of texts, found [1]");
-  EXPECT_CONTAINS(errors[4], "found both");
+  EXPECT_CONTAINS(errors[4], "found several");
   for (const std::size_t seed : {5, 6, 7, 8})
     EXPECT_CONTAINS(errors[seed], "`seed`: expected a whole number from 0 to 18446744073709551615, found ");
   EXPECT_EQ(errors[9], "`temperature`: expected a number, found 1e+39");
   EXPECT_EQ(errors[10], "`temperature`: expected a number, found \"\"");
-  EXPECT_CONTAINS(errors[11], "found neither");
+  EXPECT_CONTAINS(errors[11], "found none");
 }
 
 TEST(Batch, AFieldThatIsThereTwiceIsAnError) {
@@ -137,6 +150,64 @@ TEST(Batch, ALinesSettingsWinOverTheFlags) {
   const json hot = {{"prompt", "One"}, {"temperature", 50.0}, {"seed", 1}};
   EXPECT_NE(answer(model, hot).at("token_ids"), usual.at("token_ids"));
   EXPECT_EQ(answer(model, hot).at("token_ids"), answer(model, hot).at("token_ids"));
+}
+
+// A worker: it gets a line, answers it, and waits for the next.
+class Worker : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(Worker, AnswersEveryLineBeforeTheNextComes) {
+  const TextModel model;
+  Process process(command_line(GetParam(), batch(model)), {.keep_input_open = true});
+  for (int i = 0; i < 3; ++i) {
+    process.write_input(json{{"prompt", "Hi"}, {"id", i}}.dump() + "\n");
+    const auto has_answer = [&](const std::string& out) {
+      return out.find("\"id\":" + std::to_string(i)) != std::string::npos && out.ends_with('\n');
+    };
+    ASSERT_TRUE(process.wait_for_output(has_answer, 60));
+  }
+  process.write_input("{\"prompt\": \"the last one has no newline\", \"id\": 3}");
+  process.close_input();
+  const Finished finished = process.finish();
+  expect_success(finished);
+  const std::vector<json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 4U);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(lines[static_cast<std::size_t>(i)].at("index"), i);
+}
+
+TEST_P(Worker, BeginsWithALineWhileItWorksOnAnother) {
+  const TextModel model;
+  Process process(command_line(GetParam(), batch(model)), {.keep_input_open = true});
+  process.write_input("{\"prompt\": \"Hi\", \"id\": \"long\", \"max_tokens\": 3500}\n");
+  // An error is written at once: then the line before it is being worked on.
+  process.write_input("{\"id\": \"wrong\"}\n");
+  ASSERT_TRUE(process.wait_for_output([](const std::string& out) { return !out.empty(); }, 60));
+  process.write_input("{\"prompt\": \"Hi\", \"id\": \"short\"}\n");
+  process.close_input();
+  const Finished finished = process.finish();
+  EXPECT_EQ(finished.status, 1);
+  const std::vector<json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0].at("id"), "wrong");
+  EXPECT_EQ(lines[1].at("id"), "short");
+  EXPECT_EQ(lines[2].at("id"), "long");
+}
+
+INSTANTIATE_TEST_SUITE_P(OverRanks, Worker, testing::Values(kNoMpirun, 2));
+
+TEST(Batch, MoreLinesThanAreWorkedOnAtOnceAreAllAnswered) {
+  const TextModel model;
+  std::vector<json> requests;
+  for (int i = 0; i < 20; ++i) requests.push_back({{"prompt", "Hi"}, {"id", i}, {"max_tokens", 1 + i % 3}});
+  Arguments arguments = batch(model);
+  arguments.insert(arguments.end(), {"--max-batch", "2"});
+  const Finished finished = run(kNoMpirun, arguments, {.input = lines_of(requests)});
+  expect_success(finished);
+  const std::vector<json> lines = in_order(finished.out);
+  ASSERT_EQ(lines.size(), requests.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].at("id"), i);
+    EXPECT_EQ(lines[i].at("token_ids").size(), 1 + i % 3);
+  }
 }
 
 TEST(Batch, WithoutLinesIsAnError) {

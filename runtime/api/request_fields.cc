@@ -1,6 +1,6 @@
-#include "launch/batch_fields.h"
+#include "runtime/api/request_fields.h"
 
-#include "launch/rounded.h"
+#include "runtime/api/rounded.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ const std::map<std::string, Field>& all_fields() {
 }
 
 std::string known_fields() {
-  std::vector<std::string> names = {"prompt", "ids", "id"};
+  std::vector<std::string> names = {"prompt", "ids", "messages", "id"};
   for (const auto& [name, field] : all_fields()) names.push_back(name);
   return fmt::format("{}", fmt::join(names, ", "));
 }

@@ -1,0 +1,41 @@
+// What --resume needs to know: which requests have their result already.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// The lines of results that an earlier run has left in its file.
+class EarlierResults {
+ public:
+  // Reads the file; there need be none. A last line that was not finished is cut off, so that the next one
+  // can be appended. Throws RequestError for a file that does not hold results.
+  explicit EarlierResults(const std::string& path);
+
+  // Whether a request's continuation has its result, which an error is not.
+  bool has(const nlohmann::json& id, int sample) const;
+  // Requests with results.
+  std::size_t requests() const { return samples_.size(); }
+
+ private:
+  void add(const nlohmann::json& line);
+
+  // By id, as JSON: the samples. An answer in OpenAI's form has all of its request's in one line.
+  std::map<std::string, std::set<int>> samples_;
+};
+
+// Makes sure that requests can be told apart by their ids.
+class DistinctIds {
+ public:
+  // Throws RequestError for a request without an id, and for an id that another request had.
+  void add(const nlohmann::json& id);
+
+ private:
+  std::set<std::string> ids_;
+};
+
+}  // namespace tp

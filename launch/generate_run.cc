@@ -1,0 +1,83 @@
+#include "launch/generate_run.h"
+
+#include "launch/chat_templates.h"
+#include "runtime/api/engine_request.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <new>
+
+namespace tp {
+
+GenerateRun::GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& output,
+                         GenerateSettings settings)
+    : engine_(engine), source_(source), output_(output), settings_(std::move(settings)) {}
+
+void GenerateRun::run() {
+  engine_.reset_statistics();
+  watch_.restart();
+  while (true) {
+    take_requests();
+    if (!engine_.has_work()) return;
+    const std::vector<TokenEvent> events = engine_.step();
+    output_.set_now(watch_.seconds());
+    if (settings_.reports_times && output_.begins_or_ends(events))
+      output_.set_time(mean_time(engine_.reports()));
+    for (const TokenEvent& event : events) output_.add(event);
+  }
+}
+
+// Takes what is there; an engine without work waits for a request that it can serve, or for the end.
+void GenerateRun::take_requests() {
+  bool is_first = true;
+  while (output_.unfinished_requests() < settings_.most_at_once) {
+    const std::optional<ApiRequest> asked = source_.next(!engine_.has_work());
+    if (!asked) return;
+    if (is_first) note_time();
+    is_first = false;
+    submit(*asked);
+  }
+}
+
+void GenerateRun::note_time() {
+  output_.set_now(watch_.seconds());
+  if (settings_.reports_times) output_.set_time(mean_time(engine_.reports()));
+}
+
+// What is wrong with a request ends the request, and never those that others wait for.
+void GenerateRun::submit(const ApiRequest& asked) {
+  try {
+    if (settings_.earlier != nullptr && asked.error.empty()) ids_.add(asked.id);
+    const Request request =
+        make_engine_request(asked, settings_.defaults, engine_, asked.conversation ? &chat() : nullptr);
+    request.validate();  // n is a size from here on
+    GenerateOutput::Written written = written_before(asked, request);
+    if (std::find(written.begin(), written.end(), false) == written.end()) return output_.skip();
+    output_.expect(engine_.submit(request), asked, request, std::move(written));
+  } catch (const Error& error) {
+    output_.fail(asked, error.what());
+  } catch (const std::bad_alloc&) {
+    output_.fail(asked, "out of memory for the prompt's tokens; shorten it");
+  }
+}
+
+GenerateOutput::Written GenerateRun::written_before(const ApiRequest& asked, const Request& request) const {
+  GenerateOutput::Written written(static_cast<std::size_t>(request.n), false);
+  for (int sample = 0; settings_.earlier != nullptr && sample < request.n; ++sample)
+    written[static_cast<std::size_t>(sample)] = settings_.earlier->has(asked.id, sample);
+  return written;
+}
+
+// The chat template is read when the first conversation comes: most batches have none.
+const ChatPrompts& GenerateRun::chat() {
+  require<RequestError>(chat_error_.empty(), "{}", chat_error_);
+  if (chat_) return *chat_;
+  try {
+    return chat_.emplace(engine_, open_chat_template(settings_.template_file, settings_.model));
+  } catch (const Error& error) {
+    chat_error_ = error.what();
+    throw;
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "launch/earlier_results.h"
+#include "launch/generate_output.h"
+#include "launch/request_source.h"
+#include "parallel/stopwatch.h"
+#include "runtime/chat_prompts.h"
+#include "tp/engine.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tp {
+
+struct GenerateSettings {
+  Request defaults{};                       // for what a request does not say
+  std::filesystem::path model{};            // whose chat template conversations need ...
+  std::string template_file{};              // ... unless there is a file of it
+  const EarlierResults* earlier = nullptr;  // what needs no work any more; null: everything does
+  std::size_t most_at_once = 1;             // requests that the engine is given
+  bool reports_times = false;               // the output wants to know where the time went
+};
+
+// Rank 0's part of `tp-infer generate`: takes requests as they come, while the engine works on those before,
+// and hands what comes of them to the output.
+class GenerateRun {
+ public:
+  // All of them must outlive it.
+  GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& output, GenerateSettings settings);
+
+  // Returns when all requests are answered and no more can come.
+  void run();
+
+  // Since run() began.
+  double seconds() const { return watch_.seconds(); }
+
+ private:
+  void take_requests();
+  void submit(const ApiRequest& asked);
+  GenerateOutput::Written written_before(const ApiRequest& asked, const Request& request) const;
+  const ChatPrompts& chat();
+  void note_time();
+
+  Engine& engine_;
+  RequestSource& source_;
+  GenerateOutput& output_;
+  GenerateSettings settings_;
+  DistinctIds ids_;
+  std::optional<ChatPrompts> chat_;
+  std::string chat_error_;
+  Stopwatch watch_;
+};
+
+}  // namespace tp

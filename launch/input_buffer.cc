@@ -1,0 +1,20 @@
+#include "launch/input_buffer.h"
+
+#include <cerrno>
+
+#include <poll.h>
+#include <unistd.h>
+
+namespace tp {
+
+bool InputBuffer::fill(int milliseconds) {
+  pollfd input = {STDIN_FILENO, POLLIN, 0};
+  if (ended_ || ::poll(&input, 1, milliseconds) <= 0) return false;
+  char bytes[4096];
+  const ssize_t size = ::read(STDIN_FILENO, bytes, sizeof(bytes));
+  if (size > 0) bytes_.append(bytes, static_cast<std::size_t>(size));
+  if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) ended_ = true;
+  return size > 0;
+}
+
+}  // namespace tp

@@ -1,0 +1,80 @@
+#include "launch/request_source.h"
+
+#include "launch/prompts.h"
+#include "runtime/api/batch_line.h"
+#include "tp/error.h"
+
+#include <iterator>
+#include <sstream>
+
+namespace tp {
+namespace {
+
+constexpr const char* kStdin = "-";
+
+bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
+
+ApiRequest read_line(const std::string& line, const std::string& path, std::size_t number) {
+  return read_batch_line(line, fmt::format("{}:{}", name_of_input(path), number));
+}
+
+void require_requests(bool has_any, const std::string& path) {
+  require<RequestError>(has_any, "{}: no requests; expected one JSON object a line", name_of_input(path));
+}
+
+}  // namespace
+
+RequestSource::RequestSource(std::vector<ApiRequest> known)
+    : known_(std::make_move_iterator(known.begin()), std::make_move_iterator(known.end())) {}
+
+RequestSource RequestSource::standard_input() {
+  RequestSource source;
+  source.input_.emplace();
+  return source;
+}
+
+std::optional<ApiRequest> RequestSource::next(bool wait) {
+  if (!known_.empty()) {
+    ApiRequest request = std::move(known_.front());
+    known_.pop_front();
+    return request;
+  }
+  while (input_) {
+    while (const std::optional<std::string> line = take_line()) {
+      ++line_;
+      if (is_blank(*line)) continue;
+      has_had_any_ = true;
+      return read_line(*line, kStdin, line_);
+    }
+    if (input_->ended()) {
+      require_requests(has_had_any_, kStdin);
+      return std::nullopt;
+    }
+    if (!input_->fill(wait ? -1 : 0) && !wait && !input_->ended()) return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> RequestSource::take_line() {
+  std::string& bytes = input_->bytes();
+  const std::size_t end = bytes.find('\n');
+  const bool is_last = end == std::string::npos && input_->ended() && !bytes.empty();
+  if (end == std::string::npos && !is_last) return std::nullopt;
+  std::string line = bytes.substr(0, end);
+  bytes.erase(0, is_last ? bytes.size() : end + 1);
+  return line;
+}
+
+std::vector<ApiRequest> read_batch(const std::string& path) {
+  std::istringstream lines(read_prompt_file(path));
+  std::vector<ApiRequest> requests;
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (!is_blank(line)) requests.push_back(read_line(line, path, number));
+  }
+  require_requests(!requests.empty(), path);
+  return requests;
+}
+
+}  // namespace tp

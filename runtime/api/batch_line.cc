@@ -1,0 +1,96 @@
+#include "runtime/api/batch_line.h"
+
+#include "model/checkpoint/strict_json.h"
+#include "runtime/api/messages.h"
+#include "runtime/api/openai_request.h"
+#include "runtime/api/prompt_ids.h"
+#include "tp/error.h"
+
+#include <string>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Form = ApiRequest::Form;
+
+Json parse_line(std::string_view line) {
+  Json object;
+  try {
+    object = parse_strict_json<Json>(line);
+  } catch (const JsonError& error) {
+    throw_error<RequestError>("expected a JSON object ({})", error.what());
+  }
+  require<RequestError>(object.is_object(),
+                        "expected a JSON object such as {{\"prompt\": \"...\"}}, found {}",
+                        object.type_name());
+  return object;
+}
+
+// A line in our own form.
+void read_line(Json object, ApiRequest& request) {
+  request.id = object.value("id", Json());
+  const int prompts = static_cast<int>(object.contains("prompt")) + static_cast<int>(object.contains("ids")) +
+                      static_cast<int>(object.contains("messages"));
+  require<RequestError>(
+      prompts == 1,
+      "expected one of a text in `prompt`, token ids in `ids` and a conversation in `messages`, "
+      "found {}",
+      prompts == 0 ? "none" : "several");
+  if (object.contains("messages")) {
+    request.conversation = Json{{"messages", read_messages(object.at("messages"))}};
+  } else if (object.contains("ids")) {
+    request.ids = prompt_ids_of(object.at("ids"), "`ids`");
+  } else {
+    const Json& text = object.at("prompt");
+    require<RequestError>(text.is_string(), "`prompt` must be a text, found {}", text.type_name());
+    request.text = text.get<std::string>();
+  }
+  for (const char* field : {"prompt", "ids", "messages", "id"}) object.erase(field);
+  request.settings = std::move(object);
+}
+
+// Which of OpenAI's forms a line has: as its address says, which may be left out.
+Form form_of(const Json& line, const Json& body) {
+  const bool is_chat = body.is_object() && body.contains("messages");
+  const Json url = line.value("url", Json(is_chat ? "/v1/chat/completions" : "/v1/completions"));
+  if (url == "/v1/chat/completions") return Form::chat_completion;
+  require<RequestError>(url == "/v1/completions",
+                        "`url`: expected \"/v1/chat/completions\" or \"/v1/completions\", found {}",
+                        url.dump());
+  return Form::text_completion;
+}
+
+void read_openai_line(const Json& line, ApiRequest& request) {
+  request.form = Form::chat_completion;  // so that an error is answered in OpenAI's form
+  request.id = line.value("custom_id", Json());
+  require<RequestError>(request.id.is_string(), "`custom_id`: expected a text beside `body`, found {}",
+                        request.id.is_null() ? "none" : request.id.type_name());
+  const Json method = line.value("method", Json("POST"));
+  require<RequestError>(method == "POST", "`method`: expected \"POST\", found {}", method.dump());
+  const Json body = line.value("body", Json());
+  for (const auto& [name, value] : line.items()) {
+    require<RequestError>(name == "custom_id" || name == "method" || name == "url" || name == "body",
+                          "there is no field `{}` beside `body`; a line has custom_id, method, url, body",
+                          name);
+  }
+  read_openai_body(body, form_of(line, body), request);
+}
+
+}  // namespace
+
+ApiRequest read_batch_line(std::string_view text, std::string_view where) {
+  ApiRequest request;
+  try {
+    Json line = parse_line(text);
+    if (line.contains("custom_id") || line.contains("body"))
+      read_openai_line(line, request);
+    else
+      read_line(std::move(line), request);
+  } catch (const RequestError& error) {
+    request.error = fmt::format("{}: {}", where, error.what());
+  }
+  return request;
+}
+
+}  // namespace tp

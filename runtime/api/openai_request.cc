@@ -1,0 +1,156 @@
+#include "runtime/api/openai_request.h"
+
+#include "runtime/api/messages.h"
+#include "runtime/api/prompt_ids.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Form = ApiRequest::Form;
+
+// Members that become a setting of the engine's request, and its name. What their values may be is said
+// there.
+const std::map<std::string, std::string>& settings() {
+  static const std::map<std::string, std::string> table = {
+      {"max_tokens", "max_tokens"},
+      {"max_completion_tokens", "max_tokens"},
+      {"temperature", "temperature"},
+      {"top_p", "top_p"},
+      {"n", "n"},
+      {"stop", "stop"},
+      {"seed", "seed"},
+      {"presence_penalty", "presence_penalty"},
+      {"frequency_penalty", "frequency_penalty"},
+      // Not OpenAI's own, but known to most servers that speak its words.
+      {"top_k", "top_k"},
+      {"min_p", "min_p"},
+      {"repetition_penalty", "repetition_penalty"},
+      {"ignore_eos", "ignore_eos"},
+  };
+  return table;
+}
+
+// Members that do not change the answer.
+const std::set<std::string>& ignored() {
+  static const std::set<std::string> names = {"metadata",
+                                              "parallel_tool_calls",
+                                              "prompt_cache_key",
+                                              "prompt_cache_retention",
+                                              "service_tier",
+                                              "safety_identifier",
+                                              "store",
+                                              "stream_options",
+                                              "user"};
+  return names;
+}
+
+// Members that are not supported, with the values that ask for nothing.
+const std::map<std::string, std::vector<Json>>& unsupported() {
+  static const std::map<std::string, std::vector<Json>> table = {
+      {"best_of", {1}},
+      {"echo", {false}},
+      {"function_call", {"none", "auto"}},
+      {"functions", {Json::array()}},
+      {"logit_bias", {Json::object()}},
+      {"modalities", {Json::array({"text"})}},
+      {"response_format", {Json{{"type", "text"}}}},
+      {"stream", {false}},
+      {"suffix", {""}},
+      {"tool_choice", {"none", "auto"}},
+      {"tools", {Json::array()}},
+  };
+  return table;
+}
+
+void read_prompt(const Json& prompt, ApiRequest& request) {
+  // A list of one prompt is that prompt.
+  if (prompt.is_array() && !prompt.empty() && !prompt.front().is_number()) {
+    require<RequestError>(prompt.size() == 1,
+                          "`prompt`: expected one prompt, found {}; write a request for each", prompt.size());
+    return read_prompt(prompt.front(), request);
+  }
+  if (prompt.is_string())
+    request.text = prompt.get<std::string>();
+  else
+    request.ids = prompt_ids_of(prompt, "`prompt`");
+}
+
+void read_template_arguments(const Json& arguments, ApiRequest& request) {
+  require<RequestError>(arguments.is_object(), "`chat_template_kwargs`: expected an object, found {}",
+                        arguments.type_name());
+  for (const auto& [name, value] : arguments.items()) (*request.conversation)[name] = value;
+}
+
+// In a chat `logprobs` is a wish and `top_logprobs` the number of them; in a completion it is the number.
+void read_logprobs(const Json& body, Form form, ApiRequest& request) {
+  const Json wish = body.value("logprobs", Json());
+  const Json number = body.value("top_logprobs", Json());
+  if (form == Form::text_completion) {
+    if (!wish.is_null()) request.settings["logprobs"] = wish;
+    return;
+  }
+  require<RequestError>(wish.is_null() || wish.is_boolean(), "`logprobs`: expected true or false, found {}",
+                        wish.dump());
+  require<RequestError>(number.is_null() || wish == true, "`top_logprobs` needs \"logprobs\": true");
+  if (wish == true) request.settings["logprobs"] = number.is_null() ? Json(0) : number;
+}
+
+void read_model(const Json& model, ApiRequest& request) {
+  require<RequestError>(model.is_string(), "`model`: expected a name, found {}", model.type_name());
+  request.model = model.get<std::string>();
+}
+
+// A member that is neither the prompt nor part of log-probabilities.
+void read_member(const std::string& name, const Json& value, ApiRequest& request) {
+  if (const auto setting = settings().find(name); setting != settings().end()) {
+    request.settings[setting->second] = value;
+    return;
+  }
+  if (ignored().contains(name)) return;
+  const auto refused = unsupported().find(name);
+  require<RequestError>(refused != unsupported().end(), "there is no field `{}` that is known; leave it out",
+                        name);
+  const std::vector<Json>& harmless = refused->second;
+  require<RequestError>(std::find(harmless.begin(), harmless.end(), value) != harmless.end(),
+                        "`{}` is not supported, found {}; leave it out", name,
+                        value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace
+
+void read_openai_body(const Json& body, Form form, ApiRequest& request) {
+  const bool is_chat = form == Form::chat_completion;
+  const std::string prompt = is_chat ? "messages" : "prompt";
+  request.form = form;
+  require<RequestError>(body.is_object(), "expected an object with `{}`, found {}", prompt, body.type_name());
+  std::set<std::string> read = {prompt, "model", "logprobs"};
+  if (is_chat) read.insert({"top_logprobs", "chat_template_kwargs"});
+
+  const auto member = [&](const std::string& name) { return body.value(name, Json()); };
+  if (!member("model").is_null()) read_model(member("model"), request);
+  require<RequestError>(!member(prompt).is_null(), "expected `{}`, found none", prompt);
+  if (is_chat) {
+    request.conversation = Json{{"messages", read_messages(member(prompt))}};
+    if (!member("chat_template_kwargs").is_null())
+      read_template_arguments(member("chat_template_kwargs"), request);
+  } else {
+    read_prompt(member(prompt), request);
+  }
+  read_logprobs(body, form, request);
+  for (const auto& [name, value] : body.items()) {
+    if (!value.is_null() && !read.contains(name)) read_member(name, value, request);
+  }
+  // The newer name of the two wins.
+  if (const Json tokens = member("max_completion_tokens"); !tokens.is_null())
+    request.settings["max_tokens"] = tokens;
+}
+
+}  // namespace tp

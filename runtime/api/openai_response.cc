@@ -1,0 +1,140 @@
+#include "runtime/api/openai_response.h"
+
+#include "runtime/api/rounded.h"
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <random>
+#include <span>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Form = ApiRequest::Form;
+
+// The text of a token inside of a text: alone some lose the space that they begin with.
+std::string text_of_token(const Engine& engine, TokenId id) {
+  const std::array<TokenId, 2> twice = {id, id};
+  const std::size_t once = engine.decode(std::span(twice).first(1)).size();
+  const std::string both = engine.decode(twice);
+  return both.substr(std::min(once, both.size()));
+}
+
+// The tokens that make up the text: not the control token that ended it.
+std::span<const ScoredToken> shown(const Continuation& continuation, const Engine& engine) {
+  const std::span<const ScoredToken> all = continuation.logprobs;
+  const bool has_end = continuation.finish_reason == FinishReason::stop && !all.empty() &&
+                       engine.is_special(all.back().chosen.id);
+  return all.first(all.size() - (has_end ? 1 : 0));
+}
+
+// A token of which the text is only a part of a character has no bytes that could be told.
+Json bytes_of(const std::string& text) {
+  if (text.find("\uFFFD") != std::string::npos) return nullptr;
+  Json bytes = Json::array();
+  for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
+  return bytes;
+}
+
+Json chat_logprob(const Engine& engine, const TokenLogprob& token) {
+  const std::string text = text_of_token(engine, token.id);
+  return {{"token", text}, {"logprob", rounded(token.logprob)}, {"bytes", bytes_of(text)}};
+}
+
+Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
+  if (continuation.logprobs.empty()) return nullptr;
+  Json content = Json::array();
+  for (const ScoredToken& token : shown(continuation, engine)) {
+    Json entry = chat_logprob(engine, token.chosen);
+    entry["top_logprobs"] = Json::array();
+    for (const TokenLogprob& other : token.top) entry["top_logprobs"].push_back(chat_logprob(engine, other));
+    content.push_back(std::move(entry));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+Json text_logprobs(const Engine& engine, const Continuation& continuation) {
+  if (continuation.logprobs.empty()) return nullptr;
+  Json lists = {{"tokens", Json::array()},
+                {"token_logprobs", Json::array()},
+                {"top_logprobs", Json::array()},
+                {"text_offset", Json::array()}};
+  std::size_t offset = 0;  // in characters
+  for (const ScoredToken& token : shown(continuation, engine)) {
+    const std::string text = text_of_token(engine, token.chosen.id);
+    Json top = Json::object();
+    for (const TokenLogprob& other : token.top) top[text_of_token(engine, other.id)] = rounded(other.logprob);
+    lists["tokens"].push_back(text);
+    lists["token_logprobs"].push_back(rounded(token.chosen.logprob));
+    lists["top_logprobs"].push_back(std::move(top));
+    lists["text_offset"].push_back(offset);
+    offset += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+      return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // begins a character
+    }));
+  }
+  return lists;
+}
+
+Json choice_of(Form form, const Engine& engine, const Continuation& continuation, std::size_t index) {
+  const Json reason = std::string(name_of(continuation.finish_reason));
+  if (form == Form::text_completion) {
+    return {{"index", index},
+            {"text", continuation.text},
+            {"logprobs", text_logprobs(engine, continuation)},
+            {"finish_reason", reason}};
+  }
+  return {{"index", index},
+          {"message", {{"role", "assistant"}, {"content", continuation.text}}},
+          {"logprobs", chat_logprobs(engine, continuation)},
+          {"finish_reason", reason}};
+}
+
+Json usage_of(const Completion& completion) {
+  std::size_t generated = 0;
+  for (const Continuation& continuation : completion.continuations)
+    generated += continuation.token_ids.size();
+  return {{"prompt_tokens", completion.prompt_tokens},
+          {"completion_tokens", generated},
+          {"total_tokens", completion.prompt_tokens + generated},
+          {"prompt_tokens_details", {{"cached_tokens", completion.cached_tokens}}}};
+}
+
+}  // namespace
+
+std::string new_response_id(std::string_view prefix) {
+  std::random_device random;
+  return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
+}
+
+Json openai_body(const ApiRequest& request, const Completion& completion, const Engine& engine,
+                 std::string_view model) {
+  const bool is_chat = request.form == Form::chat_completion;
+  Json choices = Json::array();
+  for (const Continuation& continuation : completion.continuations)
+    choices.push_back(choice_of(request.form, engine, continuation, choices.size()));
+  return {{"id", new_response_id(is_chat ? "chatcmpl" : "cmpl")},
+          {"object", is_chat ? "chat.completion" : "text_completion"},
+          {"created", static_cast<std::int64_t>(std::time(nullptr))},
+          {"model", request.model.empty() ? std::string(model) : request.model},
+          {"choices", std::move(choices)},
+          {"usage", usage_of(completion)},
+          {"sampling", completion.settings}};
+}
+
+Json openai_error(std::string_view message, std::string_view type) {
+  return {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", nullptr}}}};
+}
+
+Json openai_batch_line(const nlohmann::json& custom_id, int status, Json body) {
+  return {{"id", new_response_id("batch_req")},
+          {"custom_id", custom_id},
+          {"response",
+           {{"status_code", status}, {"request_id", new_response_id("req")}, {"body", std::move(body)}}},
+          {"error", nullptr}};
+}
+
+}  // namespace tp

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "tp/token_id.h"
+
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// A prompt that is given as a JSON list of token ids. Throws RequestError, which names `where`.
+std::vector<TokenId> prompt_ids_of(const nlohmann::ordered_json& list, std::string_view where);
+
+}  // namespace tp

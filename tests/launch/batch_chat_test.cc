@@ -1,0 +1,189 @@
+// tp-infer generate --batch: conversations, and lines of OpenAI's batch API.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kTemplate =
+    "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<{{ speaker | default('assistant') }}>{% endif %}";
+
+class BatchChat : public testing::Test {
+ protected:
+  Arguments arguments(const Arguments& more) const {
+    Arguments all = {"generate", "--model",      model_.path(), "--batch",     "-",
+                     "--greedy", "--max-tokens", "8",           "--ignore-eos"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  Finished batch(const std::vector<json>& lines, std::size_t ranks = kNoMpirun,
+                 const Arguments& more = {}) const {
+    std::string input;
+    for (const json& line : lines) input += line.dump() + "\n";
+    Arguments with_template = {"--template", template_};
+    with_template.insert(with_template.end(), more.begin(), more.end());
+    return run(ranks, arguments(with_template), {.input = input});
+  }
+
+  // The answer to a line of which nothing fails.
+  json answer(const json& line) const {
+    const Finished finished = batch({line});
+    expect_success(finished);
+    return json_lines(finished.out).at(0);
+  }
+
+  // What the model says to that text, which is a rendered prompt.
+  json continuation_of(const std::string& text) const {
+    const Finished finished = run(kNoMpirun, {"tokenize", "--model", model_.path(), "--no-special", text});
+    return answer({{"ids", json::parse(finished.out)}});
+  }
+
+  const TextModel model_;
+  const TemporaryDirectory directory_;
+  const std::string template_ = directory_.write("chat.jinja", kTemplate);
+};
+
+json messages() {
+  return {{{"role", "system"}, {"content", "Be kind."}}, {{"role", "user"}, {"content", "Hi"}}};
+}
+
+TEST_F(BatchChat, MessagesAreContinuedAsTheChatTemplateRendersThem) {
+  const json expected = continuation_of("<bos><system>Be kind.<user>Hi<assistant>");
+  for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
+    const Finished finished = batch({{{"messages", messages()}, {"id", "a"}}, {{"prompt", "Hi"}}}, ranks);
+    expect_success(finished);
+    for (const json& line : json_lines(finished.out)) {
+      if (line.at("index") == 1) continue;
+      EXPECT_EQ(line.at("id"), "a");
+      EXPECT_EQ(line.at("text"), expected.at("text"));
+      EXPECT_EQ(line.at("timings").at("prompt_tokens"), expected.at("timings").at("prompt_tokens"));
+    }
+  }
+}
+
+TEST_F(BatchChat, WithoutATemplateIsAnErrorOfTheLineOnly) {
+  const std::string input = json{{"messages", messages()}}.dump() + "\n{\"prompt\": \"Hi\"}\n";
+  const Finished finished = run(kNoMpirun, arguments({}), {.input = input});
+  EXPECT_EQ(finished.status, 1);
+  const std::vector<json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_CONTAINS(lines[0].at("error").get<std::string>(), "found none; give one with --template FILE");
+  EXPECT_EQ(lines[1].at("token_ids").size(), 8U);
+  expect_one_error(batch({{{"prompt", "Hi"}}}, 2, {"--template", "/nonexistent"}), 1, "/nonexistent");
+}
+
+TEST_F(BatchChat, AChatCompletionIsAnsweredInOpenAIsForm) {
+  const json expected = answer({{"messages", messages()}, {"n", 2}, {"temperature", 0.8}, {"seed", 3}});
+  const json line = answer({{"custom_id", "request-1"},
+                            {"method", "POST"},
+                            {"url", "/v1/chat/completions"},
+                            {"body",
+                             {{"model", "any"},
+                              {"messages", messages()},
+                              {"n", 2},
+                              {"temperature", 0.8},
+                              {"seed", 3},
+                              {"user", "me"},
+                              {"tools", nullptr}}}});
+  EXPECT_EQ(line.at("custom_id"), "request-1");
+  EXPECT_TRUE(line.at("id").get<std::string>().starts_with("batch_req-"));
+  EXPECT_TRUE(line.at("error").is_null());
+  EXPECT_EQ(line.at("response").at("status_code"), 200);
+  const json& body = line.at("response").at("body");
+  EXPECT_EQ(body.at("object"), "chat.completion");
+  EXPECT_TRUE(body.at("id").get<std::string>().starts_with("chatcmpl-"));
+  EXPECT_GT(body.at("created"), 1700000000);
+  EXPECT_EQ(body.at("model"), "any");
+  ASSERT_EQ(body.at("choices").size(), 2U);
+  for (int i = 0; i < 2; ++i) {
+    const json& choice = body.at("choices").at(static_cast<std::size_t>(i));
+    EXPECT_EQ(choice.at("index"), i);
+    EXPECT_EQ(choice.at("message").at("role"), "assistant");
+    EXPECT_EQ(choice.at("finish_reason"), "length");
+    EXPECT_TRUE(choice.at("logprobs").is_null());
+  }
+  EXPECT_EQ(body.at("choices").at(0).at("message").at("content"), expected.at("text"));
+  EXPECT_NE(body.at("choices").at(1).at("message").at("content"), expected.at("text"));
+  const int prompt_tokens = expected.at("timings").at("prompt_tokens");
+  EXPECT_EQ(body.at("usage").at("prompt_tokens"), prompt_tokens);
+  EXPECT_EQ(body.at("usage").at("completion_tokens"), 16);
+  EXPECT_EQ(body.at("usage").at("total_tokens"), prompt_tokens + 16);
+}
+
+TEST_F(BatchChat, ACompletionIsAnsweredInOpenAIsForm) {
+  const json expected = answer({{"prompt", "Hi"}});
+  const json line = answer({{"custom_id", "a"}, {"url", "/v1/completions"}, {"body", {{"prompt", "Hi"}}}});
+  const json& body = line.at("response").at("body");
+  EXPECT_EQ(body.at("object"), "text_completion");
+  EXPECT_EQ(body.at("choices").at(0).at("text"), expected.at("text"));
+  EXPECT_EQ(body.at("model"), std::filesystem::path(model_.path()).filename().string());
+}
+
+TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
+  const auto ask = [&](const char* url, json body) {
+    body.update(json{{"seed", 3}, {"temperature", 0.8}});
+    return answer({{"custom_id", "a"}, {"url", url}, {"body", body}})
+        .at("response")
+        .at("body")
+        .at("choices")
+        .at(0);
+  };
+  const json expected = answer({{"prompt", "Hi"}, {"logprobs", 2}, {"seed", 3}, {"temperature", 0.8}});
+  const json completion = ask("/v1/completions", {{"prompt", "Hi"}, {"logprobs", 2}});
+  const json& lists = completion.at("logprobs");
+  ASSERT_EQ(lists.at("tokens").size(), 8U);
+  std::string text;
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(lists.at("token_logprobs").at(i), expected.at("logprobs").at(i).at("logprob"));
+    EXPECT_EQ(lists.at("top_logprobs").at(i).size(), 2U);
+    text += lists.at("tokens").at(i).get<std::string>();
+  }
+  // The text has lost the space that its first token begins with, where it has one.
+  EXPECT_TRUE(text.ends_with(completion.at("text").get<std::string>())) << text;
+
+  const json chat =
+      ask("/v1/chat/completions", {{"messages", messages()}, {"logprobs", true}, {"top_logprobs", 2}});
+  ASSERT_EQ(chat.at("logprobs").at("content").size(), 8U);
+  for (const json& token : chat.at("logprobs").at("content")) {
+    EXPECT_LE(token.at("logprob"), 0.0);
+    ASSERT_EQ(token.at("top_logprobs").size(), 2U);
+    const std::string bytes = token.at("token");
+    if (!token.at("bytes").is_null()) {
+      EXPECT_EQ(token.at("bytes").size(), bytes.size());
+    }
+  }
+}
+
+TEST_F(BatchChat, ErrorsAreAnsweredInTheFormOfTheLine) {
+  const auto request = [](const json& body) {
+    return json{{"custom_id", "a"}, {"url", "/v1/completions"}, {"body", body}};
+  };
+  const Finished finished =
+      batch({request({{"prompt", "Hi"}, {"stream", true}}), request({{"prompt", "Hi"}, {"max_tokens", 0}}),
+             request({{"prompt", "Hi"}, {"temperature", "hot"}})});
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_CONTAINS(finished.err, "tp-infer: 3 of 3 requests failed");
+  const std::vector<json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 3U);
+  const std::vector<std::string> messages = {"`stream` is not supported", "max_tokens is 0", "`temperature`"};
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i].at("custom_id"), "a");
+    EXPECT_TRUE(lines[i].at("error").is_null()) << "that is for what HTTP has no status for";
+    EXPECT_EQ(lines[i].at("response").at("status_code"), 400);
+    const json& error = lines[i].at("response").at("body").at("error");
+    EXPECT_EQ(error.at("type"), "invalid_request_error");
+    EXPECT_CONTAINS(error.at("message").get<std::string>(), messages[i]);
+  }
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,174 @@
+#include "runtime/api/batch_line.h"
+
+#include "tests/checkpoint/checkpoint_files.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using Form = ApiRequest::Form;
+
+ApiRequest read(const json& line) { return read_batch_line(line.dump(), "here:1"); }
+
+ApiRequest chat(json members) {
+  if (!members.contains("messages")) members["messages"] = {{{"role", "user"}, {"content", "Hi"}}};
+  return read({{"custom_id", "a"}, {"url", "/v1/chat/completions"}, {"body", members}});
+}
+
+ApiRequest completion(json members) {
+  if (!members.contains("prompt")) members["prompt"] = "Hi";
+  return read({{"custom_id", "a"}, {"url", "/v1/completions"}, {"body", members}});
+}
+
+TEST(BatchLine, HasOnePromptAndSettings) {
+  const ApiRequest text = read({{"prompt", "Hi"}, {"id", 7}, {"max_tokens", 3}, {"stop", "x"}});
+  EXPECT_EQ(text.error, "");
+  EXPECT_EQ(text.form, Form::line);
+  EXPECT_EQ(text.id, 7);
+  EXPECT_EQ(text.text, "Hi");
+  EXPECT_EQ(text.settings, json({{"max_tokens", 3}, {"stop", "x"}}));
+  EXPECT_EQ(read({{"ids", {1, 2}}}).ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(read({{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}).conversation->at("messages").size(),
+            1U);
+}
+
+TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
+  const std::vector<std::pair<json, std::string>> cases = {
+      {{{"id", 7}},
+       "here:1: expected one of a text in `prompt`, token ids in `ids` and a conversation in `messages`, "
+       "found none"},
+      {{{"id", 7}, {"prompt", "x"}, {"ids", {1}}}, "found several"},
+      {{{"id", 7}, {"prompt", 3}}, "`prompt` must be a text, found number"},
+      {{{"id", 7}, {"ids", {1, 2.5}}}, "expected token ids (whole numbers from 0), found 2.5 at place 1"},
+      {{{"id", 7}, {"ids", "1"}}, "expected a JSON list of token ids, found string"},
+      {{{"id", 7}, {"messages", "x"}}, "`messages`: expected a list of at least one message, found string"},
+      {{{"id", 7}, {"messages", json::array()}},
+       "`messages`: expected a list of at least one message, found none"},
+      {{{"id", 7}, {"messages", {{{"content", "x"}}}}}, "`messages`: message 1 has no `role`"},
+      {{{"id", 7}, {"messages", {{{"role", "user"}}}}}, "`messages`: message 1 has no `content`"},
+  };
+  for (const auto& [line, message] : cases) {
+    const ApiRequest request = read(line);
+    EXPECT_CONTAINS(request.error, message);
+    EXPECT_EQ(request.id, 7);
+  }
+  EXPECT_CONTAINS(read_batch_line("{\"prompt\": 1", "here:2").error, "here:2: expected a JSON object (");
+  EXPECT_CONTAINS(read_batch_line("[]", "here:2").error, "such as {\"prompt\": \"...\"}, found array");
+  EXPECT_CONTAINS(read_batch_line(std::string(1000, '['), "here:2").error, "nested deeper than 64 levels");
+}
+
+TEST(OpenAIBatchLine, BecomesARequestWithItsSettings) {
+  const ApiRequest request = chat({{"model", "m"},
+                                   {"max_tokens", 3},
+                                   {"max_completion_tokens", 5},
+                                   {"temperature", 0.5},
+                                   {"top_p", 0.9},
+                                   {"n", 2},
+                                   {"seed", 1},
+                                   {"stop", {"x"}},
+                                   {"presence_penalty", 0.1},
+                                   {"frequency_penalty", 0.2},
+                                   {"logprobs", true},
+                                   {"top_logprobs", 3}});
+  EXPECT_EQ(request.error, "");
+  EXPECT_EQ(request.form, Form::chat_completion);
+  EXPECT_EQ(request.id, "a");
+  EXPECT_EQ(request.model, "m");
+  EXPECT_EQ(request.settings, json({{"max_tokens", 5},
+                                    {"temperature", 0.5},
+                                    {"top_p", 0.9},
+                                    {"n", 2},
+                                    {"seed", 1},
+                                    {"stop", {"x"}},
+                                    {"presence_penalty", 0.1},
+                                    {"frequency_penalty", 0.2},
+                                    {"logprobs", 3}}));
+  EXPECT_EQ(completion({{"logprobs", 2}}).settings, json({{"logprobs", 2}}));
+  EXPECT_EQ(chat({{"logprobs", true}}).settings, json({{"logprobs", 0}}));
+}
+
+TEST(OpenAIBatchLine, TakesAPromptInAllItsForms) {
+  EXPECT_EQ(completion({{"prompt", "One"}}).text, "One");
+  EXPECT_EQ(completion({{"prompt", {"One"}}}).text, "One");
+  EXPECT_EQ(completion({{"prompt", {1, 2}}}).ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(completion({{"prompt", {{1, 2}}}}).ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_CONTAINS(completion({{"prompt", {"One", "Two"}}}).error, "`prompt`: expected one prompt, found 2");
+  // The address may be left out.
+  EXPECT_EQ(read({{"custom_id", "a"}, {"body", {{"prompt", "x"}}}}).form, Form::text_completion);
+  EXPECT_EQ(
+      read({{"custom_id", "a"}, {"body", {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}}}).form,
+      Form::chat_completion);
+}
+
+TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
+  const json parts = {{{"type", "text"}, {"text", "One"}}, {{"type", "text"}, {"text", "two"}}};
+  const ApiRequest request = chat({{"messages",
+                                    {{{"role", "developer"}, {"content", "Be brief."}},
+                                     {{"role", "user"}, {"content", parts}},
+                                     {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {1}}}}},
+                                   {"chat_template_kwargs", {{"enable_thinking", false}}}});
+  EXPECT_EQ(request.error, "");
+  const json expected = {{{"role", "system"}, {"content", "Be brief."}},
+                         {{"role", "user"}, {"content", "One\ntwo"}},
+                         {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {1}}}};
+  EXPECT_EQ(json(request.conversation->at("messages")), expected);
+  EXPECT_EQ(request.conversation->at("enable_thinking"), false);
+  const json image = {{{"type", "image_url"}, {"image_url", {{"url", "x"}}}}};
+  EXPECT_CONTAINS(chat({{"messages", {{{"role", "user"}, {"content", image}}}}}).error,
+                  "`messages`: message 1 has a part of type \"image_url\"");
+}
+
+TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
+  const ApiRequest request = chat({{"user", "me"},
+                                   {"metadata", {{"a", 1}}},
+                                   {"store", true},
+                                   {"service_tier", "flex"},
+                                   {"temperature", nullptr},
+                                   {"tools", nullptr},
+                                   {"anything", nullptr},
+                                   {"stream", false},
+                                   {"response_format", {{"type", "text"}}},
+                                   {"tool_choice", "none"},
+                                   {"logit_bias", json::object()}});
+  EXPECT_EQ(request.error, "");
+  EXPECT_EQ(request.settings, json::object());
+}
+
+TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
+  const std::vector<std::pair<json, std::string>> members = {
+      {{{"stream", true}}, "`stream` is not supported, found true; leave it out"},
+      {{{"tools", {{{"type", "function"}}}}}, "`tools` is not supported"},
+      {{{"response_format", {{"type", "json_object"}}}}, "`response_format` is not supported"},
+      {{{"logit_bias", {{"5", 1}}}}, "`logit_bias` is not supported"},
+      {{{"max_token", 5}}, "there is no field `max_token`"},
+      {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},
+      {{{"logprobs", 5}}, "`logprobs`: expected true or false, found 5"},
+      {{{"model", 5}}, "`model`: expected a name, found number"},
+  };
+  for (const auto& [member, message] : members) EXPECT_CONTAINS(chat(member).error, message);
+  EXPECT_CONTAINS(completion({{"echo", true}}).error, "`echo` is not supported");
+  EXPECT_CONTAINS(completion({{"messages", {1}}}).error, "there is no field `messages`");
+
+  const json body = {{"prompt", "x"}};
+  const std::vector<std::pair<json, std::string>> lines = {
+      {{{"body", body}}, "`custom_id`: expected a text beside `body`, found none"},
+      {{{"custom_id", 5}, {"body", body}}, "`custom_id`: expected a text beside `body`, found number"},
+      {{{"custom_id", "a"}, {"body", body}, {"method", "GET"}}, "`method`: expected \"POST\", found \"GET\""},
+      {{{"custom_id", "a"}, {"body", body}, {"url", "/v1/embeddings"}}, "found \"/v1/embeddings\""},
+      {{{"custom_id", "a"}, {"body", body}, {"max_tokens", 1}},
+       "there is no field `max_tokens` beside `body`"},
+      {{{"custom_id", "a"}, {"body", 5}}, "expected an object with `prompt`, found number"},
+      {{{"custom_id", "a"}}, "expected an object with `prompt`, found null"},
+      {{{"custom_id", "a"}, {"body", json::object()}}, "expected `prompt`, found none"},
+  };
+  for (const auto& [line, message] : lines) {
+    const ApiRequest request = read(line);
+    EXPECT_CONTAINS(request.error, message);
+    EXPECT_NE(request.form, Form::line) << "the error is answered in OpenAI's form";
+  }
+}
+
+}  // namespace
+}  // namespace tp
