@@ -5,6 +5,7 @@
 #include "launch/engine_flags.h"
 #include "launch/generate_output.h"
 #include "launch/generate_run.h"
+#include "launch/message.h"
 #include "launch/piped_text.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
@@ -123,10 +124,9 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
 // Wrong usage that only rank 0 sees, as it alone has read standard input. Returns the exit status.
 int refuse_nothing(const Communicator& comm) {
   if (comm.is_root()) {
-    fmt::print(
-        stderr,
+    print_message(
         "tp-infer generate: nothing to continue; give --prompt TEXT, --prompt-file, --tokens or --batch, "
-        "or a text through a pipe (see tp-infer generate --help)\n");
+        "or a text through a pipe (see tp-infer generate --help)");
   }
   return 2;
 }

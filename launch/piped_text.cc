@@ -1,5 +1,6 @@
 #include "launch/piped_text.h"
 
+#include "launch/message.h"
 #include "launch/prompts.h"
 
 #include <algorithm>
@@ -33,7 +34,7 @@ void wait_for_input() {
   constexpr int kMilliseconds = 1000;
   pollfd input{STDIN_FILENO, POLLIN, 0};
   if (::poll(&input, 1, kMilliseconds) == 0)
-    fmt::print(stderr, "tp-infer: waiting for a prompt on standard input; or give --prompt TEXT\n");
+    print_message("tp-infer: waiting for a prompt on standard input; or give --prompt TEXT");
 }
 
 }  // namespace
