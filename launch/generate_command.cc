@@ -6,6 +6,7 @@
 #include "launch/generate_output.h"
 #include "launch/generate_run.h"
 #include "launch/message.h"
+#include "launch/model_path.h"
 #include "launch/piped_text.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
@@ -40,10 +41,6 @@ struct GenerateFlags {
   std::string trace;
 };
 
-std::filesystem::path model_of(const GenerateFlags& flags) {
-  return flags.engine.options.model.empty() ? demo_model() : flags.engine.options.model;
-}
-
 std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
   if (!flags.batch_file.empty()) return read_batch(flags.batch_file);
   std::vector<ApiRequest> requests;
@@ -77,7 +74,8 @@ void prepare(const GenerateFlags& flags, Preparation& prepared) {
   if (flags.batch_file != "-") prepared.requests = read_requests(flags);
   for (const std::string& input : {flags.batch_file, flags.prompt_file, flags.token_file})
     require_other_file(input, flags.output);
-  if (!flags.template_file.empty()) open_chat_template(flags.template_file, model_of(flags));
+  if (!flags.template_file.empty())
+    open_chat_template(flags.template_file, find_model(flags.engine.options.model));
   prepared.trace.emplace(flags.trace);
   if (flags.resume) {
     check_ids(prepared.requests, flags.batch_file);
@@ -96,7 +94,7 @@ void report_speed(std::size_t tokens, double seconds) {
 
 // Rank 0: continues all prompts. Returns the exit status.
 int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) {
-  const std::filesystem::path model = model_of(flags);
+  const std::filesystem::path model = find_model(flags.engine.options.model);
   GenerateOutput output(*prepared.output, engine,
                         {.json = flags.json,
                          .echo = !flags.no_echo,
