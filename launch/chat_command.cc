@@ -2,7 +2,10 @@
 
 #include "launch/chat_session.h"
 #include "launch/chat_templates.h"
+#include "launch/console.h"
 #include "launch/engine_flags.h"
+#include "launch/interruptions.h"
+#include "launch/message.h"
 #include "launch/messages_file.h"
 #include "launch/model_path.h"
 #include "launch/rank_program.h"
@@ -13,8 +16,6 @@
 #include <memory>
 #include <optional>
 
-#include <unistd.h>
-
 namespace tp {
 namespace {
 
@@ -24,10 +25,15 @@ constexpr const char* kFooter =
     "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
     "  tp-infer chat --model DIR --greedy < questions.txt > answers.txt\n"
     "Every line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
-    "output, everything else to standard error.\n"
-    "To stop an answer press Enter, or, without mpirun, Ctrl-C. mpirun ends the whole job at Ctrl-C and "
-    "cannot\n"
-    "be told otherwise; it passes SIGUSR1 on, which stops an answer too: kill -USR1 PID-OF-MPIRUN";
+    "output, and so do prompts and notes at a terminal; a script gets them on standard error.\n"
+    "At a terminal Up and Ctrl-R find earlier lines, a paste of several lines is one message, and Alt-Enter\n"
+    "begins another line. Not under mpirun: it passes on whole lines.\n"
+    "To stop an answer press Enter, or, without mpirun, Ctrl-C. mpirun ends the whole job at Ctrl-C and\n"
+    "cannot be told otherwise; it passes SIGUSR1 on, which stops an answer too: kill -USR1 PID-OF-MPIRUN";
+
+constexpr const char* kUnderMpirun =
+    "tp-infer: under mpirun every line is a message, and there is no line editing, history or paste of "
+    "several lines; Enter alone stops an answer, Ctrl-C ends the job, /help lists commands";
 
 struct ChatFlags {
   EngineFlags engine;
@@ -61,11 +67,11 @@ int run_chat(const ChatFlags& flags) {
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
     return lead_or_follow(comm, *engine, [&] {
-      // Behind mpirun a terminal looks like a pipe.
-      const bool for_people = isatty(STDIN_FILENO) == 1 || comm.size() > 1;
+      const Console console = find_console();
+      if (console.is_launchers) print_message(kUnderMpirun, console.notes);
       ChatSession session(
           *engine, std::move(prepared->chat_template), std::move(prepared->conversation),
-          {.sampling = flags.sampling, .shows_prompt = for_people, .reports_speed = flags.engine.verbose});
+          {.sampling = flags.sampling, .console = console, .reports_speed = flags.engine.verbose});
       if (!flags.system.empty()) session.set_system(flags.system);
       return session.run();
     });

@@ -1,5 +1,6 @@
 #include "launch/chat_session.h"
 
+#include "launch/interruptions.h"
 #include "launch/message.h"
 #include "launch/messages_file.h"
 #include "model/tokenizer/unicode.h"
@@ -20,7 +21,9 @@ constexpr const char* kHelp =
     "  /help          this list\n"
     "  /exit          leave, as does Ctrl-D\n"
     "An empty line, Enter alone, stops an answer; so does Ctrl-C where the program runs without mpirun.\n"
-    "A message that begins with a slash is written with two: //etc is a folder\n";
+    "A message that begins with a slash is written with two: //etc is a folder";
+
+bool is_one_line(std::string_view text) { return text.find('\n') == std::string_view::npos; }
 
 Json message(const char* role, std::string_view content) {
   return {{"role", role}, {"content", std::string(content)}};
@@ -32,7 +35,8 @@ ChatSession::ChatSession(Engine& engine, ChatTemplate chat_template, Json conver
     : engine_(engine),
       prompts_(engine, std::move(chat_template)),
       conversation_(std::move(conversation)),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      input_(open_chat_input(options_.console)) {}
 
 int ChatSession::run() {
   const Interruptions interruptions;
@@ -40,25 +44,29 @@ int ChatSession::run() {
   if (!messages().empty() && messages().back().value("role", "") == "user") answer();
   std::string line;
   while (true) {
-    if (options_.shows_prompt) fmt::print(stderr, "> ");
-    const InputEvent event = input_.read(line);
+    const InputEvent event = input_->read(line);
     if (event == InputEvent::interrupted) {
-      fmt::print(stderr, "\n(/exit or Ctrl-D leaves)\n");
+      fmt::print(options_.console.notes, "\n");
+      options_.console.note("(/exit or Ctrl-D leaves)");
       continue;
     }
     if (event == InputEvent::end) {
-      if (options_.shows_prompt) fmt::print(stderr, "\n");
+      if (options_.console.has_person) fmt::print(options_.console.notes, "\n");
       break;
     }
     if (line.empty()) continue;
-    const bool is_command = line.starts_with('/') && !line.starts_with("//");
-    if (!is_command)
-      say(line.starts_with("//") ? line.substr(1) : line);
+    if (!is_command(line))
+      say(is_one_line(line) && line.starts_with("//") ? line.substr(1) : line);
     else if (obey(line) == Next::leave)
       break;
   }
   output_.finish();
   return failed_ ? 1 : 0;
+}
+
+bool ChatSession::is_command(std::string_view message) {
+  if (!is_one_line(message)) return message.starts_with("/system ");
+  return message.starts_with('/') && !message.starts_with("//");
 }
 
 ChatSession::Next ChatSession::obey(std::string_view line) {
@@ -67,7 +75,7 @@ ChatSession::Next ChatSession::obey(std::string_view line) {
   const std::string text = unicode::stripped(line.substr(space), true, true);
   if (command == "/exit") return Next::leave;
   if (command == "/help")
-    fmt::print(stderr, "{}", kHelp);
+    options_.console.note(kHelp);
   else if (command == "/reset")
     reset();
   else if (command == "/system")
@@ -96,7 +104,7 @@ void ChatSession::save(const std::string& path) {
   try {
     require<RequestError>(!path.empty(), "cannot save the conversation: expected /save FILE, found no FILE");
     write_messages_file(path, conversation_);
-    fmt::print(stderr, "{} messages are in {}\n", messages().size(), path);
+    options_.console.note(fmt::format("{} messages are in {}", messages().size(), path));
   } catch (const RequestError& error) {
     complain(error.what());
   }
@@ -104,7 +112,7 @@ void ChatSession::save(const std::string& path) {
 
 void ChatSession::complain(std::string_view error) {
   failed_ = true;
-  print_message(fmt::format("tp-infer: {}", error));
+  print_message(fmt::format("tp-infer: {}", error), options_.console.notes);
 }
 
 void ChatSession::say(std::string text) {
@@ -137,14 +145,8 @@ void ChatSession::answer() {
   }
 }
 
-bool ChatSession::is_interrupted(bool typed_ahead) {
-  return Interruptions::take() || (!typed_ahead && input_.take_empty_line());
-}
-
 ChatSession::Answer ChatSession::stream(Request request) {
-  // What a script has written already is no sign of impatience.
-  const bool typed_ahead = input_.is_waiting();
-  Interruptions::take();
+  input_->begin_answer();
   const std::uint64_t id = engine_.submit(std::move(request));
   Answer answer;
   while (engine_.has_work()) {
@@ -156,7 +158,7 @@ ChatSession::Answer ChatSession::stream(Request request) {
       answer.cached_tokens = event.cached_tokens;
       answer.reason = event.finish_reason;
     }
-    if (engine_.has_work() && is_interrupted(typed_ahead)) {
+    if (engine_.has_work() && input_->stops_answer()) {
       engine_.cancel(id);
       answer.reason = FinishReason::cancelled;
     }
@@ -167,16 +169,17 @@ ChatSession::Answer ChatSession::stream(Request request) {
 
 void ChatSession::report(const Answer& answer, std::size_t prompt_tokens, std::size_t max_tokens,
                          double seconds) const {
-  if (answer.reason == FinishReason::cancelled) fmt::print(stderr, "(stopped)\n");
+  const Console& console = options_.console;
+  if (answer.reason == FinishReason::cancelled) console.note("(stopped)");
   if (answer.reason == FinishReason::length && answer.ids.size() == max_tokens)
-    fmt::print(stderr, "(stopped after {} tokens: --max-tokens allows more)\n", max_tokens);
+    console.note(fmt::format("(stopped after {} tokens: --max-tokens allows more)", max_tokens));
   else if (answer.reason == FinishReason::length)
-    fmt::print(stderr, "(the context of {} tokens is full: /reset begins a new conversation)\n",
-               engine_.info().max_length);
+    console.note(fmt::format("(the context of {} tokens is full: /reset begins a new conversation)",
+                             engine_.info().max_length));
   if (options_.reports_speed) {
-    fmt::print(stderr, "(prompt of {} tokens, {} of them cached; {} tokens in {:.2f} s, {:.1f} tokens/s)\n",
-               prompt_tokens, answer.cached_tokens, answer.ids.size(), seconds,
-               static_cast<double>(answer.ids.size()) / seconds);
+    console.note(fmt::format(
+        "(prompt of {} tokens, {} of them cached; {} tokens in {:.2f} s, {:.1f} tokens/s)", prompt_tokens,
+        answer.cached_tokens, answer.ids.size(), seconds, static_cast<double>(answer.ids.size()) / seconds));
   }
 }
 

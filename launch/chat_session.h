@@ -1,12 +1,14 @@
 // A conversation in a terminal, or of a script: messages in, answers out.
 #pragma once
 
-#include "launch/line_input.h"
+#include "launch/chat_input.h"
+#include "launch/console.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
 #include "runtime/chat_prompts.h"
 #include "tp/engine.h"
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,11 +19,11 @@ namespace tp {
 
 struct ChatOptions {
   SamplingFlags sampling;
-  bool shows_prompt = false;   // "> " on stderr, for people
-  bool reports_speed = false;  // tokens, cached tokens and speed on stderr after every answer
+  Console console{};
+  bool reports_speed = false;  // tokens, cached tokens and speed after every answer
 };
 
-// Rank 0's part of `tp-infer chat`. Answers go to stdout, everything else to stderr.
+// Rank 0's part of `tp-infer chat`. Answers go to stdout, everything else where the console wants it.
 //
 // Every turn renders the whole conversation and continues it. What earlier turns computed is still in the
 // engine's cache, which finds it by its tokens: only the new ones are work.
@@ -47,6 +49,8 @@ class ChatSession {
     FinishReason reason = FinishReason::none;
   };
 
+  // Of several lines only a system message is one: what is pasted may begin with a slash.
+  static bool is_command(std::string_view message);
   Next obey(std::string_view line);
   void save(const std::string& path);
   void reset();
@@ -59,7 +63,6 @@ class ChatSession {
   // The tokens of a rendered conversation: of what was said before, those that are in the cache.
   std::vector<TokenId> encode(const std::string& text) const;
   void remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer);
-  bool is_interrupted(bool typed_ahead);
   // Tells the user what went wrong with a message.
   void complain(std::string_view error);
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
@@ -72,7 +75,7 @@ class ChatSession {
   // not always choose those that a tokenizer would.
   std::string said_;
   std::vector<TokenId> said_ids_;
-  LineInput input_;
+  std::unique_ptr<ChatInput> input_;
   ResultOutput output_;
   bool failed_ = false;
 };

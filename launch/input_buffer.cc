@@ -1,15 +1,15 @@
 #include "launch/input_buffer.h"
 
+#include "launch/interruptions.h"
+
 #include <cerrno>
 
-#include <poll.h>
 #include <unistd.h>
 
 namespace tp {
 
 bool InputBuffer::fill(int milliseconds) {
-  pollfd input = {STDIN_FILENO, POLLIN, 0};
-  if (ended_ || ::poll(&input, 1, milliseconds) <= 0) return false;
+  if (ended_ || !Interruptions::wait_for_input(STDIN_FILENO, milliseconds)) return false;
   char bytes[4096];
   const ssize_t size = ::read(STDIN_FILENO, bytes, sizeof(bytes));
   if (size > 0) bytes_.append(bytes, static_cast<std::size_t>(size));

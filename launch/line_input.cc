@@ -1,89 +1,54 @@
 #include "launch/line_input.h"
 
-#include <cerrno>
-#include <csignal>
+#include "launch/escape_sequences.h"
+#include "launch/interruptions.h"
 
-#include <poll.h>
-#include <unistd.h>
+#include <fmt/format.h>
 
 namespace tp {
-namespace {
-
-volatile std::sig_atomic_t interrupted = 0;
-
-void remember(int) { interrupted = 1; }
-
-void handle(int signal, void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;  // MPI's own calls go on; poll() ends all the same
-  sigemptyset(&action.sa_mask);
-  sigaction(signal, &action, nullptr);
-}
-
-}  // namespace
-
-Interruptions::Interruptions() {
-  handle(SIGINT, remember);
-  handle(SIGUSR1, remember);
-}
-
-Interruptions::~Interruptions() {
-  handle(SIGINT, SIG_DFL);
-  handle(SIGUSR1, SIG_DFL);
-}
-
-bool Interruptions::take() {
-  const bool found = interrupted != 0;
-  interrupted = 0;
-  return found;
-}
-
-void Interruptions::ignore() {
-  handle(SIGINT, SIG_IGN);
-  handle(SIGUSR1, SIG_IGN);
-}
 
 std::optional<std::string> LineInput::take_line() {
-  const std::size_t end = buffer_.find('\n');
-  const bool is_last = end == std::string::npos && ended_ && !buffer_.empty();
+  std::string& bytes = input_.bytes();
+  const std::size_t end = bytes.find('\n');
+  const bool is_last = end == std::string::npos && input_.ended() && !bytes.empty();
   if (end == std::string::npos && !is_last) return std::nullopt;
-  std::string line = buffer_.substr(0, end);
-  buffer_.erase(0, is_last ? buffer_.size() : end + 1);
+  std::string line = bytes.substr(0, end);
+  bytes.erase(0, is_last ? bytes.size() : end + 1);
   if (line.ends_with('\r')) line.pop_back();
-  return line;
+  // A script's message may hold what it likes; a person has pressed a key that does nothing here.
+  return console_.has_person ? without_escape_sequences(line) : line;
 }
 
-bool LineInput::fill(int milliseconds) {
-  pollfd input = {STDIN_FILENO, POLLIN, 0};
-  if (ended_ || ::poll(&input, 1, milliseconds) <= 0) return false;
-  char bytes[4096];
-  const ssize_t size = ::read(STDIN_FILENO, bytes, sizeof(bytes));
-  if (size > 0) buffer_.append(bytes, static_cast<std::size_t>(size));
-  if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) ended_ = true;
-  return size > 0;
-}
-
-InputEvent LineInput::read(std::string& line) {
+InputEvent LineInput::read(std::string& message) {
+  if (console_.has_person) {
+    fmt::print(console_.notes, "> ");
+    std::fflush(console_.notes);
+  }
   while (true) {
-    if (std::optional<std::string> found = take_line()) {
-      line = *std::move(found);
-      return InputEvent::line;
+    if (std::optional<std::string> line = take_line()) {
+      message = *std::move(line);
+      return InputEvent::message;
     }
-    if (ended_) return InputEvent::end;
+    if (input_.ended()) return InputEvent::end;
     if (Interruptions::take()) return InputEvent::interrupted;
-    fill(-1);
+    input_.fill(-1);
   }
 }
 
-bool LineInput::is_waiting() {
-  if (buffer_.empty()) fill(0);
-  return ended_ || !buffer_.empty();
+void LineInput::begin_answer() {
+  // What a script has written already is no sign of impatience.
+  if (input_.bytes().empty()) input_.fill(0);
+  typed_ahead_ = input_.ended() || !input_.bytes().empty();
+  Interruptions::take();
 }
 
+bool LineInput::stops_answer() { return Interruptions::take() || (!typed_ahead_ && take_empty_line()); }
+
 bool LineInput::take_empty_line() {
-  if (buffer_.empty()) fill(0);
-  if (!buffer_.starts_with('\n') && !buffer_.starts_with("\r\n")) return false;
+  std::string& bytes = input_.bytes();
+  if (bytes.empty()) input_.fill(0);
+  if (console_.has_person) bytes = without_escape_sequences(bytes);
+  if (!bytes.starts_with('\n') && !bytes.starts_with("\r\n")) return false;
   take_line();
   return true;
 }

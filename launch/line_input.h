@@ -1,47 +1,31 @@
-// Standard input as a conversation needs it: lines, what is waiting, and interruptions.
 #pragma once
+
+#include "launch/chat_input.h"
+#include "launch/console.h"
+#include "launch/input_buffer.h"
 
 #include <optional>
 #include <string>
 
 namespace tp {
 
-// While it exists, Ctrl-C (SIGINT) and SIGUSR1, which mpirun passes on, do not end the process but are
-// remembered. One at a time.
-class Interruptions {
+// Messages that are lines: of a script, or of a person whose terminal does not belong to this process.
+class LineInput : public ChatInput {
  public:
-  Interruptions();
-  ~Interruptions();
-  Interruptions(const Interruptions&) = delete;
-  Interruptions& operator=(const Interruptions&) = delete;
+  explicit LineInput(const Console& console) : console_(console) {}
 
-  // Whether there was one since it was asked last.
-  static bool take();
+  InputEvent read(std::string& message) override;
+  void begin_answer() override;
+  bool stops_answer() override;
 
-  // For ranks that have nothing to interrupt: both signals do nothing.
-  static void ignore();
-};
-
-enum class InputEvent { line, end, interrupted };
-
-class LineInput {
- public:
-  // Waits for the next line, without its end.
-  InputEvent read(std::string& line);
-
-  // Whether there is something to read, or the end, without waiting for it.
-  bool is_waiting();
-
+ private:
+  std::optional<std::string> take_line();
   // Takes an empty line if it is the next one and already there.
   bool take_empty_line();
 
- private:
-  // Reads what is there, after waiting for it as long as asked for (-1: for ever); false if nothing came.
-  bool fill(int milliseconds);
-  std::optional<std::string> take_line();
-
-  std::string buffer_;
-  bool ended_ = false;
+  Console console_;
+  InputBuffer input_;
+  bool typed_ahead_ = false;  // there was more to read when the answer began
 };
 
 }  // namespace tp

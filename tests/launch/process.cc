@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,35 @@ Pipe make_pipe() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("cannot make a pipe");
   return {ends[0], ends[1]};
+}
+
+// The ends of a program's standard streams: its own, and those of the test.
+struct Streams {
+  int child_input, child_out, child_err;
+  int input, out, err;
+};
+
+Streams on_pipes() {
+  const Pipe input = make_pipe();
+  const Pipe out = make_pipe();
+  const Pipe err = make_pipe();
+  return {input.read, out.write, err.write, input.write, out.read, err.read};
+}
+
+// What a person types at the terminal is `input`, and what it shows is `out`.
+Streams on_terminal() {
+  const int person = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  char name[128];
+  if (person < 0 || ::grantpt(person) != 0 || ::unlockpt(person) != 0 ||
+      ::ptsname_r(person, name, sizeof(name)) != 0) {
+    throw std::runtime_error("cannot make a terminal");
+  }
+  const auto open_end = [&] { return ::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC); };
+  const Streams streams = {open_end(), open_end(), open_end(), ::fcntl(person, F_DUPFD_CLOEXEC, 0),
+                           person,     -1};
+  const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  ::ioctl(person, TIOCSWINSZ, &size);
+  return streams;
 }
 
 std::string new_mark() {
@@ -64,14 +94,23 @@ bool drain(int& end, std::string& text) {
   return false;
 }
 
+void set_variable(const std::string& variable) {
+  const std::size_t equals = variable.find('=');
+  ::setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+}
+
 [[noreturn]] void run_child(const std::vector<std::string>& command, const StartOptions& options,
-                            const std::string& mark, int input, int out, int err) {
-  ::dup2(input, STDIN_FILENO);
-  ::dup2(out, STDOUT_FILENO);
-  ::dup2(err, STDERR_FILENO);
+                            const std::string& mark, const Streams& streams) {
+  ::dup2(streams.child_input, STDIN_FILENO);
+  ::dup2(streams.child_out, STDOUT_FILENO);
+  ::dup2(streams.child_err, STDERR_FILENO);
+  if (options.on_terminal) {
+    ::setsid();
+    ::ioctl(STDIN_FILENO, TIOCSCTTY, 0);  // its Ctrl-C is a signal to the program
+  }
   if (!options.folder.empty() && ::chdir(options.folder.c_str()) != 0) ::_exit(126);
-  const std::size_t equals = mark.find('=');
-  ::setenv(mark.substr(0, equals).c_str(), mark.substr(equals + 1).c_str(), 1);
+  set_variable(mark);
+  for (const std::string& variable : options.variables) set_variable(variable);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
   ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   std::vector<char*> arguments;
@@ -84,22 +123,18 @@ bool drain(int& end, std::string& text) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& command, const StartOptions& options) : mark_(new_mark()) {
-  Pipe input = make_pipe();
-  Pipe out = make_pipe();
-  Pipe err = make_pipe();
+  Streams streams = options.on_terminal ? on_terminal() : on_pipes();
   ::signal(SIGPIPE, SIG_IGN);  // a program may end before it reads its input
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("cannot fork");
   if (pid_ == 0) {
     ::signal(SIGPIPE, SIG_DFL);
-    run_child(command, options, mark_, input.read, out.write, err.write);
+    run_child(command, options, mark_, streams);
   }
-  close_end(input.read);
-  close_end(out.write);
-  close_end(err.write);
-  input_ = input.write;
-  out_ = out.read;
-  err_ = err.read;
+  for (int* end : {&streams.child_input, &streams.child_out, &streams.child_err}) close_end(*end);
+  input_ = streams.input;
+  out_ = streams.out;
+  err_ = streams.err;
   write_input(options.input);
   if (!options.keep_input_open) close_input();
 }

@@ -23,6 +23,9 @@ struct StartOptions {
   std::string input{};             // of standard input
   bool keep_input_open = false;    // for write_input() and close_input()
   std::filesystem::path folder{};  // to start in; empty: the current one
+  // All three streams are a terminal of 80 columns. What it shows is `out`.
+  bool on_terminal = false;
+  std::vector<std::string> variables{};  // of the environment: "NAME=value"
 };
 
 // What is still running when the object goes is killed, and is a failure of the test.

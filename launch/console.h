@@ -1,0 +1,25 @@
+// Who converses: a person at a terminal, or a script.
+#pragma once
+
+#include <cstdio>
+#include <string>
+
+namespace tp {
+
+struct Console {
+  // Where prompts, notes and errors of messages go: with the answers where a person sees those, so that all
+  // keep their order; for a script to standard error.
+  std::FILE* notes = stderr;
+  bool has_person = false;    // a person types, and is prompted
+  bool can_edit = false;      // the terminal is this process's own
+  bool is_launchers = false;  // the terminal is that of mpirun, which passes lines on
+  bool has_colours = false;   // notes may be dimmed
+
+  // Prints what is not part of the conversation, dimmed if that can be.
+  void note(const std::string& text) const;
+};
+
+// Finds out by looking at the standard streams, and behind mpirun at mpirun's.
+Console find_console();
+
+}  // namespace tp

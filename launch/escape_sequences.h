@@ -1,0 +1,19 @@
+// What a terminal sends for keys that are no characters: arrows, function keys.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace tp {
+
+constexpr std::size_t kIncompleteSequence = std::string_view::npos;
+
+// Bytes of the escape sequence with which `text` begins: 0 if it begins with none, 1 for an ESC before
+// something else, kIncompleteSequence if it may go on behind the end.
+std::size_t escape_sequence_size(std::string_view text);
+
+// Without all of them.
+std::string without_escape_sequences(std::string_view text);
+
+}  // namespace tp

@@ -1,0 +1,28 @@
+#pragma once
+
+namespace tp {
+
+// While it exists, Ctrl-C (SIGINT) and SIGUSR1, which mpirun passes on, do not end the process but are
+// remembered, and so are changes of the terminal (SIGWINCH, SIGCONT). One at a time.
+class Interruptions {
+ public:
+  Interruptions();
+  ~Interruptions();
+  Interruptions(const Interruptions&) = delete;
+  Interruptions& operator=(const Interruptions&) = delete;
+
+  // Whether there was one since it was asked last.
+  static bool take();
+
+  // Whether the terminal has another size since it was asked last, or the process was stopped and goes on.
+  static bool take_terminal_change();
+
+  // Whether there is something to read at that descriptor, after waiting for it so long (-1: for ever) or
+  // until one of those signals came.
+  static bool wait_for_input(int descriptor, int milliseconds);
+
+  // For ranks that have nothing to interrupt: SIGINT and SIGUSR1 do nothing.
+  static void ignore();
+};
+
+}  // namespace tp
