@@ -291,8 +291,8 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
   return engine;
 }
 
-int run_bench(const BenchFlags& flags) {
-  return run_on_ranks([&](Communicator& comm) {
+int run_bench(const CLI::App& command, const BenchFlags& flags) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::optional<TraceFile> trace;
     std::optional<ResultOutput> output;
     fail_together(comm, [&] {
@@ -353,12 +353,12 @@ void add_bench_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");
-  command->callback([flags, &status] {
+  command->callback([flags, command, &status] {
     if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
       throw CLI::ValidationError(
           "--synthetic has weights made up, but --model names some; leave out one of them");
     }
-    status = run_bench(*flags);
+    status = run_bench(*command, *flags);
   });
 }
 

@@ -57,10 +57,10 @@ Preparation prepare(const ChatFlags& flags) {
   return prepared;
 }
 
-int run_chat(const ChatFlags& flags) {
+int run_chat(const CLI::App& command, const ChatFlags& flags) {
   // Launchers pass signals on to every rank; only the first one has an answer to stop.
   if (launched_rank().rank != 0) Interruptions::ignore();
-  return run_on_ranks([&](Communicator& comm) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::optional<Preparation> prepared;
     fail_together(comm, [&] {
       if (comm.is_root()) prepared.emplace(prepare(flags));
@@ -98,9 +98,9 @@ void add_chat_command(CLI::App& app, int& status) {
       ->group(group);
   flags->sampling.add_to(*command);
   command->footer(kFooter);
-  command->callback([flags, &status] {
+  command->callback([flags, command, &status] {
     flags->sampling.check();
-    status = run_chat(*flags);
+    status = run_chat(*command, *flags);
   });
 }
 

@@ -100,7 +100,7 @@ void add_detokenize_command(CLI::App& app) {
                     "Leave out control tokens such as BOS and EOS");
   add_output_option(*command, arguments->output);
   command->footer(examples);
-  command->callback(on_first_rank([arguments] { run(*arguments); }));
+  command->callback(on_first_rank(*command, [arguments] { run(*arguments); }));
 }
 
 }  // namespace tp

@@ -63,13 +63,18 @@ void EngineFlags::add_to(CLI::App& command) {
                   "Tokens that the KV cache holds, fewer if memory is short (default: by memory)")
       ->check(whole_number(1))
       ->type_name("N");
+  command
+      .add_option("--timeout", timeout,
+                  "End the job if a rank waits longer for another one (default: say so and go on waiting)")
+      ->check(whole_number(1))
+      ->type_name("SECONDS");
   command.add_flag("-v,--verbose", verbose, "Say what every rank holds, on stderr");
 }
 
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
   EngineOptions options = flags.options;
   fail_together(comm, [&] {
-    if (comm.is_root() && !options.synthetic) options.model = find_model(options.model);
+    if (!options.synthetic) options.model = find_model(options.model);
   });
   if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
   std::unique_ptr<Engine> engine;
@@ -96,6 +101,8 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
         threads, allowed_processors(), online_processors(), threads);
   }
   if (flags.verbose) print_rank_map(*engine);
+  if (flags.verbose && !comm.not_shared_because().empty())
+    fmt::print(stderr, "all-reduces go by MPI's messages: {}\n", comm.not_shared_because());
   return engine;
 }
 

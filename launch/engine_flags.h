@@ -15,6 +15,7 @@ namespace tp {
 struct EngineFlags {
   EngineOptions options;
   bool verbose = false;
+  double timeout = 0.0;  // seconds that a rank waits for another one; 0: for ever
 
   // Adds --model, --weights, --threads, --prefill-chunk, --cache-tokens, ... to a subcommand.
   void add_to(CLI::App& command);

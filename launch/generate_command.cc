@@ -129,8 +129,8 @@ int refuse_nothing(const Communicator& comm) {
   return 2;
 }
 
-int run_generate(const GenerateFlags& flags) {
-  return run_on_ranks([&](Communicator& comm) {
+int run_generate(const CLI::App& command, const GenerateFlags& flags) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     Preparation prepared;
     fail_together(comm, [&] {
       if (comm.is_root()) prepare(flags, prepared);
@@ -232,18 +232,18 @@ void add_generate_command(CLI::App& app, int& status) {
       "Answers are written as they are finished; `index` counts the requests from 0.\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 done, 1 an error (also of a single request), 2 wrong usage");
-  command->callback([flags, &status] {
+  command->callback([flags, command, &status] {
     flags->json = flags->json || !flags->batch_file.empty();
     check_flags(*flags);
     if (launched_rank().rank == 0) find_prompt(*flags);
-    status = run_generate(*flags);
+    status = run_generate(*command, *flags);
   });
 }
 
-int run_demo() {
+int run_demo(const CLI::App& app) {
   GenerateFlags flags;
   flags.prompts = {kDemoPrompt};
-  return run_generate(flags);
+  return run_generate(app, flags);
 }
 
 }  // namespace tp

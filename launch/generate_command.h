@@ -8,6 +8,6 @@ namespace tp {
 void add_generate_command(CLI::App& app, int& status);
 
 // What `tp-infer` does without arguments: the demo model tells a story. Returns the exit status.
-int run_demo();
+int run_demo(const CLI::App& app);
 
 }  // namespace tp

@@ -286,7 +286,7 @@ void add_inspect_command(CLI::App& app) {
       "Examples:\n"
       "  tp-infer inspect --model DIR --ranks 8 --context 4096\n"
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");
-  command->callback(on_first_rank([flags] { inspect(*flags); }));
+  command->callback(on_first_rank(*command, [flags] { inspect(*flags); }));
 }
 
 }  // namespace tp

@@ -66,8 +66,8 @@ void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const std:
   unusable.refuse(path, tokens.size());
 }
 
-int run_logits(const LogitsFlags& flags) {
-  return run_on_ranks([&](Communicator& comm) {
+int run_logits(const CLI::App& command, const LogitsFlags& flags) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::vector<TokenId> tokens;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
@@ -102,7 +102,7 @@ void add_logits_command(CLI::App& app, int& status) {
       "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
-  command->callback([flags, &status] { status = run_logits(*flags); });
+  command->callback([flags, command, &status] { status = run_logits(*command, *flags); });
 }
 
 }  // namespace tp

@@ -8,6 +8,7 @@
 #include "launch/logits_command.h"
 #include "launch/message.h"
 #include "launch/perplexity_command.h"
+#include "launch/rank_program.h"
 #include "launch/render_chat_command.h"
 #include "launch/result_output.h"
 #include "launch/standard_streams.h"
@@ -55,23 +56,27 @@ void say_what_to_try_next() {
 }
 
 // Before MPI starts every rank meets the same error, and the first of them says it. The others give it time:
-// mpirun ends the job when one has failed.
+// mpirun ends the job when one has failed. Whoever still runs after that met it alone.
 void say_once(const std::string& message) {
-  if (tp::launched_rank().rank == 0) {
+  const tp::LaunchedRank launched = tp::launched_rank();
+  if (launched.rank == 0) {
     tp::print_message(message);
   } else {
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    tp::print_message(fmt::format("{} [rank {}/{}]", message, launched.rank, launched.size));
   }
 }
 
 // What `--help` and `--version` end with.
 void print_help(const CLI::App& app, const CLI::ParseError& wish) {
-  if (tp::launched_rank().rank != 0) return;
-  std::ostringstream text;
-  app.exit(wish, text);
-  tp::ResultOutput output;
-  output.write(text.str());
-  output.finish();
+  const char* const name = wish.get_name() == "CallForVersion" ? "--version" : "--help";
+  tp::run_on_first_rank({name, {}}, [&] {
+    std::ostringstream text;
+    app.exit(wish, text);
+    tp::ResultOutput output;
+    output.write(text.str());
+    output.finish();
+  });
 }
 
 // What parsing ends with, be it a wish for help or wrong usage. Returns the exit status.
@@ -108,7 +113,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     if (app.get_subcommands().empty()) {
-      status = tp::run_demo();
+      status = tp::run_demo(app);
       if (status == 0 && tp::launched_rank().rank == 0) say_what_to_try_next();
     }
     return status;
@@ -123,6 +128,8 @@ int main(int argc, char** argv) {
   tp::open_standard_streams();
   try {
     return run(argc, argv);
+  } catch (const tp::ReportedError&) {
+    return 1;
   } catch (const std::exception& error) {
     say_once(fmt::format("tp-infer: {}", error.what()));
     return 1;

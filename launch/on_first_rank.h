@@ -1,19 +1,19 @@
 // The callback of a subcommand that needs no ranks.
 #pragma once
 
-#include "parallel/mpi_session.h"
+#include "launch/rank_program.h"
 
 #include <functional>
 #include <utility>
+
+#include <CLI/CLI.hpp>
 
 namespace tp {
 
 // Does `work` on the first rank, should mpirun have started several. The others keep it all the same: it owns
 // what options are parsed into.
-inline std::function<void()> on_first_rank(std::function<void()> work) {
-  return [work = std::move(work)] {
-    if (launched_rank().rank == 0) work();
-  };
+inline std::function<void()> on_first_rank(const CLI::App& command, std::function<void()> work) {
+  return [&command, work = std::move(work)] { run_on_first_rank(CommandLine::of(command), work); };
 }
 
 }  // namespace tp

@@ -176,8 +176,8 @@ int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::s
   return 0;
 }
 
-int run_perplexity(const PerplexityFlags& flags) {
-  return run_on_ranks([&](Communicator& comm) {
+int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     Material material;
     std::optional<ResultOutput> output;
     fail_together(comm, [&] {
@@ -226,13 +226,13 @@ void add_perplexity_command(CLI::App& app, int& status) {
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --weights int4 --window 1024 --stride "
       "512 --json");
-  command->callback([flags, &status] {
+  command->callback([flags, command, &status] {
     if (flags->text_file.empty() == flags->token_file.empty()) {
       throw CLI::ValidationError(
           fmt::format("expected either --file FILE or --tokens FILE, found {}; give one text to measure",
                       flags->text_file.empty() ? "neither" : "both"));
     }
-    status = run_perplexity(*flags);
+    status = run_perplexity(*command, *flags);
   });
 }
 

@@ -2,11 +2,14 @@
 
 #include "launch/message.h"
 #include "parallel/binding.h"
+#include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "tp/error.h"
 
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <new>
 
 namespace tp {
@@ -14,38 +17,80 @@ namespace {
 
 constexpr const char* kOutOfMemory = "out of memory; use more ranks or hosts, or a smaller --cache-tokens";
 
-void report_error(std::size_t rank, std::size_t size, const char* message) {
+void report(std::size_t rank, std::size_t size, const std::string& message) {
   const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
   print_message(fmt::format("tp-infer: {}{}", where, message));
 }
 
 // Ends the job with this rank's error; a rank that is alone returns the exit status. `reserve` is memory for
 // saying so, in case that ran out.
-int fail(const Communicator& comm, std::string& reserve, const char* message) {
+int fail(const MpiSession& session, std::string& reserve, const char* message) {
   reserve = std::string();
-  report_error(comm.rank(), comm.size(), message);
-  if (comm.size() > 1) MpiSession::abort(1);
+  report(session.rank(), session.size(), message);
+  if (session.size() > 1) MpiSession::abort(1);
   return 1;
+}
+
+WaitOptions wait_options(const MpiSession& session, double timeout) {
+  WaitOptions waits;
+  waits.on_long_wait = [&session](const std::string& text) {
+    report(session.rank(), session.size(),
+           text +
+               "; it may be stopped, swapping or reading from a slow disk (--timeout SECONDS ends "
+               "a job that waits longer)");
+  };
+  waits.timeout = timeout;
+  // Tests have less of it.
+  if (const char* const seconds = std::getenv("TP_PATIENCE"); seconds != nullptr && std::atof(seconds) > 0)
+    waits.patience = std::atof(seconds);
+  return waits;
+}
+
+// The exit status; errors of which all ranks know are reported.
+int run_together(Communicator& comm, const CommandLine& command,
+                 const std::function<int(Communicator&)>& body) {
+  try {
+    require_same_command_line(comm, command);
+    return body(comm);
+  } catch (const AgreedError& error) {
+    if (comm.is_root()) report(error.rank(), comm.size(), error.what());
+    return 1;
+  }
 }
 
 }  // namespace
 
-int run_on_ranks(const std::function<int(Communicator&)>& body) {
+int run_on_ranks(const CommandLine& command, double timeout, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
   const MpiSession session;
-  Communicator comm(MPI_COMM_WORLD);
   // Small enough to come from the heap, so that freeing it leaves it usable.
   std::string reserve(96 << 10, '\0');
   try {
-    return body(comm);
-  } catch (const AgreedError& error) {
-    if (comm.is_root()) report_error(error.rank(), comm.size(), error.what());
-    return 1;
+    Communicator comm(MPI_COMM_WORLD, wait_options(session, timeout));
+    const int status = run_together(comm, command, body);
+    barrier(comm);  // which tells of a rank that does not come, as MPI_Finalize does not
+    return status;
   } catch (const std::bad_alloc&) {
-    return fail(comm, reserve, kOutOfMemory);
+    return fail(session, reserve, kOutOfMemory);
   } catch (const std::exception& error) {
-    return fail(comm, reserve, error.what());
+    return fail(session, reserve, error.what());
   }
+}
+
+void run_on_first_rank(const CommandLine& command, const std::function<void()>& work) {
+  if (launched_rank().size == 1) return work();
+  std::exception_ptr error;
+  const int status = run_on_ranks(command, 0, [&](Communicator& comm) {
+    if (!comm.is_root()) return 0;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();  // for whoever called, when the others have been let go
+    }
+    return 0;
+  });
+  if (error) std::rethrow_exception(error);
+  if (status != 0) throw ReportedError("ranks that were not started alike");
 }
 
 int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead) {

@@ -58,7 +58,7 @@ void add_render_chat_command(CLI::App& app) {
       ->type_name("TEXT");
   add_output_option(*command, arguments->output);
   command->footer(kExamples);
-  command->callback(on_first_rank([arguments] {
+  command->callback(on_first_rank(*command, [arguments] {
     if (arguments->model.empty() && arguments->template_file.empty())
       throw CLI::ValidationError("no chat template; give --model DIR or --template FILE");
     run(*arguments);

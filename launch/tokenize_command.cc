@@ -94,7 +94,7 @@ void add_tokenize_command(CLI::App& app) {
                     "Do not add BOS and EOS; written out in the text they are recognised all the same");
   add_output_option(*command, arguments->output);
   command->footer(examples);
-  command->callback(on_first_rank([arguments, text] {
+  command->callback(on_first_rank(*command, [arguments, text] {
     arguments->has_text = text->count() > 0;
     if (arguments->has_text && arguments->options.jsonl) {
       throw CLI::ValidationError(

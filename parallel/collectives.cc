@@ -132,10 +132,13 @@ void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes) {
   const Wait::Manner manner{.collective = "a broadcast", .polite = true, .root_has_time = true};
   for (std::size_t begin = 0; begin < bytes.size(); begin += kMaxCount) {
     const std::span<std::byte> piece = bytes.subspan(begin, std::min(kMaxCount, bytes.size() - begin));
+    if (comm.is_root()) {
+      comm.exchange().post_to_all(piece, manner);
+      continue;
+    }
     std::vector<Exchange::Bytes> from(comm.size());
-    if (!comm.is_root()) from[0] = piece;
-    comm.exchange().to_all(comm.is_root() ? Exchange::ConstBytes(piece) : Exchange::ConstBytes(), from,
-                           manner);
+    from[0] = piece;
+    comm.exchange().to_all({}, from, manner);
   }
 }
 

@@ -5,10 +5,14 @@
 
 #include <algorithm>
 #include <climits>
+#include <exception>
 #include <utility>
 
 namespace tp {
 namespace {
+
+// MPI sends as much at once; what is longer waits until the other asks for it.
+constexpr std::size_t kShort = 3072;
 
 constexpr int kTag = 0;  // messages between two ranks arrive in the order in which they were sent
 
@@ -37,48 +41,88 @@ Exchange::Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ra
   for (const Wait::Ranks& each : members_) together_.push_back(each.front());
 }
 
+Exchange::~Exchange() {
+  int finalized = 0;
+  MPI_Finalized(&finalized);
+  // While an exception is on its way the other ranks may be anywhere.
+  if (finalized == 0 && std::uncaught_exceptions() == 0) {
+    MPI_Waitall(static_cast<int>(posted_.requests.size()), posted_.requests.data(), MPI_STATUSES_IGNORE);
+  }
+}
+
 void Exchange::all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from,
                           const Wait::Manner& manner) {
-  requests_.clear();
-  partners_.clear();
-  // Each begins with its right neighbour, so that not all send to the same rank first.
+  exchanged_.clear();
+  // Each begins with its neighbour, so that not all send to the same rank first.
   for (std::size_t step = 1; step < size(); ++step) {
     const std::size_t source = (rank_ + size() - step) % size();
-    if (from[source].empty()) continue;
-    requests_.push_back(MPI_REQUEST_NULL);
-    partners_.push_back(source);
-    TP_MPI(MPI_Irecv(from[source].data(), count_of(from[source].size()), MPI_BYTE, static_cast<int>(source),
-                     kTag, comm_, &requests_.back()));
+    receive(source, from[source], exchanged_);
   }
   for (std::size_t step = 1; step < size(); ++step) {
     const std::size_t target = (rank_ + step) % size();
-    if (to[target].empty()) continue;
-    requests_.push_back(MPI_REQUEST_NULL);
-    partners_.push_back(target);
-    TP_MPI(MPI_Isend(to[target].data(), count_of(to[target].size()), MPI_BYTE, static_cast<int>(target), kTag,
-                     comm_, &requests_.back()));
+    send(target, to[target], exchanged_);
   }
-  const auto done = [this] {
-    int all = 0;
-    TP_MPI(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, MPI_STATUSES_IGNORE));
-    return all != 0;
-  };
-  if (done()) return;
-  Wait wait(patience_, manner, together_, [this] { return missing(); });
-  while (!done()) wait.turn();
+  wait_for(exchanged_, manner);
 }
 
 void Exchange::to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner) {
   all_to_all(std::vector<ConstBytes>(size(), own), from, manner);
 }
 
-Wait::Ranks Exchange::missing() {
+void Exchange::post_to_all(ConstBytes bytes, const Wait::Manner& manner) {
+  wait_for(posted_, manner);
+  posted_.clear();
+  const bool is_short = bytes.size() <= kShort;
+  if (is_short) posted_bytes_.assign(bytes.begin(), bytes.end());
+  for (std::size_t step = 1; step < size(); ++step)
+    send((rank_ + step) % size(), is_short ? ConstBytes(posted_bytes_) : bytes, posted_);
+  if (!is_short) wait_for(posted_, manner);
+}
+
+void Exchange::progress() {
+  if (!posted_.requests.empty() && posted_.arrived()) posted_.clear();
+}
+
+void Exchange::receive(std::size_t source, Bytes bytes, Messages& messages) const {
+  if (bytes.empty()) return;
+  messages.requests.push_back(MPI_REQUEST_NULL);
+  messages.partners.push_back(source);
+  TP_MPI(MPI_Irecv(bytes.data(), count_of(bytes.size()), MPI_BYTE, static_cast<int>(source), kTag, comm_,
+                   &messages.requests.back()));
+}
+
+void Exchange::send(std::size_t target, ConstBytes bytes, Messages& messages) const {
+  if (bytes.empty()) return;
+  messages.requests.push_back(MPI_REQUEST_NULL);
+  messages.partners.push_back(target);
+  TP_MPI(MPI_Isend(bytes.data(), count_of(bytes.size()), MPI_BYTE, static_cast<int>(target), kTag, comm_,
+                   &messages.requests.back()));
+}
+
+void Exchange::Messages::clear() {
+  requests.clear();
+  partners.clear();
+}
+
+bool Exchange::Messages::arrived() {
+  int all = 0;
+  TP_MPI(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &all, MPI_STATUSES_IGNORE));
+  return all != 0;
+}
+
+void Exchange::wait_for(Messages& messages, const Wait::Manner& manner) {
+  if (messages.arrived()) return;
+  Wait wait(patience_, manner, together_, [&] { return missing(messages); });
+  while (!messages.arrived()) wait.turn();
+}
+
+Wait::Ranks Exchange::missing(const Messages& messages) const {
   Wait::Ranks ranks;
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
+  for (std::size_t i = 0; i < messages.requests.size(); ++i) {
     int complete = 0;
-    TP_MPI(MPI_Request_get_status(requests_[i], &complete, MPI_STATUS_IGNORE));
-    if (complete == 0)
-      ranks.insert(ranks.end(), members_[partners_[i]].begin(), members_[partners_[i]].end());
+    TP_MPI(MPI_Request_get_status(messages.requests[i], &complete, MPI_STATUS_IGNORE));
+    const Wait::Ranks& partner = members_[messages.partners[i]];
+    if (complete == 0) ranks.insert(ranks.end(), partner.begin(), partner.end());
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());

@@ -23,6 +23,9 @@ class Exchange {
   // Between some of them, each of which communicates for several: members[r] for rank r of `comm`, in
   // ascending order and the rank itself first.
   Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ranks> members);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return members_.size(); }
@@ -32,6 +35,13 @@ class Exchange {
   void all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, const Wait::Manner& manner);
   // `own` to every rank; from[r] as above.
   void to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner);
+
+  // Sends `bytes` to every rank, which all_to_all receives there. A short message is copied and nobody waits
+  // for its arrival: a rank that does not come is missed in what follows, by all ranks alike. Throws
+  // CommError.
+  void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
+  // For whoever waits without MPI, which posted messages may need.
+  void progress();
 
   // Every rank's value, in rank order.
   template <class T>
@@ -45,16 +55,27 @@ class Exchange {
   }
 
  private:
-  Wait::Ranks missing();
+  // Messages on their way, and with which rank each.
+  struct Messages {
+    std::vector<MPI_Request> requests{};
+    std::vector<std::size_t> partners{};
+
+    void clear();
+    bool arrived();
+  };
+  void receive(std::size_t source, Bytes bytes, Messages& messages) const;
+  void send(std::size_t target, ConstBytes bytes, Messages& messages) const;
+  void wait_for(Messages& messages, const Wait::Manner& manner);
+  Wait::Ranks missing(const Messages& messages) const;
 
   MPI_Comm comm_;
   const Patience& patience_;
   std::vector<Wait::Ranks> members_;
   Wait::Ranks together_;  // the first of all members
   std::size_t rank_ = 0;
-  // While messages are on their way: requests, and with which rank.
-  std::vector<MPI_Request> requests_;
-  std::vector<std::size_t> partners_;
+  Messages exchanged_;
+  Messages posted_;
+  std::vector<std::byte> posted_bytes_;
 };
 
 }  // namespace tp

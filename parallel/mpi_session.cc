@@ -4,6 +4,7 @@
 #include "tp/error.h"
 
 #include <cstdlib>
+#include <exception>
 #include <initializer_list>
 
 #include <mpi.h>
@@ -39,9 +40,17 @@ MpiSession::MpiSession() {
   int provided = MPI_THREAD_SINGLE;
   // Kernels are threaded with OpenMP, but only the main thread communicates.
   TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+  int rank = 0;
+  int size = 1;
+  TP_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
+  TP_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
+  rank_ = static_cast<std::size_t>(rank);
+  size_ = static_cast<std::size_t>(size);
 }
 
-MpiSession::~MpiSession() { MPI_Finalize(); }
+MpiSession::~MpiSession() {
+  if (std::uncaught_exceptions() == 0) MPI_Finalize();
+}
 
 void MpiSession::abort(int status) {
   int initialized = 0;

@@ -35,7 +35,7 @@ std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm, const Patience& pati
                                              std::string& why) {
   const Placement& placement = patience.placement;
   if (placement.hosts.size() == placement.size()) return nullptr;
-  auto sum = std::unique_ptr<SharedSum>(new SharedSum(patience));
+  auto sum = std::unique_ptr<SharedSum>(new SharedSum(patience, exchange));
   const auto rank = static_cast<int>(placement.rank);
   MPI_Comm host = MPI_COMM_NULL;
   TP_MPI(MPI_Comm_split(comm, static_cast<int>(placement.host_of[placement.rank]), rank, &host));
@@ -58,8 +58,9 @@ std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm, const Patience& pati
   return sum;
 }
 
-SharedSum::SharedSum(const Patience& patience)
+SharedSum::SharedSum(const Patience& patience, Exchange& exchange)
     : patience_(patience),
+      exchange_(exchange),
       host_(patience.placement.own_host()),
       size_(host_.size()),
       slots_(std::make_unique<Slot*[]>(size_)),
@@ -148,7 +149,10 @@ void SharedSum::wait_for_leader(std::uint64_t phase) const {
   const auto here = [&] { return has_announced(kLeader, phase); };
   if (here()) return;
   Wait wait(patience_, kManner, host_, [] { return Wait::Ranks(); });
-  while (!here()) wait.turn();
+  while (!here()) {
+    exchange_.progress();
+    wait.turn();
+  }
 }
 
 void SharedSum::wait_for_all(std::uint64_t phase) const {
@@ -159,7 +163,10 @@ void SharedSum::wait_for_all(std::uint64_t phase) const {
   };
   if (all_here()) return;
   Wait wait(patience_, kManner, host_, [this, phase] { return missing(phase); });
-  while (!all_here()) wait.turn();
+  while (!all_here()) {
+    exchange_.progress();
+    wait.turn();
+  }
 }
 
 Wait::Ranks SharedSum::missing(std::uint64_t phase) const {

@@ -43,7 +43,7 @@ class SharedSum {
   void operator()(std::span<float> data, float* onto = nullptr);
 
  private:
-  explicit SharedSum(const Patience& patience);
+  SharedSum(const Patience& patience, Exchange& exchange);
 
   struct Slot;
   // Where a sum goes: it replaces the floats there, or is added to them.
@@ -63,6 +63,7 @@ class SharedSum {
   void add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target);
 
   const Patience& patience_;
+  Exchange& exchange_;
   const Wait::Ranks& host_;  // the ranks of this one
   std::size_t rank_ = 0;     // on this host
   std::size_t size_ = 1;     // of this host

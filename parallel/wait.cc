@@ -75,16 +75,13 @@ void Wait::look() {
   if (is_no_news(missing)) {
     overdue_.restart();
   } else if (overdue_.seconds() >= until_end_ && speaks(missing)) {
-    throw_error<CommError>("{}, longer than --timeout allows; see what keeps it, or allow more",
-                           text_of(missing));
+    throw_error<CommError>(
+        "{}, more than --timeout allows; it may be stopped, swapping or reading from a "
+        "slow disk",
+        text_of(missing));
   } else if (overdue_.seconds() >= until_told_ && !told_) {
     told_ = true;
-    if (speaks(missing) && options.on_long_wait) {
-      options.on_long_wait(
-          text_of(missing) +
-          "; see what keeps it: it may be stopped, swapping, or reading from a slow disk (--timeout SECONDS "
-          "ends a job that waits longer)");
-    }
+    if (speaks(missing) && options.on_long_wait) options.on_long_wait(text_of(missing));
   }
   next_look_ = overdue_.seconds() + look_every();
 }

@@ -50,6 +50,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
     if (comm.is_root()) plan_ = make_plan(options, comm.size());
   });
   broadcast_object(comm, plan_);
+  if (!options.model.empty()) plan_.model = options.model.string();
   // Ranks choose experts by themselves, and near a tie the last bit of a norm decides.
   if (plan_.config.num_experts != 0) {
     fail_together(comm, [&] {

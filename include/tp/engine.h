@@ -71,7 +71,8 @@ class Engine {
   // Called with the fraction of this rank's weights that has been loaded, in [0, 1].
   using Progress = std::function<void(double fraction)>;
 
-  // Collective. Rank 0's options hold for all ranks, except `threads`. Throws an Error that is the same on
+  // Collective. Rank 0's options hold for all ranks, except `threads` and `model`: a rank that is given a
+  // path reads the model there, whose content must be that of the others. Throws an Error that is the same on
   // every rank.
   Engine(Communicator& comm, EngineOptions options, const Progress& progress = {});
   // On rank 0 it lets the other ranks return from follow(): with 0, or with 1 while an exception is on its

@@ -181,17 +181,21 @@ bool Process::read_some(double seconds) {
 }
 
 bool Process::wait_for_output(const std::function<bool(const std::string& out)>& condition, double seconds) {
-  return wait_for(finished_.out, condition, seconds);
+  return wait_for([&] { return condition(finished_.out); }, seconds);
 }
 
 bool Process::wait_for_error(const std::function<bool(const std::string& err)>& condition, double seconds) {
-  return wait_for(finished_.err, condition, seconds);
+  return wait_for([&] { return condition(finished_.err); }, seconds);
 }
 
-bool Process::wait_for(const std::string& text, const std::function<bool(const std::string&)>& condition,
-                       double seconds) {
+bool Process::wait_for_message(const std::string& message, double seconds) {
+  return wait_for_error([&](const std::string& err) { return err.find(message) != std::string::npos; },
+                        seconds);
+}
+
+bool Process::wait_for(const std::function<bool()>& condition, double seconds) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!condition(text)) {
+  while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline || !read_some(0.05)) return false;
   }
   return true;
@@ -246,6 +250,16 @@ std::vector<pid_t> Process::members() const {
 
 void Process::kill_members() const {
   for (const pid_t member : members()) ::kill(member, SIGKILL);
+}
+
+std::size_t sleeps_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/status");
+  std::size_t sleeps = 0;
+  for (std::string line; std::getline(file, line);) {
+    constexpr std::string_view kField = "voluntary_ctxt_switches:";
+    if (line.starts_with(kField)) sleeps = std::stoul(line.substr(kField.size()));
+  }
+  return sleeps;
 }
 
 double processor_seconds(pid_t process) {

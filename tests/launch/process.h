@@ -38,8 +38,9 @@ class Process {
 
   // Waits until what came out satisfies the condition; false if the program ended or `seconds` passed before.
   bool wait_for_output(const std::function<bool(const std::string& out)>& condition, double seconds = 20);
-  // The same of what came on stderr.
+  // The same of what came on stderr; wait_for_message waits for one text.
   bool wait_for_error(const std::function<bool(const std::string& err)>& condition, double seconds = 20);
+  bool wait_for_message(const std::string& message, double seconds = 20);
   // How often something came out so far.
   std::size_t reads() const { return reads_; }
 
@@ -57,9 +58,8 @@ class Process {
   std::vector<pid_t> members() const;
 
  private:
+  bool wait_for(const std::function<bool()>& condition, double seconds);
   bool read_some(double seconds);
-  bool wait_for(const std::string& text, const std::function<bool(const std::string&)>& condition,
-                double seconds);
   bool ended();
   void kill_members() const;
 
@@ -76,5 +76,8 @@ class Process {
 
 // Seconds of processor time that a process has used.
 double processor_seconds(pid_t process);
+
+// How often a process's first thread has gone to sleep.
+std::size_t sleeps_of(pid_t process);
 
 }  // namespace tp::test

@@ -2,11 +2,11 @@
 #include "parallel/all_reduce.h"
 
 #include "parallel/collectives.h"
+#include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -143,22 +143,11 @@ TEST(AllReduce, GoesTheSameWayOnEveryRank) {
   }
 }
 
-// Sets a variable of the environment until the end of the scope.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
-
 TEST(AllReduce, GoesTheWayThatTheEnvironmentOfRankZeroForces) {
   Communicator& comm = test::world();
   for (const bool shared : {true, false}) {
-    const Variable variable("TP_ALL_REDUCE", shared == comm.is_root() ? "shared" : "messages");
+    const test::EnvironmentVariable variable("TP_ALL_REDUCE",
+                                             shared == comm.is_root() ? "shared" : "messages");
     Communicator forced(comm.handle());
     for (const std::size_t size : kSizes) EXPECT_EQ(forced.sums().is_shared(size), shared && comm.size() > 1);
   }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+namespace tp::test {
+
+// A variable of the environment, of this process and of those that it starts, until the end of the scope.
+class EnvironmentVariable {
+ public:
+  EnvironmentVariable(const char* name, const std::string& value) : name_(name) {
+    ::setenv(name, value.c_str(), 1);
+  }
+  ~EnvironmentVariable() { ::unsetenv(name_); }
+  EnvironmentVariable(const EnvironmentVariable&) = delete;
+  EnvironmentVariable& operator=(const EnvironmentVariable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+}  // namespace tp::test

@@ -1,0 +1,89 @@
+// Ranks that were not started alike, as mpirun allows: one message, all ranks end, exit status 1.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One rank with each of the arguments.
+Finished run_side_by_side(const std::vector<Arguments>& ranks) {
+  std::vector<std::string> command;
+  for (const Arguments& arguments : ranks) {
+    std::vector<std::string> one = command_line(1, arguments);
+    // After the first rank mpirun takes only what concerns the next ones.
+    if (!command.empty()) one.erase(one.begin(), std::find(one.begin(), one.end(), "-np"));
+    if (!command.empty()) command.push_back(":");
+    command.insert(command.end(), one.begin(), one.end());
+  }
+  return Process(command).finish();
+}
+
+Arguments continue_text(const fs::path& model, const Arguments& more = {}) {
+  Arguments arguments = {"generate", "--model", model, "--prompt", "Hi", "--greedy", "--max-tokens", "4"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(RanksStartedDifferently, RunAnotherSubcommand) {
+  const TextModel model;
+  const std::string advice = "; start all ranks with one command line";
+  expect_one_error(
+      run_side_by_side({continue_text(model.path()), {"inspect"}}), 1,
+      "tp-infer: [rank 1/2] all ranks must run the same subcommand, found inspect and, on rank 0, "
+      "generate" +
+          advice);
+  expect_one_error(
+      run_side_by_side({{"inspect"}, {"inspect"}, continue_text(model.path())}), 1,
+      "[rank 2/3] all ranks must run the same subcommand, found generate and, on rank 0, inspect");
+  expect_one_error(run_side_by_side({continue_text(model.path()), {"--version"}}), 1,
+                   "found --version and, on rank 0, generate");
+  expect_one_error(run_side_by_side({continue_text(model.path()), {"bench"}}), 1,
+                   "found bench and, on rank 0, generate");
+}
+
+TEST(RanksStartedDifferently, HaveAnotherOption) {
+  const TextModel model;
+  expect_one_error(
+      run_side_by_side({continue_text(model.path()), continue_text(model.path(), {"--seed", "7"})}), 1,
+      "[rank 1/2] all ranks must have the same options, found --seed 7 and, on rank 0, not given; "
+      "start all ranks with one command line");
+  expect_one_error(
+      run_side_by_side({continue_text(model.path()), continue_text(model.path(), {"--max-tokens", "5"})}), 1,
+      "found --max-tokens 5 and, on rank 0, 4;");
+}
+
+TEST(RanksStartedDifferently, HaveAWrongOption) {
+  const TextModel model;
+  const Finished finished =
+      run_side_by_side({continue_text(model.path()), continue_text(model.path(), {"--max-tokens", "-5"})});
+  expect_one_line(finished, 2, "max_tokens is -5");
+  EXPECT_CONTAINS(finished.err, "[rank 1/2]");
+}
+
+TEST(RanksStartedDifferently, MayReadTheModelElsewhereAndHaveOtherThreads) {
+  const CheckpointCopies copies;
+  const fs::path here = copies.copy("llama-gqa-bf16", "here");
+  const fs::path there = copies.copy("llama-gqa-bf16", "there");
+  const auto logits_of = [&](const fs::path& model) {
+    return Arguments{"logits", "--model", model, "--tokens", here / "prompt.json", "--output", "/dev/null"};
+  };
+  expect_success(run_side_by_side({logits_of(here), logits_of(there)}));
+
+  std::fstream file(there / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096);
+  file << std::string(500000, '\x3c');
+  file.close();
+  expect_one_error(run_side_by_side({logits_of(here), logits_of(there)}), 1,
+                   "the ranks disagree about the checkpoint in " + here.string() + ": rank 0 has ");
+}
+
+}  // namespace
+}  // namespace tp::test
