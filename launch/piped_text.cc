@@ -42,7 +42,7 @@ void wait_for_input() {
 std::optional<std::string> read_piped_text() {
   if (::isatty(STDIN_FILENO) == 1 || mpirun_is_at_terminal()) return std::nullopt;
   wait_for_input();
-  std::string text = read_prompt_file("-").text;
+  std::string text = read_prompt_file("-");
   if (text.ends_with('\n')) text.pop_back();
   if (text.empty()) return std::nullopt;
   return text;
