@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 class AddressSpace : public testing::Test {
  protected:
   void SetUp() override {
-    if (TP_SANITIZED) GTEST_SKIP() << "sanitizers reserve terabytes of address space";
+    if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   }
 
   // Runs tp-infer with at most so many MB of address space, with and without mpirun.

@@ -149,7 +149,7 @@ std::size_t address_space_of(pid_t process) {
 
 // A rank whose address space may not grow any more fails where a longer prompt needs more memory.
 TEST(FailingTogether, ARankThatRunsOutOfMemoryInTheMiddleOfAStep) {
-  if (TP_SANITIZED) GTEST_SKIP() << "sanitizers reserve terabytes of address space";
+  if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   nlohmann::json config = read_json(fixture_folder("llama-gqa") / "config.json");
   config.update({{"max_position_embeddings", 4096}, {"num_hidden_layers", 1}});

@@ -44,6 +44,7 @@ std::string limiting_script(const TemporaryDirectory& directory) {
 
 // A rank has about 1.6 GiB of its weights.
 TEST(Memory, IsWhatUlimitLeavesOfIt) {
+  if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   const Arguments arguments = bench(directory, {{"hidden_size", 4096},
                                                 {"intermediate_size", 16384},
@@ -57,6 +58,7 @@ TEST(Memory, IsWhatUlimitLeavesOfIt) {
 }
 
 TEST(Memory, ThatIsTooLittleForTheCacheMakesItSmallerAndIsSaid) {
+  if (TP_SANITIZED) GTEST_SKIP() << kNoAddressLimits;
   const TemporaryDirectory directory;
   const TextModel model;
   Process process(command_line(2,

@@ -16,6 +16,9 @@ using Arguments = std::vector<std::string>;
 // The rank counts at which it is run; 0 is without mpirun.
 constexpr std::size_t kNoMpirun = 0;
 
+// Why tests that limit the address space skip where TP_SANITIZED.
+constexpr const char* kNoAddressLimits = "sanitizers reserve terabytes of address space";
+
 // The command line of tp-infer over that many ranks; `wrapper` is started in its place with it as arguments.
 std::vector<std::string> command_line(std::size_t ranks, const Arguments& arguments,
                                       const std::string& wrapper = {});
