@@ -60,9 +60,8 @@ TEST(Threads, ThatShareProcessorsAreMentioned) {
 }
 
 // As srun without --mpi=pmix starts a task.
-std::vector<std::string> srun_task(const char* rank, const char* size) {
-  return {"env", "SLURM_STEP_ID=0", "SLURM_STEPID=0", std::string("SLURM_PROCID=") + rank,
-          std::string("SLURM_STEP_NUM_TASKS=") + size};
+std::vector<std::string> srun_task(const std::string& rank, const std::string& size) {
+  return {"env", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SLURM_PROCID=" + rank, "SLURM_STEP_NUM_TASKS=" + size};
 }
 
 Finished start_task(const char* rank) {
@@ -80,12 +79,17 @@ TEST(Srun, WithoutPmixIsOneLineThatSaysWhatToDo) {
   EXPECT_EQ(other.err, "");
 }
 
-TEST(Srun, OfOneTaskNeedsNoPmix) { rank_map(srun_task("0", "1")); }
+TEST(Srun, OfOneTaskNeedsNoPmix) {
+  std::vector<std::string> launcher = srun_task("0", "1");
+  launcher.insert(launcher.end(), {"SLURM_JOBID=1", "SLURM_NODELIST=localhost"});
+  rank_map(launcher);
+}
 
 TEST(Srun, OfAScriptWithMpirunIsNotRefused) {
-  std::vector<std::string> launcher = srun_task("0", "2");
-  launcher.insert(launcher.end(), {TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2"});
-  rank_map(launcher, {"--threads", "1"});
+  std::vector<std::string> command = srun_task("0", "2");
+  const Arguments arguments = {"generate", "--prompt", "Hello", "--max-tokens", "1"};
+  for (const std::string& word : command_line(2, arguments)) command.push_back(word);
+  EXPECT_EQ(Process(command).finish().status, 0);
 }
 
 }  // namespace
