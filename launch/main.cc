@@ -56,12 +56,13 @@ void say_what_to_try_next() {
 }
 
 // Before MPI starts every rank meets the same error, and the first of them says it. The others give it time:
-// mpirun ends the job when one has failed. Whoever still runs after that met it alone.
+// mpirun ends the job when one has failed. Whoever still runs after that met it alone; srun lets all of them
+// end by themselves.
 void say_once(const std::string& message) {
   const tp::LaunchedRank launched = tp::launched_rank();
   if (launched.rank == 0) {
     tp::print_message(message);
-  } else {
+  } else if (launched.by_mpirun) {
     std::this_thread::sleep_for(std::chrono::seconds(5));
     tp::print_message(fmt::format("{} [rank {}/{}]", message, launched.rank, launched.size));
   }

@@ -61,7 +61,8 @@ void MpiSession::abort(int status) {
 
 LaunchedRank launched_rank() {
   return {from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0),
-          from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1)};
+          from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1),
+          std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr};
 }
 
 std::string mpi_library() {

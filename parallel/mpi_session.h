@@ -35,6 +35,7 @@ class MpiSession {
 struct LaunchedRank {
   int rank = 0;
   int size = 1;
+  bool by_mpirun = false;  // which ends all ranks when one has failed
 };
 LaunchedRank launched_rank();
 

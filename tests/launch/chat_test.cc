@@ -149,7 +149,7 @@ TEST_F(Chat, SaysThatTheContextIsFull) {
 TEST_F(Chat, NeedsAChatTemplate) {
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}})
     expect_one_error(run(ranks, {"chat"}), 1, "found none; give one with --template FILE");
-  expect_one_error(chat("", {"--n", "2"}), 2, "leave out --n");
+  expect_one_error(chat("", {"--n", "2"}), 2, "there is no option --n here");
   expect_one_error(chat("", {"--load", file("absent")}), 1, "cannot read");
 }
 

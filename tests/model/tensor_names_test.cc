@@ -71,9 +71,9 @@ TEST(StoredProjection, FindsHeadsThatAreStackedOrInterleaved) {
 
 TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
   const test::TemporaryDirectory folder;
-  const auto source = checkpoint_of(
-      folder, {"transformer.wte.weight", "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias",
-               "score.weight", "v_head.summary.bias"});
+  const auto source =
+      checkpoint_of(folder, {"transformer.wte.weight", "transformer.h.0.attn.bias",
+                             "transformer.h.0.attn.masked_bias", "score.weight", "v_head.summary.bias"});
   source->read("transformer.wte.weight", {1, 2}, TensorSlice::whole({1, 2}),
                TensorView<float>(std::vector<float>(2).data(), 1, 2));
   const TensorNames names = tensor_names::gpt2().as_stored_in(*source);
