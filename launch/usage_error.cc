@@ -64,22 +64,6 @@ std::string single_dashed(const CLI::App& command, const std::vector<std::string
   return {};
 }
 
-std::string unexpected(const CLI::App& app, const CLI::App& command, const std::string& argument,
-                       const std::vector<std::string>& arguments) {
-  if (is_option(argument)) return unknown_option(app, command, name_of(argument));
-  if (&command == &app) return unknown_subcommand(app, argument);
-  const std::string dashed = single_dashed(command, arguments);
-  if (!dashed.empty()) return unknown_option(app, command, dashed);
-  return fmt::format("expected an option, found \"{}\"; put a text with spaces in quotes", argument);
-}
-
-// The first argument that neither an option nor a subcommand took.
-std::string left_over(const CLI::App& app) {
-  for (const std::string& argument : app.remaining(true))
-    if (argument != "--") return argument;
-  return {};
-}
-
 // "--model DIR"; CLI11's texts begin or end with an option's name, and have it between blanks or before a
 // colon.
 std::string option_in(const CLI::App& command, const std::string& text) {
@@ -90,6 +74,38 @@ std::string option_in(const CLI::App& command, const std::string& text) {
     if (found) return name + (option->get_type_name().empty() ? "" : " " + option->get_type_name());
   }
   return text;
+}
+
+// CLI11 takes the second option of "--model --prompt Hello" for the value of the first, and has "Hello" left
+// over.
+std::string without_value(const CLI::App& command, const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i + 1 < arguments.size(); ++i) {
+    const CLI::Option* option = command.get_option_no_throw(arguments[i]);
+    const bool wants_value = option != nullptr && option->get_items_expected_min() > 0;
+    if (wants_value && is_option(arguments[i + 1]) &&
+        command.get_option_no_throw(arguments[i + 1]) != nullptr)
+      return fmt::format("expected {}, found {} behind it; add a value",
+                         option_in(command, option->get_name()), arguments[i + 1]);
+  }
+  return {};
+}
+
+std::string unexpected(const CLI::App& app, const CLI::App& command, const std::string& argument,
+                       const std::vector<std::string>& arguments) {
+  if (is_option(argument)) return unknown_option(app, command, name_of(argument));
+  if (&command == &app) return unknown_subcommand(app, argument);
+  const std::string dashed = single_dashed(command, arguments);
+  if (!dashed.empty()) return unknown_option(app, command, dashed);
+  const std::string missing = without_value(command, arguments);
+  if (!missing.empty()) return missing;
+  return fmt::format("expected an option, found \"{}\"; put a text with spaces in quotes", argument);
+}
+
+// The first argument that neither an option nor a subcommand took.
+std::string left_over(const CLI::App& app) {
+  for (const std::string& argument : app.remaining(true))
+    if (argument != "--") return argument;
+  return {};
 }
 
 std::string reason_of(const CLI::App& command, const CLI::ParseError& error) {

@@ -24,8 +24,8 @@ Communicator::Communicator(MPI_Comm parent, WaitOptions waits) : tracer_(std::ma
   const std::vector<std::size_t>& host = placement_->own_host();
   local_rank_ = static_cast<std::size_t>(std::ranges::find(host, rank_) - host.begin());
   local_size_ = host.size();
-  patience_ = std::make_unique<Patience>(*placement_, std::move(waits),
-                                         /*crowded=*/local_size_ > online_processors());
+  patience_ = std::make_unique<Patience>(Patience{
+      .placement = *placement_, .options = std::move(waits), .crowded = local_size_ > online_processors()});
   exchange_ = std::make_unique<Exchange>(handle_, *patience_);
   sums_ = std::make_unique<AllReduce>(handle_, *patience_, *exchange_);
 }

@@ -64,7 +64,7 @@ TEST(RanksStartedDifferently, HaveAWrongOption) {
   const TextModel model;
   const Finished finished =
       run_side_by_side({continue_text(model.path()), continue_text(model.path(), {"--max-tokens", "-5"})});
-  expect_one_line(finished, 2, "max_tokens is -5");
+  expect_one_line(finished, 2, "--max-tokens: expected a whole number from 1 to 2147483647, found -5");
   EXPECT_CONTAINS(finished.err, "[rank 1/2]");
 }
 
