@@ -74,7 +74,7 @@ RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, KvT
   }
   const StepLimits limits{.tokens = prefill_chunk,
                           .outputs = prefill_chunk,
-                          .threads = allowed_processors(),
+                          .threads = allowed_cores(),
                           .kv_type = kv_type,
                           .block_size = kBlockSize,
                           .max_blocks = blocks};
