@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <optional>
+#include <ostream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -51,6 +52,10 @@ struct Stop {
   std::size_t ranks;
   int stopped;
   const char* way;  // of all-reduces
+
+  friend std::ostream& operator<<(std::ostream& out, const Stop& stop) {
+    return out << "rank " << stop.stopped << " of " << stop.ranks << ", " << stop.way;
+  }
 };
 
 class StoppedRank : public testing::TestWithParam<Stop> {
