@@ -35,7 +35,8 @@ Json read_message(Json message, std::size_t number) {
   require<RequestError>(
       message.is_object() && message.contains("role") && message.at("role").is_string(),
       "`messages`: message {} has no `role`, expected {{\"role\": \"user\", \"content\": \"...\"}}", number);
-  Json& role = message.at("role");
+  // As a text: g++ 12 warns of the comparison that it makes of a JSON value and a literal.
+  auto& role = message.at("role").get_ref<std::string&>();
   if (role == "developer") role = "system";
   const bool has_content = message.contains("content") && !message.at("content").is_null();
   // What a model did may be a call of a tool only.
