@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace tp {
@@ -10,6 +11,9 @@ class InputBuffer {
   // Reads what is there, after waiting for it as long as asked for (-1: for ever, or up to a signal); false
   // if nothing came.
   bool fill(int milliseconds);
+
+  // Takes the next line that has come, without its newline; the last one needs none.
+  std::optional<std::string> take_line();
 
   std::string& bytes() { return bytes_; }
 

@@ -8,15 +8,11 @@
 namespace tp {
 
 std::optional<std::string> LineInput::take_line() {
-  std::string& bytes = input_.bytes();
-  const std::size_t end = bytes.find('\n');
-  const bool is_last = end == std::string::npos && input_.ended() && !bytes.empty();
-  if (end == std::string::npos && !is_last) return std::nullopt;
-  std::string line = bytes.substr(0, end);
-  bytes.erase(0, is_last ? bytes.size() : end + 1);
-  if (line.ends_with('\r')) line.pop_back();
+  std::optional<std::string> line = input_.take_line();
+  if (!line) return std::nullopt;
+  if (line->ends_with('\r')) line->pop_back();
   // A script's message may hold what it likes; a person has pressed a key that does nothing here.
-  return console_.has_person ? without_escape_sequences(line) : line;
+  return console_.has_person ? without_escape_sequences(*line) : line;
 }
 
 InputEvent LineInput::read(std::string& message) {

@@ -40,7 +40,7 @@ std::optional<ApiRequest> RequestSource::next(bool wait) {
     return request;
   }
   while (input_) {
-    while (const std::optional<std::string> line = take_line()) {
+    while (const std::optional<std::string> line = input_->take_line()) {
       ++line_;
       if (is_blank(*line)) continue;
       has_had_any_ = true;
@@ -53,16 +53,6 @@ std::optional<ApiRequest> RequestSource::next(bool wait) {
     if (!input_->fill(wait ? -1 : 0) && !wait && !input_->ended()) return std::nullopt;
   }
   return std::nullopt;
-}
-
-std::optional<std::string> RequestSource::take_line() {
-  std::string& bytes = input_->bytes();
-  const std::size_t end = bytes.find('\n');
-  const bool is_last = end == std::string::npos && input_->ended() && !bytes.empty();
-  if (end == std::string::npos && !is_last) return std::nullopt;
-  std::string line = bytes.substr(0, end);
-  bytes.erase(0, is_last ? bytes.size() : end + 1);
-  return line;
 }
 
 std::vector<ApiRequest> read_batch(const std::string& path) {

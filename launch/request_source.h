@@ -24,7 +24,6 @@ class RequestSource {
 
  private:
   RequestSource() = default;
-  std::optional<std::string> take_line();
 
   std::deque<ApiRequest> known_;
   std::optional<InputBuffer> input_;
