@@ -72,7 +72,7 @@ void measure(Communicator& comm, std::size_t bytes, bool json) {
   SharedSum* const window = comm.sums().shared();
   const double shared = window == nullptr ? 0.0 : microseconds(comm, [&] { (*window)(data); });
   if (!comm.is_root()) return;
-  const char* const path = comm.sums().is_shared(data.size()) ? "shared" : "messages";
+  const char* const path = window != nullptr ? "shared" : "messages";
   if (json) {
     fmt::print(
         "{{\"bytes\":{},\"ranks\":{},\"all_reduce_us\":{:.3f},\"mpi_us\":{:.3f},\"messages_us\":{:.3f},"

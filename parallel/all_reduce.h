@@ -1,4 +1,4 @@
-// The sum over ranks, by the way that is the fastest for its size.
+// The sum over ranks, through shared memory where ranks share a host, else by messages.
 #pragma once
 
 #include "parallel/exchange.h"
@@ -19,38 +19,27 @@ namespace tp {
 // the order of their first ranks, and last, if the sum is to be added to something, that.
 class AllReduce {
  public:
-  // Collective over `comm`. TP_ALL_REDUCE=shared|messages in rank 0's environment forces a way. Throws
-  // CommError, and ConfigError for another value of it.
+  // Collective over `comm`. TP_ALL_REDUCE=messages in rank 0's environment does without shared memory. Throws
+  // CommError, and ConfigError for another value of it than that and `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
   // Replaces `data` by the sum over ranks, or, with `onto` given, adds the sum to the floats there and leaves
   // `data` alone. Every rank gives as many floats.
   void operator()(std::span<float> data, float* onto = nullptr);
 
-  // The way of a sum of that many floats, the same on every rank: whether it goes through shared memory.
-  bool is_shared(std::size_t floats) const;
-
   // Why sums do not go through shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const { return not_shared_because_; }
 
-  // The ways by themselves; the first is null if it cannot be gone.
+  // The ways by themselves. The first is taken where it is there, else null.
   SharedSum* shared() { return shared_.get(); }
   MessageSum& messages() { return messages_; }
 
  private:
-  enum class Way : int { measured, shared, messages };
-  static Way forced_way();
+  static bool is_forced_to_messages();
 
-  void measure();
-  double seconds_of(std::span<float> data, bool shared);
-
-  static constexpr std::size_t kSizeClasses = 23;  // powers of two of bytes
-
-  Exchange& exchange_;
   MessageSum messages_;
   std::unique_ptr<SharedSum> shared_;
   std::string not_shared_because_;
-  bool shared_is_faster_[kSizeClasses] = {};
 };
 
 }  // namespace tp

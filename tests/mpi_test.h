@@ -5,8 +5,7 @@
 
 namespace tp::test {
 
-// All ranks of the test, with fresh counts. Making a communicator takes a while, because it measures the ways
-// to communicate; so there is one for all tests of a program.
+// All ranks of the test, with fresh counts: one communicator for all tests of a program.
 Communicator& world();
 
 }  // namespace tp::test
