@@ -29,6 +29,8 @@ struct BenchFlags {
   std::size_t generate = 64;
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
+  std::optional<float> temperature;
+  SamplingParams sampling;  // temperature apart
   bool json = false;
   std::string output;
   std::string trace;
@@ -42,6 +44,7 @@ struct BenchRow {
   std::size_t tokens = 0;  // computed (prefill) or generated (decode), in all sequences
   std::size_t steps = 0;
   double seconds = 0.0;
+  SamplingParams sampling{};
   std::vector<RankReport> ranks{};
   std::vector<TokenId> token_ids{};  // decode: of the first sequence
 
@@ -60,12 +63,21 @@ std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::siz
   return prompt;
 }
 
-void submit_all(Engine& engine, std::size_t prompt, std::size_t batch, std::size_t max_tokens,
-                std::size_t first) {
+// How tokens are chosen: greedily unless something is asked for that needs draws.
+SamplingParams sampling_of(const BenchFlags& flags) {
+  SamplingParams sampling = flags.sampling;
+  const bool draws = sampling.top_k > 0 || sampling.top_p < 1.0F;
+  sampling.temperature = flags.temperature.value_or(draws ? 1.0F : 0.0F);
+  sampling.seed = 1;
+  return sampling;
+}
+
+void submit_all(Engine& engine, const SamplingParams& sampling, std::size_t prompt, std::size_t batch,
+                std::size_t max_tokens, std::size_t first) {
   for (std::size_t sequence = 0; sequence < batch; ++sequence) {
     Request request;
     request.prompt = make_prompt(prompt, first + sequence, engine.info().config.vocab_size);
-    request.sampling.temperature = 0.0F;
+    request.sampling = sampling;
     request.max_tokens = static_cast<int>(max_tokens);
     request.ignore_eos = true;
     engine.submit(std::move(request));
@@ -74,9 +86,11 @@ void submit_all(Engine& engine, std::size_t prompt, std::size_t batch, std::size
 
 // Every prompt once, with one token each. `first` numbers the prompts, so that no earlier run has cached
 // them.
-BenchRow measure_prefill(Engine& engine, std::size_t prompt, std::size_t batch, std::size_t first) {
-  BenchRow row{.phase = "prefill", .batch = batch, .prompt = prompt, .tokens = prompt * batch};
-  submit_all(engine, prompt, batch, 1, first);
+BenchRow measure_prefill(Engine& engine, const SamplingParams& sampling, std::size_t prompt,
+                         std::size_t batch, std::size_t first) {
+  BenchRow row{
+      .phase = "prefill", .batch = batch, .prompt = prompt, .tokens = prompt * batch, .sampling = sampling};
+  submit_all(engine, sampling, prompt, batch, 1, first);
   engine.reset_statistics();
   const Stopwatch watch;
   for (; engine.has_work(); ++row.steps) engine.step();
@@ -87,10 +101,10 @@ BenchRow measure_prefill(Engine& engine, std::size_t prompt, std::size_t batch, 
 
 // The prompts of measure_prefill again, found in the cache; timed while all sequences generate: from the step
 // on in which the last one has begun to the one in which the first one ends.
-BenchRow measure_decode(Engine& engine, std::size_t prompt, std::size_t generate, std::size_t batch,
-                        std::size_t first) {
-  BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt};
-  submit_all(engine, prompt, batch, generate + 1, first);
+BenchRow measure_decode(Engine& engine, const SamplingParams& sampling, std::size_t prompt,
+                        std::size_t generate, std::size_t batch, std::size_t first) {
+  BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt, .sampling = sampling};
+  submit_all(engine, sampling, prompt, batch, generate + 1, first);
   std::uint64_t first_request = 0;
   std::set<std::uint64_t> started;
   bool one_has_ended = false;
@@ -159,6 +173,10 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
       {"seconds", rounded(row.seconds)},
       {"tokens_per_s", rounded(row.tokens_per_second())},
       {"ms_per_step", rounded(row.ms_per_step())},
+      {"sampling",
+       {{"temperature", rounded(row.sampling.temperature)},
+        {"top_k", row.sampling.top_k},
+        {"top_p", rounded(row.sampling.top_p)}}},
       {"weights", engine.info().weights},
       {"kv_type", engine.info().kv_type},
       {"ranks", row.ranks.size()},
@@ -236,7 +254,8 @@ std::string row_text(const BenchRow& row, const Engine& engine, const Ceilings& 
 void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, const TraceFile& trace,
            ResultOutput& output) {
   std::size_t next_prompt = 1;
-  measure_prefill(engine, std::min<std::size_t>(flags.prompts.front(), 32), 1,
+  const SamplingParams sampling = sampling_of(flags);
+  measure_prefill(engine, sampling, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
   trace.begin(engine);
   if (!flags.json) output.write(make_table().header());
@@ -244,8 +263,9 @@ void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, co
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
       for (int run = 0; run < flags.repeat; ++run) {
-        print(measure_prefill(engine, prompt, batch, next_prompt));
-        if (flags.generate > 0) print(measure_decode(engine, prompt, flags.generate, batch, next_prompt));
+        print(measure_prefill(engine, sampling, prompt, batch, next_prompt));
+        if (flags.generate > 0)
+          print(measure_decode(engine, sampling, prompt, flags.generate, batch, next_prompt));
         next_prompt += batch;
       }
     }
@@ -338,6 +358,17 @@ void add_bench_command(CLI::App& app, int& status) {
       ->check(whole_number(1, 1000))
       ->type_name("N")
       ->capture_default_str();
+  command->add_option("--temperature", flags->temperature, "Draw tokens, instead of taking the most likely")
+      ->check(number())
+      ->type_name("T");
+  command->add_option("--top-k", flags->sampling.top_k, "Draw among the k most likely tokens")
+      ->check(whole_number(0, 1 << 30))
+      ->type_name("K");
+  command
+      ->add_option("--top-p", flags->sampling.top_p,
+                   "Draw among the most likely tokens that reach probability p together")
+      ->check(number())
+      ->type_name("P");
   command->add_flag("--json", flags->json, "One JSON object a line for every row");
   add_output_option(*command, flags->output);
   add_trace_option(*command, flags->trace);
@@ -357,6 +388,11 @@ void add_bench_command(CLI::App& app, int& status) {
     if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
       throw CLI::ValidationError(
           "--synthetic has weights made up, but --model names some; leave out one of them");
+    }
+    try {
+      sampling_of(*flags).validate();
+    } catch (const RequestError& error) {
+      throw CLI::ValidationError(error.what());
     }
     status = run_bench(*command, *flags);
   });

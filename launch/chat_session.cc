@@ -126,7 +126,7 @@ void ChatSession::answer() {
     const std::string prompt = prompts_.prompt_of(conversation_);
     Request request = options_.sampling.make_request(engine_.info().default_sampling);
     request.prompt = encode(prompt);
-    request.stop_ids = prompts_.stop_ids();
+    request.stop_token_ids = prompts_.stop_ids();
     const std::vector<TokenId> ids = request.prompt;
     const std::size_t room = engine_.info().max_length;
     require<RequestError>(

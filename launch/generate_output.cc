@@ -159,6 +159,7 @@ void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const 
     line["text"] = engine_.has_tokenizer() ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
     line["token_ids"] = continuation.token_ids;
     line["finish_reason"] = name_of(continuation.finish_reason);
+    if (!continuation.stop_reason.is_null()) line["stop_reason"] = continuation.stop_reason;
     line["sampling"] = answer.completion.settings;
     line["timings"] = timings_of(answer, sample);
     for (const ScoredToken& token : continuation.logprobs) line["logprobs"].push_back(logprob_entry(token));

@@ -38,6 +38,16 @@ void SamplingFlags::add_to(CLI::App& command) {
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
+  command.add_flag("--include-stop", include_stop, "Show the stop text that ends a continuation")
+      ->group(kGroup);
+  command
+      .add_option("--bad-word", bad_words,
+                  "A text that a continuation must not hold; may be given several times")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  add("--min-tokens", min_tokens, "N", whole_number(0, kLargest),
+      "Tokens before which neither an end-of-sequence token nor a stop text ends it");
   command.add_flag("--ignore-eos", ignore_eos, "Go on after the end-of-sequence token")->group(kGroup);
 }
 
@@ -89,6 +99,9 @@ Request SamplingFlags::make_request(const SamplingParams& defaults) const {
   request.n = n;
   request.ignore_eos = ignore_eos;
   request.stop = stop;
+  request.min_tokens = min_tokens;
+  request.include_stop_str_in_output = include_stop;
+  request.bad_words = bad_words;
   return request;
 }
 

@@ -27,7 +27,10 @@ struct SamplingFlags {
   int max_tokens = 256;
   int n = 1;
   bool ignore_eos = false;
+  int min_tokens = 0;
   std::vector<std::string> stop;
+  bool include_stop = false;
+  std::vector<std::string> bad_words;
 
   // What every command that generates has, and what those have that list results.
   void add_to(CLI::App& command);

@@ -18,6 +18,7 @@ const char* detail_name(Activity activity) {
     case Activity::feed_forward:
       return "tokens";
     case Activity::logits:
+    case Activity::choose:
       return "rows";
     case Activity::sample:
       return "sequences";

@@ -16,6 +16,7 @@ struct Batch {
   std::vector<std::size_t> positions;         // [tokens] place of each token in its sequence
   std::vector<kernels::AttentionSpan> spans;  // one per sequence, in order, covering all tokens
   std::vector<std::size_t> output_rows;       // [outputs] the tokens whose logits are wanted
+  std::vector<std::size_t> hidden_rows;       // those whose hidden states are wanted
 };
 
 }  // namespace tp

@@ -76,7 +76,7 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       unused_tensors_(find_unused_tensors(names, loader.source(), loader.part())) {}
 
 void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-                      const OnLogits& on_logits) const {
+                      const OnLogits& on_logits, const OnHidden& on_hidden) const {
   const Workspace::Frame frame(workspace);
   const TensorView<float> x =
       all_reduce(comm, embedding_(batch.tokens, batch.positions, workspace));  // [tokens, hidden_size]
@@ -84,18 +84,26 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
     std::visit([&](const auto& block) { block(comm, x, step, cache.layer(layer)); }, blocks_[layer]);
 
-  for (std::size_t first = 0; first < batch.output_rows.size(); first += kLogitRows) {
-    const Workspace::Frame rows_frame(workspace);
-    const std::size_t rows = std::min(kLogitRows, batch.output_rows.size() - first);
-    const TensorView<float> last = workspace.take(rows, x.columns());  // [rows, hidden_size]
-    for (std::size_t row = 0; row < rows; ++row) {
-      std::copy_n(x.row(batch.output_rows[first + row]), x.columns(), last.row(row));
+  // Some rows of x behind the final norm, in groups.
+  const auto for_rows = [&](const std::vector<std::size_t>& wanted, const auto& on_rows) {
+    for (std::size_t first = 0; first < wanted.size(); first += kLogitRows) {
+      const Workspace::Frame rows_frame(workspace);
+      const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
+      const TensorView<float> last = workspace.take(rows, x.columns());  // [rows, hidden_size]
+      for (std::size_t row = 0; row < rows; ++row)
+        std::copy_n(x.row(wanted[first + row]), x.columns(), last.row(row));
+      on_rows(first, last);
     }
+  };
+  for_rows(batch.hidden_rows, [&](std::size_t first, TensorView<float> last) {
+    on_hidden(first, final_norm_(last, workspace));
+  });
+  for_rows(batch.output_rows, [&](std::size_t first, TensorView<float> last) {
     on_logits(first, [&] {
-      const TraceSpan span(comm, Activity::logits, rows);
+      const TraceSpan span(comm, Activity::logits, last.rows());
       return lm_head_(final_norm_(last, workspace), workspace);
     }());
-  }
+  });
 }
 
 std::size_t Decoder::weight_bytes() const {

@@ -26,11 +26,13 @@ class Decoder {
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.
   // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
-  // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. Collective; throws
+  // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
+  // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. Collective; throws
   // CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
+  using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-               const OnLogits& on_logits) const;
+               const OnLogits& on_logits, const OnHidden& on_hidden = {}) const;
 
   // The tokens whose logits this rank computes.
   Range local_vocab() const { return lm_head_.tokens(); }

@@ -2,6 +2,7 @@
 
 #include "tp/error.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -29,6 +30,10 @@ void SamplingParams::validate() const {
         "use 0 for no penalty");
   check(std::isfinite(frequency_penalty), "frequency_penalty", frequency_penalty, "a finite number",
         "use 0 for no penalty");
+  for (const LogitBias& entry : logit_bias) {
+    check(std::isfinite(entry.bias), fmt::format("logit_bias of token {}", entry.id), entry.bias,
+          "a finite number", "use -100 to rule a token out in effect");
+  }
   require<RequestError>(logprobs >= -1,
                         "cannot report log-probabilities: logprobs is {}, expected >= -1; use -1 for none",
                         logprobs);
@@ -45,19 +50,34 @@ void Request::validate() const {
       !prompt.empty(),
       "cannot continue a prompt: it has 0 tokens, expected at least 1; give a text, or the model's "
       "beginning-of-sequence token");
-  require<RequestError>(max_tokens >= 1,
+  const bool asks_about_prompt = score_from.has_value() || prompt_logits;
+  require<RequestError>(max_tokens >= (asks_about_prompt ? 0 : 1),
                         "cannot generate: max_tokens is {}, expected >= 1; ask for at least one token",
                         max_tokens);
   require<RequestError>(n >= 1 && n <= kMaxSamples,
                         "cannot generate: n is {}, expected 1 to {} continuations; ask for more in further "
                         "requests, with other seeds",
                         n, kMaxSamples);
-  for (const std::string& text : stop) {
-    require<RequestError>(
-        !text.empty(),
-        "cannot stop at an empty text: stop has one, expected texts of at least 1 character; remove "
-        "it");
-  }
+  require<RequestError>(!score_from || (*score_from >= 1 && *score_from < prompt.size()),
+                        "cannot tell the probability of token {} of {}; expected one that has a token before "
+                        "it, and is there",
+                        score_from.value_or(0), prompt.size());
+  require<RequestError>(
+      max_tokens > 0 || n == 1,
+      "cannot generate: n is {} but max_tokens is 0, which asks about the prompt alone; ask "
+      "once",
+      n);
+  require<RequestError>(min_tokens >= 0 && min_tokens <= max_tokens,
+                        "cannot generate: min_tokens is {}, expected 0 to max_tokens, which is {}; lower it",
+                        min_tokens, max_tokens);
+  require<RequestError>(std::ranges::find(stop, std::string()) == stop.end(),
+                        "cannot stop at an empty text: stop has one, expected texts of at least 1 character; "
+                        "remove it");
+  const bool empty_word = std::ranges::find(bad_words, std::string()) != bad_words.end() ||
+                          std::ranges::find(bad_words_ids, std::vector<TokenId>()) != bad_words_ids.end();
+  require<RequestError>(!empty_word,
+                        "cannot avoid an empty text: bad_words has one, expected texts of at least 1 "
+                        "character; remove it");
 }
 
 std::string_view name_of(FinishReason reason) {

@@ -20,6 +20,8 @@ constexpr std::size_t kMaxCount = INT_MAX;
 constexpr Wait::Manner kTogether{
     .collective = "a synchronization of all ranks", .polite = true, .root_has_time = true};
 
+constexpr Wait::Manner kExchange{.collective = "an exchange"};
+
 // Adds one call to a counter when it goes out of scope.
 class Counted {
  public:
@@ -78,6 +80,15 @@ void send_to_root(Communicator& comm, Exchange::ConstBytes own, std::span<const 
   comm.exchange().all_to_all(to, from, {.collective = "a gather"});
 }
 
+// Every rank receives every rank's bytes, [ranks, own.size()].
+void to_all(Communicator& comm, Exchange::ConstBytes own, Exchange::Bytes all) {
+  std::vector<Exchange::Bytes> from;
+  for (std::size_t rank = 0; rank < comm.size(); ++rank)
+    from.push_back(all.subspan(rank * own.size(), own.size()));
+  std::ranges::copy(own, from[comm.rank()].begin());
+  comm.exchange().to_all(own, from, kExchange);
+}
+
 }  // namespace
 
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
@@ -124,6 +135,45 @@ void gather_bytes(Communicator& comm, std::span<const std::byte> local, std::spa
     std::ranges::copy(local, out.begin());
   }
   send_to_root(comm, local, from);
+}
+
+void exchange_bytes(Communicator& comm, std::span<const std::byte> local, std::span<std::byte> out) {
+  const Counted counted(comm.stats().exchange, local.size());
+  const TraceSpan span(comm, Activity::exchange, local.size());
+  to_all(comm, local, out);
+}
+
+void exchange_max(Communicator& comm, std::span<float> values) {
+  const std::vector<float> own(values.begin(), values.end());
+  const std::vector<float> all = exchange_values(comm, std::span<const float>(own));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    values[i % values.size()] = std::max(values[i % values.size()], all[i]);
+}
+
+void exchange_sum(Communicator& comm, std::span<double> values) {
+  const Counted counted(comm.stats().exchange, values.size_bytes());
+  const TraceSpan span(comm, Activity::exchange, values.size_bytes());
+  // Every rank adds up one part, and then has the others' sums.
+  const std::size_t part = (values.size() + comm.size() - 1) / comm.size();
+  const auto part_of = [&](std::size_t rank) {
+    const std::size_t begin = std::min(values.size(), rank * part);
+    return values.subspan(begin, std::min(part, values.size() - begin));
+  };
+  const std::span<double> own = part_of(comm.rank());
+  std::vector<double> addends(own.size() * comm.size());
+  std::vector<Exchange::ConstBytes> to;
+  std::vector<Exchange::Bytes> from;
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    to.push_back(std::as_bytes(part_of(rank)));
+    from.push_back(std::as_writable_bytes(std::span(addends).subspan(rank * own.size(), own.size())));
+  }
+  comm.exchange().all_to_all(to, from, kExchange);
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    for (std::size_t i = 0; rank != comm.rank() && i < own.size(); ++i)
+      own[i] += addends[rank * own.size() + i];
+  }
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) from[rank] = std::as_writable_bytes(part_of(rank));
+  comm.exchange().to_all(std::as_bytes(own), from, kExchange);
 }
 
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes) {

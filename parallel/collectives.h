@@ -39,6 +39,27 @@ std::vector<T> gather_values(Communicator& comm, const T& local) {
   return all;
 }
 
+// Every value becomes the greatest of the ranks' values, on every rank. No value may be NaN. Throws
+// CommError.
+void exchange_max(Communicator& comm, std::span<float> values);
+
+// Every value becomes the sum of the ranks' values, on every rank. The order of addition is not specified, so
+// the values should be such that it does not matter. Throws CommError.
+void exchange_sum(Communicator& comm, std::span<double> values);
+
+// Every rank receives every rank's `local` bytes, in rank order; the sizes must be equal. `out` has size() *
+// local.size() bytes. Throws CommError.
+void exchange_bytes(Communicator& comm, std::span<const std::byte> local, std::span<std::byte> out);
+
+// Every rank receives every rank's values, in rank order: [size(), local.size()].
+template <class T>
+std::vector<T> exchange_values(Communicator& comm, std::span<const T> local) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  std::vector<T> all(comm.size() * local.size());
+  exchange_bytes(comm, std::as_bytes(local), std::as_writable_bytes(std::span(all)));
+  return all;
+}
+
 // Rank 0's bytes replace those of every other rank. Waiting ranks sleep after a short while, so that a rank
 // that has nothing to do does not burn a core. Throws CommError.
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);

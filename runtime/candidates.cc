@@ -14,13 +14,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// NaN and +infinity are what overflow leaves behind; -infinity is a token that is ruled out.
-bool all_usable(std::span<const float> logits) {
-  std::uint32_t unusable = 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) unusable += logits[i] < kInfinity ? 0U : 1U;
-  return unusable == 0;
-}
-
 // Lanes of the sum are short, and their totals doubles, so that floats are good enough. There are many of
 // them because g++ vectorises an inner loop only if it does not unroll it first.
 double sum_exp_of(std::span<const float> logits, float max) {
@@ -39,90 +32,57 @@ double sum_exp_of(std::span<const float> logits, float max) {
   return total;
 }
 
-std::vector<Candidate> all_entries(std::span<const float> logits, TokenId first_id) {
-  std::vector<Candidate> entries(logits.size());
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    entries[i] = {first_id + static_cast<TokenId>(i), logits[i]};
+double weighted_sum_of(std::span<const float> logits, float max) {
+  double total = 0.0;
+  for (const float logit : logits) {
+    const float distance = logit - max;
+    const float weight = exp_nonpositive(distance);
+    if (weight > 0.0F) total += static_cast<double>(weight) * distance;
   }
-  return entries;
-}
-
-std::vector<Candidate> best_entries(std::span<const float> logits, TokenId first_id, std::size_t count) {
-  BestCandidates best(count);
-  for (std::size_t i = 0; i < logits.size(); ++i) best.add({first_id + static_cast<TokenId>(i), logits[i]});
-  return best.take_sorted();
-}
-
-bool penalises(const SamplingParams& params) {
-  return params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
-         params.frequency_penalty != 0.0F;
-}
-
-bool only_lowers(const SamplingParams& params) {
-  return params.repetition_penalty >= 1.0F && params.presence_penalty >= 0.0F &&
-         params.frequency_penalty >= 0.0F;
+  return total;
 }
 
 }  // namespace
 
-ShardCandidates shard_candidates(std::span<const float> logits, TokenId first_id, std::size_t count) {
-  ShardCandidates part;
-  part.shard_size = logits.size();
-  if (!all_usable(logits)) {
-    part.sum_exp = std::numeric_limits<double>::quiet_NaN();
-    return part;
-  }
-  part.max_logit = max_logit(logits);
-  if (part.max_logit > -kInfinity) part.sum_exp = sum_exp_of(logits, part.max_logit);
-  if (count >= logits.size()) {
-    part.entries = all_entries(logits, first_id);
-  } else if (count > 0) {
-    part.entries = best_entries(logits, first_id, count);
-  }
-  return part;
+bool all_usable(std::span<const float> logits) {
+  std::uint32_t unusable = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) unusable += logits[i] < kInfinity ? 0U : 1U;
+  return unusable == 0;
 }
 
-Candidates merge_candidates(std::span<const ShardCandidates> parts) {
-  Candidates all;
-  std::size_t size = 0;
-  float max = -kInfinity;
-  for (const ShardCandidates& part : parts) {
-    size += part.entries.size();
-    max = std::max(max, part.max_logit);
+std::vector<Candidate> best_candidates(std::span<const float> logits, TokenId first_id, std::size_t count) {
+  if (count == 0) return {};
+  BestCandidates best(std::min(count, std::max<std::size_t>(logits.size(), 1)));
+  for (std::size_t i = 0; i < logits.size(); ++i) best.add({first_id + static_cast<TokenId>(i), logits[i]});
+  return best.take_sorted();
+}
+
+double ExpSums::log_sum_exp() const { return max + std::log(sum); }
+
+// -sum p log p with log p = (logit - max) - log(sum).
+double ExpSums::entropy() const { return std::log(sum) - weighted / sum; }
+
+ExpSums exp_sums(std::span<const float> logits, bool with_entropy) {
+  ExpSums sums;
+  sums.max = max_logit(logits);
+  if (sums.max == -kInfinity) return sums;
+  sums.sum = sum_exp_of(logits, sums.max);
+  if (with_entropy) sums.weighted = weighted_sum_of(logits, sums.max);
+  return sums;
+}
+
+ExpSums merged(std::span<const ExpSums> parts) {
+  ExpSums all;
+  for (const ExpSums& part : parts) all.max = std::max(all.max, part.max);
+  for (const ExpSums& part : parts) {
+    // Nothing of it is possible; the distance of two infinities would be NaN.
+    if (part.sum == 0.0) continue;
+    const double distance = static_cast<double>(part.max) - all.max;
+    const double scale = std::exp(distance);
+    all.sum += part.sum * scale;
+    all.weighted += (part.weighted + part.sum * distance) * scale;
   }
-  all.entries.reserve(size);
-  double sum = 0.0;
-  for (const ShardCandidates& part : parts) {
-    all.entries.insert(all.entries.end(), part.entries.begin(), part.entries.end());
-    all.vocab_size += part.shard_size;
-    // Without the condition a row of nothing but -infinity would give NaN, and an empty shard 0 * NaN.
-    const bool ruled_out = part.sum_exp == 0.0;
-    sum += ruled_out ? 0.0 : part.sum_exp * std::exp(static_cast<double>(part.max_logit) - max);
-  }
-  all.log_sum_exp = max + std::log(sum);
   return all;
-}
-
-// Why kept + P best tokens suffice when P tokens are penalised and penalties only lower logits: take a token
-// t outside the best kept + P of the model's own order. That many tokens are before it, and at least `kept`
-// of them are not penalised. Those keep their logits, that of t does not rise, and ids settle ties before as
-// after; so they are still before t, and t is not among the `kept` best. The best kept + P of the whole row
-// are among the kept + P best of the shards.
-std::size_t candidates_needed(const SamplingParams& params, std::size_t distinct_penalised,
-                              std::size_t vocab_size) {
-  const std::size_t kept = params.greedy() ? 1 : static_cast<std::size_t>(std::max(params.top_k, 0));
-  const std::size_t penalised = penalises(params) ? distinct_penalised : 0;
-  const bool any_token_can_rise = penalised > 0 && !only_lowers(params);
-  if (kept == 0 || any_token_can_rise) return vocab_size;
-  const auto reported = static_cast<std::size_t>(std::max(params.logprobs, 0));
-  return std::min(std::max(kept + penalised, reported), vocab_size);
-}
-
-std::size_t candidates_needed(const SamplingParams& params, const TokenHistory& history,
-                              std::size_t vocab_size) {
-  const bool prompt_counts = params.repetition_penalty != 1.0F;
-  return candidates_needed(params, prompt_counts ? history.distinct_seen() : history.distinct_generated(),
-                           vocab_size);
 }
 
 BestCandidates::BestCandidates(std::size_t count) : count_(count), limit_(2 * count + 64) {}

@@ -1,8 +1,6 @@
-// What rank 0 learns of the logits of one output row, whose vocabulary is spread over the ranks.
+// The tokens of a row with their logits, and what can be said of a part of them.
 #pragma once
 
-#include "runtime/token_history.h"
-#include "tp/request.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -23,39 +21,28 @@ inline bool more_likely(Candidate left, Candidate right) {
   return left.logit > right.logit || (left.logit == right.logit && left.id < right.id);
 }
 
-// One rank's part of a row.
-struct ShardCandidates {
-  std::vector<Candidate> entries;  // its best ones, or its whole shard
-  float max_logit = -std::numeric_limits<float>::infinity();
-  double sum_exp = 0.0;  // of exp(logit - max_logit) over the whole shard; NaN if a logit is NaN or +infinity
-  std::size_t shard_size = 0;  // tokens of the vocabulary that this rank owns
+// Whether no logit is NaN or +infinity, which are what overflow leaves behind; -infinity is a token that is
+// ruled out.
+bool all_usable(std::span<const float> logits);
+
+// The `count` most likely of the tokens [first_id, first_id + logits.size()), or all if there are fewer, the
+// most likely first. The logits must be usable.
+std::vector<Candidate> best_candidates(std::span<const float> logits, TokenId first_id, std::size_t count);
+
+// What the probabilities of a row's tokens, or of a part of them, depend on.
+struct ExpSums {
+  float max = -std::numeric_limits<float>::infinity();  // the greatest logit
+  double sum = 0.0;                                     // of exp(logit - max)
+  double weighted = 0.0;                                // of exp(logit - max) * (logit - max)
+
+  // Of all tokens together.
+  double log_sum_exp() const;
+  double entropy() const;  // in nats
 };
 
-// The parts of all ranks put together.
-struct Candidates {
-  std::vector<Candidate> entries;  // in no particular order; fastest to sample from if entries[i].id == i
-  double log_sum_exp = 0.0;        // of the model's logits over the whole vocabulary; NaN as above
-  std::size_t vocab_size = 0;
-
-  bool complete() const { return entries.size() == vocab_size; }
-};
-
-// The part of a rank that owns the tokens [first_id, first_id + logits.size()): its `count` best, most likely
-// first, or all of them in the order of their ids if it has no more than that. A shard with logits that are
-// not numbers has no entries, and its sum_exp says so.
-ShardCandidates shard_candidates(std::span<const float> logits, TokenId first_id, std::size_t count);
-
-// Puts the parts, given in the order of the ranks, together.
-Candidates merge_candidates(std::span<const ShardCandidates> parts);
-
-// How many of its best tokens every rank must contribute (all of them if it owns fewer), so that a choice
-// from the merged candidates is the choice from the complete row. `distinct_penalised` is the number of
-// different tokens that a penalty applies to. Never more than vocab_size, which means: complete rows.
-std::size_t candidates_needed(const SamplingParams& params, std::size_t distinct_penalised,
-                              std::size_t vocab_size);
-// The same with the number of penalised tokens taken from the sequence's history.
-std::size_t candidates_needed(const SamplingParams& params, const TokenHistory& history,
-                              std::size_t vocab_size);
+// Of usable logits; `weighted` only if the entropy is wanted.
+ExpSums exp_sums(std::span<const float> logits, bool with_entropy = false);
+ExpSums merged(std::span<const ExpSums> parts);
 
 // Collects the `count` most likely of any number of candidates in linear time and O(count) memory.
 class BestCandidates {

@@ -1,48 +1,65 @@
-// Chooses the next token. Rank 0 does it for all: no communication, no cache, no model.
+// Filters and draws: how one token is chosen among several, whose logits are as they should be.
 #pragma once
 
 #include "runtime/candidates.h"
 #include "runtime/random_draw.h"
-#include "runtime/token_history.h"
 #include "tp/request.h"
 
-#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace tp {
 
-struct Choice {
-  TokenId id = 0;
-  float logprob = 0.0F;                    // in the model's own distribution, as TokenLogprob
-  std::vector<TokenLogprob> top_logprobs;  // params.logprobs of them, the most likely first
-};
-
-// Holds scratch memory, so that choosing does not allocate once it is warm. One thread at a time.
-class Sampler {
+// A draw among tokens that are given one after the other, with probabilities proportional to their weights.
+//
+// Gumbel-max: the greatest of log-weight plus noise is a draw. No sum is taken, so rounding, order and the
+// place where a token is looked at do not matter; the best of several draws' winners is the winner of all.
+class GumbelDraw {
  public:
-  // The order is: penalties; the most likely token if temperature is 0; else temperature, top-k, top-p (of
-  // what top-k left, at least one), min-p, and a draw from what is left, in proportion to the probabilities.
-  // The result depends on the arguments only: not on earlier calls, nor on the order of the candidates, nor
-  // on whether there are more of them than candidates_needed() asks for.
-  //
-  // Throws RequestError if logits are NaN or infinite, and std::logic_error if there are too few candidates
-  // for these parameters. `params` must be valid (SamplingParams::validate).
-  Choice choose(const Candidates& candidates, const SamplingParams& params, const TokenHistory& history,
-                const DrawKey& key);
+  // `max`: the greatest logit of the row, not only of the tokens given here.
+  GumbelDraw(const DrawKey& key, float max, float inverse_temperature)
+      : noise_(key), max_(max), inverse_temperature_(inverse_temperature) {}
+
+  void consider(Candidate token) {
+    constexpr double kRounding = 1e-9;  // more than that of the bound and of the score
+    const std::uint64_t bits = noise_.bits(token.id);
+    const double log_weight = (static_cast<double>(token.logit) - max_) * inverse_temperature_;
+    // Nearly always enough to rule a token out, without a logarithm.
+    if (log_weight + RandomDraw::gumbel_bound(bits) + kRounding < score_) return;
+    const double score = log_weight + RandomDraw::gumbel(bits);
+    if (score > score_ || (score == score_ && token.id < winner_.id)) {
+      score_ = score;
+      winner_ = token;
+    }
+  }
+
+  // Of the winner; minus infinity if there is none.
+  double score() const { return score_; }
+  Candidate winner() const { return winner_; }
 
  private:
-  void penalise(const Candidates& candidates, const SamplingParams& params, const TokenHistory& history);
-  void filter(const SamplingParams& params);
-  void keep_top_k(std::size_t count);
-  void keep_top_p(float mass, float inverse_temperature);
-  void keep_min_p(float fraction, float inverse_temperature);
-  // The least likely token of the shortest row of most likely ones whose weights_ reach `share` of their sum.
-  Candidate last_of_nucleus(float share, float max, float inverse_temperature);
-
-  std::vector<Candidate> tokens_;      // what can still be chosen, with penalised logits
-  std::vector<float> weights_;         // of tokens_: exp((logit - max) / temperature)
-  std::vector<double> bucket_masses_;  // sums of weights of tokens about equally likely
-  std::vector<Candidate> boundary_;    // the bucket in which the nucleus ends
+  RandomDraw noise_;
+  float max_;
+  float inverse_temperature_;
+  double score_ = -std::numeric_limits<double>::infinity();
+  Candidate winner_{std::numeric_limits<TokenId>::max(), -std::numeric_limits<float>::infinity()};
 };
+
+// Whether a token has at least a fraction of the best one's probability.
+class MinP {
+ public:
+  MinP(float fraction, float max, float inverse_temperature);
+  bool keeps(Candidate token) const { return (max_ - token.logit) * inverse_temperature_ <= furthest_; }
+
+ private:
+  double max_;
+  float inverse_temperature_;
+  double furthest_;
+};
+
+// Top-k, top-p (of what top-k left, at least one), min-p, and a draw from what is left. Tokens may come in
+// any order; there must be one that is not ruled out.
+TokenId choose_among(std::vector<Candidate> tokens, const SamplingParams& params, const DrawKey& key);
 
 }  // namespace tp

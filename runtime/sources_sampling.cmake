@@ -1,2 +1,3 @@
 # The sources of sampling and cache decisions, for runtime/CMakeLists.txt.
-set(TP_SAMPLING_SOURCES block_manager.cc candidates.cc free_block_list.cc sampler.cc token_history.cc)
+set(TP_SAMPLING_SOURCES block_manager.cc candidates.cc free_block_list.cc logit_ops.cc nucleus.cc sampler.cc
+    shard_row.cc sharded_choice.cc token_history.cc vocab_cut.cc)

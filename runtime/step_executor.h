@@ -1,52 +1,65 @@
-// What every rank does with a step.
+// What every rank does with a forward pass.
 #pragma once
 
 #include "model/decoder.h"
-#include "runtime/candidates.h"
-#include "runtime/step.h"
+#include "runtime/command.h"
+#include "runtime/outputs.h"
+#include "runtime/rank_sequences.h"
+#include "runtime/sharded_choice.h"
 #include "tp/communicator.h"
+#include "tp/token_mask.h"
 
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace tp {
 
-// Where rank 0 puts what it receives of a step's outputs.
-struct OutputSink {
-  // The best tokens of output `index` from all ranks, or its target.
-  std::function<void(std::size_t index, Candidates candidates)> on_candidates;
-  // The whole row of output `index`, [vocab_size]; valid during the call.
-  std::function<void(std::size_t index, std::span<const float> logits)> on_row;
-};
+// Gives the tokens that may be chosen for a masked output, which may take a while. Does not throw: an empty
+// mask allows none.
+using MaskSource = std::function<TokenMask(std::size_t output)>;
 
-// Holds a rank's view of the sequences (their block tables), runs the model, and brings to rank 0 what
-// sampling needs.
+// Runs the model, and brings to rank 0 what is wanted of its outputs.
 class StepExecutor {
  public:
   StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
                std::size_t vocab_size);
 
-  // Collective: every rank runs the same step. `sink` is used on rank 0 only.
-  void run(const Step& step, const OutputSink& sink);
+  // Collective: every rank runs the same pass. The results are rank 0's, and so is `masks`, which is asked
+  // only when the model has been run.
+  std::vector<Result> run(const Forward& forward, const MaskSource& masks);
+
+  // Seconds of choosing and of bringing results to rank 0, what other ranks are waited for included.
+  double collecting_seconds() const { return collecting_seconds_; }
 
  private:
-  Batch make_batch(const Step& step);
-  void collect(std::span<const OutputRow> outputs, std::size_t first_output,
-               TensorView<const float> local_logits, const OutputSink& sink);
-  void collect_candidates(std::span<const OutputRow> outputs, std::size_t first_output,
-                          TensorView<const float> local_logits, const OutputSink& sink);
-  void collect_row(std::size_t output, TensorView<const float> local_row, const OutputSink& sink);
+  // One row of an output.
+  struct Row {
+    const Output* output = nullptr;
+    std::size_t index = 0;   // of the output
+    std::size_t offset = 0;  // within the output's rows
+  };
+
+  void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);
+  void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
+  void collect_whole(const Row& row, TensorView<const float> local_row);
+  void append_row(std::size_t output, std::span<const float> row);
+  std::vector<ChoiceRow> choice_rows(std::span<const Row> rows, TensorView<const float> local_logits);
+  void receive_masks(std::span<const Row> rows, const MaskSource& masks);
 
   Communicator& comm_;
   const Decoder& decoder_;
   const KvCache& cache_;
   Workspace& workspace_;
-  std::size_t vocab_size_;
   std::vector<Range> vocab_shards_;  // [ranks]
-  std::vector<float> whole_row_;     // [vocab_size] on rank 0, once needed
-  std::unordered_map<SequenceId, std::vector<BlockId>> block_tables_;
+  std::size_t largest_shard_;
+  RankSequences sequences_;
+  ShardedChoice choice_;
+  std::vector<Result> results_;             // of the pass at hand
+  std::map<std::size_t, TokenMask> masks_;  // of its outputs
+  double collecting_seconds_ = 0.0;
 };
 
 }  // namespace tp

@@ -18,7 +18,7 @@ std::size_t overlap(std::string_view text, std::string_view stop) {
 }  // namespace
 
 std::string StopMatcher::push(const std::string& piece) {
-  if (matched_) return {};
+  if (matched()) return {};
   held_ += piece;
   std::size_t first = std::string::npos;
   std::size_t end = std::string::npos;
@@ -26,22 +26,23 @@ std::string StopMatcher::push(const std::string& piece) {
   for (const std::string& stop : stops_) {
     if (stop.empty()) continue;
     // The stop text that is complete first counts, so that it does not matter how the text is cut into
-    // pieces.
+    // pieces; of several that end together, the longest.
     if (const std::size_t found = held_.find(stop); found != std::string::npos) {
-      if (found + stop.size() < end || (found + stop.size() == end && found < first)) first = found;
-      end = std::min(end, found + stop.size());
+      const std::size_t stop_end = found + stop.size();
+      if (stop_end < end || (stop_end == end && found < first)) {
+        first = found;
+        end = stop_end;
+        match_ = static_cast<std::size_t>(&stop - stops_.data());
+      }
     }
     keep = std::max(keep, overlap(held_, stop));
   }
-  if (first != std::string::npos) {
-    matched_ = true;
-    return std::exchange(held_, {}).substr(0, first);
-  }
+  if (matched()) return std::exchange(held_, {}).substr(0, include_ ? end : first);
   std::string certain = held_.substr(0, held_.size() - keep);
   held_.erase(0, certain.size());
   return certain;
 }
 
-std::string StopMatcher::finish() { return matched_ ? std::string() : std::exchange(held_, {}); }
+std::string StopMatcher::finish() { return matched() ? std::string() : std::exchange(held_, {}); }
 
 }  // namespace tp

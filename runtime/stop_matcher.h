@@ -1,6 +1,8 @@
 // Finds stop texts in text that arrives in pieces.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,18 +12,23 @@ namespace tp {
 // text that is complete first ends the text; of several that end together, the longest.
 class StopMatcher {
  public:
-  explicit StopMatcher(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  // With `include`, the stop text is shown too.
+  explicit StopMatcher(std::vector<std::string> stops, bool include = false)
+      : stops_(std::move(stops)), include_(include) {}
 
   // Adds a piece; returns what can be shown now. After a match: the text before the stop text.
   std::string push(const std::string& piece);
   // The end of the text: returns what was held back.
   std::string finish();
-  bool matched() const { return matched_; }
+  bool matched() const { return match_.has_value(); }
+  // The stop text that ended it; there must be one.
+  const std::string& match() const { return stops_[*match_]; }
 
  private:
   std::vector<std::string> stops_;
   std::string held_;
-  bool matched_ = false;
+  bool include_;
+  std::optional<std::size_t> match_;  // of stops_
 };
 
 }  // namespace tp

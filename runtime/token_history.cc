@@ -2,12 +2,22 @@
 
 namespace tp {
 
-void TokenHistory::add_prompt(std::span<const TokenId> tokens) {
-  for (const TokenId token : tokens) ++counts_[token].prompt;
+void TokenHistory::append(std::span<const TokenId> tokens) {
+  for (const TokenId token : tokens) {
+    Counts& counts = counts_[token];
+    ++(tokens_.size() < prompt_tokens_ ? counts.prompt : counts.generated);
+    tokens_.push_back(token);
+  }
 }
 
-void TokenHistory::add_generated(TokenId token) {
-  if (counts_[token].generated++ == 0) ++distinct_generated_;
+void TokenHistory::truncate(std::size_t size) {
+  while (tokens_.size() > size) {
+    const auto entry = counts_.find(tokens_.back());
+    Counts& counts = entry->second;
+    tokens_.pop_back();
+    --(tokens_.size() < prompt_tokens_ ? counts.prompt : counts.generated);
+    if (counts.prompt + counts.generated == 0) counts_.erase(entry);
+  }
 }
 
 TokenHistory::Counts TokenHistory::counts(TokenId token) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <vector>
 
 namespace tp {
 
@@ -17,22 +18,23 @@ class TokenHistory {
     std::uint32_t generated = 0;
   };
 
-  void add_prompt(std::span<const TokenId> tokens);
-  void add_generated(TokenId token);
+  // The first `prompt_tokens` of the tokens to come are the prompt's, the others are generated.
+  explicit TokenHistory(std::size_t prompt_tokens = 0) : prompt_tokens_(prompt_tokens) {}
+
+  void append(std::span<const TokenId> tokens);
+  // Drops what is behind the first `size` tokens.
+  void truncate(std::size_t size);
+  std::size_t size() const { return tokens_.size(); }
 
   // How often the sequence holds a token; zeros if it does not.
   Counts counts(TokenId token) const;
   // All tokens of the sequence, each once, in no particular order.
   const std::unordered_map<TokenId, Counts>& all() const { return counts_; }
 
-  // Different tokens in prompt and generated text together.
-  std::size_t distinct_seen() const { return counts_.size(); }
-  // Different tokens in the generated text.
-  std::size_t distinct_generated() const { return distinct_generated_; }
-
  private:
+  std::vector<TokenId> tokens_;
+  std::size_t prompt_tokens_;
   std::unordered_map<TokenId, Counts> counts_;
-  std::size_t distinct_generated_ = 0;
 };
 
 }  // namespace tp

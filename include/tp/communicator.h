@@ -21,6 +21,7 @@ struct CommCounter {
 struct CommStats {
   CommCounter all_reduce;
   CommCounter gather;
+  CommCounter exchange;  // of small values that all ranks get, while they choose tokens
   CommCounter broadcast;
   // Seconds of each of the last all-reduces, which have not been compared over ranks yet; see
   // waiting_seconds.

@@ -8,10 +8,13 @@
 //   while (engine.has_work())
 //     for (const tp::TokenEvent& event : engine.step()) std::cout << event.text << std::flush;
 //
-// Everything but the constructor and follow() is rank 0's alone.
+// Everything but the constructor, info() and follow() is rank 0's alone, and for one thread unless it says
+// otherwise.
 #pragma once
 
 #include "tp/communicator.h"
+#include "tp/event.h"
+#include "tp/leader_status.h"
 #include "tp/model_config.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
@@ -95,12 +98,20 @@ class Engine {
   // Whether an id is that of a control token, such as BOS, which decode leaves out.
   bool is_special(TokenId id) const;
 
-  // Queues a request; returns its number. Throws RequestError for one that cannot be served.
-  std::uint64_t submit(Request request);
-  // The request's samples end without further events.
-  void cancel(std::uint64_t request);
+  // From any thread: queues a request; returns its number. What becomes of it goes to the sink. Throws
+  // RequestError for one that cannot be served.
+  RequestId submit(Request request, EventSink sink);
+  // The same for programs that only want tokens: step() returns them.
+  RequestId submit(Request request);
+  // From any thread: the request's continuations end without further tokens.
+  void cancel(RequestId request);
+  // From any thread: how busy the engine is, as of the last step.
+  LeaderStatus status() const;
+
+  // Whether there are requests that have not ended, or tokens that step() has not returned.
   bool has_work() const;
-  // Runs one step: a forward pass over what is most urgent. Returns the tokens that it gave, perhaps none.
+  // Runs one step: a forward pass over what is most urgent. Returns the tokens that it gave to requests
+  // without a sink, perhaps none.
   std::vector<TokenEvent> step();
 
   // What every rank is and did, in rank order.
@@ -113,13 +124,14 @@ class Engine {
   // What every rank recorded, in rank order.
   std::vector<RankTrace> traces();
 
-  // The logits of every position of a sequence: on_row(position, [vocab_size]). There must be no other work.
+  // The logits of every position of a sequence: on_row(position, [vocab_size]). A request like any other,
+  // with max_tokens 0 and prompt_logits: runs steps until it has ended. Throws RequestError.
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t position, std::span<const float> logits)>& on_row);
 
-  // How well the model foretells a sequence: the natural logarithm of the probability of every token from
-  // `first` (>= 1) on, given all tokens before it. [tokens.size() - first]. The vocabulary stays on its
-  // ranks. There must be no other work. Throws RequestError.
+  // How well the model predicts a sequence: the natural logarithm of the probability of every token from
+  // `first` (>= 1) on, given all tokens before it. [tokens.size() - first]. A request like any other, with
+  // max_tokens 0 and score_from: runs steps until it has ended. Throws RequestError.
   std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first = 1);
 
  private:

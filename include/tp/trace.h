@@ -15,12 +15,14 @@ enum class Activity : std::uint8_t {
   all_reduce,    // waiting for other ranks included; detail: bytes
   gather,        // to rank 0; detail: this rank's bytes
   broadcast,     // from rank 0, waiting for it included; detail: bytes
-  sample,        // rank 0 chooses tokens and makes text of them; detail: sequences
+  sample,        // rank 0 takes the chosen tokens and makes text of them; detail: outputs
+  exchange,      // of small values among all ranks, while they choose tokens; detail: bytes
+  choose,        // tokens for some rows, with the exchanges and the gather; detail: rows
 };
 
 constexpr std::string_view name_of(Activity activity) {
-  constexpr std::string_view kNames[] = {"step",       "attention", "feed_forward", "logits",
-                                         "all_reduce", "gather",    "broadcast",    "sample"};
+  constexpr std::string_view kNames[] = {"step",   "attention", "feed_forward", "logits",   "all_reduce",
+                                         "gather", "broadcast", "sample",       "exchange", "choose"};
   return kNames[static_cast<std::size_t>(activity)];
 }
 

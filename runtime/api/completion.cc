@@ -12,6 +12,8 @@ Continuation& Completion::add(const TokenEvent& event) {
   if (event.sample == 0) cached_tokens = event.cached_tokens;  // the others find the first one's prompt
   continuation.text += event.text;
   continuation.token_ids.push_back(event.token);
+  if (const auto* id = std::get_if<TokenId>(&event.matched_stop)) continuation.stop_reason = *id;
+  if (const auto* text = std::get_if<std::string>(&event.matched_stop)) continuation.stop_reason = *text;
   if (event.logprob) continuation.logprobs.push_back({*event.logprob, event.top_logprobs});
   return continuation;
 }

@@ -22,7 +22,8 @@ struct Continuation {
   std::vector<TokenId> token_ids;
   std::vector<ScoredToken> logprobs;  // of every token, or none
   FinishReason finish_reason = FinishReason::none;
-  std::string error;  // why it cannot go on
+  nlohmann::json stop_reason;  // the stop text or token id of the request that ended it; null: none did
+  std::string error;           // why it cannot go on
 
   bool finished() const { return finish_reason != FinishReason::none; }
 };

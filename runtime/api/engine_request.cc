@@ -18,7 +18,8 @@ Request make_engine_request(const ApiRequest& asked, Request defaults, const Eng
   if (asked.conversation) {
     require<RequestError>(chat != nullptr, "cannot make a prompt of `messages`: there is no chat template");
     request.prompt = engine.encode(chat->prompt_of(*asked.conversation), false);
-    request.stop_ids = chat->stop_ids();
+    const std::vector<TokenId>& ends = chat->stop_ids();
+    request.stop_token_ids.insert(request.stop_token_ids.end(), ends.begin(), ends.end());
   } else {
     request.prompt = asked.ids ? *asked.ids : engine.encode(asked.text);
   }

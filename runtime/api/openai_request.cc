@@ -29,11 +29,16 @@ const std::map<std::string, std::string>& settings() {
       {"seed", "seed"},
       {"presence_penalty", "presence_penalty"},
       {"frequency_penalty", "frequency_penalty"},
+      {"logit_bias", "logit_bias"},
       // Not OpenAI's own, but known to most servers that speak its words.
       {"top_k", "top_k"},
       {"min_p", "min_p"},
       {"repetition_penalty", "repetition_penalty"},
       {"ignore_eos", "ignore_eos"},
+      {"min_tokens", "min_tokens"},
+      {"stop_token_ids", "stop_token_ids"},
+      {"include_stop_str_in_output", "include_stop_str_in_output"},
+      {"bad_words", "bad_words"},
   };
   return table;
 }
@@ -59,7 +64,6 @@ const std::map<std::string, std::vector<Json>>& unsupported() {
       {"echo", {false}},
       {"function_call", {"none", "auto"}},
       {"functions", {Json::array()}},
-      {"logit_bias", {Json::object()}},
       {"modalities", {Json::array({"text"})}},
       {"response_format", {Json{{"type", "text"}}}},
       {"stream", {false}},

@@ -80,17 +80,18 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation) {
 }
 
 Json choice_of(Form form, const Engine& engine, const Continuation& continuation, std::size_t index) {
-  const Json reason = std::string(name_of(continuation.finish_reason));
+  Json choice = {{"index", index}};
   if (form == Form::text_completion) {
-    return {{"index", index},
-            {"text", continuation.text},
-            {"logprobs", text_logprobs(engine, continuation)},
-            {"finish_reason", reason}};
+    choice["text"] = continuation.text;
+    choice["logprobs"] = text_logprobs(engine, continuation);
+  } else {
+    choice["message"] = {{"role", "assistant"}, {"content", continuation.text}};
+    choice["logprobs"] = chat_logprobs(engine, continuation);
   }
-  return {{"index", index},
-          {"message", {{"role", "assistant"}, {"content", continuation.text}}},
-          {"logprobs", chat_logprobs(engine, continuation)},
-          {"finish_reason", reason}};
+  choice["finish_reason"] = std::string(name_of(continuation.finish_reason));
+  // Not OpenAI's own.
+  if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
+  return choice;
 }
 
 Json usage_of(const Completion& completion) {

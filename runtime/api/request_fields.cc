@@ -4,6 +4,7 @@
 #include "tp/error.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -52,6 +53,40 @@ void read(const Json& value, std::vector<std::string>& target) {
   target = list.get<std::vector<std::string>>();
 }
 
+void read(const Json& value, std::vector<TokenId>& target) {
+  const bool ids = value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& id) {
+                     return id.is_number_integer() && id >= std::numeric_limits<TokenId>::min() &&
+                            id <= std::numeric_limits<TokenId>::max();
+                   });
+  if (!ids) wrong_type("a list of token ids", value);
+  target = value.get<std::vector<TokenId>>();
+}
+
+void read(const Json& value, std::vector<std::vector<TokenId>>& target) {
+  if (!value.is_array()) wrong_type("a list of lists of token ids", value);
+  target.clear();
+  for (const Json& row : value) read(row, target.emplace_back());
+}
+
+// As in OpenAI's requests: {"token id": bias}.
+void read(const Json& value, std::vector<LogitBias>& target) {
+  constexpr const char* kExpected = "an object of token ids and what is added to their logits";
+  if (!value.is_object()) wrong_type(kExpected, value);
+  target.clear();
+  for (const auto& [key, bias] : value.items()) {
+    LogitBias& entry = target.emplace_back();
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), entry.id);
+    if (error != std::errc() || end != key.data() + key.size()) wrong_type(kExpected, value);
+    read(bias, entry.bias);
+  }
+}
+
+Json written(const std::vector<LogitBias>& value) {
+  Json biases = Json::object();
+  for (const LogitBias& entry : value) biases[std::to_string(entry.id)] = rounded(entry.bias);
+  return biases;
+}
+
 template <class T>
 Json written(const T& value) {
   return value;
@@ -79,12 +114,26 @@ Field of_sampling(T SamplingParams::*member) {
           [member](const Request& request) { return written(request.sampling.*member); }};
 }
 
+// Is not told where a request does without it.
+Field rare(const Field& field) {
+  return {field.set, [field](const Request& request) {
+            Json value = field.get(request);
+            return value == field.get(Request()) ? Json() : value;
+          }};
+}
+
 const std::map<std::string, Field>& all_fields() {
   static const std::map<std::string, Field> table = {
       {"max_tokens", of_request(&Request::max_tokens)},
       {"n", of_request(&Request::n)},
       {"ignore_eos", of_request(&Request::ignore_eos)},
       {"stop", of_request(&Request::stop)},
+      {"min_tokens", rare(of_request(&Request::min_tokens))},
+      {"stop_token_ids", rare(of_request(&Request::stop_token_ids))},
+      {"include_stop_str_in_output", rare(of_request(&Request::include_stop_str_in_output))},
+      {"bad_words", rare(of_request(&Request::bad_words))},
+      {"bad_words_ids", rare(of_request(&Request::bad_words_ids))},
+      {"logit_bias", rare(of_sampling(&SamplingParams::logit_bias))},
       {"temperature", of_sampling(&SamplingParams::temperature)},
       {"top_k", of_sampling(&SamplingParams::top_k)},
       {"top_p", of_sampling(&SamplingParams::top_p)},

@@ -159,6 +159,47 @@ TEST(GatherBytes, OfNothingIsNothing) {
   EXPECT_EQ(comm.stats().gather.bytes, 0U);
 }
 
+TEST(ExchangeMax, IsTheGreatestOfEveryValueOnEveryRank) {
+  Communicator& comm = test::world();
+  const auto value_of = [](std::size_t rank, std::size_t i) {
+    return static_cast<float>((rank * 7 + i * 5) % 11) - 20.0F;
+  };
+  std::vector<float> values;
+  for (std::size_t i = 0; i < 50; ++i) values.push_back(value_of(comm.rank(), i));
+  exchange_max(comm, values);
+  for (std::size_t i = 0; i < 50; ++i) {
+    float expected = value_of(0, i);
+    for (std::size_t rank = 1; rank < comm.size(); ++rank) expected = std::max(expected, value_of(rank, i));
+    EXPECT_EQ(values[i], expected);
+  }
+}
+
+TEST(ExchangeSum, IsTheSumOfEveryValueOnEveryRank) {
+  Communicator& comm = test::world();
+  for (const std::size_t size : {0U, 1U, 3U, 2048U}) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < size; ++i) values.push_back(static_cast<double>((comm.rank() + 1) * (i + 1)));
+    exchange_sum(comm, values);
+    const auto ranks = static_cast<double>(comm.size() * (comm.size() + 1) / 2);
+    for (std::size_t i = 0; i < size; ++i) EXPECT_EQ(values[i], ranks * static_cast<double>(i + 1));
+  }
+}
+
+TEST(ExchangeValues, GivesEveryRankEveryRanksValuesInRankOrder) {
+  Communicator& comm = test::world();
+  const CommCounter before = comm.stats().exchange;
+  const std::vector<std::uint32_t> own = {static_cast<std::uint32_t>(comm.rank()), 99};
+  const std::vector<std::uint32_t> all = exchange_values(comm, std::span<const std::uint32_t>(own));
+  ASSERT_EQ(all.size(), 2 * comm.size());
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    EXPECT_EQ(all[2 * rank], rank);
+    EXPECT_EQ(all[2 * rank + 1], 99U);
+  }
+  EXPECT_EQ(comm.stats().exchange.calls, before.calls + 1);
+  EXPECT_EQ(comm.stats().exchange.bytes, before.bytes + 2 * sizeof(std::uint32_t));
+  EXPECT_TRUE(exchange_values(comm, std::span<const std::uint32_t>()).empty());
+}
+
 TEST(MaxOverRanks, IsTheLargestValueOnEveryRank) {
   Communicator& comm = test::world();
   for (std::size_t winner = 0; winner < comm.size(); ++winner) {

@@ -1,6 +1,8 @@
 #include "runtime/api/batch_line.h"
 
+#include "runtime/api/request_fields.h"
 #include "tests/checkpoint/checkpoint_files.h"
+#include "tp/error.h"
 
 #include <gtest/gtest.h>
 
@@ -130,10 +132,34 @@ TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
                                    {"anything", nullptr},
                                    {"stream", false},
                                    {"response_format", {{"type", "text"}}},
-                                   {"tool_choice", "none"},
-                                   {"logit_bias", json::object()}});
+                                   {"tool_choice", "none"}});
   EXPECT_EQ(request.error, "");
   EXPECT_EQ(request.settings, json::object());
+}
+
+TEST(RequestFields, ReadBiasesStopsAndBadWordsAndTellThemWhereTheyAreSet) {
+  const json fields = {
+      {"logit_bias", {{"5", -100}, {"7", 2.5}}}, {"min_tokens", 3},      {"stop_token_ids", {8, 9}},
+      {"include_stop_str_in_output", true},      {"bad_words", {"foo"}}, {"bad_words_ids", {{1, 2}, {3}}}};
+  Request request;
+  set_fields(fields, request);
+  ASSERT_EQ(request.sampling.logit_bias.size(), 2U);
+  EXPECT_EQ(request.sampling.logit_bias[1].id, 7);
+  EXPECT_EQ(request.sampling.logit_bias[1].bias, 2.5F);
+  EXPECT_EQ(request.min_tokens, 3);
+  EXPECT_EQ(request.stop_token_ids, (std::vector<TokenId>{8, 9}));
+  EXPECT_TRUE(request.include_stop_str_in_output);
+  EXPECT_EQ(request.bad_words, std::vector<std::string>{"foo"});
+  EXPECT_EQ(request.bad_words_ids, (std::vector<std::vector<TokenId>>{{1, 2}, {3}}));
+  const json told = fields_of(request);
+  for (const auto& [name, value] : fields.items()) EXPECT_EQ(told.at(name), value) << name;
+  for (const auto& [name, value] : fields.items()) EXPECT_FALSE(fields_of(Request()).contains(name)) << name;
+}
+
+TEST(RequestFields, RefuseBiasesOfWhatAreNoTokenIds) {
+  Request request;
+  for (const json& biases : {json{{"five", 1}}, json{{"5x", 1}}, json{{"5", "x"}}, json::array({1}), json(3)})
+    EXPECT_THROW(set_fields({{"logit_bias", biases}}, request), RequestError) << biases;
 }
 
 TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
@@ -141,7 +167,6 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
       {{{"stream", true}}, "`stream` is not supported, found true; leave it out"},
       {{{"tools", {{{"type", "function"}}}}}, "`tools` is not supported"},
       {{{"response_format", {{"type", "json_object"}}}}, "`response_format` is not supported"},
-      {{{"logit_bias", {{"5", 1}}}}, "`logit_bias` is not supported"},
       {{{"max_token", 5}}, "there is no field `max_token`"},
       {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},
       {{{"logprobs", 5}}, "`logprobs`: expected true or false, found 5"},

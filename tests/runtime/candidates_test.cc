@@ -1,6 +1,7 @@
 #include "runtime/candidates.h"
 
 #include "runtime/exponential.h"
+#include "runtime/token_history.h"
 
 #include <algorithm>
 #include <cmath>
@@ -58,103 +59,72 @@ TEST(BestCandidates, AreTheFirstOfTheSortedOnes) {
   }
 }
 
-TEST(ShardCandidates, AreTheBestOfTheShardWithLowIdsFirstAmongEquals) {
+TEST(BestCandidates, OfAShardHaveLowIdsFirstAmongEquals) {
   const std::vector<float> logits{1.0F, 4.0F, 2.0F, 4.0F, -1.0F};
-  EXPECT_EQ(ids_of(shard_candidates(logits, 100, 3).entries), (std::vector<TokenId>{101, 103, 102}));
+  EXPECT_EQ(ids_of(best_candidates(logits, 100, 3)), (std::vector<TokenId>{101, 103, 102}));
+  EXPECT_EQ(ids_of(best_candidates(logits, 7, 99)), (std::vector<TokenId>{8, 10, 9, 7, 11}));
+  EXPECT_TRUE(best_candidates(logits, 7, 0).empty());
+  EXPECT_TRUE(best_candidates({}, 7, 3).empty());
 }
 
-TEST(ShardCandidates, AreTheWholeShardInOrderWhenItHasNoMore) {
-  const std::vector<float> logits{1.0F, 4.0F, 2.0F};
-  EXPECT_EQ(ids_of(shard_candidates(logits, 7, 3).entries), (std::vector<TokenId>{7, 8, 9}));
-  EXPECT_EQ(ids_of(shard_candidates(logits, 7, 99).entries), (std::vector<TokenId>{7, 8, 9}));
+double entropy(const std::vector<float>& logits) {
+  double entropy = 0.0;
+  for (const float logit : logits) {
+    const double log_probability = logit - log_sum_exp(logits);
+    entropy -= std::exp(log_probability) * log_probability;
+  }
+  return entropy;
 }
 
-TEST(MergeCandidates, GivesTheLogSumExpOfTheWholeVocabulary) {
+TEST(ExpSums, OfAnyPartsGiveLogSumExpAndEntropyOfTheWhole) {
   std::mt19937 random(2);
-  std::normal_distribution<float> normal(0.0F, 8.0F);
-  for (const std::size_t ranks : {1U, 2U, 3U, 7U}) {
+  std::normal_distribution<float> normal(0.0F, 4.0F);
+  for (const std::size_t parts : {1U, 2U, 3U, 7U}) {
     std::vector<float> logits(5000);
     for (float& logit : logits) logit = normal(random);
-    std::vector<ShardCandidates> parts;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const std::size_t begin = logits.size() * rank / ranks;
-      const std::size_t end = logits.size() * (rank + 1) / ranks;
-      parts.push_back(
-          shard_candidates(std::span(logits).subspan(begin, end - begin), static_cast<TokenId>(begin), 1));
+    std::vector<ExpSums> sums;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const std::size_t begin = logits.size() * part / parts;
+      const std::size_t end = logits.size() * (part + 1) / parts;
+      sums.push_back(exp_sums(std::span(logits).subspan(begin, end - begin), true));
     }
-    const Candidates all = merge_candidates(parts);
-    EXPECT_EQ(all.entries.size(), ranks);
-    EXPECT_EQ(all.vocab_size, 5000U);
-    EXPECT_FALSE(all.complete());
-    EXPECT_NEAR(all.log_sum_exp, log_sum_exp(logits), 1e-6);  // an exponential in float: 2e-7
+    // Exponentials in float32: 2e-7.
+    EXPECT_NEAR(merged(sums).log_sum_exp(), log_sum_exp(logits), 1e-6);
+    EXPECT_NEAR(merged(sums).entropy(), entropy(logits), 1e-5);
   }
 }
 
-TEST(MergeCandidates, AcceptsEmptyShardsAndRuledOutTokens) {
+TEST(ExpSums, AcceptEmptyPartsAndRuledOutTokens) {
   const std::vector<float> none;
   const std::vector<float> ruled_out{-kInfinity, -kInfinity};
   const std::vector<float> logits{1.0F, -kInfinity};
-  const std::vector<ShardCandidates> parts{shard_candidates(none, 0, 4), shard_candidates(ruled_out, 0, 4),
-                                           shard_candidates(logits, 2, 4)};
-  const Candidates all = merge_candidates(parts);
-  EXPECT_TRUE(all.complete());
-  EXPECT_EQ(all.vocab_size, 4U);
-  EXPECT_DOUBLE_EQ(all.log_sum_exp, 1.0);
+  const std::vector<ExpSums> parts{exp_sums(none, true), exp_sums(ruled_out, true), exp_sums(logits, true)};
+  EXPECT_DOUBLE_EQ(merged(parts).log_sum_exp(), 1.0);
+  EXPECT_DOUBLE_EQ(merged(parts).entropy(), 0.0);
 }
 
-TEST(MergeCandidates, SaysThatALogitOfAnyRankIsNotANumber) {
-  for (const float bad : {kNan, kInfinity}) {
-    const std::vector<float> good{1.0F, 2.0F};
-    const std::vector<float> spoilt{1.0F, bad};
-    for (const std::size_t count : {1U, 2U}) {
-      const std::vector<ShardCandidates> parts{shard_candidates(good, 0, count),
-                                               shard_candidates(spoilt, 2, count)};
-      EXPECT_TRUE(std::isnan(merge_candidates(parts).log_sum_exp));
-    }
-  }
+TEST(AllUsable, IsFalseForNanAndInfinityOnly) {
+  EXPECT_TRUE(all_usable(std::vector<float>{}));
+  EXPECT_TRUE(all_usable(std::vector<float>{1.0F, -kInfinity}));
+  EXPECT_FALSE(all_usable(std::vector<float>{1.0F, kNan}));
+  EXPECT_FALSE(all_usable(std::vector<float>{kInfinity, 1.0F}));
 }
 
-TEST(CandidatesNeeded, IsOneForTheMostLikelyToken) {
-  SamplingParams params{.temperature = 0.0F};
-  EXPECT_EQ(candidates_needed(params, 50U, 1000), 1U);
-  params.logprobs = 5;
-  EXPECT_EQ(candidates_needed(params, 50U, 1000), 5U);
-}
-
-TEST(CandidatesNeeded, GrowsByThePenalisedTokensIfPenaltiesOnlyLower) {
-  SamplingParams params{.temperature = 1.0F, .top_k = 40, .repetition_penalty = 1.2F};
-  EXPECT_EQ(candidates_needed(params, 50U, 1000), 90U);
-  params.top_k = 980;
-  EXPECT_EQ(candidates_needed(params, 50U, 1000), 1000U);
-  params.temperature = 0.0F;
-  EXPECT_EQ(candidates_needed(params, 50U, 1000), 51U);
-}
-
-TEST(CandidatesNeeded, IsEverythingIfAPenaltyCanRaiseALogit) {
-  for (const SamplingParams& params : {SamplingParams{.temperature = 0.0F, .repetition_penalty = 0.9F},
-                                       SamplingParams{.temperature = 0.0F, .presence_penalty = -0.1F},
-                                       SamplingParams{.temperature = 0.0F, .frequency_penalty = -0.1F}}) {
-    EXPECT_EQ(candidates_needed(params, 3U, 1000), 1000U);
-    EXPECT_EQ(candidates_needed(params, 0U, 1000), 1U);  // nothing to be raised
-  }
-}
-
-TEST(CandidatesNeeded, IsEverythingForADrawFromAllTokens) {
-  EXPECT_EQ(candidates_needed(SamplingParams{}, 0U, 1000), 1000U);
-  EXPECT_EQ(candidates_needed(SamplingParams{.top_p = 0.5F}, 0U, 1000), 1000U);
-}
-
-TEST(CandidatesNeeded, CountsThePromptForTheRepetitionPenaltyOnly) {
-  TokenHistory history;
-  history.add_prompt(std::vector<TokenId>{1, 2, 3, 2});
-  history.add_generated(3);
-  history.add_generated(9);
-  history.add_generated(9);
-  EXPECT_EQ(history.distinct_seen(), 4U);
-  EXPECT_EQ(history.distinct_generated(), 2U);
-  EXPECT_EQ(candidates_needed(SamplingParams{.top_k = 10}, history, 1000), 10U);
-  EXPECT_EQ(candidates_needed(SamplingParams{.top_k = 10, .presence_penalty = 1.0F}, history, 1000), 12U);
-  EXPECT_EQ(candidates_needed(SamplingParams{.top_k = 10, .repetition_penalty = 1.1F}, history, 1000), 14U);
+TEST(TokenHistory, CountsPromptAndGeneratedTokensUpToWhereItIsCut) {
+  TokenHistory history(4);
+  history.append(std::vector<TokenId>{1, 2, 3, 2, 3, 9, 9});
+  EXPECT_EQ(history.counts(3).prompt, 1U);
+  EXPECT_EQ(history.counts(3).generated, 1U);
+  EXPECT_EQ(history.counts(9).generated, 2U);
+  EXPECT_EQ(history.all().size(), 4U);
+  history.truncate(4);
+  EXPECT_EQ(history.counts(3).generated, 0U);
+  EXPECT_EQ(history.all().size(), 3U);
+  history.append(std::vector<TokenId>{7});
+  EXPECT_EQ(history.counts(7).generated, 1U);
+  history.truncate(3);
+  EXPECT_EQ(history.counts(2).prompt, 1U);
+  EXPECT_EQ(history.size(), 3U);
 }
 
 }  // namespace

@@ -57,11 +57,11 @@ TEST(Engine, EndsAtTheRequestsOwnTokens) {
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
     Request request = greedy_request(fixture.prompt, 16);
-    request.stop_ids = {fixture.greedy[9], fixture.greedy[5]};
+    request.stop_token_ids = {fixture.greedy[9], fixture.greedy[5]};
     EXPECT_EQ(run_alone(engine, request).tokens, fixture.greedy) << "with ignore_eos nothing ends it";
     request.ignore_eos = false;
     const Continuation found = run_alone(engine, request);
-    EXPECT_EQ(found.tokens, first(fixture.greedy, tokens_until(fixture.greedy, request.stop_ids)));
+    EXPECT_EQ(found.tokens, first(fixture.greedy, tokens_until(fixture.greedy, request.stop_token_ids)));
     EXPECT_EQ(found.reason, FinishReason::stop);
   });
 }
@@ -137,6 +137,69 @@ TEST(Engine, EndsBeforeAStopTextWhereverItLiesInTheTokens) {
     Request request = greedy_request(fixture.prompt, 16);
     request.stop = {whole.substr(30) + "and more"};  // its beginning is held back until the end
     EXPECT_EQ(run_alone(engine, request).text, whole);
+  });
+}
+
+TEST(Engine, TellsWhichStopTextEndedAContinuationAndShowsItIfAsked) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  const ModelFolder folder(fixture);
+  const std::string whole = ModelFolder::text_of(fixture.greedy);
+  run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
+    Request request = greedy_request(fixture.prompt, 16);
+    request.stop = {"no such text", whole.substr(9, 3)};
+    const std::size_t place = whole.find(request.stop[1]);
+    EXPECT_EQ(std::get<std::string>(run_alone(engine, request).matched_stop), request.stop[1]);
+    request.include_stop_str_in_output = true;
+    EXPECT_EQ(run_alone(engine, request).text, whole.substr(0, place + 3));
+    // What comes before is not searched.
+    request.min_tokens = static_cast<int>((place + 3 + 1) / 2);
+    const Continuation longer = run_alone(engine, request);
+    EXPECT_GT(longer.tokens.size(), static_cast<std::size_t>(request.min_tokens));
+  });
+}
+
+TEST(Engine, GoesOnToMinTokensAndAvoidsBadWords) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  const ModelFolder folder(fixture);
+  run_engine(comm, {.model = folder.path()}, [&](Engine& engine) {
+    Request request = greedy_request(fixture.prompt, 16);
+    request.ignore_eos = false;
+    request.stop_token_ids = {fixture.greedy[0]};
+    EXPECT_EQ(run_alone(engine, request).tokens, first(fixture.greedy, 1));
+    request.min_tokens = 5;
+    const Continuation longer = run_alone(engine, request);
+    EXPECT_GE(longer.tokens.size(), 5U);
+    EXPECT_EQ(std::count(longer.tokens.begin(), longer.tokens.begin() + 5, fixture.greedy[0]), 0);
+
+    request = greedy_request(fixture.prompt, 16);
+    request.bad_words = {ModelFolder::text_of({fixture.greedy[3]})};
+    request.bad_words_ids = {{fixture.greedy[0], fixture.greedy[1]}};
+    const Continuation clean = run_alone(engine, request);
+    EXPECT_EQ(clean.tokens[0], fixture.greedy[0]);
+    EXPECT_NE(clean.tokens[1], fixture.greedy[1]);
+    EXPECT_EQ(clean.text.find(request.bad_words[0]) % 2, 1U) << "not as a token";
+  });
+}
+
+TEST(Engine, ChoosesOnlyWhatBiasAndMaskLeave) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    Request request = greedy_request(fixture.prompt, 6);
+    request.sampling.logit_bias = {{17, 1000.0F}};
+    EXPECT_EQ(run_alone(engine, request).tokens, std::vector<TokenId>(6, 17));
+    request.sampling.logit_bias = {};
+    request.allowed_tokens = [](std::span<const TokenId> generated) {
+      TokenMask mask(320);
+      mask.add(static_cast<TokenId>(300 + generated.size()));
+      return mask;
+    };
+    for (const float temperature : {0.0F, 1.0F}) {
+      request.sampling.temperature = temperature;
+      EXPECT_EQ(run_alone(engine, request).tokens, (std::vector<TokenId>{300, 301, 302, 303, 304, 305}));
+    }
   });
 }
 

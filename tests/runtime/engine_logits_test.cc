@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
@@ -81,17 +82,34 @@ TEST(EngineLogits, ReachTheLastPositionOfTheLongestSequence) {
   });
 }
 
-TEST(EngineLogits, RefusedForWantOfRoomCanBeAskedForLater) {
+TEST(EngineLogits, WaitForRoomBesideOtherRequests) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");
   run_engine(comm, {.model = fixture.folder, .block_size = 4, .cache_tokens = 56}, [&](Engine& engine) {
-    engine.submit(greedy_request(fixture.prompt, 16));
-    for (int i = 0; i < 3; ++i) engine.step();
-    EXPECT_EQ(test::error_of<RequestError>([&] { logits_of(engine, fixture.prompt); }),
-              "the sequence has 36 tokens but other requests leave no room for them in the cache of 56; wait "
-              "until they have ended");
-    test::run_all(engine);
-    EXPECT_EQ(logits_of(engine, fixture.prompt).size(), 36U);
+    const auto once = logits_of(engine, fixture.prompt);
+    const std::uint64_t id = engine.submit(greedy_request(fixture.prompt, 16));
+    test::Continuations all;
+    for (int i = 0; i < 3; ++i) {
+      for (const TokenEvent& event : engine.step()) test::collect(event, all);
+    }
+    EXPECT_EQ(logits_of(engine, fixture.prompt), once);
+    while (engine.has_work()) {
+      for (const TokenEvent& event : engine.step()) test::collect(event, all);
+    }
+    EXPECT_EQ((all[{id, 0}].tokens), fixture.greedy) << "its tokens of the meantime are not lost";
+  });
+}
+
+TEST(EngineLogits, PassOnWhatTheirReceiverThrows) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder, .prefill_chunk = 8}, [&](Engine& engine) {
+    const auto give_up = [](std::size_t position, std::span<const float>) {
+      if (position == 5) throw std::runtime_error("the disk is full");
+    };
+    EXPECT_THROW(engine.logits(fixture.prompt, give_up), std::runtime_error);
+    EXPECT_FALSE(engine.has_work());
+    EXPECT_EQ(run_alone(engine, greedy_request(fixture.prompt, 16)).tokens, fixture.greedy);
   });
 }
 

@@ -30,6 +30,7 @@ struct Continuation {
   std::vector<float> logprobs;
   std::vector<std::vector<TokenLogprob>> top_logprobs;
   FinishReason reason = FinishReason::none;
+  std::variant<std::monostate, TokenId, std::string> matched_stop;
   std::size_t cached_tokens = 0;
   std::string error;
 };
@@ -42,6 +43,7 @@ inline void collect(const TokenEvent& event, Continuations& all) {
   EXPECT_EQ(one.reason, FinishReason::none) << "an event after the end";
   one.text += event.text;
   one.reason = event.finish_reason;
+  one.matched_stop = event.matched_stop;
   one.error = event.error;
   one.cached_tokens = event.cached_tokens;
   if (!event.error.empty()) return;

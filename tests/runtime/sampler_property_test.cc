@@ -1,5 +1,9 @@
-// The sampler on random cases: against a naive reference, and against itself on other views of the same row.
-#include "runtime/sampler.h"
+// Choices from random rows that are spread over the ranks: against a sampler that sees whole rows, and
+// against what should be said as plainly as possible.
+#include "runtime/sharded_choice.h"
+#include "runtime/vocab_cut.h"
+#include "tests/reference/whole_row_sampler.h"
+#include "tests/runtime/choice_on_ranks.h"
 #include "tests/runtime/sampler_reference.h"
 
 #include <algorithm>
@@ -11,6 +15,8 @@
 namespace tp {
 namespace {
 
+using test::ChoiceCase;
+using test::choose_together;
 using testing::reference_probabilities;
 using testing::SamplingCase;
 
@@ -64,87 +70,117 @@ SamplingCase random_case(Dice& dice, std::size_t largest_vocab, bool may_raise) 
 }
 
 TokenHistory history_of(const SamplingCase& c) {
-  TokenHistory history;
-  history.add_prompt(c.prompt);
-  for (const TokenId token : c.generated) history.add_generated(token);
+  TokenHistory history(c.prompt.size());
+  history.append(c.prompt);
+  history.append(c.generated);
   return history;
 }
 
-Candidates complete_row(const std::vector<float>& logits) {
-  return merge_candidates(std::vector{shard_candidates(logits, 0, logits.size())});
-}
-
-// The row as `ranks` shards of random sizes, some of them empty, contribute it.
-Candidates sharded_row(const std::vector<float>& logits, std::size_t ranks, std::size_t best, Dice& dice) {
+// Shards of random sizes, some of them empty.
+std::vector<Range> random_shards(std::size_t ranks, std::size_t vocab_size, Dice& dice) {
   std::vector<std::size_t> ends;
-  for (std::size_t rank = 0; rank + 1 < ranks; ++rank) ends.push_back(dice.below(logits.size() + 1));
-  ends.push_back(logits.size());
+  for (std::size_t rank = 0; rank + 1 < ranks; ++rank) ends.push_back(dice.below(vocab_size + 1));
+  ends.push_back(vocab_size);
   std::sort(ends.begin(), ends.end());
-  std::vector<ShardCandidates> parts;
-  std::size_t begin = 0;
-  for (const std::size_t end : ends) {
-    const auto shard = std::span(logits).subspan(begin, end - begin);
-    parts.push_back(shard_candidates(shard, static_cast<TokenId>(begin), best));
-    begin = end;
-  }
-  return merge_candidates(parts);
+  std::vector<Range> shards;
+  for (const std::size_t end : ends) shards.push_back({shards.empty() ? 0 : shards.back().end, end});
+  return shards;
 }
 
-void expect_same(const Choice& left, const Choice& right) {
-  EXPECT_EQ(left.id, right.id);
-  EXPECT_NEAR(left.logprob, right.logprob, 1e-6);
-  ASSERT_EQ(left.top_logprobs.size(), right.top_logprobs.size());
-  for (std::size_t i = 0; i < left.top_logprobs.size(); ++i) {
-    EXPECT_EQ(left.top_logprobs[i].id, right.top_logprobs[i].id);
-    EXPECT_NEAR(left.top_logprobs[i].logprob, right.top_logprobs[i].logprob, 1e-6);
+void expect_same(const Chosen& found, const reference::Choice& expected, const SamplingParams& params) {
+  EXPECT_EQ(found.id, expected.id);
+  if (params.logprobs < 0) return;
+  // Sums of exponentials in float32, whose relative error is 2e-7.
+  EXPECT_NEAR(found.logprob, expected.logprob, 2e-6);
+  ASSERT_EQ(found.top_logprobs.size(), expected.top_logprobs.size());
+  for (std::size_t i = 0; i < found.top_logprobs.size(); ++i) {
+    EXPECT_EQ(found.top_logprobs[i].id, expected.top_logprobs[i].id);
+    EXPECT_NEAR(found.top_logprobs[i].logprob, expected.top_logprobs[i].logprob, 2e-6);
   }
 }
 
-TEST(SamplerProperty, BestCandidatesOfAnyShardsGiveTheChoiceOfTheCompleteRow) {
+// Cases of the same vocabulary, chosen in one go from any shards, are what the whole-row sampler chooses.
+void compare(const std::vector<SamplingCase>& cases, Dice& dice) {
+  Communicator& comm = test::world();
+  std::vector<TokenHistory> histories;
+  for (const SamplingCase& c : cases) histories.push_back(history_of(c));
+  std::vector<ChoiceCase> rows;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    rows.push_back({cases[i].logits, cases[i].params, &histories[i], {dice.engine()(), i % 3, i}});
+  }
+  const std::vector<Range> shards = random_shards(comm.size(), cases.front().logits.size(), dice);
+  const std::vector<Chosen> chosen = choose_together(comm, rows, shards);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    SCOPED_TRACE(::testing::Message() << "row " << i);
+    expect_same(chosen[i], reference::choose(cases[i].logits, cases[i].params, histories[i], rows[i].key),
+                cases[i].params);
+  }
+}
+
+TEST(SamplerProperty, ChoicesOnAnyShardsAreThoseOfTheWholeRow) {
   Dice dice(101);
-  Sampler sampler;
-  int reduced = 0;
-  for (int repeat = 0; repeat < 2500; ++repeat) {
-    const SamplingCase c = random_case(dice, 300, dice.one_in(4));
-    const TokenHistory history = history_of(c);
-    const std::size_t needed = candidates_needed(c.params, history, c.logits.size());
-    const Candidates candidates = sharded_row(c.logits, 1 + dice.below(6), needed, dice);
-    const Candidates complete = complete_row(c.logits);
-    reduced += candidates.complete() ? 0 : 1;
-    for (std::uint64_t position = 0; position < 3; ++position) {
-      const DrawKey key{static_cast<std::uint64_t>(repeat), 0, position};
-      expect_same(sampler.choose(candidates, c.params, history, key),
-                  sampler.choose(complete, c.params, history, key));
+  for (int repeat = 0; repeat < 400 && !HasFailure(); ++repeat) {
+    SCOPED_TRACE(::testing::Message() << "case " << repeat);
+    std::vector<SamplingCase> cases(1, random_case(dice, 300, true));
+    const std::size_t vocab_size = cases.front().logits.size();
+    while (cases.size() < 8) {
+      SamplingCase c = random_case(dice, 300, true);
+      c.logits.resize(vocab_size, -3.0F);
+      for (TokenId& id : c.prompt) id %= static_cast<TokenId>(vocab_size);
+      for (TokenId& id : c.generated) id %= static_cast<TokenId>(vocab_size);
+      cases.push_back(std::move(c));
     }
-    ASSERT_FALSE(HasFailure()) << "case " << repeat;
+    compare(cases, dice);
   }
-  EXPECT_GT(reduced, 500);
 }
 
-TEST(SamplerProperty, ChoiceDoesNotDependOnTheOrderOfTheCandidates) {
+// Large vocabularies: a top_k that is too large to be gathered, and nuclei that end among more tokens than
+// are gathered, of different likelihoods or of the same.
+TEST(SamplerProperty, ChoicesFromLargeVocabulariesAreThoseOfTheWholeRow) {
   Dice dice(102);
-  Sampler sampler;
-  for (int repeat = 0; repeat < 1500; ++repeat) {
-    const SamplingCase c = random_case(dice, 300, true);
-    const TokenHistory history = history_of(c);
-    const Candidates candidates = complete_row(c.logits);
-    Candidates shuffled = candidates;
-    std::shuffle(shuffled.entries.begin(), shuffled.entries.end(), dice.engine());
-    const DrawKey key{static_cast<std::uint64_t>(repeat), 1, 2};
-    expect_same(sampler.choose(candidates, c.params, history, key),
-                sampler.choose(shuffled, c.params, history, key));
-    ASSERT_FALSE(HasFailure()) << "case " << repeat;
+  for (const float spread : {3.0F, 0.05F, 0.0F}) {
+    for (int repeat = 0; repeat < 12 && !HasFailure(); ++repeat) {
+      SCOPED_TRACE(::testing::Message() << "spread " << spread << ", case " << repeat);
+      std::vector<SamplingCase> cases(6);
+      std::normal_distribution<float> normal(0.0F, 1.0F);
+      for (SamplingCase& c : cases) {
+        c.logits.resize(20000);
+        for (float& logit : c.logits) logit = spread * normal(dice.engine());
+        c.params.temperature = dice.between(0.3F, 1.5F);
+        if (!dice.one_in(3)) c.params.top_p = dice.between(0.05F, 1.0F);
+        if (dice.one_in(2)) c.params.top_k = static_cast<int>(kMaxGatheredTopK + 1 + dice.below(15000));
+        if (dice.one_in(4)) c.params.min_p = dice.between(0.0F, 0.2F);
+      }
+      compare(cases, dice);
+    }
   }
 }
 
-TEST(SamplerProperty, UsedSamplerChoosesAsAFreshOne) {
+// What the ranks exchange does not grow with the vocabulary.
+TEST(SamplerProperty, ExchangesAreFewAndSmallInEverySetting) {
+  Communicator& comm = test::world();
+  std::vector<float> logits(50000);
   Dice dice(103);
-  Sampler used;
-  for (int repeat = 0; repeat < 500; ++repeat) {
-    const SamplingCase c = random_case(dice, 300, true);
-    const DrawKey key{9, 9, static_cast<std::uint64_t>(repeat)};
-    expect_same(used.choose(complete_row(c.logits), c.params, history_of(c), key),
-                Sampler().choose(complete_row(c.logits), c.params, history_of(c), key));
+  for (float& logit : logits) logit = dice.between(-4.0F, 6.0F);
+  struct Setting {
+    SamplingParams params;
+    std::size_t exchanges;
+    std::size_t bytes;  // of this rank, in exchanges and the gather
+  };
+  constexpr std::size_t kHistogram = NucleusScale::kBuckets * sizeof(double);
+  constexpr std::size_t kBoundary = kMaxBoundary * sizeof(Candidate);
+  for (const Setting& setting :
+       {Setting{{.temperature = 0.0F}, 0, 200}, Setting{{.top_k = 40}, 0, 1000}, Setting{{}, 1, 200},
+        Setting{{.min_p = 0.1F}, 1, 200}, Setting{{.top_p = 0.9F}, 4, kHistogram + kBoundary + 1000},
+        Setting{{.top_k = 2000}, 4, kHistogram + kBoundary + 1000},
+        Setting{{.top_k = 2000, .top_p = 0.9F}, 7, 2 * (kHistogram + kBoundary) + 1000}}) {
+    comm.stats() = CommStats{};
+    const std::vector<ChoiceCase> cases{{logits, setting.params}};
+    choose_together(cases);
+    EXPECT_EQ(comm.stats().exchange.calls, setting.exchanges);
+    EXPECT_EQ(comm.stats().gather.calls, 1U);
+    EXPECT_LE(comm.stats().exchange.bytes + comm.stats().gather.bytes, setting.bytes);
+    EXPECT_EQ(comm.stats().all_reduce.calls, 0U);
   }
 }
 
@@ -186,27 +222,27 @@ ChiSquare compare_frequencies(const std::vector<double>& probabilities, const st
   return result;
 }
 
-std::vector<int> count_draws(Sampler& sampler, const SamplingCase& c, std::uint64_t seed, int draws) {
+std::vector<int> count_draws(const SamplingCase& c, std::uint64_t seed, int draws) {
   const TokenHistory history = history_of(c);
-  const Candidates candidates = complete_row(c.logits);
-  std::vector<int> counts(c.logits.size(), 0);
+  std::vector<ChoiceCase> cases;
   for (int draw = 0; draw < draws; ++draw) {
     // Positions and samples both vary, as those of one request do.
     const DrawKey key{seed, static_cast<std::uint64_t>(draw % 4), static_cast<std::uint64_t>(draw / 4)};
-    ++counts[static_cast<std::size_t>(sampler.choose(candidates, c.params, history, key).id)];
+    cases.push_back({c.logits, c.params, &history, key});
   }
+  std::vector<int> counts(c.logits.size(), 0);
+  for (const Chosen& chosen : choose_together(cases)) ++counts[static_cast<std::size_t>(chosen.id)];
   return counts;
 }
 
 TEST(SamplerProperty, DrawsOccurAsOftenAsTheReferenceSays) {
   Dice dice(104);
-  Sampler sampler;
   constexpr int kDraws = 3000;
   ChiSquare all;
   for (std::uint64_t repeat = 0; repeat < 80; ++repeat) {
     const SamplingCase c = random_case(dice, 60, true);
     const ChiSquare one =
-        compare_frequencies(reference_probabilities(c), count_draws(sampler, c, repeat, kDraws), kDraws);
+        compare_frequencies(reference_probabilities(c), count_draws(c, repeat, kDraws), kDraws);
     ASSERT_FALSE(HasFailure()) << "case " << repeat;
     if (one.freedom == 0) continue;
     ASSERT_LT(one.deviations(), 5.0) << "case " << repeat;
@@ -219,7 +255,6 @@ TEST(SamplerProperty, DrawsOccurAsOftenAsTheReferenceSays) {
 
 TEST(SamplerProperty, NucleusOfALargeVocabularyIsThatOfTheReference) {
   Dice dice(105);
-  Sampler sampler;
   for (const float top_p : {0.1F, 0.5F, 0.9F, 0.999F}) {
     SamplingCase c;
     c.logits.resize(20000);
@@ -227,11 +262,11 @@ TEST(SamplerProperty, NucleusOfALargeVocabularyIsThatOfTheReference) {
     for (float& logit : c.logits) logit = normal(dice.engine());
     c.params.top_p = top_p;
     const std::vector<double> probabilities = reference_probabilities(c);
-    const Candidates candidates = complete_row(c.logits);
-    for (std::uint64_t position = 0; position < 300; ++position) {
-      const Choice choice = sampler.choose(candidates, c.params, {}, {1, 1, position});
-      ASSERT_GT(probabilities[static_cast<std::size_t>(choice.id)], 0.0) << top_p;
-    }
+    std::vector<ChoiceCase> cases;
+    for (std::uint64_t position = 0; position < 300; ++position)
+      cases.push_back({c.logits, c.params, nullptr, {1, 1, position}});
+    for (const Chosen& chosen : choose_together(cases))
+      ASSERT_GT(probabilities[static_cast<std::size_t>(chosen.id)], 0.0) << top_p;
   }
 }
 

@@ -1,4 +1,6 @@
 # The tests of sampling and cache decisions, for the CMakeLists.txt of the tests.
-foreach(name random_draw candidates sampler sampler_property request block_manager block_manager_model)
+foreach(name random_draw candidates request block_manager block_manager_model)
   tp_test(${name}_test ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cc LIBS tp_runtime tp_options LABELS unit)
 endforeach()
+tp_test(sampler_test ${CMAKE_CURRENT_LIST_DIR}/sampler_test.cc ${CMAKE_CURRENT_LIST_DIR}/sampler_property_test.cc
+        LIBS tp_runtime tp_reference RANKS 1 2 3 4 8 LABELS parallel)

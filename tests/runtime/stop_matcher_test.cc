@@ -128,5 +128,24 @@ TEST(StopMatcher, NeverShowsWhatItLaterTakesBack) {
   }
 }
 
+TEST(StopMatcher, TellsWhichStopTextEndedIt) {
+  StopMatcher matcher({"b", "abc", "c"});
+  matcher.push("a");
+  EXPECT_FALSE(matcher.matched());
+  matcher.push("bc");
+  ASSERT_TRUE(matcher.matched());
+  EXPECT_EQ(matcher.match(), "b");
+  StopMatcher longest({"c", "abc"});
+  longest.push("xabc");
+  EXPECT_EQ(longest.match(), "abc");
+}
+
+TEST(StopMatcher, ShowsTheStopTextIfItIsToldTo) {
+  StopMatcher matcher({"the end"}, true);
+  EXPECT_EQ(matcher.push("Not yet th"), "Not yet ");
+  EXPECT_EQ(matcher.push("e end, or so"), "the end");
+  EXPECT_EQ(matcher.finish(), "");
+}
+
 }  // namespace
 }  // namespace tp

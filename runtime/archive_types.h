@@ -1,0 +1,87 @@
+// Boost.Serialization of std::variant and std::optional, which Boost 1.74 lacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <variant>
+
+#include <boost/serialization/level.hpp>
+#include <boost/serialization/split_free.hpp>
+
+namespace tp {
+
+namespace archive_detail {
+
+// Reads the alternative of that index, the others having been tried before it.
+template <std::size_t kIndex, class Archive, class... Ts>
+void load_alternative(Archive& archive, std::uint8_t index, std::variant<Ts...>& variant) {
+  if constexpr (kIndex < sizeof...(Ts)) {
+    if (index != kIndex) return load_alternative<kIndex + 1>(archive, index, variant);
+    archive >> variant.template emplace<kIndex>();
+  } else {
+    throw std::out_of_range("an alternative that is not there");
+  }
+}
+
+}  // namespace archive_detail
+
+}  // namespace tp
+
+namespace boost::serialization {
+
+template <class Archive, class... Ts>
+void save(Archive& archive, const std::variant<Ts...>& variant, unsigned /*version*/) {
+  const auto index = static_cast<std::uint8_t>(variant.index());
+  archive << index;
+  std::visit([&](const auto& alternative) { archive << alternative; }, variant);
+}
+
+template <class Archive, class... Ts>
+void load(Archive& archive, std::variant<Ts...>& variant, unsigned /*version*/) {
+  std::uint8_t index = 0;
+  archive >> index;
+  tp::archive_detail::load_alternative<0>(archive, index, variant);
+}
+
+template <class Archive, class... Ts>
+void serialize(Archive& archive, std::variant<Ts...>& variant, unsigned version) {
+  split_free(archive, variant, version);
+}
+
+template <class Archive, class T>
+void save(Archive& archive, const std::optional<T>& optional, unsigned /*version*/) {
+  const bool has_value = optional.has_value();
+  archive << has_value;
+  if (has_value) archive << *optional;
+}
+
+template <class Archive, class T>
+void load(Archive& archive, std::optional<T>& optional, unsigned /*version*/) {
+  bool has_value = false;
+  archive >> has_value;
+  optional.reset();
+  if (has_value) archive >> optional.emplace();
+}
+
+template <class Archive, class T>
+void serialize(Archive& archive, std::optional<T>& optional, unsigned version) {
+  split_free(archive, optional, version);
+}
+
+// Without versions, which only take room in a message.
+template <class... Ts>
+struct implementation_level_impl<const std::variant<Ts...>> {
+  using tag = mpl::integral_c_tag;
+  using type = mpl::int_<object_serializable>;
+  static constexpr int value = object_serializable;
+};
+template <class T>
+struct implementation_level_impl<const std::optional<T>> {
+  using tag = mpl::integral_c_tag;
+  using type = mpl::int_<object_serializable>;
+  static constexpr int value = object_serializable;
+};
+
+}  // namespace boost::serialization

@@ -1,0 +1,24 @@
+// The sampler that sees whole rows: what choosing on the ranks must agree with to the bit, text by text.
+#pragma once
+
+#include "runtime/candidates.h"
+#include "runtime/random_draw.h"
+#include "runtime/token_history.h"
+#include "tp/request.h"
+
+#include <span>
+#include <vector>
+
+namespace tp::reference {
+
+struct Choice {
+  TokenId id = -1;                         // -1: logits are NaN or infinite, or all tokens are ruled out
+  float logprob = 0.0F;                    // in the model's own distribution
+  std::vector<TokenLogprob> top_logprobs;  // params.logprobs of them, the most likely first
+};
+
+// `logits`: [vocab_size], of the token i at i. Penalties, then temperature, top-k, top-p, min-p and a draw.
+Choice choose(std::span<const float> logits, const SamplingParams& params, const TokenHistory& history,
+              const DrawKey& key);
+
+}  // namespace tp::reference

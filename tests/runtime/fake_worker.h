@@ -1,0 +1,167 @@
+// Ranks and a model that only remember what was written where: what a leader plans is run by them.
+#pragma once
+
+#include "runtime/command.h"
+#include "runtime/outputs.h"
+#include "tp/token_mask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+
+// The token after these, and an identification of what the cache must hold at the last of them.
+inline std::uint64_t digest(std::span<const TokenId> tokens) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const TokenId token : tokens) hash = (hash ^ static_cast<std::uint64_t>(token)) * 1099511628211ULL;
+  return hash;
+}
+inline TokenId next_token(std::span<const TokenId> tokens) {
+  return static_cast<TokenId>((digest(tokens) >> 40) % 97);
+}
+// What a model would generate that saw nothing but this prompt.
+inline std::vector<TokenId> continuation(std::vector<TokenId> tokens, std::size_t count) {
+  std::vector<TokenId> generated;
+  for (; count > 0; --count) {
+    generated.push_back(next_token(tokens));
+    tokens.push_back(generated.back());
+  }
+  return generated;
+}
+// The log-probability of a token after others.
+inline double logprob_after(std::span<const TokenId> tokens, TokenId target) {
+  return -1.0 - static_cast<double>((digest(tokens) + static_cast<std::uint64_t>(target)) % 1000);
+}
+
+// Every position of the cache holds the digest of the tokens up to it, so that a sequence that finds another
+// one's blocks, or blocks that were written before it, is noticed.
+class FakeWorker {
+ public:
+  explicit FakeWorker(std::size_t block_size) : block_size_(block_size) {}
+
+  // Sequences with this token in their chunk give NaN.
+  TokenId spoilt_token = -1;
+
+  // `masks`: as Worker's.
+  Outputs run(const Forward& forward, const std::function<TokenMask(std::size_t)>& masks) {
+    for (const SequenceId ended : forward.ended) {
+      EXPECT_EQ(sequences_.erase(ended), 1U) << "the ranks never heard of sequence " << ended;
+    }
+    std::size_t row = 0;
+    rows_.clear();
+    for (const SequenceChunk& chunk : forward.chunks) {
+      compute(chunk, std::span(forward.tokens).subspan(row, chunk.tokens));
+      row += chunk.tokens;
+    }
+    EXPECT_EQ(row, forward.tokens.size());
+    Outputs outputs;
+    for (std::size_t i = 0; i < forward.outputs.size(); ++i) {
+      const auto* choose = std::get_if<want::Choose>(&forward.outputs[i].want);
+      if (choose != nullptr && choose->masked) mask_ = masks(i);
+      outputs.results.push_back(result_of(forward.outputs[i]));
+    }
+    return outputs;
+  }
+
+  // Sequences that the ranks keep something of.
+  std::size_t sequences() const { return sequences_.size(); }
+
+ private:
+  struct Sequence {
+    std::vector<BlockId> table;
+    bool spoilt = false;
+  };
+  // A row of the pass: where its cache entries are.
+  struct Row {
+    SequenceId sequence = 0;
+    std::size_t position = 0;
+  };
+  // What a position of the cache holds.
+  struct Slot {
+    std::uint64_t digest = 0;
+    TokenId token = 0;
+  };
+
+  Slot& slot(const Sequence& sequence, std::size_t position) {
+    const auto block = static_cast<std::size_t>(sequence.table.at(position / block_size_));
+    return cache_[block * block_size_ + position % block_size_];
+  }
+
+  // As every rank does: keeps the table, writes the chunk's positions, and reads all before them.
+  void compute(const SequenceChunk& chunk, std::span<const TokenId> tokens) {
+    EXPECT_EQ(chunk.start.has_value(), sequences_.count(chunk.sequence) == 0)
+        << "sequence " << chunk.sequence << " begins twice, or never";
+    Sequence& sequence = sequences_[chunk.sequence];
+    sequence.table.insert(sequence.table.end(), chunk.new_blocks.begin(), chunk.new_blocks.end());
+    ASSERT_LE(chunk.start_position + tokens.size(), sequence.table.size() * block_size_) << "a short table";
+    std::vector<TokenId> all = tokens_before(sequence, chunk.start_position);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      all.push_back(tokens[i]);
+      slot(sequence, chunk.start_position + i) = {digest(all), tokens[i]};
+      rows_.push_back({chunk.sequence, chunk.start_position + i});
+      sequence.spoilt = sequence.spoilt || tokens[i] == spoilt_token;
+    }
+  }
+
+  // The sequence's first tokens, as the cache has them; every one must have been written after those before
+  // it.
+  std::vector<TokenId> tokens_before(const Sequence& sequence, std::size_t end) {
+    std::vector<TokenId> tokens;
+    for (std::size_t position = 0; position < end; ++position) {
+      tokens.push_back(slot(sequence, position).token);
+      EXPECT_EQ(slot(sequence, position).digest, digest(tokens)) << "something else is at " << position;
+    }
+    return tokens;
+  }
+
+  Result result_of(const Output& output) {
+    const Row& last = rows_.at(output.rows.first + output.rows.count - 1);
+    EXPECT_EQ(last.sequence, output.sequence);
+    const Sequence& sequence = sequences_.at(last.sequence);
+    const std::vector<TokenId> tokens = tokens_before(sequence, last.position + 1);
+    const auto until = [&](std::size_t row) {
+      return std::span(tokens).first(tokens.size() - output.rows.count + row + 1);
+    };
+    if (const auto* score = std::get_if<want::Score>(&output.want)) {
+      std::vector<double> logprobs;
+      for (std::size_t i = 0; i < output.rows.count; ++i)
+        logprobs.push_back(sequence.spoilt ? std::nan("") : logprob_after(until(i), score->targets.at(i)));
+      return logprobs;
+    }
+    if (std::holds_alternative<want::Logits>(output.want)) {
+      WholeRows rows{.columns = 2};
+      for (std::size_t i = 0; i < output.rows.count; ++i) {
+        rows.values.push_back(static_cast<float>(until(i).size() - 1));
+        rows.values.push_back(static_cast<float>(until(i).back()));
+      }
+      return rows;
+    }
+    Chosen chosen = choice(std::get<want::Choose>(output.want), next_token(tokens));
+    if (sequence.spoilt) chosen.error = ChoiceError::not_numbers;
+    return std::vector<Chosen>{chosen};
+  }
+
+  // The next token, or the first after it that is possible.
+  Chosen choice(const want::Choose& want, TokenId wished) const {
+    for (TokenId i = 0; i < 97; ++i) {
+      const TokenId id = (wished + i) % 97;
+      const bool banned = std::ranges::find(want.banned, id) != want.banned.end();
+      if (!banned && (!want.masked || mask_.contains(id))) return {.id = id};
+    }
+    return {.error = ChoiceError::none_allowed};
+  }
+
+  std::size_t block_size_;
+  std::unordered_map<SequenceId, Sequence> sequences_;
+  std::unordered_map<std::size_t, Slot> cache_;  // by block * block_size + slot
+  std::vector<Row> rows_;                        // of the pass
+  TokenMask mask_;                               // of the output at hand
+};
+
+}  // namespace tp::test

@@ -1,0 +1,108 @@
+// Random requests, cancellations and cache pressures: every text is what a model would write that saw this
+// request alone, the cache never holds anything else than what a sequence thinks, and every request ends
+// once.
+#include "tests/reference/random.h"
+#include "tests/runtime/leader_run.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Random;
+using test::continuation;
+using test::LeaderRun;
+
+struct Sent {
+  Request request;
+  bool cancelled = false;
+};
+
+// Prompts of few beginnings, so that many have one in common.
+std::vector<TokenId> random_prompt(Random& random, std::size_t longest) {
+  std::vector<TokenId> prompt(random.integer(1, longest));
+  const auto beginning = static_cast<TokenId>(random.integer(0, 3) * 20);
+  const std::size_t common = random.integer(0, prompt.size());
+  for (std::size_t i = 0; i < prompt.size(); ++i)
+    prompt[i] =
+        i < common ? (beginning + static_cast<TokenId>(i)) % 97 : static_cast<TokenId>(random.integer(0, 96));
+  return prompt;
+}
+
+Request random_request(Random& random, std::size_t cache_tokens) {
+  Request request;
+  request.sampling.temperature = 0.0F;
+  request.prompt = random_prompt(random, std::min<std::size_t>(cache_tokens - 12, 40));
+  request.max_tokens = static_cast<int>(random.integer(1, 10));
+  if (random.integer(0, 4) == 0) request.n = static_cast<int>(random.integer(2, 6));
+  if (random.integer(0, 4) == 0 && request.prompt.size() > 1) {
+    request.score_from = random.integer(1, request.prompt.size() - 1);
+    if (random.coin()) request.max_tokens = 0;
+    if (request.max_tokens == 0) request.n = 1;
+  }
+  if (random.integer(0, 9) == 0) request.prompt_logits = true;
+  return request;
+}
+
+void expect_answer(const LeaderRun::Told& told, const Sent& sent) {
+  const Request& request = sent.request;
+  ASSERT_EQ(told.ends, 1);
+  if (sent.cancelled && std::holds_alternative<RequestCancelled>(*told.end)) return;
+  EXPECT_TRUE(std::holds_alternative<RequestFinished>(*told.end));
+  const auto tokens = continuation(request.prompt, static_cast<std::size_t>(request.max_tokens));
+  EXPECT_EQ(told.tokens.size(), request.max_tokens == 0 ? 0U : static_cast<std::size_t>(request.n));
+  for (const auto& [sample, found] : told.tokens) EXPECT_EQ(found, tokens);
+  if (request.prompt_logits) {
+    EXPECT_EQ(told.logits.size(), 2 * request.prompt.size());
+  } else if (request.score_from) {
+    ASSERT_EQ(told.logprobs.size(), request.prompt.size() - *request.score_from);
+    for (std::size_t i = *request.score_from; i < request.prompt.size(); ++i)
+      EXPECT_EQ(told.logprobs[i - *request.score_from],
+                test::logprob_after(std::span(request.prompt).first(i), request.prompt[i]));
+  }
+}
+
+// One leader with `requests` requests; up to `in_flight` steps at once.
+void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
+  SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << in_flight << " in flight");
+  Random random(seed);
+  const std::size_t block_size = random.integer(1, 6);
+  const std::size_t cache_tokens = random.integer(20, 120);
+  const std::size_t chunk = random.integer(1, 20);
+  const std::size_t sequences = random.integer(1, 8);
+  LeaderRun run(
+      (cache_tokens + block_size - 1) / block_size, block_size,
+      {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences});
+  std::map<RequestId, Sent> sent;
+  const auto cancel_one = [&] {
+    auto one = sent.begin();
+    std::advance(one, random.integer(0, sent.size() - 1));
+    one->second.cancelled = true;
+    run.leader.cancel(one->first);
+  };
+  while (sent.size() < requests || run.leader.has_work()) {
+    ASSERT_LT(run.steps, 100000U) << "it does not come to an end";
+    for (std::size_t i = random.integer(0, 3); i > 0 && sent.size() < requests; --i) {
+      Request request = random_request(random, cache_tokens);
+      sent[run.add(request)].request = request;
+    }
+    if (random.integer(0, 7) == 0 && !sent.empty()) cancel_one();
+    while (run.in_flight() < in_flight && !run.plan().tokens.empty()) continue;
+    if (run.in_flight() > 0) run.settle();
+    if (testing::Test::HasFailure()) return;
+  }
+  while (run.in_flight() > 0) run.settle();
+  for (const auto& [id, one] : sent) expect_answer(run.told[id], one);
+  EXPECT_EQ(run.leader.status().used_blocks, 0U);
+}
+
+TEST(LeaderStress, GivesEveryRequestItsOwnAnswerWhateverElseRuns) {
+  for (std::uint64_t seed = 1; seed <= 250 && !HasFailure(); ++seed) stress(seed, 20, 1);
+}
+
+TEST(LeaderStress, GivesEveryRequestItsOwnAnswerWithSeveralStepsInFlight) {
+  for (std::uint64_t seed = 1; seed <= 250 && !HasFailure(); ++seed) stress(seed, 20, 2 + seed % 3);
+}
+
+}  // namespace
+}  // namespace tp
