@@ -45,13 +45,14 @@ TEST(LittleSharedMemory, CostsSpeedOnly) {
   }
 }
 
-// Sums in different orders differ in their last bits, and so do logits then.
-TEST(Logits, HaveTheSameBitsWhicheverWayAllReducesGo) {
+// Sums in different orders differ in their last bits, and so do logits then. Which rank comes first is
+// chance: one of six runs had other bits when that decided the order.
+TEST(Logits, HaveTheSameBitsInEveryRunWhicheverWayAllReducesGo) {
   const TemporaryDirectory directory;
   const std::filesystem::path model = fixture_folder("llama-gqa-bf16");
   std::set<std::string> contents;
-  for (const char* way : {"shared", "shared", "messages", "messages"}) {
-    const EnvironmentVariable variable("TP_ALL_REDUCE", way);
+  for (int i = 0; i < 20; ++i) {
+    const EnvironmentVariable variable("TP_ALL_REDUCE", i % 2 == 0 ? "shared" : "messages");
     const std::filesystem::path output = directory.path() / "logits.npy";
     expect_success(
         run(4, {"logits", "--model", model, "--tokens", model / "prompt.json", "--output", output}));
