@@ -6,6 +6,8 @@
 #include "runtime/api/prompt_ids.h"
 #include "tp/error.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace tp {
@@ -27,9 +29,25 @@ Json parse_line(std::string_view line) {
   return object;
 }
 
+// Whole numbers beyond 64 bits become doubles, and several of them the same.
+bool is_exact(const Json& value) {
+  if (value.is_structured())
+    return std::all_of(value.begin(), value.end(), [](const Json& part) { return is_exact(part); });
+  constexpr double kExactWholeNumbers = 9007199254740992.0;  // 2^53
+  return !value.is_number_float() || std::abs(value.get<double>()) < kExactWholeNumbers;
+}
+
+Json read_id(const Json& id) {
+  require<RequestError>(is_exact(id),
+                        "`id`: expected a whole number of at most 64 bits or a text, found {}, whose digits "
+                        "get lost; write it as a text",
+                        id.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return id;
+}
+
 // A line in our own form.
 void read_line(Json object, ApiRequest& request) {
-  request.id = object.value("id", Json());
+  request.id = read_id(object.value("id", Json()));
   const int prompts = static_cast<int>(object.contains("prompt")) + static_cast<int>(object.contains("ids")) +
                       static_cast<int>(object.contains("messages"));
   require<RequestError>(

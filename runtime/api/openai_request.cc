@@ -90,7 +90,13 @@ void read_prompt(const Json& prompt, ApiRequest& request) {
 void read_template_arguments(const Json& arguments, ApiRequest& request) {
   require<RequestError>(arguments.is_object(), "`chat_template_kwargs`: expected an object, found {}",
                         arguments.type_name());
-  for (const auto& [name, value] : arguments.items()) (*request.conversation)[name] = value;
+  for (const auto& [name, value] : arguments.items()) {
+    require<RequestError>(name != "messages" && name != "tools" && name != "add_generation_prompt",
+                          "`chat_template_kwargs`: expected what only the chat template knows, found `{}`, "
+                          "which is a matter of the request itself; leave it out",
+                          name);
+    (*request.conversation)[name] = value;
+  }
 }
 
 // In a chat `logprobs` is a wish and `top_logprobs` the number of them; in a completion it is the number.

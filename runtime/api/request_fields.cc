@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <fmt/ranges.h>
 
@@ -22,10 +23,16 @@ using Json = nlohmann::json;
   throw_error<RequestError>("expected {}, found {}", expected, found.dump());
 }
 
-void read(const Json& value, int& target) {
-  const bool fits = value.is_number_integer() && value >= std::numeric_limits<int>::min() &&
-                    value <= std::numeric_limits<int>::max();
-  if (!fits) wrong_type("a whole number of at most 2147483647", value);
+// Comparisons of JSON numbers take an unsigned one for a signed one of the same bits.
+bool is_int(const Json& value) {
+  if (value.is_number_unsigned()) return std::in_range<int>(value.get<std::uint64_t>());
+  return value.is_number_integer() && std::in_range<int>(value.get<std::int64_t>());
+}
+
+// Whether it is at least `least` is for Request::validate to say, which knows what for.
+void read(const Json& value, int& target, int least) {
+  if (!is_int(value))
+    wrong_type(fmt::format("a whole number from {} to {}", least, std::numeric_limits<int>::max()), value);
   target = value.get<int>();
 }
 
@@ -108,6 +115,16 @@ Field of_request(T Request::*member) {
           [member](const Request& request) { return written(request.*member); }};
 }
 
+Field of_request(int Request::*member, int least) {
+  return {[=](const Json& value, Request& request) { read(value, request.*member, least); },
+          [=](const Request& request) { return request.*member; }};
+}
+
+Field of_sampling(int SamplingParams::*member, int least) {
+  return {[=](const Json& value, Request& request) { read(value, request.sampling.*member, least); },
+          [=](const Request& request) { return request.sampling.*member; }};
+}
+
 template <class T>
 Field of_sampling(T SamplingParams::*member) {
   return {[member](const Json& value, Request& request) { read(value, request.sampling.*member); },
@@ -124,8 +141,8 @@ Field rare(const Field& field) {
 
 const std::map<std::string, Field>& all_fields() {
   static const std::map<std::string, Field> table = {
-      {"max_tokens", of_request(&Request::max_tokens)},
-      {"n", of_request(&Request::n)},
+      {"max_tokens", of_request(&Request::max_tokens, 1)},
+      {"n", of_request(&Request::n, 1)},
       {"ignore_eos", of_request(&Request::ignore_eos)},
       {"stop", of_request(&Request::stop)},
       {"min_tokens", rare(of_request(&Request::min_tokens))},
@@ -135,14 +152,14 @@ const std::map<std::string, Field>& all_fields() {
       {"bad_words_ids", rare(of_request(&Request::bad_words_ids))},
       {"logit_bias", rare(of_sampling(&SamplingParams::logit_bias))},
       {"temperature", of_sampling(&SamplingParams::temperature)},
-      {"top_k", of_sampling(&SamplingParams::top_k)},
+      {"top_k", of_sampling(&SamplingParams::top_k, 0)},
       {"top_p", of_sampling(&SamplingParams::top_p)},
       {"min_p", of_sampling(&SamplingParams::min_p)},
       {"repetition_penalty", of_sampling(&SamplingParams::repetition_penalty)},
       {"presence_penalty", of_sampling(&SamplingParams::presence_penalty)},
       {"frequency_penalty", of_sampling(&SamplingParams::frequency_penalty)},
       {"seed", of_sampling(&SamplingParams::seed)},
-      {"logprobs", of_sampling(&SamplingParams::logprobs)},
+      {"logprobs", of_sampling(&SamplingParams::logprobs, -1)},
   };
   return table;
 }

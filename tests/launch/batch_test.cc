@@ -108,21 +108,24 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
 
 TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
   const TextModel model;
-  const std::vector<std::string> errors = errors_of(model, {{{"prompt", "x"}, {"maxtokens", 3}},
-                                                            {{"prompt", "x"}, {"max_tokens", 3.5}},
-                                                            {{"prompt", "x"}, {"ignore_eos", 1}},
-                                                            {{"prompt", "x"}, {"stop", {1}}},
-                                                            {{"prompt", "x"}, {"ids", {1}}},
-                                                            {{"prompt", "x"}, {"seed", -1}},
-                                                            {{"prompt", "x"}, {"seed", 1e23}},
-                                                            {{"prompt", "x"}, {"seed", 1.5}},
-                                                            {{"prompt", "x"}, {"seed", ""}},
-                                                            {{"prompt", "x"}, {"temperature", 1e39}},
-                                                            {{"prompt", "x"}, {"temperature", ""}},
-                                                            {{"text", "x"}}});
-  ASSERT_EQ(errors.size(), 12U);
+  const std::vector<std::string> errors =
+      errors_of(model, {{{"prompt", "x"}, {"maxtokens", 3}},
+                        {{"prompt", "x"}, {"max_tokens", 3.5}},
+                        {{"prompt", "x"}, {"ignore_eos", 1}},
+                        {{"prompt", "x"}, {"stop", {1}}},
+                        {{"prompt", "x"}, {"ids", {1}}},
+                        {{"prompt", "x"}, {"seed", -1}},
+                        {{"prompt", "x"}, {"seed", 1e23}},
+                        {{"prompt", "x"}, {"seed", 1.5}},
+                        {{"prompt", "x"}, {"seed", ""}},
+                        {{"prompt", "x"}, {"temperature", 1e39}},
+                        {{"prompt", "x"}, {"temperature", ""}},
+                        {{"text", "x"}},
+                        {{"prompt", "x"}, {"logprobs", 18446744073709551615U}},
+                        {{"prompt", "x"}, {"top_k", -2147483649}}});
+  ASSERT_EQ(errors.size(), 14U);
   EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, messages, id, ");
-  EXPECT_EQ(errors[1], "`max_tokens`: expected a whole number of at most 2147483647, found 3.5");
+  EXPECT_EQ(errors[1], "`max_tokens`: expected a whole number from 1 to 2147483647, found 3.5");
   EXPECT_EQ(errors[2], "`ignore_eos`: expected true or false, found 1");
   EXPECT_EQ(errors[3], "`stop`: expected a text or a list of texts, found [1]");
   EXPECT_CONTAINS(errors[4], "found several");
@@ -131,6 +134,9 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
   EXPECT_EQ(errors[9], "`temperature`: expected a number, found 1e+39");
   EXPECT_EQ(errors[10], "`temperature`: expected a number, found \"\"");
   EXPECT_CONTAINS(errors[11], "found none");
+  EXPECT_EQ(errors[12],
+            "`logprobs`: expected a whole number from -1 to 2147483647, found 18446744073709551615");
+  EXPECT_EQ(errors[13], "`top_k`: expected a whole number from 0 to 2147483647, found -2147483649");
 }
 
 TEST(Batch, AFieldThatIsThereTwiceIsAnError) {

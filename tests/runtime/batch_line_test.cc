@@ -61,6 +61,23 @@ TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
   EXPECT_CONTAINS(read_batch_line(std::string(1000, '['), "here:2").error, "nested deeper than 64 levels");
 }
 
+TEST(BatchLine, RefusesAnIdThatNumbersCannotHold) {
+  for (const std::string id : {"12345678901234567890123", "-9223372036854775809", "1e300",
+                               R"(["a", 12345678901234567890123])", R"({"a": 18446744073709551616})"}) {
+    const ApiRequest request = read_batch_line(R"({"prompt": "x", "id": )" + id + "}", "here:1");
+    EXPECT_CONTAINS(request.error,
+                    "here:1: `id`: expected a whole number of at most 64 bits or a text, found ");
+    EXPECT_CONTAINS(request.error, "write it as a text");
+    EXPECT_TRUE(request.id.is_null()) << "it would be another one";
+  }
+  for (const std::string id :
+       {"18446744073709551615", "-9223372036854775808", "1.5", "[0.1]", "\"12345678901234567890123\""}) {
+    const ApiRequest request = read_batch_line(R"({"prompt": "x", "id": )" + id + "}", "here:1");
+    EXPECT_EQ(request.error, "");
+    EXPECT_EQ(request.id.dump(), id);
+  }
+}
+
 TEST(OpenAIBatchLine, BecomesARequestWithItsSettings) {
   const ApiRequest request = chat({{"model", "m"},
                                    {"max_tokens", 3},
@@ -120,6 +137,15 @@ TEST(OpenAIBatchLine, MakesMessagesWhatTemplatesExpect) {
   const json image = {{{"type", "image_url"}, {"image_url", {{"url", "x"}}}}};
   EXPECT_CONTAINS(chat({{"messages", {{{"role", "user"}, {"content", image}}}}}).error,
                   "`messages`: message 1 has a part of type \"image_url\"");
+}
+
+TEST(OpenAIBatchLine, HasTemplateArgumentsBesideItsMessagesNotInTheirPlace) {
+  for (const char* name : {"messages", "tools", "add_generation_prompt"}) {
+    const ApiRequest request = chat({{"chat_template_kwargs", {{name, json::array()}}}});
+    EXPECT_CONTAINS(request.error,
+                    "`chat_template_kwargs`: expected what only the chat template knows, found `" +
+                        std::string(name) + "`");
+  }
 }
 
 TEST(OpenAIBatchLine, IgnoresWhatDoesNotChangeTheAnswer) {
