@@ -1,6 +1,8 @@
 #include "launch/bench_command.h"
 
+#include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
+#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "launch/rate.h"
@@ -251,7 +253,7 @@ std::string row_text(const BenchRow& row, const Engine& engine, const Ceilings& 
   return json ? object.dump() + "\n" : line_text(row, object);
 }
 
-void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, const TraceFile& trace,
+void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, TraceFile& trace,
            ResultOutput& output) {
   std::size_t next_prompt = 1;
   const SamplingParams sampling = sampling_of(flags);
@@ -317,6 +319,9 @@ int run_bench(const CLI::App& command, const BenchFlags& flags) {
     std::optional<ResultOutput> output;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
+      require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
+                             {{"--synthetic", flags.synthetic}},
+                             flags.synthetic.empty() ? find_model(flags.engine.options.model) : "");
       trace.emplace(flags.trace);
       output.emplace(flags.output);
     });
@@ -339,6 +344,7 @@ void add_bench_command(CLI::App& app, int& status) {
   command
       ->add_option("--synthetic", flags->synthetic,
                    "A config.json: weights of its shapes are generated, no checkpoint is needed")
+      ->check(not_empty("a file"))
       ->type_name("FILE");
   command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
       ->delimiter(',')

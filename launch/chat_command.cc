@@ -8,6 +8,7 @@
 #include "launch/message.h"
 #include "launch/messages_file.h"
 #include "launch/model_path.h"
+#include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
@@ -89,11 +90,13 @@ void add_chat_command(CLI::App& app, int& status) {
       ->type_name("TEXT")
       ->group(group);
   command->add_option("--load", flags->load_file, "Go on with a conversation that /save wrote")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--template", flags->template_file,
                    "A chat template (Jinja), in place of the model's or where it has none")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   flags->sampling.add_to(*command);

@@ -46,12 +46,12 @@ int ChatSession::run() {
   while (true) {
     const InputEvent event = input_->read(line);
     if (event == InputEvent::interrupted) {
-      fmt::print(options_.console.notes, "\n");
+      print_note("\n", options_.console.notes);
       options_.console.note("(/exit or Ctrl-D leaves)");
       continue;
     }
     if (event == InputEvent::end) {
-      if (options_.console.has_person) fmt::print(options_.console.notes, "\n");
+      if (options_.console.has_person) print_note("\n", options_.console.notes);
       break;
     }
     if (line.empty()) continue;

@@ -1,5 +1,7 @@
 #include "launch/console.h"
 
+#include "launch/message.h"
+
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -56,7 +58,7 @@ bool is_terminal(pid_t process, int descriptor) {
 void Console::note(const std::string& text) const {
   const char* const begin = has_colours ? "\x1b[2m" : "";
   const char* const end = has_colours ? "\x1b[0m" : "";
-  fmt::print(notes, "{}{}{}\n", begin, text, end);
+  print_note(fmt::format("{}{}{}\n", begin, text, end), notes);
   std::fflush(notes);
 }
 

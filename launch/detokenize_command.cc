@@ -1,7 +1,9 @@
 #include "launch/detokenize_command.h"
 
+#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
+#include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "model/checkpoint/strict_json.h"
 
@@ -68,8 +70,9 @@ struct Arguments {
 void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.skip_special) arguments.options.skip_special = SkipSpecial::yes;
-  const Tokenizer tokenizer = Tokenizer::load(find_model(arguments.model, {".json", ".model"}));
-  require_other_file("-", arguments.output);
+  const std::filesystem::path model = find_model(arguments.model, {".json", ".model"});
+  require_distinct_files({{"--output", arguments.output}}, {{"standard input", "-"}}, model);
+  const Tokenizer tokenizer = Tokenizer::load(model);
   ResultOutput output(arguments.output);
   detokenize_lines(tokenizer, arguments.options, std::cin,
                    [&](std::string_view lines) { output.write(lines); });
@@ -93,6 +96,7 @@ void add_detokenize_command(CLI::App& app) {
       ->add_option("-m,--model", arguments->model,
                    "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
       ->required()
+      ->check(not_empty("a model"))
       ->type_name("DIR");
   command->add_flag("--jsonl", arguments->options.jsonl,
                     "Print every text as a JSON string on a line of its own");

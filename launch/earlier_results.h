@@ -9,11 +9,15 @@
 
 namespace tp {
 
+// Throws RequestError if there is something at the path that is no regular file.
+void require_resumable(const std::string& path);
+
 // The lines of results that an earlier run has left in its file.
 class EarlierResults {
  public:
-  // Reads the file; there need be none. A last line that was not finished is cut off, so that the next one
-  // can be appended. Throws RequestError for a file that does not hold results.
+  // Reads the file, which is open for writing already. A last line that was not finished is cut off, so that
+  // the next one can be appended. Throws RequestError, and leaves the file as it is, where it does not hold
+  // results.
   explicit EarlierResults(const std::string& path);
 
   // Whether a request's continuation has its result, which an error is not.

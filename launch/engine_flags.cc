@@ -25,6 +25,7 @@ void EngineFlags::add_to(CLI::App& command) {
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
           "A GGUF file, or a folder with config.json, *.safetensors and a tokenizer (default: the demo "
           "model)")
+      ->check(not_empty("a model"))
       ->type_name("DIR");
   command
       .add_option("--weights", options.weights,
@@ -91,33 +92,33 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
                               fmt::join(engine->info().unused_tensors, ", ")));
   }
-  if (!engine->info().cache_notice.empty()) fmt::print(stderr, "tp-infer: {}\n", engine->info().cache_notice);
+  if (!engine->info().cache_notice.empty())
+    print_note(fmt::format("tp-infer: {}\n", engine->info().cache_notice));
   const std::size_t threads = engine->info().threads;
   if (threads > allowed_processors()) {
-    fmt::print(
-        stderr,
+    print_note(fmt::format(
         "tp-infer: {} threads of a rank share {} of {} processors; if mpirun has bound it, give mpirun "
         "--bind-to none or --map-by slot:PE={}\n",
-        threads, allowed_processors(), online_processors(), threads);
+        threads, allowed_processors(), online_processors(), threads));
   }
   if (flags.verbose) print_rank_map(*engine);
   if (flags.verbose && !comm.not_shared_because().empty())
-    fmt::print(stderr, "all-reduces go by MPI's messages: {}\n", comm.not_shared_because());
+    print_note(fmt::format("all-reduces go by MPI's messages: {}\n", comm.not_shared_because()));
   return engine;
 }
 
 void print_rank_map(Engine& engine) {
   const EngineInfo& info = engine.info();
-  fmt::print(stderr, "tp-infer {} on {}, kernels {}\n", kVersion, mpi_library(),
-             kernels::name_of(kernels::active_isa()));
-  fmt::print(stderr, "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
-             info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens,
-             info.max_length);
+  print_note(fmt::format("tp-infer {} on {}, kernels {}\n", kVersion, mpi_library(),
+                         kernels::name_of(kernels::active_isa())));
+  print_note(fmt::format(
+      "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
+      info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens, info.max_length));
   if (const auto& widened = widen_default_binding()) {
-    fmt::print(stderr,
-               "mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "
-               "(--bind-to core keeps the binding)\n",
-               widened->from, widened->to);
+    print_note(
+        fmt::format("mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "
+                    "(--bind-to core keeps the binding)\n",
+                    widened->from, widened->to));
   }
   Table table({"rank", "host", "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS"});
   std::size_t rank = 0;
@@ -129,11 +130,11 @@ void print_rank_map(Engine& engine) {
                format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes)});
     read += report.bytes_read;
   }
-  fmt::print(stderr, "{}", table.text());
+  print_note(fmt::format("{}", table.text()));
   if (info.stored_bytes != 0) {
-    fmt::print(stderr, "all ranks read {:.3f} x the checkpoint's {}\n",
-               static_cast<double>(read) / static_cast<double>(info.stored_bytes),
-               format_bytes(info.stored_bytes));
+    print_note(fmt::format("all ranks read {:.3f} x the checkpoint's {}\n",
+                           static_cast<double>(read) / static_cast<double>(info.stored_bytes),
+                           format_bytes(info.stored_bytes)));
   }
 }
 

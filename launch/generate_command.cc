@@ -1,12 +1,14 @@
 #include "launch/generate_command.h"
 
 #include "launch/chat_templates.h"
+#include "launch/distinct_files.h"
 #include "launch/earlier_results.h"
 #include "launch/engine_flags.h"
 #include "launch/generate_output.h"
 #include "launch/generate_run.h"
 #include "launch/message.h"
 #include "launch/model_path.h"
+#include "launch/option_checks.h"
 #include "launch/piped_text.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
@@ -72,24 +74,32 @@ struct Preparation {
 
 void prepare(const GenerateFlags& flags, Preparation& prepared) {
   if (flags.batch_file != "-") prepared.requests = read_requests(flags);
-  for (const std::string& input : {flags.batch_file, flags.prompt_file, flags.token_file})
-    require_other_file(input, flags.output);
-  if (!flags.template_file.empty())
-    open_chat_template(flags.template_file, find_model(flags.engine.options.model));
-  prepared.trace.emplace(flags.trace);
+  if (flags.batch_file.empty() && prepared.requests.empty()) return;  // see refuse_nothing
+  const std::filesystem::path model = find_model(flags.engine.options.model);
+  require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
+                         {{"--batch", flags.batch_file},
+                          {"--prompt-file", flags.prompt_file},
+                          {"--tokens", flags.token_file},
+                          {"--template", flags.template_file}},
+                         model);
+  if (!flags.template_file.empty()) open_chat_template(flags.template_file, model);
   if (flags.resume) {
     check_ids(prepared.requests, flags.batch_file);
-    prepared.earlier.emplace(flags.output);
-    fmt::print(stderr, "tp-infer: {} has the results of {} requests\n", flags.output,
-               prepared.earlier->requests());
+    require_resumable(flags.output);
   }
   using Existing = ResultOutput::Existing;
   prepared.output.emplace(flags.output, flags.resume ? Existing::append : Existing::replace);
+  prepared.trace.emplace(flags.trace);
+  if (flags.resume) {
+    prepared.earlier.emplace(flags.output);
+    print_note(fmt::format("tp-infer: {} has the results of {} requests\n", flags.output,
+                           prepared.earlier->requests()));
+  }
 }
 
 void report_speed(std::size_t tokens, double seconds) {
-  fmt::print(stderr, "{} tokens generated in {:.2f} s, {:.1f} tokens/s over all sequences\n", tokens, seconds,
-             static_cast<double>(tokens) / seconds);
+  print_note(fmt::format("{} tokens generated in {:.2f} s, {:.1f} tokens/s over all sequences\n", tokens,
+                         seconds, static_cast<double>(tokens) / seconds));
 }
 
 // Rank 0: continues all prompts. Returns the exit status.
@@ -182,20 +192,24 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
       ->type_name("TEXT")
       ->group(group);
   command.add_option("--prompt-file", flags.prompt_file, "A file that is one prompt")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       .add_option("--tokens", flags.token_file, "A JSON file: a list of token ids, or an object with `ids`")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       .add_option("--batch", flags.batch_file,
                   "A request on every line, as JSON; implies --json. Those of - are answered as they come")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       .add_option("--template", flags.template_file,
                   "With --batch: a chat template (Jinja), in place of the model's or where it has none")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
 }

@@ -71,8 +71,8 @@ void GenerateOutput::fail(const ApiRequest& asked, const std::string& error) {
 
 void GenerateOutput::report_failures() const {
   if (!style_.json || failed_requests_ == 0) return;
-  fmt::print(stderr, "tp-infer: {} of {} requests failed; see `error` in the output\n", failed_requests_,
-             requests_);
+  print_note(fmt::format("tp-infer: {} of {} requests failed; see `error` in the output\n", failed_requests_,
+                         requests_));
 }
 
 bool GenerateOutput::begins_or_ends(const std::vector<TokenEvent>& events) const {

@@ -30,7 +30,7 @@ struct OutputStyle {
 class GenerateOutput {
  public:
   // All of them must outlive it.
-  GenerateOutput(const ResultOutput& file, const Engine& engine, OutputStyle style)
+  GenerateOutput(ResultOutput& file, const Engine& engine, OutputStyle style)
       : file_(file), engine_(engine), style_(std::move(style)) {}
 
   // Of the continuations of a request, those that are not to be written.
@@ -88,7 +88,7 @@ class GenerateOutput {
   void write_openai_line(const Answer& answer) const;
   void write_json(const nlohmann::ordered_json& line) const;
 
-  const ResultOutput& file_;
+  ResultOutput& file_;
   const Engine& engine_;
   OutputStyle style_;
   std::map<std::uint64_t, Answer> answers_;  // not finished; in the order of the requests

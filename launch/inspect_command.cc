@@ -1,5 +1,6 @@
 #include "launch/inspect_command.h"
 
+#include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
@@ -229,6 +230,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
 
 void inspect(const InspectFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
+  require_distinct_files({{"--output", flags.output}}, {}, model);
   const ModelConfig config = load_config(model);
   const DecoderSpec spec = make_spec(config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
@@ -258,6 +260,7 @@ void add_inspect_command(CLI::App& app) {
       ->add_option("-m,--model", flags->model,
                    "Folder of a checkpoint, or with its config.json only, a GGUF file, or a config.json "
                    "(default: the demo model)")
+      ->check(not_empty("a model"))
       ->type_name("DIR");
   command->add_option("--ranks", flags->ranks, "Ranks to plan for")
       ->check(whole_number(1, 4096))

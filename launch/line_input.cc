@@ -2,6 +2,7 @@
 
 #include "launch/escape_sequences.h"
 #include "launch/interruptions.h"
+#include "launch/message.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +18,7 @@ std::optional<std::string> LineInput::take_line() {
 
 InputEvent LineInput::read(std::string& message) {
   if (console_.has_person) {
-    fmt::print(console_.notes, "> ");
+    print_note("> ", console_.notes);
     std::fflush(console_.notes);
   }
   while (true) {

@@ -1,6 +1,9 @@
 #include "launch/logits_command.h"
 
+#include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
+#include "launch/model_path.h"
+#include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
@@ -71,6 +74,8 @@ int run_logits(const CLI::App& command, const LogitsFlags& flags) {
     std::vector<TokenId> tokens;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
+      require_distinct_files({{"--output", flags.output}}, {{"--tokens", flags.token_file}},
+                             find_model(flags.engine.options.model));
       tokens = read_token_file(flags.token_file);
       require<RequestError>(!tokens.empty(), "{}: no token ids; expected at least one", flags.token_file);
     });
@@ -93,9 +98,11 @@ void add_logits_command(CLI::App& app, int& status) {
       ->add_option("--tokens", flags->token_file,
                    "A JSON file (- is standard input): a list of token ids, or an object with `ids`")
       ->required()
+      ->check(not_empty("a file"))
       ->type_name("FILE");
   command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")
       ->required()
+      ->check(not_empty("a file"))
       ->type_name("FILE");
   command->footer(
       "Row i are the logits for the token after position i. Compare them with another implementation's to\n"

@@ -43,16 +43,16 @@ const char* const kFooter =
     "Exit status: 0 done, 1 an error, 2 wrong usage";
 
 void say_what_to_try_next() {
-  fmt::print(stderr,
-             "\nThat was the demo model that ships with tp-infer. What to try next:\n"
-             "  tp-infer generate --prompt \"One rainy morning\" --seed 7     another story\n"
-             "  mpirun -np 2 tp-infer generate --model DIR --prompt TEXT    a Hugging Face checkpoint, or a "
-             "GGUF file\n"
-             "  mpirun -np 2 tp-infer chat --model DIR                      a conversation with an "
-             "instruction model\n"
-             "  tp-infer inspect --model DIR --ranks 4                      whether it is supported, what "
-             "each rank holds\n"
-             "  tp-infer --help                                             everything else\n");
+  tp::print_note(
+      "\nThat was the demo model that ships with tp-infer. What to try next:\n"
+      "  tp-infer generate --prompt \"One rainy morning\" --seed 7     another story\n"
+      "  mpirun -np 2 tp-infer generate --model DIR --prompt TEXT    a Hugging Face checkpoint, or a "
+      "GGUF file\n"
+      "  mpirun -np 2 tp-infer chat --model DIR                      a conversation with an "
+      "instruction model\n"
+      "  tp-infer inspect --model DIR --ranks 4                      whether it is supported, what "
+      "each rank holds\n"
+      "  tp-infer --help                                             everything else\n");
 }
 
 // Before MPI starts every rank meets the same error, and the first of them says it. The others give it time:

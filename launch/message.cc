@@ -8,8 +8,11 @@ namespace tp {
 
 void print_message(std::string_view line, std::FILE* stream) {
   constexpr std::size_t kLongest = 4096;
-  const std::string text = printable(line, kLongest) + "\n";
-  std::fputs(text.c_str(), stream);
+  print_note(printable(line, kLongest) + "\n", stream);
+}
+
+void print_note(std::string_view text, std::FILE* stream) {
+  std::fwrite(text.data(), 1, text.size(), stream);
   std::fflush(stream);
 }
 

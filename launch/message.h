@@ -11,4 +11,9 @@ namespace tp {
 // terminal, become '?', and a very long line loses its middle.
 void print_message(std::string_view line, std::FILE* stream = stderr);
 
+// Prints text of the program's own as it is: notes of several lines, prompts, progress.
+//
+// Neither throws if the stream takes nothing: what is said about results costs none of them.
+void print_note(std::string_view text, std::FILE* stream = stderr);
+
 }  // namespace tp

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <set>
 #include <string>
 
 #include <fmt/ranges.h>
@@ -78,7 +79,27 @@ bool has_gguf_magic(const fs::path& file) {
       given.string(), extensions.size() == 0 ? "" : ", *", fmt::join(extensions, ", *"));
 }
 
+bool is_of_model(const fs::path& file) {
+  static const std::set<std::string> kExtensions = {".safetensors", ".gguf", ".model", ".jinja"};
+  static const std::set<std::string> kNames = {
+      "config.json",        "generation_config.json",  "tokenizer.json", "tokenizer_config.json",
+      "chat_template.json", "special_tokens_map.json", "vocab.json",     "merges.txt"};
+  const std::string name = file.filename().string();
+  return kExtensions.contains(file.extension().string()) || kNames.contains(name) ||
+         name.ends_with(".safetensors.index.json");
+}
+
 }  // namespace
+
+std::vector<fs::path> model_files(const fs::path& model) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(model, error);
+  std::vector<fs::path> files = {model};
+  const fs::path folder = is_folder ? model : fs::absolute(model, error).parent_path();
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    if (is_of_model(entry->path())) files.push_back(entry->path());
+  return files;
+}
 
 fs::path find_model(const fs::path& given, std::initializer_list<std::string_view> other_extensions) {
   if (given.empty()) return demo_model();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <initializer_list>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -13,5 +14,9 @@ namespace tp {
 // wanted. Whether the model can be read is for others to say.
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
+
+// The files that may be read of the model that find_model returned: weights, configuration, tokenizer, chat
+// template.
+std::vector<std::filesystem::path> model_files(const std::filesystem::path& model);
 
 }  // namespace tp

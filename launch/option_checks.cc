@@ -46,6 +46,13 @@ CLI::Validator number() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator not_empty(std::string what) {
+  const auto check = [what = std::move(what)](std::string& text) -> std::string {
+    return text.empty() ? fmt::format("expected {}, found an empty value; is a variable unset?", what) : "";
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Validator one_of(std::vector<std::string> words) {
   const auto check = [words = std::move(words)](std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return {};

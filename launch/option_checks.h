@@ -18,6 +18,9 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = kMostToken
 // "expected a number, found abc". Which numbers are sensible is another question: SamplingParams::validate.
 CLI::Validator number();
 
+// "expected a file, found an empty value; is a variable unset?" `what` is "a file".
+CLI::Validator not_empty(std::string what);
+
 // "expected one of f32, f16, bf16, found f61; did you mean f16?"
 CLI::Validator one_of(std::vector<std::string> words);
 

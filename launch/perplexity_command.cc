@@ -1,6 +1,8 @@
 #include "launch/perplexity_command.h"
 
+#include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
+#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "launch/prompts.h"
@@ -182,8 +184,10 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
     std::optional<ResultOutput> output;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
+      require_distinct_files({{"--output", flags.output}},
+                             {{"--file", flags.text_file}, {"--tokens", flags.token_file}},
+                             find_model(flags.engine.options.model));
       material = read_material(flags);
-      require_other_file(flags.token_file.empty() ? flags.text_file : flags.token_file, flags.output);
       output.emplace(flags.output);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
@@ -199,9 +203,13 @@ void add_perplexity_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model foretells a text");
   flags->engine.add_to(*command);
   const std::string input = "Input (one of them; FILE may be - for standard input)";
-  command->add_option("--file", flags->text_file, "A text, in UTF-8")->type_name("FILE")->group(input);
+  command->add_option("--file", flags->text_file, "A text, in UTF-8")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(input);
   command
       ->add_option("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`")
+      ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(input);
   command

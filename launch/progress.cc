@@ -1,5 +1,7 @@
 #include "launch/progress.h"
 
+#include "launch/message.h"
+
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -12,7 +14,7 @@ ProgressBar::ProgressBar(std::string label)
 
 ProgressBar::~ProgressBar() {
   // The bar is gone when what it announced is there.
-  if (visible_ && shown_percent_ >= 0) fmt::print(stderr, "\r\033[K");
+  if (visible_ && shown_percent_ >= 0) print_note("\r\033[K");
 }
 
 void ProgressBar::update(double fraction) {
@@ -21,7 +23,7 @@ void ProgressBar::update(double fraction) {
   shown_percent_ = percent;
   constexpr int kWidth = 30;
   const int filled = percent * kWidth / 100;
-  fmt::print(stderr, "\r{} [{:=<{}}{: <{}}] {:3}%", label_, "", filled, "", kWidth - filled, percent);
+  print_note(fmt::format("\r{} [{:=<{}}{: <{}}] {:3}%", label_, "", filled, "", kWidth - filled, percent));
   std::fflush(stderr);
 }
 

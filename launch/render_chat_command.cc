@@ -1,9 +1,11 @@
 #include "launch/render_chat_command.h"
 
 #include "launch/chat_templates.h"
+#include "launch/distinct_files.h"
 #include "launch/messages_file.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
+#include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "tp/error.h"
 
@@ -32,9 +34,11 @@ struct Arguments {
 
 void run(const Arguments& arguments) {
   const std::filesystem::path model = arguments.model.empty() ? "" : find_model(arguments.model);
+  require_distinct_files({{"--output", arguments.output}},
+                         {{"--template", arguments.template_file}, {"--messages", arguments.messages}},
+                         model);
   const ChatTemplate chat = open_chat_template(arguments.template_file, model);
   const std::string text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
-  require_other_file(arguments.messages, arguments.output);
   ResultOutput output(arguments.output);
   output.write(text);
   output.finish();
@@ -46,11 +50,14 @@ void add_render_chat_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("render-chat", "Print the prompt that messages become");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
+      ->check(not_empty("a model"))
       ->type_name("DIR");
   command->add_option("--template", arguments->template_file, "A Jinja template, in place of the model's")
+      ->check(not_empty("a file"))
       ->type_name("FILE");
   command->add_option("--messages", arguments->messages, "The conversation as JSON; - is standard input")
       ->required()
+      ->check(not_empty("a file"))
       ->type_name("FILE");
   command
       ->add_option("--now", arguments->now,

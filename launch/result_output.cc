@@ -1,13 +1,16 @@
 #include "launch/result_output.h"
 
+#include "launch/option_checks.h"
 #include "tp/error.h"
 
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tp {
@@ -15,36 +18,66 @@ namespace {
 
 bool is_standard_output(const std::string& path) { return path.empty() || path == "-"; }
 
-int open_file(const std::string& path, ResultOutput::Existing existing) {
-  const int mode = existing == ResultOutput::Existing::append ? O_APPEND : O_TRUNC;
+int open_file(const std::string& path, ResultOutput::Existing existing, std::string_view content) {
+  const int mode = existing == ResultOutput::Existing::append ? O_APPEND : 0;
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | mode, 0666);
   const int error = errno;
-  require<Error>(descriptor >= 0,
-                 "cannot open {} for the results: {}; give --output a file that can be written", path,
+  require<Error>(descriptor >= 0, "cannot open {} for {}: {}; give a file that can be written", path, content,
                  std::generic_category().message(error));
   return descriptor;
 }
 
+bool is_regular(int descriptor) {
+  struct stat status {};
+  return ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// Some network file systems have no locks; there nobody can know.
+bool is_locked_by_another(int descriptor) {
+  return ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 }  // namespace
 
-ResultOutput::ResultOutput(const std::string& path, Existing existing)
+ResultOutput::ResultOutput(const std::string& path, Existing existing, std::string_view content)
     : name_(is_standard_output(path) ? "standard output" : path),
-      descriptor_(is_standard_output(path) ? STDOUT_FILENO : open_file(path, existing)) {}
+      descriptor_(is_standard_output(path) ? STDOUT_FILENO : open_file(path, existing, content)) {
+  if (descriptor_ == STDOUT_FILENO || !is_regular(descriptor_)) return;
+  replaces_ = existing == Existing::replace;
+  if (!is_locked_by_another(descriptor_)) return;
+  ::close(descriptor_);
+  throw_error<Error>(
+      "cannot write {} to {}: expected a file of this job's own, found that another job is writing it; wait "
+      "for its end, or give another file",
+      content, path);
+}
 
 ResultOutput::~ResultOutput() {
   if (descriptor_ > STDOUT_FILENO) ::close(descriptor_);
 }
 
-void ResultOutput::write(std::string_view text) const {
+void ResultOutput::replace_once() {
+  if (std::exchange(replaces_, false) && ::ftruncate(descriptor_, 0) != 0) fail(errno);
+}
+
+void ResultOutput::write(std::string_view text) {
+  replace_once();
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail(errno);
-    text.remove_prefix(static_cast<std::size_t>(written));
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      // A pipe that somebody has made non-blocking: its reader needs time.
+      pollfd room{descriptor_, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+    } else if (errno != EINTR) {
+      fail(errno);
+    }
   }
 }
 
 void ResultOutput::finish() {
+  replace_once();
   // Of standard output a copy is closed: the check is the same, and the descriptor stays taken.
   const int last = descriptor_ == STDOUT_FILENO ? ::dup(STDOUT_FILENO) : std::exchange(descriptor_, -1);
   if (last < 0 || ::close(last) != 0) fail(errno);
@@ -61,17 +94,8 @@ void add_output_option(CLI::App& command, std::string& path) {
           "-o,--output", path,
           "Write the results to this file, in place of what it holds, and check every write (default: "
           "standard output, which mpirun does not check)")
+      ->check(not_empty("a file"))
       ->type_name("FILE");
-}
-
-void require_other_file(const std::string& input, const std::string& output) {
-  if (input.empty() || is_standard_output(output)) return;
-  std::error_code not_there;
-  const std::filesystem::path source = input == "-" ? "/dev/stdin" : input;
-  const bool same = std::filesystem::is_regular_file(output, not_there) &&
-                    std::filesystem::equivalent(source, output, not_there);
-  require<RequestError>(!same, "{} is both the input and --output, which would replace it; give another file",
-                        output);
 }
 
 }  // namespace tp

@@ -17,31 +17,33 @@ class ResultOutput {
  public:
   enum class Existing { replace, append };
 
-  // Creates the file `path`, or opens it as `existing` says; standard output for an empty path and for "-".
-  // Throws Error.
-  explicit ResultOutput(const std::string& path = {}, Existing existing = Existing::replace);
+  // Opens the file `path`, which need not be there; standard output for an empty path and for "-". What is to
+  // be replaced stays until the first write, so that a mistake that shows up before costs nothing. A regular
+  // file is locked where its file system can do that: two jobs would mix their lines. `content` is what
+  // errors call what is written. Throws Error.
+  explicit ResultOutput(const std::string& path = {}, Existing existing = Existing::replace,
+                        std::string_view content = "the results");
   ~ResultOutput();
   ResultOutput(const ResultOutput&) = delete;
   ResultOutput& operator=(const ResultOutput&) = delete;
 
   // Hands all of `text` to the operating system. Throws Error with the operating system's reason.
-  void write(std::string_view text) const;
+  void write(std::string_view text);
 
   // Call it after the last write: closes the file, which is when some file systems report a failure. Throws
   // Error.
   void finish();
 
  private:
+  void replace_once();
   [[noreturn]] void fail(int error) const;
 
   std::string name_;
   int descriptor_;
+  bool replaces_ = false;  // a regular file still holds what it held before
 };
 
 // Adds --output to a subcommand.
 void add_output_option(CLI::App& command, std::string& path);
-
-// Throws RequestError if writing to `output` would destroy `input` before it is read; "-" is standard input.
-void require_other_file(const std::string& input, const std::string& output);
 
 }  // namespace tp

@@ -1,7 +1,9 @@
 #include "launch/tokenize_command.h"
 
+#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
+#include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "model/checkpoint/strict_json.h"
 
@@ -55,8 +57,10 @@ struct Arguments {
 void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.no_special) arguments.options.add_special = AddSpecial::no;
-  const Tokenizer tokenizer = Tokenizer::load(find_model(arguments.model, {".json", ".model"}));
-  if (!arguments.has_text) require_other_file("-", arguments.output);
+  const std::filesystem::path model = find_model(arguments.model, {".json", ".model"});
+  require_distinct_files({{"--output", arguments.output}},
+                         {{"standard input", arguments.has_text ? "" : "-"}}, model);
+  const Tokenizer tokenizer = Tokenizer::load(model);
   ResultOutput output(arguments.output);
   if (arguments.has_text) {
     output.write(list_of(tokenizer.encode(arguments.text, arguments.options.add_special)) + "\n");
@@ -83,6 +87,7 @@ void add_tokenize_command(CLI::App& app) {
       ->add_option("-m,--model", arguments->model,
                    "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
       ->required()
+      ->check(not_empty("a model"))
       ->type_name("DIR");
   CLI::Option* text =
       command

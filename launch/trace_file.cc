@@ -1,10 +1,9 @@
 #include "launch/trace_file.h"
 
-#include "tp/error.h"
+#include "launch/message.h"
+#include "launch/option_checks.h"
 
-#include <cerrno>
-#include <cstring>
-
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -51,37 +50,34 @@ void add_trace_option(CLI::App& command, std::string& path) {
   command
       .add_option("--trace", path,
                   "Write what every rank does when to FILE, for chrome://tracing or ui.perfetto.dev")
+      ->check(not_empty("a file"))
       ->type_name("FILE");
 }
 
-TraceFile::TraceFile(std::string path) : path_(std::move(path)) {
-  if (path_.empty()) return;
-  file_.reset(std::fopen(path_.c_str(), "w"));
-  require<ConfigError>(file_ != nullptr, "cannot write the trace to {}: {}", path_, std::strerror(errno));
+TraceFile::TraceFile(const std::string& path) {
+  if (!path.empty()) file_.emplace(path, ResultOutput::Existing::replace, "the trace");
 }
 
 void TraceFile::begin(Engine& engine) const {
   if (file_) engine.start_trace();
 }
 
-void TraceFile::finish(Engine& engine) const {
+void TraceFile::finish(Engine& engine) {
   if (!file_) return;
   const std::vector<RankTrace> traces = engine.traces();
   const std::vector<RankReport> reports = engine.reports();
-  std::FILE* const file = file_.get();
   std::uint64_t dropped = 0;
-  fmt::print(file, "{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  file_->write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (std::size_t rank = 0; rank < traces.size(); ++rank) {
-    fmt::print(file, "{}{}", rank == 0 ? "" : ",\n", row_name(rank, reports[rank].host));
-    for (const TraceEvent& event : traces[rank].events) fmt::print(file, ",\n{}", event_json(rank, event));
+    std::string events = (rank == 0 ? "" : ",\n") + row_name(rank, reports[rank].host);
+    for (const TraceEvent& event : traces[rank].events) events += ",\n" + event_json(rank, event);
+    file_->write(events);
     dropped += traces[rank].dropped;
   }
-  fmt::print(file, "\n]}}\n");
-  require<Error>(std::fflush(file) == 0 && std::ferror(file) == 0, "cannot write the trace to {}: {}", path_,
-                 std::strerror(errno));
-  if (dropped != 0) {
-    fmt::print(stderr, "tp-infer: the trace lacks {} later events; trace a shorter run\n", dropped);
-  }
+  file_->write("\n]}\n");
+  file_->finish();
+  if (dropped != 0)
+    print_note(fmt::format("tp-infer: the trace lacks {} later events; trace a shorter run\n", dropped));
 }
 
 }  // namespace tp

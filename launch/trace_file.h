@@ -2,10 +2,10 @@
 // it.
 #pragma once
 
+#include "launch/result_output.h"
 #include "tp/engine.h"
 
-#include <cstdio>
-#include <memory>
+#include <optional>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -14,21 +14,17 @@ namespace tp {
 
 class TraceFile {
  public:
-  // Creates the file; an empty path is no wish for one. Throws ConfigError if it cannot be written.
-  explicit TraceFile(std::string path);
+  // Opens the file, whose content stays until finish(); an empty path is no wish for one. Throws Error if it
+  // cannot be written.
+  explicit TraceFile(const std::string& path);
 
   // Lets the ranks record from here on. Rank 0.
   void begin(Engine& engine) const;
   // Writes what they recorded. Rank 0; throws Error if the disk is full.
-  void finish(Engine& engine) const;
+  void finish(Engine& engine);
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-
-  std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  std::optional<ResultOutput> file_;
 };
 
 // Adds --trace to a subcommand.

@@ -6,7 +6,10 @@
 #include <fstream>
 #include <iterator>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace tp::test {
@@ -59,6 +62,13 @@ class Output : public testing::Test {
         {{"generate", "--help"}, "", false},
         {{"--version"}, "", false},
     };
+  }
+
+  // Prints so many bytes, and a newline, on standard output or to a file.
+  Arguments rendering(std::size_t bytes) const {
+    const std::string text(bytes, 'x');
+    return {"render-chat", "--template", template_, "--messages",
+            directory_.write("long.json", R"({"messages": [{"role": "user", "content": ")" + text + "\"}]}")};
   }
 
   std::string file(const std::string& name) const { return (directory_.path() / name).string(); }
@@ -128,28 +138,153 @@ TEST_F(Output, ToAFileThatCannotBeOpenedIsAnErrorBeforeTheModelIsLoaded) {
   }
 }
 
+// That the command refuses to write there, and leaves the file as it is.
+void expect_refused(const Arguments& arguments, const std::string& option, const std::string& path,
+                    const std::string& also, const std::string& input = "/dev/null") {
+  SCOPED_TRACE(arguments.front() + " " + option + " " + path);
+  const std::string before = content_of(path);
+  Arguments itself = arguments;
+  itself.insert(itself.end(), {option, std::filesystem::path(path).parent_path() / "." /
+                                           std::filesystem::path(path).filename()});
+  const auto line = redirected(command_line(kNoMpirun, itself), "< " + input);
+  expect_one_error(Process(line).finish(), 1, "expected a file of its own for " + option + ", found " + also);
+  EXPECT_EQ(content_of(path), before);
+}
+
 TEST_F(Output, NeverReplacesItsInput) {
+  const std::string model = model_.path();
   const std::string requests = directory_.write("requests.jsonl", "{\"prompt\": \"Hi\"}\n");
   const std::string messages =
       directory_.write("messages.json", R"({"messages": [{"role": "user", "content": "Hi"}]})");
-  const std::vector<std::pair<Arguments, std::string>> cases = {
-      {{"generate", "--model", model_.path(), "--batch", requests}, requests},
-      {{"generate", "--model", model_.path(), "--prompt-file", text_}, text_},
-      {{"perplexity", "--model", model_.path(), "--file", text_}, text_},
-      {{"render-chat", "--template", template_, "--messages", messages}, messages},
-      {{"tokenize", "--model", model_.path()}, text_},
-      {{"detokenize", "--model", model_.path()}, text_},
-  };
-  for (const auto& [arguments, input] : cases) {
-    SCOPED_TRACE(arguments.front());
-    const std::string before = content_of(input);
-    Arguments itself = arguments;
-    itself.insert(itself.end(),
-                  {"--output", directory_.path() / "." / std::filesystem::path(input).filename()});
-    const auto line = redirected(command_line(kNoMpirun, itself), "< " + input);
-    expect_one_error(Process(line).finish(), 1, "is both the input and --output");
-    EXPECT_EQ(content_of(input), before);
+  const std::string ids = directory_.write("ids.json", "[1, 2]");
+  const std::string config = directory_.write("shape.json", content_of(config_));
+  expect_refused({"generate", "--model", model, "--batch", requests}, "--output", requests,
+                 "that of --batch");
+  expect_refused({"generate", "--model", model, "--batch", requests}, "--trace", requests, "that of --batch");
+  expect_refused({"generate", "--model", model, "--batch", requests, "--template", template_}, "--output",
+                 template_, "that of --template");
+  expect_refused({"generate", "--model", model, "--prompt-file", text_}, "--output", text_,
+                 "that of --prompt-file");
+  expect_refused({"perplexity", "--model", model, "--file", text_}, "--output", text_, "that of --file");
+  expect_refused({"render-chat", "--template", template_, "--messages", messages}, "--output", messages,
+                 "that of --messages");
+  expect_refused({"render-chat", "--template", template_, "--messages", messages}, "--output", template_,
+                 "that of --template");
+  expect_refused({"logits", "--model", model, "--tokens", ids}, "--output", ids, "that of --tokens");
+  expect_refused({"bench", "--synthetic", config}, "--output", config, "that of --synthetic");
+  expect_refused({"tokenize", "--model", model}, "--output", text_, "standard input", text_);
+  expect_refused({"detokenize", "--model", model}, "--output", text_, "standard input", text_);
+}
+
+TEST_F(Output, NeverReplacesTheModel) {
+  const std::string model = model_.path();
+  const std::string weights = model + "/model.safetensors";
+  for (const char* option : {"--output", "--trace"})
+    expect_refused({"generate", "--model", model, "--prompt", "Hi"}, option, weights, "one of the model");
+  expect_refused({"bench", "--model", model}, "--output", weights, "one of the model");
+  expect_refused({"inspect", "--model", model}, "--output", model + "/config.json", "one of the model");
+  expect_refused({"tokenize", "--model", model, "Hi"}, "--output", model + "/tokenizer.json",
+                 "one of the model");
+  expect_refused({"tokenize", "--model", model + "/tokenizer.json", "Hi"}, "--output",
+                 model + "/tokenizer.json", "one of the model");
+  // Results may be beside it, also for the second time.
+  const Arguments beside = {"tokenize", "--model", model, "Hi", "--output", model + "/results.jsonl"};
+  for (int time = 0; time < 2; ++time) expect_success(run(kNoMpirun, beside));
+}
+
+TEST_F(Output, AndTraceAreTwoFiles) {
+  for (const bool is_there : {false, true}) {
+    if (is_there) directory_.write("results", "before");
+    expect_one_error(run(kNoMpirun, {"generate", "--model", model_.path(), "--prompt", "Hi", "--output",
+                                     file("results"), "--trace", file("./results")}),
+                     1, "expected a file of its own for --trace, found that of --output");
   }
+  EXPECT_EQ(content_of(file("results")), "before");
+}
+
+TEST_F(Output, KeepsWhatItReplacesUntilThereIsAResult) {
+  const std::string results = directory_.write("results", "before");
+  const std::string trace = directory_.write("trace", "before");
+  const TemporaryDirectory broken;
+  std::filesystem::copy(model_.path(), broken.path(), std::filesystem::copy_options::recursive);
+  std::filesystem::resize_file(broken.path() / "model.safetensors", 100);
+  for (const std::string& model : {broken.path().string(), std::string("/nonexistent")}) {
+    for (const char* command : {"generate", "bench"}) {
+      SCOPED_TRACE(command + model);
+      Arguments arguments = {command,    "--model", model,     "--prompt", "4",
+                             "--output", results,   "--trace", trace};
+      EXPECT_EQ(run(kNoMpirun, arguments).status, 1);
+      EXPECT_EQ(content_of(results), "before");
+      EXPECT_EQ(content_of(trace), "before");
+    }
+  }
+}
+
+TEST_F(Output, OfTwoJobsGoesToTwoFiles) {
+  const std::string results = directory_.write("results", "before");
+  const int other = ::open(results.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  const Arguments tokenize = {"tokenize", "--model", model_.path(), "Hi", "--output", results};
+  expect_one_error(run(kNoMpirun, tokenize), 1,
+                   "found that another job is writing it; wait for its end, or give another file");
+  EXPECT_EQ(content_of(results), "before");
+  ::close(other);
+  expect_success(run(kNoMpirun, tokenize));
+}
+
+TEST_F(Output, IsWholeThoughNobodyCanReadTheMessages) {
+  const std::string requests =
+      directory_.write("requests.jsonl", "{\"id\": 1, \"prompt\": \"Hi\"}\n{\"id\": 2, \"prompt\": 3}\n");
+  const auto run_unheard = [](const Arguments& arguments, const std::string& input = {}) {
+    return Process(redirected(command_line(kNoMpirun, arguments), "2> /dev/full"), {.input = input}).finish();
+  };
+  const Finished batch =
+      run_unheard({"generate", "--model", model_.path(), "--batch", requests, "--output", file("results"),
+                   "--resume", "--verbose", "--max-tokens", "3", "--trace", file("trace")});
+  EXPECT_EQ(batch.status, 1) << "of the second request";
+  EXPECT_EQ(json_lines(content_of(file("results"))).size(), 2U);
+  EXPECT_CONTAINS(content_of(file("trace")), "\n]}\n");
+  const Finished chat = run_unheard({"chat", "--model", model_.path(), "--template", template_, "--greedy",
+                                     "--ignore-eos", "--max-tokens", "4"},
+                                    "One\nTwo\nThree\n");
+  EXPECT_EQ(chat.status, 0);
+  EXPECT_GE(std::count(chat.out.begin(), chat.out.end(), '\n'), 3);
+}
+
+TEST_F(Output, ToAFileThatMayNotGrowIsAnErrorLikeAFullDisk) {
+  std::vector<std::string> command = {"sh", "-c", "ulimit -f 1; exec \"$0\" \"$@\""};
+  const auto line = command_line(kNoMpirun, rendering(10000));
+  command.insert(command.end(), line.begin(), line.end());
+  command.insert(command.end(), {"--output", file("results")});
+  expect_one_error(Process(command).finish(), 1, "cannot write to " + file("results") + ": File too large");
+}
+
+TEST_F(Output, WaitsForTheReaderOfANonBlockingPipe) {
+  constexpr std::size_t kBytes = 100000;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  const int size = ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  std::vector<std::string> command = {
+      "bash", "-c",
+      "exec \"$0\" \"$@\" >&" + std::to_string(ends[1]) + " " + std::to_string(ends[1]) + ">&-"};
+  const auto line = command_line(kNoMpirun, rendering(kBytes));
+  command.insert(command.end(), line.begin(), line.end());
+  Process process(command);
+  ::close(ends[1]);
+  // Nobody reads before the program has met the full pipe.
+  ASSERT_TRUE(process.wait_for_output([&](const std::string&) {
+    int waiting = 0;
+    return ::ioctl(ends[0], FIONREAD, &waiting) == 0 && waiting >= size;
+  }));
+  std::string text;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(ends[0], buffer, sizeof(buffer))) > 0;)
+    text.append(buffer, static_cast<std::size_t>(got));
+  ::close(ends[0]);
+  expect_success(process.finish());
+  EXPECT_EQ(text, std::string(kBytes, 'x'));
 }
 
 // A file system of 64 KiB in a mount namespace of its own, on which the command runs.

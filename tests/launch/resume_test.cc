@@ -147,7 +147,7 @@ TEST_F(Resume, RefusesRequestsThatItCannotTellApart) {
 
 TEST_F(Resume, RefusesAFileThatDoesNotHoldResults) {
   write_requests({{{"id", 1}, {"prompt", "One"}}});
-  directory_.write("results.jsonl", "{\"id\": 2, \"text\": \"\"}\nOnce upon a time\n");
+  directory_.write("results.jsonl", "{\"id\": 2, \"sample\": 0, \"text\": \"\"}\nOnce upon a time\n");
   const std::string before = output();
   expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: line 2 is not a result");
   EXPECT_EQ(output(), before);
@@ -157,6 +157,45 @@ TEST_F(Resume, RefusesAFileThatDoesNotHoldResults) {
                               {"generate", "--batch", "x", "--resume", "--output", "-"}}) {
     expect_one_error(run(kNoMpirun, wrong), 2, "give it with --batch and --output");
   }
+}
+
+TEST_F(Resume, NeverCutsAFileThatIsNoneOfItsOwn) {
+  write_requests({{{"id", 1}, {"prompt", "One"}}});
+  for (const std::string mine : {"my only copy, one line, no newline", R"({"id": 1, "text": "mine"})"}) {
+    directory_.write("results.jsonl", mine);
+    expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: expected lines of results, found only");
+    EXPECT_EQ(output(), mine);
+  }
+  // Requests are JSON too.
+  directory_.write("results.jsonl", "{\"id\": 1, \"prompt\": \"One\"}\n{\"id\": 2");
+  expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: line 1 is not a result");
+}
+
+TEST_F(Resume, CutsTheFirstLineIfItWasTorn) {
+  write_requests({{{"id", 1}, {"prompt", "One"}}});
+  EXPECT_EQ(appended_to("").size(), 1U);
+  const std::string line = output();
+  for (const std::size_t size : {std::size_t{1}, std::size_t{30}, line.size() - 1}) {
+    SCOPED_TRACE(line.substr(0, size));
+    EXPECT_EQ(appended_to(line.substr(0, size)).size(), 1U);
+  }
+}
+
+TEST_F(Resume, RefusesResultsThatAreNestedTooDeep) {
+  write_requests({{{"id", 1}, {"prompt", "One"}}});
+  const std::string nested =
+      "{\"id\":" + std::string(200000, '[') + std::string(200000, ']') + ",\"sample\":0}\n";
+  directory_.write("results.jsonl", nested);
+  expect_one_error(run(kNoMpirun, arguments()), 1, "results.jsonl: line 1 is not a result");
+  EXPECT_EQ(output(), nested);
+}
+
+TEST_F(Resume, OfALinkThatLeadsNowhereNamesIt) {
+  write_requests({{{"id", 1}, {"prompt", "One"}}});
+  std::filesystem::create_symlink(output_, output_);
+  expect_one_error(run(kNoMpirun, arguments()), 1,
+                   "cannot resume " + output_ +
+                       ": expected the --output of an earlier run, found: Too many levels of symbolic links");
 }
 
 }  // namespace

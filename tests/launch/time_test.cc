@@ -130,7 +130,14 @@ TEST(Trace, HasARowForEveryRankWithEveryCollective) {
 
 TEST(Trace, IsRefusedBeforeAnythingIsLoaded) {
   expect_one_error(run(2, {"generate", "--prompt", "x", "--trace", "/nonexistent/trace.json"}), 1,
-                   "cannot write the trace to /nonexistent/trace.json: No such file or directory");
+                   "cannot open /nonexistent/trace.json for the trace: No such file or directory");
+}
+
+TEST(Trace, ThatTheDiskDoesNotTakeNamesItsFile) {
+  const Finished finished =
+      run(kNoMpirun, {"generate", "--prompt", "x", "--max-tokens", "2", "--trace", "/dev/full"});
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_CONTAINS(finished.err, "tp-infer: cannot write to /dev/full: No space left on device");
 }
 
 }  // namespace

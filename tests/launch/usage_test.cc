@@ -71,6 +71,21 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
 }
 
+TEST(Usage, AnEmptyNameIsNoDefault) {
+  const std::vector<Arguments> commands = {
+      {"generate", "--model", ""},    {"generate", "--batch", ""},
+      {"generate", "--output="},      {"generate", "--trace="},
+      {"generate", "--prompt-file="}, {"generate", "--tokens", ""},
+      {"generate", "--template", ""}, {"chat", "-m", ""},
+      {"chat", "--load", ""},         {"render-chat", "--messages", ""},
+      {"logits", "--output", ""},     {"perplexity", "--file", ""},
+      {"inspect", "--model", ""},     {"tokenize", "--model="},
+      {"detokenize", "--model", ""},  {"bench", "--synthetic", "", "-v"}};
+  for (const Arguments& arguments : commands)
+    expect_one_error(run(kNoMpirun, arguments), 2,
+                     ", found an empty value; is a variable unset? (see tp-infer");
+}
+
 TEST(Usage, WrongOptionsAreOneLineAndStatusTwoUnderMpirun) {
   for (int repeat = 0; repeat < 3; ++repeat) {  // no rank may be quicker than the one that speaks
     expect_one_error(run(4, {"generate", "--bogus"}), 2, "--bogus (see tp-infer generate --help)");
