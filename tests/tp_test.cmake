@@ -1,4 +1,4 @@
-# tp_test(NAME sources... [LIBS targets...] [RANKS 1 2 3 4] [LABELS labels...])
+# tp_test(NAME sources... [LIBS targets...] [RANKS 1 2 3 4] [LABELS label])
 #
 # One GoogleTest program. Without RANKS it is a plain process and every TEST becomes a CTest test. With RANKS it
 # is started by mpirun once for each rank count, as one CTest test named NAME@ranks.
@@ -18,8 +18,12 @@ function(tp_test name)
                                              TP_SHARED_FIXTURES="${PROJECT_SOURCE_DIR}/../shared/fixtures")
   if(NOT ARG_RANKS)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
-    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}"
-                         ENVIRONMENT "OMP_NUM_THREADS=2")
+    # An empty value would be dropped on the way, and the next property's name be taken for it.
+    set(labels)
+    if(ARG_LABELS)
+      set(labels LABELS ${ARG_LABELS})
+    endif()
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${labels} ENVIRONMENT OMP_NUM_THREADS=2)
     return()
   endif()
   target_link_libraries(${name} PRIVATE tp_mpi_test_main)
