@@ -43,7 +43,7 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option("--threads", options.threads,
                   "Threads of a rank (default: OMP_NUM_THREADS, else its share of the cores)")
-      ->check(whole_number(1, 1024))
+      ->check(whole_number(1, kMostThreads))
       ->type_name("N");
   command
       .add_option("--prefill-chunk", options.prefill_chunk,
@@ -76,6 +76,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   EngineOptions options = flags.options;
   fail_together(comm, [&] {
     if (!options.synthetic) options.model = find_model(options.model);
+    if (options.threads == 0) options.threads = default_threads(comm.local_size());
   });
   if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
   std::unique_ptr<Engine> engine;
@@ -94,6 +95,11 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   }
   if (!engine->info().cache_notice.empty())
     print_note(fmt::format("tp-infer: {}\n", engine->info().cache_notice));
+  if (flags.options.max_length > engine->info().max_length) {
+    print_note(fmt::format(
+        "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",
+        engine->info().max_length, flags.options.max_length));
+  }
   const std::size_t threads = engine->info().threads;
   if (threads > allowed_processors()) {
     print_note(fmt::format(

@@ -5,11 +5,15 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
+#include "parallel/start_watch.h"
 #include "tp/error.h"
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 
 namespace tp {
@@ -31,19 +35,56 @@ int fail(const MpiSession& session, std::string& reserve, const char* message) {
   return 1;
 }
 
-WaitOptions wait_options(const MpiSession& session, double timeout) {
+// Seconds until a wait is told of; tests have less patience. Throws ConfigError.
+double patience() {
+  const char* const text = std::getenv("TP_PATIENCE");
+  if (text == nullptr || *text == '\0') return WaitOptions{}.patience;
+  double seconds = 0.0;
+  const char* const end = text + std::strlen(text);
+  const bool is_number = std::from_chars(text, end, seconds).ptr == end;
+  require<ConfigError>(is_number && seconds > 0 && seconds <= 1e6,
+                       "TP_PATIENCE must be a number of seconds from 0 to 1000000, and not 0; found \"{}\"",
+                       text);
+  return seconds;
+}
+
+WaitOptions wait_options(std::size_t rank, std::size_t size, double timeout) {
   WaitOptions waits;
-  waits.on_long_wait = [&session](const std::string& text) {
-    report(session.rank(), session.size(),
+  waits.on_long_wait = [=](const std::string& text) {
+    report(rank, size,
            text +
                "; it may be stopped, swapping or reading from a slow disk (--timeout SECONDS ends "
                "a job that waits longer)");
   };
   waits.timeout = timeout;
-  // Tests have less of it.
-  if (const char* const seconds = std::getenv("TP_PATIENCE"); seconds != nullptr && std::atof(seconds) > 0)
-    waits.patience = std::atof(seconds);
+  waits.patience = patience();
   return waits;
+}
+
+// Nobody can be asked which rank is missing before MPI has started. The first two speak, so that one does
+// where the other is the one that is missing; who ends the job, ends all.
+std::unique_ptr<StartWatch> watch_start(double timeout) {
+  const LaunchedRank launched = launched_rank();
+  const auto rank = static_cast<std::size_t>(launched.rank);
+  const auto size = static_cast<std::size_t>(launched.size);
+  WaitOptions waits = wait_options(rank, size, timeout);
+  if (size == 1) return nullptr;
+  const bool speaks = rank < 2;
+  waits.on_long_wait = [=](const std::string& text) {
+    if (!speaks) return;
+    report(
+        rank, size,
+        text +
+            "; one may be stopped, or be another program (--timeout SECONDS ends a job that waits longer)");
+  };
+  return std::make_unique<StartWatch>(waits, [=](const std::string& text) {
+    if (speaks)
+      report(rank, size,
+             text +
+                 ", more than --timeout allows; one may be stopped, or be another program: look at the "
+                 "command line of mpirun");
+    std::_Exit(1);
+  });
 }
 
 // The exit status; errors of which all ranks know are reported.
@@ -62,11 +103,13 @@ int run_together(Communicator& comm, const CommandLine& command,
 
 int run_on_ranks(const CommandLine& command, double timeout, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
+  std::unique_ptr<StartWatch> start = watch_start(timeout);
   const MpiSession session;
+  start.reset();
   // Small enough to come from the heap, so that freeing it leaves it usable.
   std::string reserve(96 << 10, '\0');
   try {
-    Communicator comm(MPI_COMM_WORLD, wait_options(session, timeout));
+    Communicator comm(MPI_COMM_WORLD, wait_options(session.rank(), session.size(), timeout));
     const int status = run_together(comm, command, body);
     barrier(comm);  // which tells of a rank that does not come, as MPI_Finalize does not
     return status;

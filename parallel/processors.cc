@@ -2,6 +2,7 @@
 
 #include "parallel/control_groups.h"
 #include "parallel/host_cores.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -36,7 +37,13 @@ std::size_t allowed_processors() {
 std::size_t allowed_cores() { return count_cores(numa_domains(host_topology(), allowed_set().get())); }
 
 std::size_t default_threads(std::size_t ranks_on_host) {
-  if (const auto threads = count_in("OMP_NUM_THREADS")) return *threads;
+  if (const auto threads = count_in("OMP_NUM_THREADS")) {
+    require<ConfigError>(
+        *threads <= kMostThreads,
+        "OMP_NUM_THREADS: expected at most {} threads of a rank, found {}; change it, or unset it",
+        kMostThreads, *threads);
+    return *threads;
+  }
   const hwloc_topology_t host = host_topology();
   const std::size_t host_cores = count_cores(numa_domains(host, hwloc_topology_get_topology_cpuset(host)));
   const std::size_t ranks = std::max<std::size_t>(1, ranks_on_host);

@@ -3,6 +3,7 @@
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
 
+#include <cstdlib>
 #include <sstream>
 #include <thread>
 
@@ -90,6 +91,50 @@ TEST(Srun, OfAScriptWithMpirunIsNotRefused) {
   const Arguments arguments = {"generate", "--prompt", "Hello", "--max-tokens", "1"};
   for (const std::string& word : command_line(2, arguments)) command.push_back(word);
   EXPECT_EQ(Process(command).finish().status, 0);
+}
+
+// Runs a sample with a launcher that only prints its arguments.
+Finished run_sample(const std::string& sample, const Arguments& arguments) {
+  const TemporaryDirectory directory;
+  for (const char* launcher : {"mpirun", "srun"}) {
+    const std::filesystem::path file = directory.write(launcher, "#!/bin/sh\nprintf '%s|' \"$@\"\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+  std::vector<std::string> command = {"bash", std::string(TP_SOURCE_FOLDER) + "/launch/samples/" + sample};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return Process(command,
+                 {.variables = {"PATH=" + directory.path().string() + ":" + std::getenv("PATH"),
+                                "SLURM_JOB_ID=7", "SLURM_CPUS_ON_NODE=8", "SLURM_NTASKS_PER_NODE=2"}})
+      .finish();
+}
+
+TEST(Samples, PassOptionsOnAndSayHowTheyAreUsed) {
+  const std::string hosts = std::string(TP_SOURCE_FOLDER) + "/launch/samples/hostfile";
+  const Finished run = run_sample("several-hosts.sh", {hosts, "model", "Once upon", "--seed", "7"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_CONTAINS(run.out, "|generate|--model|model|--prompt|Once upon|--verbose|--seed|7|");
+  EXPECT_CONTAINS(run_sample("slurm.sbatch", {"model", "in", "out", "--resume"}).out,
+                  "|--batch|in|--output|out|--verbose|--resume|");
+  EXPECT_CONTAINS(run_sample("slurm.sbatch", {"model", "in"}).out,
+                  "|--output|continuations-7.jsonl|--verbose|");
+  for (const char* sample : {"several-hosts.sh", "slurm.sbatch"}) {
+    const Finished bare = run_sample(sample, {});
+    EXPECT_EQ(bare.status, 2);
+    EXPECT_TRUE(bare.err.starts_with("usage: ")) << bare.err;
+  }
+}
+
+TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
+  const Finished finished =
+      Process({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "1", TP_INFER_PROGRAM, "generate", "--prompt",
+               "x", "--timeout", "2", ":", "-np", "1", "sleep", "30"},
+              {.variables = {"TP_PATIENCE=1"}})
+          .finish();
+  EXPECT_NE(finished.status, 0);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_CONTAINS(finished.err, "tp-infer: waited 1 s for the other ranks to start; ");
+  EXPECT_CONTAINS(finished.err,
+                  "tp-infer: waited 2 s for the other ranks to start, more than --timeout allows; ");
 }
 
 }  // namespace
