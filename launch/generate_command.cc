@@ -53,13 +53,13 @@ std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
 }
 
 // Throws RequestError unless --resume can tell all requests apart.
-void check_ids(const std::vector<ApiRequest>& requests, const std::string& file) {
+void check_ids(const std::vector<ApiRequest>& requests) {
   DistinctIds ids;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
+  for (const ApiRequest& request : requests) {
     try {
-      if (requests[i].error.empty()) ids.add(requests[i].id);
+      if (request.error.empty()) ids.add(request.id);
     } catch (const RequestError& error) {
-      throw_error<RequestError>("{}: request {}: {}", file, i + 1, error.what());
+      throw_error<RequestError>("{}: {}", request.where, error.what());
     }
   }
 }
@@ -84,7 +84,7 @@ void prepare(const GenerateFlags& flags, Preparation& prepared) {
                          model);
   if (!flags.template_file.empty()) open_chat_template(flags.template_file, model);
   if (flags.resume) {
-    check_ids(prepared.requests, flags.batch_file);
+    check_ids(prepared.requests);
     require_resumable(flags.output);
   }
   using Existing = ResultOutput::Existing;

@@ -38,6 +38,17 @@ nlohmann::json line_for(const ApiRequest& asked, std::size_t index, std::size_t 
   return line;
 }
 
+// Of a line of a batch, with its place.
+std::string text_of(const ApiRequest& asked, const std::string& error) {
+  return asked.where.empty() ? error : fmt::format("{}: {}", asked.where, error);
+}
+
+// Whether it ended where the context did, before it had all its tokens.
+bool filled_context(const Completion& completion, const Continuation& continuation) {
+  return continuation.finish_reason == FinishReason::length &&
+         continuation.token_ids.size() < completion.settings.at("max_tokens").get<std::size_t>();
+}
+
 void add_error(nlohmann::json& line, const std::string& error) {
   line["error"] = error;
   line["finish_reason"] = name_of(FinishReason::error);
@@ -61,10 +72,11 @@ void GenerateOutput::fail(const ApiRequest& asked, const std::string& error) {
   if (!style_.json) {
     print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, error));
   } else if (asked.form != ApiRequest::Form::line) {
-    write_json(openai_batch_line(asked.id, 400, openai_error(error, "invalid_request_error")));
+    write_json(
+        openai_batch_line(asked.id, 400, openai_error(text_of(asked, error), "invalid_request_error")));
   } else {
     nlohmann::json line = line_for(asked, index, 0);
-    add_error(line, error);
+    add_error(line, text_of(asked, error));
     write_json(line);
   }
 }
@@ -140,6 +152,9 @@ void GenerateOutput::write_text(Answer& answer) {
   }
   if (continuation.finished()) out += "\n";
   file_.write(out);
+  if (!filled_context(answer.completion, continuation)) return;
+  print_message(fmt::format("tp-infer: prompt {}: stopped after {} tokens, as the context of {} is full",
+                            answer.index + 1, continuation.token_ids.size(), engine_.info().max_length));
 }
 
 std::string GenerateOutput::heading_of(const Answer& answer) {
@@ -154,7 +169,7 @@ void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const 
   const Continuation& continuation = answer.completion.continuations[sample];
   nlohmann::json line = line_for(answer.asked, answer.index, sample);
   if (!continuation.error.empty()) {
-    add_error(line, continuation.error);
+    add_error(line, text_of(answer.asked, continuation.error));
   } else {
     line["text"] = engine_.has_tokenizer() ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
     line["token_ids"] = continuation.token_ids;
@@ -189,7 +204,8 @@ void GenerateOutput::write_openai_line(const Answer& answer) const {
       continuations.begin(), continuations.end(),
       [](const Continuation& continuation) { return continuation.finish_reason == FinishReason::error; });
   if (failed != continuations.end())
-    return write_json(openai_batch_line(answer.asked.id, 500, openai_error(failed->error, "server_error")));
+    return write_json(openai_batch_line(answer.asked.id, 500,
+                                        openai_error(text_of(answer.asked, failed->error), "server_error")));
   write_json(openai_batch_line(answer.asked.id, 200,
                                openai_body(answer.asked, answer.completion, engine_, style_.model)));
 }

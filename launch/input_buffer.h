@@ -2,17 +2,21 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace tp {
 
 // The bytes of standard input that have come and that nobody has taken.
 class InputBuffer {
  public:
+  static constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+
   // Reads what is there, after waiting for it as long as asked for (-1: for ever, or up to a signal); false
   // if nothing came.
   bool fill(int milliseconds);
 
-  // Takes the next line that has come, without its newline; the last one needs none.
+  // Takes the next line that has come, without its newline; the last one needs none. Throws RequestError in
+  // place of a line that is longer than kLongestLine or than memory has room for, and goes on behind it.
   std::optional<std::string> take_line();
 
   std::string& bytes() { return bytes_; }
@@ -21,7 +25,14 @@ class InputBuffer {
   bool ended() const { return ended_; }
 
  private:
+  enum class Line { kept, dropped, ended };  // what becomes of the one that comes; ended: is to be told of
+
+  void add(std::string_view text);
+  void keep(std::string_view text);
+
   std::string bytes_;
+  bool has_line_ = false;  // bytes_ holds a newline
+  Line line_ = Line::kept;
   bool ended_ = false;
 };
 

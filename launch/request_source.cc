@@ -5,6 +5,7 @@
 #include "tp/error.h"
 
 #include <iterator>
+#include <new>
 #include <sstream>
 
 namespace tp {
@@ -14,8 +15,12 @@ constexpr const char* kStdin = "-";
 
 bool is_blank(const std::string& line) { return line.find_first_not_of(" \t\r") == std::string::npos; }
 
+std::string where(const std::string& path, std::size_t line) {
+  return fmt::format("{}:{}", name_of_input(path), line);
+}
+
 ApiRequest read_line(const std::string& line, const std::string& path, std::size_t number) {
-  return read_batch_line(line, fmt::format("{}:{}", name_of_input(path), number));
+  return read_batch_line(line, where(path, number));
 }
 
 void require_requests(bool has_any, const std::string& path) {
@@ -33,6 +38,24 @@ RequestSource RequestSource::standard_input() {
   return source;
 }
 
+// What is wrong with a line, be it only that memory has no room for it, ends the line.
+std::optional<ApiRequest> RequestSource::take_request() {
+  try {
+    while (true) {
+      ++line_;
+      const std::optional<std::string> line = input_->take_line();
+      if (!line) break;
+      if (!is_blank(*line)) return read_line(*line, kStdin, line_);
+    }
+    --line_;
+    return std::nullopt;
+  } catch (const RequestError& error) {
+    return ApiRequest{.where = where(kStdin, line_), .error = error.what()};
+  } catch (const std::bad_alloc&) {
+    return ApiRequest{.where = where(kStdin, line_), .error = "out of memory for the line; shorten it"};
+  }
+}
+
 std::optional<ApiRequest> RequestSource::next(bool wait) {
   if (!known_.empty()) {
     ApiRequest request = std::move(known_.front());
@@ -40,11 +63,9 @@ std::optional<ApiRequest> RequestSource::next(bool wait) {
     return request;
   }
   while (input_) {
-    while (const std::optional<std::string> line = input_->take_line()) {
-      ++line_;
-      if (is_blank(*line)) continue;
+    if (std::optional<ApiRequest> request = take_request()) {
       has_had_any_ = true;
-      return read_line(*line, kStdin, line_);
+      return request;
     }
     if (input_->ended()) {
       require_requests(has_had_any_, kStdin);

@@ -24,6 +24,8 @@ class RequestSource {
 
  private:
   RequestSource() = default;
+  // The next line that has come and is not blank.
+  std::optional<ApiRequest> take_request();
 
   std::deque<ApiRequest> known_;
   std::optional<InputBuffer> input_;

@@ -18,6 +18,7 @@ struct ApiRequest {
   enum class Form : std::uint8_t { line, text_completion, chat_completion };
 
   Form form = Form::line;
+  std::string where{};  // the line that it is, which errors begin with: "requests.jsonl:7"; may be empty
   nlohmann::json id{};  // the asker's own name for it, repeated in the answer
   std::string model{};  // the name that was asked for; OpenAI's forms only
   std::string text{};

@@ -99,6 +99,7 @@ void read_openai_line(const Json& line, ApiRequest& request) {
 
 ApiRequest read_batch_line(std::string_view text, std::string_view where) {
   ApiRequest request;
+  request.where = where;
   try {
     Json line = parse_line(text);
     if (line.contains("custom_id") || line.contains("body"))
@@ -106,7 +107,7 @@ ApiRequest read_batch_line(std::string_view text, std::string_view where) {
     else
       read_line(std::move(line), request);
   } catch (const RequestError& error) {
-    request.error = fmt::format("{}: {}", where, error.what());
+    request.error = error.what();
   }
   return request;
 }

@@ -12,8 +12,8 @@ namespace tp {
 //   {"id": any name, "prompt": "..." | "ids": [...] | "messages": [...], "max_tokens": 20, ...}
 //   {"custom_id": "...", "method": "POST", "url": "/v1/chat/completions" | "/v1/completions", "body": {...}}
 //
-// The second is that of OpenAI's batch API. What is wrong with a line is its request's `error`, which begins
-// with `where`.
+// The second is that of OpenAI's batch API. What is wrong with a line is its request's `error`; `where` is
+// the line's place, for whoever tells of one.
 ApiRequest read_batch_line(std::string_view line, std::string_view where);
 
 }  // namespace tp

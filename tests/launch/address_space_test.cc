@@ -19,15 +19,26 @@ class AddressSpace : public testing::Test {
   // Runs tp-infer with at most so many MB of address space, with and without mpirun.
   void run_within(int megabytes, const std::string& isa, const Arguments& arguments,
                   const std::function<void(const Finished&)>& check) const {
-    const fs::path script =
-        directory_.write("limited.sh", "#!/bin/sh\nulimit -v " + std::to_string(megabytes * 1000) +
-                                           "\nTP_ISA=" + isa + " exec \"$@\"\n");
-    fs::permissions(script, fs::perms::owner_all);
+    const std::string script = limited_to(megabytes, isa);
     for (const std::size_t ranks : {kNoMpirun, std::size_t{2}})
       check(Process(command_line(ranks, arguments, script)).finish());
   }
 
+  // The same without mpirun, with input, on kernels that need no OpenBLAS.
+  Finished run_alone_within(int megabytes, const Arguments& arguments, const std::string& input) const {
+    const std::string script = limited_to(megabytes, "amx_emulated");
+    return Process(command_line(kNoMpirun, arguments, script), {.input = input}).finish();
+  }
+
  private:
+  std::string limited_to(int megabytes, const std::string& isa) const {
+    const fs::path script =
+        directory_.write("limited.sh", "#!/bin/sh\nulimit -v " + std::to_string(megabytes * 1000) +
+                                           "\nTP_ISA=" + isa + " exec \"$@\"\n");
+    fs::permissions(script, fs::perms::owner_all);
+    return script;
+  }
+
   TemporaryDirectory directory_;
 };
 
@@ -50,6 +61,23 @@ TEST_F(AddressSpace, OpenBlasIsRefusedWhereItsBuffersHaveNoRoom) {
         "cannot load OpenBLAS, which multiplies many tokens where there are only portable kernels: "
         "expected ");
   });
+}
+
+// Two thirds of it for the line alone.
+TEST_F(AddressSpace, ALineWithoutRoomEndsNoOtherThanItself) {
+  const std::string request = "{\"prompt\": \"One\", \"max_tokens\": 2}\n";
+  const std::string input = request + std::string(400'000'000, 'x') + "\n" + request;
+  const Finished finished =
+      run_alone_within(600, {"generate", "--batch", "-", "--cache-tokens", "512"}, input);
+  EXPECT_EQ(finished.status, 1) << finished.err;
+  const std::vector<nlohmann::json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 3U) << finished.err;
+  for (const nlohmann::json& line : lines) {
+    EXPECT_EQ(line.contains("error"), line.at("index") == 1) << line;
+    if (line.at("index") == 1) {
+      EXPECT_CONTAINS(line.value("error", ""), "standard input:2: ");
+    }
+  }
 }
 
 }  // namespace

@@ -181,7 +181,9 @@ TEST_F(BatchChat, ErrorsAreAnsweredInTheFormOfTheLine) {
     EXPECT_EQ(lines[i].at("response").at("status_code"), 400);
     const json& error = lines[i].at("response").at("body").at("error");
     EXPECT_EQ(error.at("type"), "invalid_request_error");
-    EXPECT_CONTAINS(error.at("message").get<std::string>(), messages[i]);
+    const auto message = error.at("message").get<std::string>();
+    EXPECT_TRUE(message.starts_with("standard input:" + std::to_string(i + 1) + ": ")) << message;
+    EXPECT_CONTAINS(message, messages[i]);
   }
 }
 

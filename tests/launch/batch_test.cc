@@ -101,7 +101,7 @@ TEST(Batch, ABadLineDoesNotStopTheOthers) {
     EXPECT_EQ(lines[6].at("sample"), 1);
     EXPECT_EQ(lines[6].at("id"), json({{"any", "thing"}}));
     EXPECT_CONTAINS(lines[7].at("error").get<std::string>(),
-                    "token id 2600, but the vocabulary has the ids 0 to 2599");
+                    "standard input:8: prompt has token id 2600, but the vocabulary has the ids 0 to 2599");
     for (const std::size_t bad : {1, 2, 3, 4, 7}) EXPECT_EQ(lines[bad].at("finish_reason"), "error");
   }
 }
@@ -125,18 +125,21 @@ TEST(Batch, AFieldThatIsNotKnownOrHasTheWrongTypeIsNamed) {
                         {{"prompt", "x"}, {"top_k", -2147483649}}});
   ASSERT_EQ(errors.size(), 14U);
   EXPECT_CONTAINS(errors[0], "there is no field `maxtokens`; a line may have prompt, ids, messages, id, ");
-  EXPECT_EQ(errors[1], "`max_tokens`: expected a whole number from 1 to 2147483647, found 3.5");
-  EXPECT_EQ(errors[2], "`ignore_eos`: expected true or false, found 1");
-  EXPECT_EQ(errors[3], "`stop`: expected a text or a list of texts, found [1]");
+  EXPECT_EQ(errors[1],
+            "standard input:2: `max_tokens`: expected a whole number from 1 to 2147483647, found 3.5");
+  EXPECT_EQ(errors[2], "standard input:3: `ignore_eos`: expected true or false, found 1");
+  EXPECT_EQ(errors[3], "standard input:4: `stop`: expected a text or a list of texts, found [1]");
   EXPECT_CONTAINS(errors[4], "found several");
   for (const std::size_t seed : {5, 6, 7, 8})
     EXPECT_CONTAINS(errors[seed], "`seed`: expected a whole number from 0 to 18446744073709551615, found ");
-  EXPECT_EQ(errors[9], "`temperature`: expected a number, found 1e+39");
-  EXPECT_EQ(errors[10], "`temperature`: expected a number, found \"\"");
+  EXPECT_EQ(errors[9], "standard input:10: `temperature`: expected a number, found 1e+39");
+  EXPECT_EQ(errors[10], "standard input:11: `temperature`: expected a number, found \"\"");
   EXPECT_CONTAINS(errors[11], "found none");
   EXPECT_EQ(errors[12],
-            "`logprobs`: expected a whole number from -1 to 2147483647, found 18446744073709551615");
-  EXPECT_EQ(errors[13], "`top_k`: expected a whole number from 0 to 2147483647, found -2147483649");
+            "standard input:13: `logprobs`: expected a whole number from -1 to 2147483647, found "
+            "18446744073709551615");
+  EXPECT_EQ(errors[13],
+            "standard input:14: `top_k`: expected a whole number from 0 to 2147483647, found -2147483649");
 }
 
 TEST(Batch, AFieldThatIsThereTwiceIsAnError) {

@@ -127,11 +127,9 @@ TEST_F(Resume, BeginsWhereThereIsNoFileYet) {
 
 TEST_F(Resume, RefusesRequestsThatItCannotTellApart) {
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"prompt", "Two"}}});
-  expect_one_error(run(2, arguments()), 1,
-                   "requests.jsonl: request 2: it has no `id`, by which --resume knows");
+  expect_one_error(run(2, arguments()), 1, "requests.jsonl:2: it has no `id`, by which --resume knows");
   write_requests({{{"id", 1}, {"prompt", "One"}}, {{"id", 1}, {"prompt", "Two"}}});
-  expect_one_error(run(kNoMpirun, arguments()), 1,
-                   "requests.jsonl: request 2: an earlier request has the id 1 too");
+  expect_one_error(run(kNoMpirun, arguments()), 1, "requests.jsonl:2: an earlier request has the id 1 too");
   EXPECT_FALSE(std::filesystem::exists(output_));
   // Of standard input the others are served: nobody can know what comes.
   Arguments from_input = arguments();

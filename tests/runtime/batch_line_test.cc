@@ -39,7 +39,7 @@ TEST(BatchLine, HasOnePromptAndSettings) {
 TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
   const std::vector<std::pair<json, std::string>> cases = {
       {{{"id", 7}},
-       "here:1: expected one of a text in `prompt`, token ids in `ids` and a conversation in `messages`, "
+       "expected one of a text in `prompt`, token ids in `ids` and a conversation in `messages`, "
        "found none"},
       {{{"id", 7}, {"prompt", "x"}, {"ids", {1}}}, "found several"},
       {{{"id", 7}, {"prompt", 3}}, "`prompt` must be a text, found number"},
@@ -55,8 +55,9 @@ TEST(BatchLine, SaysWhatIsWrongAndKeepsTheId) {
     const ApiRequest request = read(line);
     EXPECT_CONTAINS(request.error, message);
     EXPECT_EQ(request.id, 7);
+    EXPECT_EQ(request.where, "here:1");
   }
-  EXPECT_CONTAINS(read_batch_line("{\"prompt\": 1", "here:2").error, "here:2: expected a JSON object (");
+  EXPECT_CONTAINS(read_batch_line("{\"prompt\": 1", "here:2").error, "expected a JSON object (");
   EXPECT_CONTAINS(read_batch_line("[]", "here:2").error, "such as {\"prompt\": \"...\"}, found array");
   EXPECT_CONTAINS(read_batch_line(std::string(1000, '['), "here:2").error, "nested deeper than 64 levels");
 }
@@ -65,8 +66,7 @@ TEST(BatchLine, RefusesAnIdThatNumbersCannotHold) {
   for (const std::string id : {"12345678901234567890123", "-9223372036854775809", "1e300",
                                R"(["a", 12345678901234567890123])", R"({"a": 18446744073709551616})"}) {
     const ApiRequest request = read_batch_line(R"({"prompt": "x", "id": )" + id + "}", "here:1");
-    EXPECT_CONTAINS(request.error,
-                    "here:1: `id`: expected a whole number of at most 64 bits or a text, found ");
+    EXPECT_CONTAINS(request.error, "`id`: expected a whole number of at most 64 bits or a text, found ");
     EXPECT_CONTAINS(request.error, "write it as a text");
     EXPECT_TRUE(request.id.is_null()) << "it would be another one";
   }
