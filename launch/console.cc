@@ -7,10 +7,12 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tp {
@@ -33,23 +35,46 @@ pid_t parent_of(pid_t process) {
   return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
 }
 
+// On hosts other than its own mpirun has a daemon.
 bool is_launcher(pid_t process) {
-  const std::string name = text_of(fmt::format("/proc/{}/comm", process));
-  return name == "mpirun\n" || name == "mpiexec\n" || name == "orterun\n" || name == "prterun\n";
+  static const std::set<std::string> kNames = {"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted"};
+  std::string name = text_of(fmt::format("/proc/{}/comm", process));
+  if (name.ends_with('\n')) name.pop_back();
+  return kNames.contains(name);
 }
 
-// The mpirun that started this process on this host.
-std::optional<pid_t> find_launcher() {
+// What started this process on this host, and the process that it started: this one, or a script around it.
+struct Launcher {
+  pid_t process;
+  pid_t started;
+};
+
+std::optional<Launcher> find_launcher() {
+  pid_t started = ::getpid();
   for (pid_t process = ::getppid(); process > 1; process = parent_of(process)) {
-    if (is_launcher(process)) return process;
+    if (is_launcher(process)) return Launcher{process, started};
+    started = process;
   }
   return std::nullopt;
+}
+
+std::string descriptor_path(pid_t process, int descriptor) {
+  return fmt::format("/proc/{}/fd/{}", process, descriptor);
+}
+
+// Whether a stream is the one that the launcher has given, and not a script's: echo Hello | tp-infer generate
+bool is_launchers(const Launcher& launcher, int descriptor) {
+  struct stat own {};
+  struct stat given {};
+  return ::fstat(descriptor, &own) == 0 &&
+         ::stat(descriptor_path(launcher.started, descriptor).c_str(), &given) == 0 &&
+         own.st_dev == given.st_dev && own.st_ino == given.st_ino;
 }
 
 bool is_terminal(pid_t process, int descriptor) {
   std::error_code error;
   const std::string file =
-      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", process, descriptor), error).string();
+      std::filesystem::read_symlink(descriptor_path(process, descriptor), error).string();
   return file.starts_with("/dev/pts/") || file.starts_with("/dev/tty") || file == "/dev/console";
 }
 
@@ -62,19 +87,21 @@ void Console::note(const std::string& text) const {
   std::fflush(notes);
 }
 
+// mpirun gives its ranks pipes, and a terminal of its own making for standard output, whatever its own
+// streams are.
+bool leads_to_terminal(int descriptor) {
+  const std::optional<Launcher> launcher = find_launcher();
+  return launcher && is_launchers(*launcher, descriptor) ? is_terminal(launcher->process, descriptor)
+                                                         : ::isatty(descriptor) == 1;
+}
+
 Console find_console() {
-  bool is_own = isatty(STDIN_FILENO) == 1;
-  bool shows_out = isatty(STDOUT_FILENO) == 1;
-  bool shows_err = isatty(STDERR_FILENO) == 1;
-  const std::optional<pid_t> launcher = is_own ? std::nullopt : find_launcher();
-  if (launcher) {
-    // What mpirun gives to the process are pipes, whatever its own streams are.
-    shows_out = is_terminal(*launcher, STDOUT_FILENO);
-    shows_err = is_terminal(*launcher, STDERR_FILENO);
-  }
+  const bool is_own = ::isatty(STDIN_FILENO) == 1;
+  const bool shows_out = leads_to_terminal(STDOUT_FILENO);
+  const bool shows_err = leads_to_terminal(STDERR_FILENO);
   Console console;
-  console.is_launchers = launcher && is_terminal(*launcher, STDIN_FILENO);
-  console.has_person = is_own || console.is_launchers;
+  console.has_person = leads_to_terminal(STDIN_FILENO);
+  console.is_launchers = console.has_person && !is_own;
   const bool is_smart = variable("TERM") != "" && variable("TERM") != "dumb";
   console.can_edit = is_own && (shows_out || shows_err) && is_smart;
   if (console.has_person && shows_out) console.notes = stdout;

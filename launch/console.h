@@ -19,6 +19,10 @@ struct Console {
   void note(const std::string& text) const;
 };
 
+// Whether a standard stream of this process leads to a terminal: its own, or where mpirun passes the stream
+// on, that of mpirun.
+bool leads_to_terminal(int descriptor);
+
 // Finds out by looking at the standard streams, and behind mpirun at mpirun's.
 Console find_console();
 

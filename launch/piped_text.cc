@@ -1,34 +1,14 @@
 #include "launch/piped_text.h"
 
+#include "launch/console.h"
 #include "launch/message.h"
 #include "launch/prompts.h"
 
-#include <algorithm>
-#include <array>
-#include <fstream>
-#include <string_view>
-
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
 namespace tp {
 namespace {
-
-// mpirun hands on what it reads through a pipe. Only it can say what it reads from, and on its host only.
-bool mpirun_is_at_terminal() {
-  constexpr std::array<std::string_view, 4> kLaunchers = {"mpirun", "mpiexec", "orterun", "prterun"};
-  const std::string parent = fmt::format("/proc/{}/", ::getppid());
-  std::string name;
-  std::getline(std::ifstream(parent + "comm"), name);
-  if (std::find(kLaunchers.begin(), kLaunchers.end(), name) == kLaunchers.end()) return false;
-  const int input = ::open((parent + "fd/0").c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-  if (input < 0) return false;
-  const bool is_terminal = ::isatty(input) == 1;
-  ::close(input);
-  return is_terminal;
-}
 
 void wait_for_input() {
   constexpr int kMilliseconds = 1000;
@@ -40,7 +20,7 @@ void wait_for_input() {
 }  // namespace
 
 std::optional<std::string> read_piped_text() {
-  if (::isatty(STDIN_FILENO) == 1 || mpirun_is_at_terminal()) return std::nullopt;
+  if (leads_to_terminal(STDIN_FILENO)) return std::nullopt;
   wait_for_input();
   std::string text = read_prompt_file("-");
   if (text.ends_with('\n')) text.pop_back();

@@ -1,6 +1,8 @@
 #include "launch/result_output.h"
 
+#include "launch/console.h"
 #include "launch/option_checks.h"
+#include "model/checkpoint/printable.h"
 #include "tp/error.h"
 
 #include <cerrno>
@@ -42,6 +44,7 @@ bool is_locked_by_another(int descriptor) {
 ResultOutput::ResultOutput(const std::string& path, Existing existing, std::string_view content)
     : name_(is_standard_output(path) ? "standard output" : path),
       descriptor_(is_standard_output(path) ? STDOUT_FILENO : open_file(path, existing, content)) {
+  is_terminal_ = descriptor_ == STDOUT_FILENO ? leads_to_terminal(STDOUT_FILENO) : ::isatty(descriptor_) == 1;
   if (descriptor_ == STDOUT_FILENO || !is_regular(descriptor_)) return;
   replaces_ = existing == Existing::replace;
   if (!is_locked_by_another(descriptor_)) return;
@@ -62,6 +65,10 @@ void ResultOutput::replace_once() {
 
 void ResultOutput::write(std::string_view text) {
   replace_once();
+  is_terminal_ ? write_all(without_controls(text)) : write_all(text);
+}
+
+void ResultOutput::write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(descriptor_, text.data(), text.size());
     if (written >= 0) {

@@ -27,7 +27,9 @@ class ResultOutput {
   ResultOutput(const ResultOutput&) = delete;
   ResultOutput& operator=(const ResultOutput&) = delete;
 
-  // Hands all of `text` to the operating system. Throws Error with the operating system's reason.
+  // Hands all of `text` to the operating system. Throws Error with the operating system's reason. At a
+  // terminal control characters become '?', but newlines and tabs: a model may say anything, and with some of
+  // them it would steer the terminal.
   void write(std::string_view text);
 
   // Call it after the last write: closes the file, which is when some file systems report a failure. Throws
@@ -35,11 +37,13 @@ class ResultOutput {
   void finish();
 
  private:
+  void write_all(std::string_view text);
   void replace_once();
   [[noreturn]] void fail(int error) const;
 
   std::string name_;
   int descriptor_;
+  bool is_terminal_ = false;
   bool replaces_ = false;  // a regular file still holds what it held before
 };
 

@@ -8,9 +8,14 @@
 
 namespace tp {
 
-// `text` with control characters replaced by '?' and, if it has more than `longest` bytes, its middle by
+// `text` with control characters, and those that turn the direction of what follows, replaced by '?' and, if
+// it has more than `longest` bytes, its middle by
 // "...". Names in a hostile file could otherwise fill the screen or steer the terminal.
 std::string printable(std::string_view text, std::size_t longest = 160);
+
+// The same of a text that is shown for its own sake, whole: newlines and tabs stay, and marks of a script's
+// direction, with which a name could look like another one.
+std::string without_controls(std::string_view text);
 
 // "[4096, 14336]"
 std::string printable(std::span<const std::size_t> shape);
