@@ -1,25 +1,25 @@
 #include "launch/bench_command.h"
 
+#include "launch/bench_row.h"
 #include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
 #include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
-#include "launch/rate.h"
 #include "launch/result_output.h"
-#include "launch/table.h"
 #include "launch/trace_file.h"
+#include "model/architectures.h"
+#include "model/config.h"
+#include "parallel/collectives.h"
 #include "parallel/fail_together.h"
+#include "parallel/processors.h"
 #include "parallel/stopwatch.h"
-#include "runtime/api/rounded.h"
-#include "tp/ceilings.h"
 #include "tp/error.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <set>
-
-#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -28,7 +28,9 @@ struct BenchFlags {
   EngineFlags engine;
   std::string synthetic;
   std::vector<std::size_t> prompts = {512};
+  bool has_prompts = false;  // given; else it fits the model, and so does the next
   std::size_t generate = 64;
+  bool has_generate = false;
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
   std::optional<float> temperature;
@@ -36,22 +38,6 @@ struct BenchFlags {
   bool json = false;
   std::string output;
   std::string trace;
-};
-
-// One measurement, over all ranks.
-struct BenchRow {
-  std::string phase;  // "prefill" or "decode"
-  std::size_t batch = 0;
-  std::size_t prompt = 0;  // tokens of each sequence's prompt
-  std::size_t tokens = 0;  // computed (prefill) or generated (decode), in all sequences
-  std::size_t steps = 0;
-  double seconds = 0.0;
-  SamplingParams sampling{};
-  std::vector<RankReport> ranks{};
-  std::vector<TokenId> token_ids{};  // decode: of the first sequence
-
-  double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
-  double ms_per_step() const { return 1000 * seconds / static_cast<double>(steps); }
 };
 
 // A prompt of the sequence `index` that shares no beginning with another one's; the same in every run.
@@ -86,6 +72,14 @@ void submit_all(Engine& engine, const SamplingParams& sampling, std::size_t prom
   }
 }
 
+// Throws RequestError for a sequence that cannot go on, which would be measured as one that has ended.
+std::vector<TokenEvent> step(Engine& engine) {
+  std::vector<TokenEvent> events = engine.step();
+  for (const TokenEvent& event : events)
+    require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
+  return events;
+}
+
 // Every prompt once, with one token each. `first` numbers the prompts, so that no earlier run has cached
 // them.
 BenchRow measure_prefill(Engine& engine, const SamplingParams& sampling, std::size_t prompt,
@@ -95,7 +89,7 @@ BenchRow measure_prefill(Engine& engine, const SamplingParams& sampling, std::si
   submit_all(engine, sampling, prompt, batch, 1, first);
   engine.reset_statistics();
   const Stopwatch watch;
-  for (; engine.has_work(); ++row.steps) engine.step();
+  for (; engine.has_work(); ++row.steps) step(engine);
   row.seconds = watch.seconds();
   row.ranks = engine.reports();
   return row;
@@ -113,7 +107,7 @@ BenchRow measure_decode(Engine& engine, const SamplingParams& sampling, std::siz
   Stopwatch watch;
   while (engine.has_work()) {
     const bool counted = started.size() == batch && !one_has_ended;
-    for (const TokenEvent& event : engine.step()) {
+    for (const TokenEvent& event : step(engine)) {
       if (first_request == 0) first_request = event.request;
       if (event.request == first_request) row.token_ids.push_back(event.token);
       row.tokens += counted ? 1 : 0;
@@ -136,123 +130,6 @@ BenchRow measure_decode(Engine& engine, const SamplingParams& sampling, std::siz
   return row;
 }
 
-nlohmann::json rank_json(const RankReport& report) {
-  return {{"host", report.host},
-          {"compute_s", rounded(report.time.compute)},
-          {"collective_s", rounded(report.time.collectives)},
-          {"waiting_s", rounded(report.time.waiting)},
-          {"sampling_s", rounded(report.time.sampling)},
-          {"control_s", rounded(report.time.control)},
-          {"peak_resident_bytes", report.peak_resident_bytes},
-          {"weight_bytes", report.weight_bytes}};
-}
-
-// The rate of the fastest unit that products of many tokens can run on.
-double peak_of(const Ceilings& ceilings, const std::string& weights) {
-  if (weights == "bf16" && ceilings.bf16_per_second > 0) return ceilings.bf16_per_second;
-  const bool integers = weights == "int8" || weights == "int4";
-  return integers && ceilings.int8_per_second > 0 ? ceilings.int8_per_second : ceilings.f32_per_second;
-}
-
-Rate streaming_of(const nlohmann::json& row) { return {row.at("bandwidth_gb_s"), row.at("streaming_gb_s")}; }
-Rate arithmetic_of(const nlohmann::json& row) { return {row.at("tflops"), row.at("peak_tflops")}; }
-
-nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceilings& ceilings) {
-  std::size_t weight_bytes = 0;
-  nlohmann::json ranks = nlohmann::json::array();
-  for (const RankReport& report : row.ranks) {
-    ranks.push_back(rank_json(report));
-    weight_bytes += report.weight_bytes;
-  }
-  const TimeParts time = mean_time(row.ranks);
-  const double weights_per_step = static_cast<double>(weight_bytes);
-  nlohmann::json json = {
-      {"phase", row.phase},
-      {"batch", row.batch},
-      {"prompt", row.prompt},
-      {"tokens", row.tokens},
-      {"steps", row.steps},
-      {"seconds", rounded(row.seconds)},
-      {"tokens_per_s", rounded(row.tokens_per_second())},
-      {"ms_per_step", rounded(row.ms_per_step())},
-      {"sampling",
-       {{"temperature", rounded(row.sampling.temperature)},
-        {"top_k", row.sampling.top_k},
-        {"top_p", rounded(row.sampling.top_p)}}},
-      {"weights", engine.info().weights},
-      {"kv_type", engine.info().kv_type},
-      {"ranks", row.ranks.size()},
-      {"threads", row.ranks.front().threads},
-      {"parameters", engine.info().parameters},
-      {"weight_bytes_per_step", weight_bytes},
-      {"bandwidth_gb_s", rounded(weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9)},
-      {"streaming_gb_s", rounded(ceilings.streaming_bytes_per_second / 1e9)},
-      {"tflops",
-       rounded(2.0 * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12)},
-      {"peak_tflops", rounded(peak_of(ceilings, engine.info().weights) / 1e12)},
-      {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
-      {"all_reduce_bytes_per_token",
-       rounded(static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens), 9)},
-      {"compute_share", rounded(time.compute / row.seconds)},
-      {"collective_share", rounded(time.collectives / row.seconds)},
-      {"waiting_share", rounded(time.waiting / row.seconds)},
-      {"sampling_share", rounded(time.sampling / row.seconds)},
-      {"control_share", rounded(time.control / row.seconds)},
-      {"slowest_rank", slowest_rank(row.ranks)},
-      {"per_rank", ranks}};
-  if (streaming_of(json).exceeds()) json["ceilings_exceeded"].push_back("streaming_gb_s");
-  if (arithmetic_of(json).exceeds()) json["ceilings_exceeded"].push_back("peak_tflops");
-  if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
-  return json;
-}
-
-// A line that says so if the ranks wait much for one of them, else nothing.
-std::string slow_rank_text(const BenchRow& row) {
-  constexpr double kMuch = 0.1;  // of the time, as a mean over the others
-  if (row.ranks.size() < 2) return {};
-  const std::size_t slowest = slowest_rank(row.ranks);
-  double waiting = 0.0;
-  for (const RankReport& report : row.ranks) waiting += report.time.waiting - row.ranks[slowest].time.waiting;
-  const double share = waiting / static_cast<double>(row.ranks.size() - 1) / row.seconds;
-  if (share < kMuch) return {};
-  return fmt::format("         the others wait {:.0f} % of the time for rank {} on {}\n", 100 * share,
-                     slowest, row.ranks[slowest].host);
-}
-
-// Wide enough for what most rows hold.
-Table make_table() {
-  return Table({"phase", "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step",
-                "of streaming", "of arithmetic", "collective", "waiting"},
-               {7, 5, 6, 7, 5, 7, 10, 10});
-}
-
-std::string excess_text(const Rate& rate, const char* what, const char* unit, const char* reason) {
-  if (!rate.exceeds()) return {};
-  return fmt::format("         {} {}: {}\n", what, rate.excess(unit), reason);
-}
-
-std::string line_text(const BenchRow& row, const nlohmann::json& object) {
-  const auto percent = [&](const char* field) {
-    return fmt::format("{:.1f}%", 100 * object.at(field).get<double>());
-  };
-  const Rate streaming = streaming_of(object);
-  const Rate arithmetic = arithmetic_of(object);
-  return make_table().line(
-             {row.phase, fmt::to_string(row.batch), fmt::to_string(row.prompt), object.at("weights"),
-              fmt::to_string(row.ranks.size()), fmt::to_string(row.ranks.front().threads),
-              fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", row.ms_per_step()),
-              streaming.share(), arithmetic.share(), percent("collective_share"), percent("waiting_share")}) +
-         excess_text(streaming, "weights were read at", "GB/s",
-                     "that measurement was disturbed, or the weights stay in the caches") +
-         excess_text(arithmetic, "the products reached", "TFLOP/s", "that measurement was disturbed") +
-         slow_rank_text(row);
-}
-
-std::string row_text(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
-  const nlohmann::json object = row_json(row, engine, ceilings);
-  return json ? object.dump() + "\n" : line_text(row, object);
-}
-
 void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, TraceFile& trace,
            ResultOutput& output) {
   std::size_t next_prompt = 1;
@@ -260,8 +137,8 @@ void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, Tr
   measure_prefill(engine, sampling, std::min<std::size_t>(flags.prompts.front(), 32), 1,
                   0);  // warms up threads and memory
   trace.begin(engine);
-  if (!flags.json) output.write(make_table().header());
-  const auto print = [&](const BenchRow& row) { output.write(row_text(row, engine, ceilings, flags.json)); };
+  if (!flags.json) output.write(bench_header());
+  const auto print = [&](const BenchRow& row) { output.write(text_of(row, engine, ceilings, flags.json)); };
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
       for (int run = 0; run < flags.repeat; ++run) {
@@ -280,14 +157,37 @@ std::size_t largest(const std::vector<std::size_t>& values) {
   return *std::max_element(values.begin(), values.end());
 }
 
-// Throws ConfigError if the largest measurement does not fit: a batch that takes turns says nothing.
-void check_room(const Engine& engine, const BenchFlags& flags) {
-  const EngineInfo& info = engine.info();
-  const std::size_t length = largest(flags.prompts) + flags.generate + 1;
-  require<ConfigError>(length <= info.max_length,
+std::size_t length_of(const BenchFlags& flags) { return largest(flags.prompts) + flags.generate + 1; }
+
+// Tokens that a sequence of the model holds, which is known before it is loaded.
+std::size_t longest_sequence(const BenchFlags& flags) {
+  const std::filesystem::path model = flags.synthetic.empty() ? find_model(flags.engine.options.model)
+                                                              : std::filesystem::path(flags.synthetic);
+  const std::size_t most = make_spec(load_config(model)).max_position_embeddings;
+  return flags.engine.options.max_length == 0 ? most : std::min(most, flags.engine.options.max_length);
+}
+
+// What was not given is less where a sequence is short.
+void settle_lengths(BenchFlags& flags, std::size_t longest) {
+  const std::size_t room =
+      flags.has_prompts ? longest - std::min(longest, largest(flags.prompts) + 1) : longest / 4;
+  if (!flags.has_generate && room > 0) flags.generate = std::min(flags.generate, room);
+  while (!flags.has_prompts && length_of(flags) > longest && flags.prompts.front() > 1)
+    flags.prompts.front() /= 2;
+}
+
+// Throws ConfigError if the longest measurement does not fit.
+void check_length(const BenchFlags& flags, std::size_t longest) {
+  require<ConfigError>(length_of(flags) <= longest,
                        "cannot measure {} + {} tokens: a sequence holds {}, one of them generated; lower "
                        "--prompt or --generate",
-                       largest(flags.prompts), flags.generate, info.max_length);
+                       largest(flags.prompts), flags.generate, longest);
+}
+
+// Throws ConfigError if the largest batch does not fit: one that takes turns says nothing.
+void check_room(const Engine& engine, const BenchFlags& flags) {
+  const EngineInfo& info = engine.info();
+  const std::size_t length = length_of(flags);
   const std::size_t block = flags.engine.options.block_size;
   const std::size_t needed = largest(flags.batches) * ((length + block - 1) / block * block);
   require<ConfigError>(needed <= info.cache_tokens,
@@ -300,7 +200,7 @@ void check_room(const Engine& engine, const BenchFlags& flags) {
 EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
   const std::size_t batch = largest(flags.batches);
-  const std::size_t length = largest(flags.prompts) + flags.generate + 1;
+  const std::size_t length = length_of(flags);
   engine.options.max_sequences = std::max(engine.options.max_sequences, batch);
   if (engine.options.cache_tokens == 0) {
     const std::size_t block = engine.options.block_size;
@@ -313,18 +213,25 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
   return engine;
 }
 
-int run_bench(const CLI::App& command, const BenchFlags& flags) {
+int run_bench(const CLI::App& command, BenchFlags flags) {
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::optional<TraceFile> trace;
     std::optional<ResultOutput> output;
+    std::int64_t longest = 0;
     fail_together(comm, [&] {
+      if (flags.engine.options.threads == 0)
+        flags.engine.options.threads = default_threads(comm.local_size());
       if (!comm.is_root()) return;
       require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
                              {{"--synthetic", flags.synthetic}},
                              flags.synthetic.empty() ? find_model(flags.engine.options.model) : "");
+      longest = static_cast<std::int64_t>(longest_sequence(flags));
+      settle_lengths(flags, static_cast<std::size_t>(longest));
+      check_length(flags, static_cast<std::size_t>(longest));
       trace.emplace(flags.trace);
       output.emplace(flags.output);
     });
+    settle_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
     const Ceilings ceilings = measure_ceilings(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, [&] {
@@ -346,15 +253,17 @@ void add_bench_command(CLI::App& app, int& status) {
                    "A config.json: weights of its shapes are generated, no checkpoint is needed")
       ->check(not_empty("a file"))
       ->type_name("FILE");
-  command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
-      ->delimiter(',')
-      ->check(whole_number(1, 1 << 24))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_option("--generate", flags->generate, "Tokens to generate; 0 measures prefill only")
-      ->check(whole_number(0, 1 << 24))
-      ->type_name("N")
-      ->capture_default_str();
+  CLI::Option* const prompts =
+      command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
+          ->delimiter(',')
+          ->check(whole_number(1, 1 << 24))
+          ->type_name("N")
+          ->capture_default_str();
+  CLI::Option* const generate =
+      command->add_option("--generate", flags->generate, "Tokens to generate; 0 measures prefill only")
+          ->check(whole_number(0, 1 << 24))
+          ->type_name("N")
+          ->capture_default_str();
   command->add_option("--batch", flags->batches, "Sequences at once; several: 1,16")
       ->delimiter(',')
       ->check(whole_number(1, 4096))
@@ -379,6 +288,8 @@ void add_bench_command(CLI::App& app, int& status) {
   add_output_option(*command, flags->output);
   add_trace_option(*command, flags->trace);
   command->footer(
+      "Where a sequence of the model is short, prompts and generated tokens are fewer unless they are "
+      "given.\n"
       "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"
       "the exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the "
       "ranks.\n"
@@ -390,7 +301,15 @@ void add_bench_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");
-  command->callback([flags, command, &status] {
+  command->callback([=, &status] {
+    flags->has_prompts = prompts->count() > 0;
+    flags->has_generate = generate->count() > 0;
+    const std::size_t batch = largest(flags->batches);
+    if (command->get_option("--max-batch")->count() > 0 && flags->engine.options.max_sequences < batch) {
+      throw CLI::ValidationError(fmt::format(
+          "--batch wants {} sequences at once, but --max-batch allows {}; raise it, or leave it out", batch,
+          flags->engine.options.max_sequences));
+    }
     if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
       throw CLI::ValidationError(
           "--synthetic has weights made up, but --model names some; leave out one of them");

@@ -169,6 +169,14 @@ void read_norms(const JsonFields& fields, const std::string& where, ModelConfig&
                        where, config.rms_norm_eps, config.layer_norm_eps, config.rope_theta);
 }
 
+const Family& family_in(const std::string& where, const std::string& architecture) {
+  try {
+    return family_of(architecture);
+  } catch (const ConfigError& error) {
+    throw_error<ConfigError>("{}: {}", where, error.what());
+  }
+}
+
 }  // namespace
 
 std::size_t rotary_dim(const ModelConfig& config) {
@@ -187,7 +195,7 @@ ModelConfig parse_config(const std::string& text, const std::string& name) {
   const JsonFields fields(object, name);
 
   const std::string architecture = architecture_of(object, name);
-  const Family& family = family_of(architecture);
+  const Family& family = family_in(name, architecture);
   ModelConfig config = family.defaults;
   config.architecture = architecture;
   config.new_decoder_architecture =

@@ -30,7 +30,7 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
                        num_attention_heads, num_key_value_heads);
   require<ConfigError>(
       part.size <= num_attention_heads,
-      "cannot start {} ranks: the model has {} attention heads, so at most {} ranks can each own "
+      "cannot divide the model over {} ranks: it has {} attention heads, so at most {} ranks can each own "
       "one (mpirun -np {})",
       part.size, num_attention_heads, num_attention_heads, num_attention_heads);
   const std::size_t group = num_attention_heads / num_key_value_heads;

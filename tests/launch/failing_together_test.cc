@@ -90,7 +90,7 @@ TEST(FailingTogether, MoreRanksThanHeads) {
   const TextModel model;
   expect_one_error(
       run(5, {"generate", "--model", model.path(), "--prompt", "x"}), 1,
-      "cannot start 5 ranks: the model has 4 attention heads, so at most 4 ranks can each own one "
+      "cannot divide the model over 5 ranks: it has 4 attention heads, so at most 4 ranks can each own one "
       "(mpirun -np 4)");
 }
 

@@ -111,6 +111,9 @@ TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
                    "cannot choose a token: the model's logits are not numbers");
   expect_one_error(run(2, {"perplexity", "--model", folder, "--tokens", tokens}), 1,
                    "the model's logits are not numbers");
+  for (TokenId token = 0; token < 320; ++token) poison_embedding(folder, token);
+  expect_one_error(run(2, {"bench", "--model", folder, "--prompt", "8", "--generate", "4", "--json"}), 1,
+                   "cannot choose a token: the model's logits are not numbers");
 }
 
 // Consecutive ranges from 0 to `end`.
@@ -177,10 +180,10 @@ TEST(Inspect, SaysWhatIsWrong) {
   const auto folder = copies.copy("llama-gqa-bf16", "other");
   expect_one_error(
       run(kNoMpirun, {"inspect", "--model", folder, "--ranks", "9"}), 1,
-      "cannot start 9 ranks: the model has 8 attention heads, so at most 8 ranks can each own one");
+      "cannot divide the model over 9 ranks: it has 8 attention heads, so at most 8 ranks can each own one");
   std::ofstream(folder / "config.json") << R"({"architectures": ["MambaForCausalLM"], "hidden_size": 768})";
   expect_one_error(run(kNoMpirun, {"inspect", "--model", folder}), 1,
-                   "models of the family MambaForCausalLM are not supported; supported are ");
+                   "config.json: models of the family MambaForCausalLM are not supported; supported are ");
 }
 
 TEST(Bench, MeasuresEveryCombination) {
@@ -244,6 +247,17 @@ TEST(Bench, TheTokensAreTheSameAtEveryRankCount) {
   };
   EXPECT_EQ(tokens(1).size(), 7U);
   EXPECT_EQ(tokens(1), tokens(4));
+}
+
+TEST(Bench, WithoutLengthsMeasuresWhatFitsTheModel) {
+  const std::string config = (fixture_folder("llama-gqa") / "config.json").string();  // 256 positions
+  const Finished finished = run(2, {"bench", "--synthetic", config, "--json"});
+  expect_success(finished);
+  const json decode = json_lines(finished.out).at(1);
+  EXPECT_EQ(decode.at("prompt"), 128);
+  EXPECT_EQ(decode.at("token_ids").size(), 65U);
+  expect_one_error(run(kNoMpirun, {"bench", "--synthetic", config, "--batch", "32", "--max-batch", "4"}), 2,
+                   "--batch wants 32 sequences at once, but --max-batch allows 4");
 }
 
 TEST(Bench, WhatDoesNotFitIsRefusedBeforeItIsMeasured) {

@@ -137,9 +137,10 @@ TEST(ShardHeads, ShareAKvHeadAmongTheRanksThatNeedIt) {
 }
 
 TEST(ShardHeads, RefuseMoreRanksThanHeads) {
-  EXPECT_EQ(error_of(6, 2, 8),
-            "cannot start 8 ranks: the model has 6 attention heads, so at most 6 ranks can each own one "
-            "(mpirun -np 6)");
+  EXPECT_EQ(
+      error_of(6, 2, 8),
+      "cannot divide the model over 8 ranks: it has 6 attention heads, so at most 6 ranks can each own one "
+      "(mpirun -np 6)");
   EXPECT_EQ(error_of(6, 2, 6), "no error");
 }
 

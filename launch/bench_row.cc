@@ -1,0 +1,136 @@
+#include "launch/bench_row.h"
+
+#include "launch/rate.h"
+#include "launch/table.h"
+#include "runtime/api/rounded.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+nlohmann::json rank_json(const RankReport& report) {
+  return {{"host", report.host},
+          {"compute_s", rounded(report.time.compute)},
+          {"collective_s", rounded(report.time.collectives)},
+          {"waiting_s", rounded(report.time.waiting)},
+          {"sampling_s", rounded(report.time.sampling)},
+          {"control_s", rounded(report.time.control)},
+          {"peak_resident_bytes", report.peak_resident_bytes},
+          {"weight_bytes", report.weight_bytes}};
+}
+
+// The rate of the fastest unit that products of many tokens can run on.
+double peak_of(const Ceilings& ceilings, const std::string& weights) {
+  if (weights == "bf16" && ceilings.bf16_per_second > 0) return ceilings.bf16_per_second;
+  const bool integers = weights == "int8" || weights == "int4";
+  return integers && ceilings.int8_per_second > 0 ? ceilings.int8_per_second : ceilings.f32_per_second;
+}
+
+Rate streaming_of(const nlohmann::json& row) { return {row.at("bandwidth_gb_s"), row.at("streaming_gb_s")}; }
+Rate arithmetic_of(const nlohmann::json& row) { return {row.at("tflops"), row.at("peak_tflops")}; }
+
+nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceilings& ceilings) {
+  std::size_t weight_bytes = 0;
+  nlohmann::json ranks = nlohmann::json::array();
+  for (const RankReport& report : row.ranks) {
+    ranks.push_back(rank_json(report));
+    weight_bytes += report.weight_bytes;
+  }
+  const TimeParts time = mean_time(row.ranks);
+  const double weights_per_step = static_cast<double>(weight_bytes);
+  nlohmann::json json = {
+      {"phase", row.phase},
+      {"batch", row.batch},
+      {"prompt", row.prompt},
+      {"tokens", row.tokens},
+      {"steps", row.steps},
+      {"seconds", rounded(row.seconds)},
+      {"tokens_per_s", rounded(row.tokens_per_second())},
+      {"ms_per_step", rounded(row.ms_per_step())},
+      {"sampling",
+       {{"temperature", rounded(row.sampling.temperature)},
+        {"top_k", row.sampling.top_k},
+        {"top_p", rounded(row.sampling.top_p)}}},
+      {"weights", engine.info().weights},
+      {"kv_type", engine.info().kv_type},
+      {"ranks", row.ranks.size()},
+      {"threads", row.ranks.front().threads},
+      {"parameters", engine.info().parameters},
+      {"weight_bytes_per_step", weight_bytes},
+      {"bandwidth_gb_s", rounded(weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9)},
+      {"streaming_gb_s", rounded(ceilings.streaming_bytes_per_second / 1e9)},
+      {"tflops",
+       rounded(2.0 * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12)},
+      {"peak_tflops", rounded(peak_of(ceilings, engine.info().weights) / 1e12)},
+      {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
+      {"all_reduce_bytes_per_token",
+       rounded(static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens), 9)},
+      {"compute_share", rounded(time.compute / row.seconds)},
+      {"collective_share", rounded(time.collectives / row.seconds)},
+      {"waiting_share", rounded(time.waiting / row.seconds)},
+      {"sampling_share", rounded(time.sampling / row.seconds)},
+      {"control_share", rounded(time.control / row.seconds)},
+      {"slowest_rank", slowest_rank(row.ranks)},
+      {"per_rank", ranks}};
+  if (streaming_of(json).exceeds()) json["ceilings_exceeded"].push_back("streaming_gb_s");
+  if (arithmetic_of(json).exceeds()) json["ceilings_exceeded"].push_back("peak_tflops");
+  if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
+  return json;
+}
+
+// A line that says so if the ranks wait much for one of them, else nothing.
+std::string slow_rank_text(const BenchRow& row) {
+  constexpr double kMuch = 0.1;  // of the time, as a mean over the others
+  if (row.ranks.size() < 2) return {};
+  const std::size_t slowest = slowest_rank(row.ranks);
+  double waiting = 0.0;
+  for (const RankReport& report : row.ranks) waiting += report.time.waiting - row.ranks[slowest].time.waiting;
+  const double share = waiting / static_cast<double>(row.ranks.size() - 1) / row.seconds;
+  if (share < kMuch) return {};
+  return fmt::format("         the others wait {:.0f} % of the time for rank {} on {}\n", 100 * share,
+                     slowest, row.ranks[slowest].host);
+}
+
+// Wide enough for what most rows hold.
+Table make_table() {
+  return Table({"phase", "batch", "prompt", "weights", "ranks", "threads", "tokens/s", "ms/step",
+                "of streaming", "of arithmetic", "collective", "waiting"},
+               {7, 5, 6, 7, 5, 7, 10, 10});
+}
+
+std::string excess_text(const Rate& rate, const char* what, const char* unit, const char* reason) {
+  if (!rate.exceeds()) return {};
+  return fmt::format("         {} {}: {}\n", what, rate.excess(unit), reason);
+}
+
+std::string line_text(const BenchRow& row, const nlohmann::json& object) {
+  const auto percent = [&](const char* field) {
+    return fmt::format("{:.1f}%", 100 * object.at(field).get<double>());
+  };
+  const Rate streaming = streaming_of(object);
+  const Rate arithmetic = arithmetic_of(object);
+  return make_table().line(
+             {row.phase, fmt::to_string(row.batch), fmt::to_string(row.prompt), object.at("weights"),
+              fmt::to_string(row.ranks.size()), fmt::to_string(row.ranks.front().threads),
+              fmt::format("{:.1f}", row.tokens_per_second()), fmt::format("{:.3f}", row.ms_per_step()),
+              streaming.share(), arithmetic.share(), percent("collective_share"), percent("waiting_share")}) +
+         excess_text(streaming, "weights were read at", "GB/s",
+                     "that measurement was disturbed, or the weights stay in the caches") +
+         excess_text(arithmetic, "the products reached", "TFLOP/s", "that measurement was disturbed") +
+         slow_rank_text(row);
+}
+
+}  // namespace
+
+std::string bench_header() { return make_table().header(); }
+
+std::string text_of(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
+  const nlohmann::json object = row_json(row, engine, ceilings);
+  return json ? object.dump() + "\n" : line_text(row, object);
+}
+
+}  // namespace tp
