@@ -12,9 +12,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <string_view>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 namespace tp {
@@ -99,8 +99,12 @@ void run(bool json) {
 }  // namespace tp
 
 int main(int argc, char** argv) {
+  CLI::App app("All-reduces against MPI_Allreduce; start it with mpirun");
+  bool json = false;
+  app.add_flag("--json", json, "One JSON object a line");
+  CLI11_PARSE(app, argc, argv);
   try {
-    tp::run(argc > 1 && std::string_view(argv[1]) == "--json");
+    tp::run(json);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "collectives: {}\n", error.what());

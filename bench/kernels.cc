@@ -16,9 +16,11 @@
 #include <cstdio>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -193,10 +195,16 @@ void run(bool json, const std::vector<std::string_view>& types) {
 }  // namespace tp
 
 int main(int argc, char** argv) {
+  CLI::App app("Products of weights against what this machine reads and multiplies at best");
+  bool json = false;
+  std::vector<std::string> types;
+  app.add_flag("--json", json, "One JSON object a line");
+  app.add_option("TYPES", types, "Of weights (default: all)")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "int4"}))
+      ->type_name("");
+  CLI11_PARSE(app, argc, argv);
   try {
-    std::vector<std::string_view> types(argv + 1, argv + argc);
-    const bool json = std::erase(types, "--json") > 0;
-    tp::run(json, types);
+    tp::run(json, {types.begin(), types.end()});
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_kernels: {}\n", error.what());

@@ -106,6 +106,8 @@ fs::path find_model(const fs::path& given, std::initializer_list<std::string_vie
   std::error_code error;
   const fs::file_type type = fs::status(given, error).type();
   if (type == fs::file_type::not_found) refuse_absent(given);
+  require<CheckpointError>(type != fs::file_type::none, "cannot open {}: {}; check the path, on every host",
+                           given.string(), error.message());
   const std::string extension = given.extension().string();
   const bool is_known = extension == ".gguf" || std::find(other_extensions.begin(), other_extensions.end(),
                                                           extension) != other_extensions.end();

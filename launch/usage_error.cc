@@ -3,7 +3,9 @@
 #include "model/checkpoint/similar_name.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/ranges.h>
 
@@ -98,6 +100,9 @@ std::string unexpected(const CLI::App& app, const CLI::App& command, const std::
   if (!dashed.empty()) return unknown_option(app, command, dashed);
   const std::string missing = without_value(command, arguments);
   if (!missing.empty()) return missing;
+  std::error_code error;
+  if (command.get_option_no_throw("--model") != nullptr && std::filesystem::exists(argument, error))
+    return fmt::format("expected an option, found the path {0}; give a model with --model {0}", argument);
   return fmt::format("expected an option, found \"{}\"; put a text with spaces in quotes", argument);
 }
 

@@ -9,7 +9,8 @@ GenerationConfig load_generation_config(const std::filesystem::path& directory) 
   GenerationConfig config;
   config.sampling.temperature = 0.0F;
   const std::filesystem::path path = directory / "generation_config.json";
-  if (!std::filesystem::exists(path)) return config;
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return config;
 
   const nlohmann::json object = parse_json_object(read_text_file(path), path.string());
   const JsonFields fields(object, path.string());

@@ -160,6 +160,31 @@ TEST(Generate, WithoutAPromptAndWithAnEmptyPipeThereIsNothingToContinue) {
   });
 }
 
+// Of mpirun's terminal nothing is read, of a script's pipe everything.
+TEST(Generate, InAScriptUnderMpirunReadsThePipeOfTheScriptOnly) {
+  const TextModel model;
+  const auto run_script = [&](const std::string& script) {
+    std::vector<std::string> command = {TP_MPIRUN_PROGRAM, "-np", "1", "bash", "-c", script};
+    const auto line = command_line(kNoMpirun, generate(model.path(), {"--greedy", "--max-tokens", "2"}));
+    command.insert(command.end(), line.begin(), line.end());
+    return Process(command, {.keep_input_open = true, .on_terminal = true}).finish();
+  };
+  EXPECT_CONTAINS(run_script("\"$0\" \"$@\"; true").out, "nothing to continue; give --prompt TEXT");
+  EXPECT_CONTAINS(run_script("echo Hello | \"$0\" \"$@\"").out, "Hello");
+}
+
+TEST(Generate, SaysWhereTheContextIsFull) {
+  const TextModel model;
+  const auto generate_within = [&](const char* length) {
+    return run(2, {"generate", "--model", model.path(), "--prompt", "Hi", "--greedy", "--ignore-eos",
+                   "--max-tokens", "12", "--max-length", length});
+  };
+  EXPECT_CONTAINS(generate_within("8").err, "as the context of 8 is full\n");
+  expect_success(generate_within("100"));
+  EXPECT_CONTAINS(generate_within("100000").err,
+                  "tokens, the model's maximum, not the 100000 of --max-length\n");
+}
+
 TEST(Generate, SaysThatItWaitsForAPipe) {
   const TextModel model;
   Process process(command_line(kNoMpirun, generate(model.path(), {"--greedy", "--max-tokens", "2"})),

@@ -53,5 +53,12 @@ TEST(ModelPath, OfAFileThatIsNeitherGgufNorAFolderSaysSo) {
   expect_refused(directory.write("blob", "GGUF and so on"), "expected a name that ends in .gguf");
 }
 
+TEST(ModelPath, OfALinkThatLeadsNowhereIsNamed) {
+  const TemporaryDirectory directory;
+  const std::string loop = directory.path() / "loop";
+  std::filesystem::create_symlink(loop, loop);
+  expect_refused(loop, "cannot open " + loop + ": Too many levels of symbolic links; check the path");
+}
+
 }  // namespace
 }  // namespace tp::test

@@ -46,6 +46,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"frobnicate"}, "tp-infer: there is no subcommand frobnicate; expected one of generate, chat, "},
       {{"generate", "--bogus"}, "there is no option --bogus (see tp-infer generate --help)"},
       {{"generate", "a story"}, "expected an option, found \"a story\"; put a text with spaces in quotes"},
+      {{"inspect", "/tmp"}, "expected an option, found the path /tmp; give a model with --model /tmp"},
       {{"inspect", "--json", "--model"}, "expected --model DIR, found no value behind it; add one"},
       {{"inspect", "--model", "--ranks", "2"}, "expected --model DIR, found --ranks behind it; add a value"},
       {{"generate", "--model", "x"}, "nothing to continue; give --prompt TEXT"},
@@ -84,6 +85,20 @@ TEST(Usage, AnEmptyNameIsNoDefault) {
   for (const Arguments& arguments : commands)
     expect_one_error(run(kNoMpirun, arguments), 2,
                      ", found an empty value; is a variable unset? (see tp-infer");
+}
+
+TEST(Usage, AVariableOfTheEnvironmentThatMakesNoSenseIsAnError) {
+  const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
+  for (const std::string patience : {"abc", "nan", "inf", "-1", "0", "1x"}) {
+    expect_one_error(
+        run(kNoMpirun, arguments, {.variables = {"TP_PATIENCE=" + patience}}), 1,
+        "TP_PATIENCE must be a number of seconds from 0 to 1000000, and not 0; found \"" + patience);
+  }
+  for (const Arguments& command : {Arguments{TP_INFER_PROGRAM, "generate", "--prompt", "x"},
+                                   Arguments{TP_INFER_PROGRAM, "bench", "--prompt", "4"}}) {
+    expect_one_error(Process(command, {.variables = {"OMP_NUM_THREADS=999999"}}).finish(), 1,
+                     "OMP_NUM_THREADS: expected at most 1024 threads of a rank, found 999999");
+  }
 }
 
 TEST(Usage, WrongOptionsAreOneLineAndStatusTwoUnderMpirun) {
@@ -194,6 +209,23 @@ TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
   }
   expect_one_error(run(3, {"inspect", "--model", "/nonexistent"}), 1,
                    "cannot open /nonexistent: no such file or folder");
+}
+
+// A terminal's own standard output, and mpirun's. A rank's is a terminal of mpirun's making in any case.
+TEST(Usage, WhatModelsSayCannotSteerTheTerminalAndIsWholeElsewhere) {
+  const TemporaryDirectory directory;
+  const std::string text = "\x1b]0;title\x07\tcaf\u00e9 \u009b2J\u200f.";
+  const std::string chat_template = directory.write("chat.jinja", "{{ messages[0].content }}");
+  const std::string messages = directory.write(
+      "messages.json", nlohmann::json{{"messages", {{{"role", "user"}, {"content", text}}}}}.dump());
+  for (const std::size_t ranks : {kNoMpirun, std::size_t{1}}) {
+    const Arguments render = {"render-chat", "--template", chat_template, "--messages", messages};
+    EXPECT_EQ(run(ranks, render).out, text);
+    const Finished shown = run(ranks, render, {.keep_input_open = true, .on_terminal = true});
+    EXPECT_CONTAINS(shown.out, "?]0;title?");
+    EXPECT_CONTAINS(shown.out, "caf\u00e9 ?2J\u200f.");
+    EXPECT_EQ(shown.out.find('\x1b'), std::string::npos);
+  }
 }
 
 TEST(Usage, WhatFilesSayCannotSteerTheTerminal) {
