@@ -13,7 +13,7 @@
 #include "model/kernels/isa.h"
 #include "model/kernels/openblas.h"
 #include "parallel/stopwatch.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>

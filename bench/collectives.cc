@@ -8,7 +8,8 @@
 #include "parallel/mpi_call.h"
 #include "parallel/mpi_session.h"
 #include "parallel/stopwatch.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
+#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cstdio>

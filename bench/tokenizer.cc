@@ -5,7 +5,7 @@
 #include "model/tokenizer/tokenizer.h"
 
 #include "parallel/stopwatch.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -14,7 +14,7 @@
 #include "parallel/fail_together.h"
 #include "parallel/processors.h"
 #include "parallel/stopwatch.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <filesystem>

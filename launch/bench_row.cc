@@ -24,9 +24,9 @@ nlohmann::json rank_json(const RankReport& report) {
 }
 
 // The rate of the fastest unit that products of many tokens can run on.
-double peak_of(const Ceilings& ceilings, const std::string& weights) {
-  if (weights == "bf16" && ceilings.bf16_per_second > 0) return ceilings.bf16_per_second;
-  const bool integers = weights == "int8" || weights == "int4";
+double peak_of(const Ceilings& ceilings, WeightType weights) {
+  if (weights == WeightType::bf16 && ceilings.bf16_per_second > 0) return ceilings.bf16_per_second;
+  const bool integers = weights == WeightType::int8 || weights == WeightType::int4;
   return integers && ceilings.int8_per_second > 0 ? ceilings.int8_per_second : ceilings.f32_per_second;
 }
 
@@ -55,8 +55,8 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
        {{"temperature", rounded(row.sampling.temperature)},
         {"top_k", row.sampling.top_k},
         {"top_p", rounded(row.sampling.top_p)}}},
-      {"weights", engine.info().weights},
-      {"kv_type", engine.info().kv_type},
+      {"weights", name_of(engine.info().weights)},
+      {"kv_type", name_of(engine.info().kv_type)},
       {"ranks", row.ranks.size()},
       {"threads", row.ranks.front().threads},
       {"parameters", engine.info().parameters},

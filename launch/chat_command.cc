@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 namespace {
 

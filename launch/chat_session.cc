@@ -5,7 +5,7 @@
 #include "launch/messages_file.h"
 #include "model/tokenizer/unicode.h"
 #include "parallel/stopwatch.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <fmt/format.h>
 

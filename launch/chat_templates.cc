@@ -1,6 +1,6 @@
 #include "launch/chat_templates.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 namespace tp {
 

@@ -2,6 +2,7 @@
 
 #include "parallel/archive.h"
 #include "parallel/fail_together.h"
+#include "tp/internal/require.h"
 #include "tp/version.h"
 
 #include <set>

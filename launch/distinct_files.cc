@@ -1,7 +1,7 @@
 #include "launch/distinct_files.h"
 
 #include "launch/model_path.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <system_error>
 

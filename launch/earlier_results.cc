@@ -2,7 +2,7 @@
 
 #include "model/checkpoint/printable.h"
 #include "model/checkpoint/strict_json.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <filesystem>

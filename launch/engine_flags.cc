@@ -3,8 +3,10 @@
 #include "launch/message.h"
 #include "launch/model_path.h"
 #include "launch/option_checks.h"
+#include "launch/option_names.h"
 #include "launch/progress.h"
 #include "launch/table.h"
+#include "launch/version_text.h"
 #include "model/checkpoint/printable.h"
 #include "model/kernels/isa.h"
 #include "parallel/binding.h"
@@ -13,7 +15,6 @@
 #include "parallel/processors.h"
 #include "runtime/format_bytes.h"
 #include "tp/error.h"
-#include "tp/version.h"
 
 #include <fmt/ranges.h>
 
@@ -28,18 +29,19 @@ void EngineFlags::add_to(CLI::App& command) {
       ->check(not_empty("a model"))
       ->type_name("DIR");
   command
-      .add_option("--weights", options.weights,
-                  "How weights are held: auto (as stored), f32, f16, bf16, int8, int4")
+      .add_option_function<std::string>(
+          "--weights", [this](const std::string& name) { options.weights = find_weight_type(name); },
+          "In-memory weight type: auto (as stored), f32, f16, bf16, int8, int4")
       ->check(one_of({"auto", "f32", "f16", "bf16", "int8", "int4"}))
       ->type_name("TYPE")
-      ->capture_default_str();
+      ->default_str("auto");
   command
-      .add_option(
-          "--kv-type", options.kv_type,
-          "How keys and values are held: f32, bf16, int8; auto (f32 beside f32 and f16 weights, else bf16)")
+      .add_option_function<std::string>(
+          "--kv-type", [this](const std::string& name) { options.kv_type = find_kv_type(name); },
+          "KV cache type: f32, bf16, int8; auto (f32 with f32 and f16 weights, else bf16)")
       ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
-      ->capture_default_str();
+      ->default_str("auto");
   command
       .add_option("--threads", options.threads,
                   "Threads of a rank (default: OMP_NUM_THREADS, else its share of the cores)")
@@ -94,7 +96,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
                               fmt::join(engine->info().unused_tensors, ", ")));
   }
   if (!engine->info().cache_notice.empty())
-    print_note(fmt::format("tp-infer: {}\n", engine->info().cache_notice));
+    print_message(fmt::format("tp-infer: {}", with_flags(engine->info().cache_notice)));
   if (flags.options.max_length > engine->info().max_length) {
     print_note(fmt::format(
         "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",
@@ -115,7 +117,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
 
 void print_rank_map(Engine& engine) {
   const EngineInfo& info = engine.info();
-  print_note(fmt::format("tp-infer {} on {}, kernels {}\n", kVersion, mpi_library(),
+  print_note(fmt::format("{} on {}, kernels {}\n", version_text(), mpi_library(),
                          kernels::name_of(kernels::active_isa())));
   print_note(fmt::format(
       "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",

@@ -1,7 +1,7 @@
 // The loop of the commands that read one input per line and write one result per line.
 #pragma once
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cstddef>
 #include <functional>

@@ -19,7 +19,7 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <optional>
 

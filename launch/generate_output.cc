@@ -1,6 +1,7 @@
 #include "launch/generate_output.h"
 
 #include "launch/message.h"
+#include "launch/option_names.h"
 #include "runtime/api/openai_response.h"
 #include "runtime/api/request_fields.h"
 #include "runtime/api/rounded.h"
@@ -70,7 +71,7 @@ void GenerateOutput::fail(const ApiRequest& asked, const std::string& error) {
   const std::size_t index = requests_++;
   failed_requests_ += 1;
   if (!style_.json) {
-    print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, error));
+    print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, with_flags(error)));
   } else if (asked.form != ApiRequest::Form::line) {
     write_json(
         openai_batch_line(asked.id, 400, openai_error(text_of(asked, error), "invalid_request_error")));
@@ -134,7 +135,7 @@ void GenerateOutput::write_texts() {
 void GenerateOutput::write_text(Answer& answer) {
   const Continuation& continuation = answer.completion.continuations[answer.writing];
   if (!continuation.error.empty()) {
-    print_message(fmt::format("tp-infer: prompt {}: {}", answer.index + 1, continuation.error));
+    print_message(fmt::format("tp-infer: prompt {}: {}", answer.index + 1, with_flags(continuation.error)));
   }
   std::string out;
   if (!answer.begun) {

@@ -2,7 +2,7 @@
 
 #include "launch/chat_templates.h"
 #include "runtime/api/engine_request.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <new>

@@ -1,7 +1,7 @@
 #include "launch/input_buffer.h"
 
 #include "launch/interruptions.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cerrno>

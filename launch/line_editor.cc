@@ -2,7 +2,7 @@
 
 #include "launch/interruptions.h"
 #include "model/tokenizer/utf8.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <array>

@@ -9,7 +9,7 @@
 #include "launch/rank_program.h"
 #include "model/checkpoint/npy.h"
 #include "parallel/fail_together.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,6 +7,7 @@
 #include "launch/inspect_command.h"
 #include "launch/logits_command.h"
 #include "launch/message.h"
+#include "launch/option_names.h"
 #include "launch/perplexity_command.h"
 #include "launch/rank_program.h"
 #include "launch/render_chat_command.h"
@@ -14,8 +15,8 @@
 #include "launch/standard_streams.h"
 #include "launch/tokenize_command.h"
 #include "launch/usage_error.h"
+#include "launch/version_text.h"
 #include "parallel/mpi_session.h"
-#include "tp/version.h"
 
 #include <chrono>
 #include <cstdio>
@@ -96,7 +97,7 @@ int run(int argc, char** argv) {
   CLI::App app("Tensor-parallel inference of language models on CPUs over MPI");
   app.name("tp-infer");
   app.footer(kFooter);
-  app.set_version_flag("--version", fmt::format("tp-infer {}", tp::kVersion));
+  app.set_version_flag("--version", tp::version_text());
   app.require_subcommand(0, 1);
   // An option given again replaces what was given before; those that may be given several times keep all.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -132,7 +133,7 @@ int main(int argc, char** argv) {
   } catch (const tp::ReportedError&) {
     return 1;
   } catch (const std::exception& error) {
-    say_once(fmt::format("tp-infer: {}", error.what()));
+    say_once(fmt::format("tp-infer: {}", tp::with_flags(error.what())));
     return 1;
   }
 }

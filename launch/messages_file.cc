@@ -2,9 +2,11 @@
 
 #include "launch/prompts.h"
 #include "model/checkpoint/strict_json.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <fstream>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -1,6 +1,6 @@
 #include "launch/model_path.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cctype>

@@ -12,7 +12,7 @@
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
 #include "runtime/api/rounded.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>
@@ -145,8 +145,8 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
                            {"windows", result.windows},
                            {"window", flags.window},
                            {"stride", flags.stride},
-                           {"weights", info.weights},
-                           {"kv_type", info.kv_type},
+                           {"weights", name_of(info.weights)},
+                           {"kv_type", name_of(info.kv_type)},
                            {"ranks", ranks},
                            {"seconds", rounded(result.seconds)},
                            {"tokens_per_s", rounded(result.tokens_per_second())}};
@@ -164,7 +164,7 @@ std::string text_of(const Result& result, const PerplexityFlags& flags, const En
                     "speed          {:.1f} tokens/s, the windows' contexts included; weights in {}, keys and "
                     "values in {}\n",
                     result.tokens, result.windows, flags.window, flags.stride, result.tokens_per_second(),
-                    info.weights, info.kv_type);
+                    name_of(info.weights), name_of(info.kv_type));
 }
 
 int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks,

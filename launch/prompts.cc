@@ -2,11 +2,13 @@
 
 #include "model/checkpoint/strict_json.h"
 #include "runtime/api/prompt_ids.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <fstream>
 #include <iostream>
 #include <iterator>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -1,12 +1,14 @@
 #include "launch/rank_program.h"
 
 #include "launch/message.h"
+#include "launch/option_names.h"
 #include "parallel/binding.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "parallel/start_watch.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
+#include "tp/mpi.h"
 
 #include <charconv>
 #include <cstdio>
@@ -16,6 +18,8 @@
 #include <memory>
 #include <new>
 
+#include <fmt/format.h>
+
 namespace tp {
 namespace {
 
@@ -23,7 +27,7 @@ constexpr const char* kOutOfMemory = "out of memory; use more ranks or hosts, or
 
 void report(std::size_t rank, std::size_t size, const std::string& message) {
   const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
-  print_message(fmt::format("tp-infer: {}{}", where, message));
+  print_message(fmt::format("tp-infer: {}{}", where, with_flags(message)));
 }
 
 // Ends the job with this rank's error; a rank that is alone returns the exit status. `reserve` is memory for

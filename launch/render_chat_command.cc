@@ -13,6 +13,7 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "launch/prompts.h"
 #include "runtime/api/batch_line.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <iterator>
 #include <new>

@@ -3,7 +3,7 @@
 #include "launch/console.h"
 #include "launch/option_checks.h"
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cerrno>
 #include <system_error>

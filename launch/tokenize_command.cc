@@ -6,6 +6,7 @@
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "model/checkpoint/strict_json.h"
+#include "tp/internal/require.h"
 
 #include <iostream>
 #include <memory>

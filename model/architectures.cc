@@ -1,6 +1,6 @@
 #include "model/architectures.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <map>
 

@@ -1,6 +1,6 @@
 #include "model/buffer.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cstddef>
 #include <mutex>
@@ -25,7 +25,7 @@ class Region {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (mapped_ == MAP_FAILED) {
       throw_error<ConfigError>(
-          "cannot reserve {} MiB for {}; use more ranks or hosts, or a smaller cache (--cache-tokens)",
+          "cannot reserve {} MiB for {}; use more ranks or hosts, or a smaller cache (`cache_tokens`)",
           bytes >> 20, what);
     }
     void* begin = mapped_;

@@ -4,7 +4,9 @@
 #include "model/checkpoint/gguf_config.h"
 #include "model/json_fields.h"
 #include "model/rope_scaling.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

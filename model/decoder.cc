@@ -2,7 +2,7 @@
 
 #include "model/unused_tensors.h"
 #include "parallel/tracer.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 

@@ -1,7 +1,9 @@
 #include "model/generation_config.h"
 
 #include "model/json_fields.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 

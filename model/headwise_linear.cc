@@ -22,7 +22,7 @@ void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y, 
                                  y.columns_from(head * (y.columns() / heads), first.out_features()));
   };
   const std::size_t work = x.rows() * first.out_features() * first.in_features();  // of a head
-  if (heads < threads && work >= kWorthThreads) {
+  if (heads < threads && work >= kMinParallelWork) {
     // Too few heads to go around: the threads share every product.
     for (std::size_t head = 0; head < heads; ++head) multiply(head);
     return;

@@ -1,7 +1,7 @@
 #include "model/json_fields.h"
 
 #include "model/checkpoint/strict_json.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <fstream>

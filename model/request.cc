@@ -1,6 +1,6 @@
 #include "tp/request.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>

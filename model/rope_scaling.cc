@@ -1,6 +1,6 @@
 #include "model/rope_scaling.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cmath>
 

@@ -12,16 +12,16 @@ namespace tp {
 // take about as long as two barriers. Small models run on one thread a rank, and busy machines do not stall
 // them.
 #ifdef TP_SANITIZE_THREADS
-inline constexpr std::size_t kWorthThreads = 1;  // tests are small, and races are to be found
+inline constexpr std::size_t kMinParallelWork = 1;  // tests are small, and races are to be found
 #else
-inline constexpr std::size_t kWorthThreads = 1 << 17;
+inline constexpr std::size_t kMinParallelWork = 1 << 17;
 #endif
 
 // Calls body(begin, end) on every thread with its contiguous part of [0, count), or once with all of it if
 // the work is too little. An exception that a part throws is rethrown to the caller (the first of several).
 template <class Body>
 void for_thread_parts(std::size_t count, std::size_t work, const Body& body) {
-  if (work < kWorthThreads) {
+  if (work < kMinParallelWork) {
     if (count > 0) body(std::size_t{0}, count);
     return;
   }

@@ -1,7 +1,7 @@
 #include "model/unused_tensors.h"
 
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 

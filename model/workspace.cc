@@ -1,6 +1,6 @@
 #include "model/workspace.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 namespace tp {
 

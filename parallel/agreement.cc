@@ -1,7 +1,7 @@
 #include "parallel/agreement.h"
 
 #include "parallel/exchange.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <span>

@@ -1,6 +1,6 @@
 #include "parallel/all_reduce.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cstdlib>
 #include <string_view>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "parallel/collectives.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <array>
 #include <cstring>
@@ -34,7 +34,7 @@ void from_archive(const std::string& bytes, T& object) {
   } catch (const std::bad_alloc&) {
     throw_error<CommError>(
         "out of memory while reading a control message of {} bytes; use more ranks or hosts, or a smaller "
-        "--prefill-chunk or --max-batch",
+        "`prefill_chunk` or `max_sequences`",
         bytes.size());
   } catch (const std::exception& error) {
     throw_error<CommError>(

@@ -4,7 +4,7 @@
 #include "parallel/exchange.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,7 +1,7 @@
 #include "parallel/exchange.h"
 
 #include "parallel/mpi_call.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <climits>

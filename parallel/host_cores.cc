@@ -1,6 +1,6 @@
 #include "parallel/host_cores.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,6 +1,6 @@
 #include "parallel/mpi_call.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <string_view>
 

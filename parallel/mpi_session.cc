@@ -1,7 +1,7 @@
 #include "parallel/mpi_session.h"
 
 #include "parallel/mpi_call.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cstdlib>
 #include <exception>

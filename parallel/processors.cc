@@ -2,7 +2,7 @@
 
 #include "parallel/control_groups.h"
 #include "parallel/host_cores.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include "parallel/shard.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 

@@ -16,7 +16,7 @@ namespace {
 
 // Floats from which on, and in strips of which, threads share the work. Pieces that pass through shared
 // memory are smaller.
-constexpr std::size_t kWorthThreads = 1 << 17;
+constexpr std::size_t kMinParallelWork = 1 << 17;
 constexpr std::size_t kStrip = 1 << 14;
 
 // A run is summed over all addends before the next, in a local array that the compiler keeps in vectors.
@@ -42,7 +42,7 @@ TP_FOR_WIDE_VECTORS void sum_range(std::span<const float* const> addends, std::s
 }  // namespace
 
 void sum_of(std::span<const float* const> addends, std::size_t size, float* out) {
-#pragma omp parallel for schedule(static) if (size >= kWorthThreads)
+#pragma omp parallel for schedule(static) if (size >= kMinParallelWork)
   for (std::size_t begin = 0; begin < size; begin += kStrip) {
     sum_range(addends, begin, std::min(begin + kStrip, size), out);
   }

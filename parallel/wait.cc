@@ -1,6 +1,6 @@
 #include "parallel/wait.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>
@@ -76,7 +76,7 @@ void Wait::look() {
     overdue_.restart();
   } else if (overdue_.seconds() >= until_end_ && speaks(missing)) {
     throw_error<CommError>(
-        "{}, more than --timeout allows; it may be stopped, swapping or reading from a "
+        "{}, more than `timeout` allows; it may be stopped, swapping or reading from a "
         "slow disk",
         text_of(missing));
   } else if (overdue_.seconds() >= until_told_ && !told_) {

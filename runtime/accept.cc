@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kNotNumbers =
     "the model's logits are not numbers (expected finite ones, found NaN or infinity); check the checkpoint, "
     "and "
-    "try --weights f32 if it is stored as f16";
+    "try `weights` f32 if it is stored as f16";
 
 TokenEvent event_of(const Sequence& sequence) {
   TokenEvent event;

@@ -1,6 +1,7 @@
 #include "runtime/block_manager.h"
 
-#include "tp/error.h"
+#include "parallel/hash.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <limits>
@@ -28,11 +29,8 @@ std::size_t checked_block_size(std::size_t block_size) {
 }  // namespace
 
 std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> tokens) {
-  std::uint64_t hash = prefix + 0x9E3779B97F4A7C15U;
-  for (const TokenId token : tokens) {
-    hash = (hash ^ static_cast<std::uint32_t>(token)) * 0xBF58476D1CE4E5B9U;
-    hash ^= hash >> 29;
-  }
+  std::uint64_t hash = mixed(prefix + 1);  // the empty prefix is 0, which mixed() leaves
+  for (const TokenId token : tokens) hash = mixed(hash ^ static_cast<std::uint32_t>(token));
   return hash;
 }
 

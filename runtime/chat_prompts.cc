@@ -3,6 +3,8 @@
 #include "model/tokenizer/unicode.h"
 #include "tp/error.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include "parallel/archive.h"
 #include "parallel/fail_together.h"
+#include "runtime/command_archive.h"
 
 #include <exception>
 

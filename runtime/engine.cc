@@ -12,10 +12,11 @@
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
 #include "runtime/command_loop.h"
+#include "runtime/engine_plan_archive.h"
 #include "runtime/engine_setup.h"
 #include "runtime/leader.h"
 #include "runtime/worker.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 #include "tp/version.h"
 
 #include <algorithm>
@@ -210,7 +211,7 @@ std::vector<RankTrace> Engine::traces() { return impl_->loop_.run(GatherTrace{})
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
 
 std::vector<TokenId> Engine::encode(std::string_view text, bool add_special) const {
-  require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give --tokens");
+  require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give token ids");
   return impl_->tokenizer()->encode(text, add_special ? AddSpecial::yes : AddSpecial::no);
 }
 

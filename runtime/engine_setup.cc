@@ -4,7 +4,7 @@
 #include "model/checkpoint/open_checkpoint.h"
 #include "model/checkpoint/synthetic_weights.h"
 #include "model/config.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <string>
@@ -14,20 +14,16 @@ namespace {
 
 // The type of most weights in memory.
 WeightType held_type(const EnginePlan& plan) {
-  return plan.weight_type().value_or(lossless_type(plan.config.torch_dtype));
+  return plan.weights.value_or(lossless_type(plan.config.torch_dtype));
 }
 
 void check_options(const EngineOptions& options) {
-  require<ConfigError>(options.weights == "auto" || find_weight_type(options.weights),
-                       "--weights must be auto, f32, f16, bf16, int8 or int4, found \"{}\"", options.weights);
-  require<ConfigError>(options.kv_type == "auto" || find_kv_type(options.kv_type),
-                       "--kv-type must be auto, f32, bf16 or int8, found \"{}\"", options.kv_type);
   require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
-                       "--prefill-chunk must be in 1..65536 tokens, found {}", options.prefill_chunk);
+                       "`prefill_chunk` must be in 1..65536 tokens, found {}", options.prefill_chunk);
   require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
-                       "--max-batch must be in 1..4096 sequences, found {}", options.max_sequences);
+                       "`max_sequences` must be in 1..4096, found {}", options.max_sequences);
   require<ConfigError>(options.block_size >= 1 && options.block_size <= 1024,
-                       "a cache block must hold 1..1024 tokens, found {}", options.block_size);
+                       "`block_size` must be in 1..1024 tokens, found {}", options.block_size);
 }
 
 }  // namespace
@@ -53,7 +49,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
   plan.weights = options.weights;
-  plan.kv_type = find_kv_type(options.kv_type).value_or(default_kv_type(held_type(plan)));
+  plan.kv_type = options.kv_type.value_or(default_kv_type(held_type(plan)));
   plan.block_size = options.block_size;
   plan.prefill_chunk = options.prefill_chunk;
   plan.max_sequences = options.max_sequences;
@@ -61,8 +57,6 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
   return plan;
 }
-
-std::optional<WeightType> EnginePlan::weight_type() const { return find_weight_type(weights); }
 
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
   if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);

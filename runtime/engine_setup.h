@@ -17,7 +17,7 @@ struct EnginePlan {
   ModelConfig config;
   std::string model;
   bool synthetic = false;
-  std::string weights;  // a WeightType's name, or "auto"
+  std::optional<WeightType> weights;  // none: the type in which a weight is stored
   KvType kv_type = KvType::f32;
   std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;
@@ -26,8 +26,6 @@ struct EnginePlan {
   std::uint64_t max_length = 0;
 
   StepLimits step_limits(std::size_t threads) const;
-  // Nothing for "auto": the type in which a weight is stored.
-  std::optional<WeightType> weight_type() const;
 
   bool operator==(const EnginePlan&) const = default;
 };
@@ -40,13 +38,3 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan);
 
 }  // namespace tp
-
-namespace boost::serialization {
-
-template <class Archive>
-void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
-  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.kv_type& plan.block_size& plan
-      .cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length;
-}
-
-}  // namespace boost::serialization

@@ -11,7 +11,7 @@ constexpr std::uint64_t kAllowance = std::uint64_t{64} << 20;
 std::vector<std::pair<WeightType, double>> shares_of(const EnginePlan& plan,
                                                      const std::vector<TypeUse>& stored) {
   const WeightType usual = lossless_type(plan.config.torch_dtype);
-  if (plan.weight_type() || stored.empty()) return {{plan.weight_type().value_or(usual), 1.0}};
+  if (plan.weights || stored.empty()) return {{plan.weights.value_or(usual), 1.0}};
   double all = 0.0;
   for (const TypeUse& use : stored) all += static_cast<double>(use.elements);
   std::vector<std::pair<WeightType, double>> shares;

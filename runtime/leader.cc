@@ -26,7 +26,7 @@ RequestId Leader::submit(Request request, EventSink sink) {
   try {
     return enqueue(std::move(request), std::move(sink));
   } catch (const std::bad_alloc&) {
-    throw RequestError(kOutOfMemory);
+    throw OverloadedError(kOutOfMemory);
   }
 }
 

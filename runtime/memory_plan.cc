@@ -2,7 +2,7 @@
 
 #include "parallel/available_memory.h"
 #include "runtime/format_bytes.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <utility>
@@ -84,7 +84,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     const bool fit = std::ranges::all_of(
         pools, [&](const Pool& pool) { return pool.lacks(need_of(pool, type), blocks) == 0; });
     if (!fit || need_of(full, type).weights >= full.need.weights) continue;
-    found.push_back(fmt::format("--weights {}", name_of(type)));
+    found.push_back(fmt::format("`weights` {}", name_of(type)));
     break;
   }
   // A host's memory takes more hosts; the first ranks of all have the largest parts.
@@ -98,7 +98,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     break;
   }
   if (full.room() > 0)
-    found.push_back(fmt::format("a shorter cache (--cache-tokens {})", full.room() * plan.block_size));
+    found.push_back(fmt::format("a shorter cache (`cache_tokens` {})", full.room() * plan.block_size));
   return found;
 }
 
@@ -148,7 +148,7 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
   cache.notice = fmt::format(
       "the KV cache holds {} tokens instead of {}: {} has {} of memory ({}), of which all but the cache "
       "takes "
-      "{}; fewer bits (--weights, --kv-type) or more hosts leave it more",
+      "{}; fewer bits (`weights`, `kv_type`) or more hosts leave it more",
       cache.blocks * plan.block_size,
       tokens != 0 ? fmt::format("{}", tokens)
                   : fmt::format("the {} of the longest sequence", plan.max_length),

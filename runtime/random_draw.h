@@ -5,6 +5,7 @@
 // arrive, or on how many of them arrive.
 #pragma once
 
+#include "parallel/hash.h"
 #include "tp/token_id.h"
 
 #include <bit>
@@ -53,12 +54,6 @@ class RandomDraw {
 
  private:
   static constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15U;  // 2^64 / golden ratio, odd
-
-  static std::uint64_t mixed(std::uint64_t state) {
-    state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9U;
-    state = (state ^ (state >> 27)) * 0x94D049BB133111EBU;
-    return state ^ (state >> 31);
-  }
 
   std::uint64_t start_;
 };

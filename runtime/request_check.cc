@@ -1,6 +1,6 @@
 #include "runtime/request_check.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -21,24 +21,24 @@ void check_ids(std::span<const TokenId> ids, std::size_t vocab_size, std::string
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {
-    require<RequestError>(prompt <= options.max_length,
+    require<TooLongError>(prompt <= options.max_length,
                           "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or "
-                          "--max-length); shorten the prompt",
+                          "`max_length`); shorten the prompt",
                           prompt, options.max_length);
   } else {
-    require<RequestError>(
+    require<TooLongError>(
         prompt < options.max_length,
-        "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or --max-length), one "
+        "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or `max_length`), one "
         "of them generated; shorten the prompt",
         prompt, options.max_length);
   }
   check_ids(request.prompt, options.vocab_size, "prompt", "is it this model's prompt?");
   const std::size_t longest =
       std::min<std::size_t>(options.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
-  require<RequestError>(
+  require<TooLongError>(
       longest <= options.cache_tokens(),
-      "prompt and continuation have up to {} tokens but the cache holds {}; lower --max-tokens or "
-      "raise --cache-tokens",
+      "prompt and continuation have up to {} tokens but the cache holds {}; lower `max_tokens` or "
+      "raise `cache_tokens`",
       longest, options.cache_tokens());
 }
 

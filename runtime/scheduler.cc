@@ -1,7 +1,7 @@
 #include "runtime/scheduler.h"
 
 #include "runtime/wanted_outputs.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <new>

@@ -18,6 +18,8 @@
 #include <type_traits>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace tp {
 
 // Weights, and the memory that steps work in.
@@ -42,9 +44,9 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   const std::vector<TypeUse> stored = source.types();
   const WeightType usual = !stored.empty() && stored.front().held_as ? *stored.front().held_as
                                                                      : lossless_type(plan.config.torch_dtype);
-  info.weights = name_of(plan.weight_type().value_or(usual));
-  if (!plan.weight_type()) info.rounded = text_of_rounded(stored);
-  info.kv_type = name_of(plan.kv_type);
+  info.weights = plan.weights.value_or(usual);
+  if (!plan.weights) info.rounded = text_of_rounded(stored);
+  info.kv_type = plan.kv_type;
   info.stored_bytes = source.stored_bytes();
   info.bytes_read = source.bytes_read();
   info.cache_tokens = plan.cache_blocks * plan.block_size;
@@ -94,7 +96,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
     };
     model = std::make_unique<Model>(
-        Model{Decoder(spec, *source, part, plan.weight_type(), on_load),
+        Model{Decoder(spec, *source, part, plan.weights, on_load),
               KvCache(spec.blocks.size(), plan.cache_blocks,
                       kv_layout(spec.blocks.front().attention, part, plan.kv_type, plan.block_size)),
               Workspace(decoder_workspace(spec, part, plan.step_limits(options.threads)))});

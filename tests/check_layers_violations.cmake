@@ -1,7 +1,7 @@
 # Makes a tree with one violation of every rule and expects check_layers.cmake to name each of them and nothing else.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${SCRATCH})
-file(WRITE ${SCRATCH}/include/tp/communicator.h "#include \"tp/tensor.h\"\n#include <mpi.h>\n")
+file(WRITE ${SCRATCH}/include/tp/mpi.h "#include \"tp/tensor.h\"\n#include <mpi.h>\n")
 file(WRITE ${SCRATCH}/include/tp/tensor.h "#include \"parallel/shard.h\"\n")
 file(WRITE ${SCRATCH}/parallel/shard.cc "#include \"parallel/shard.h\"\n#include <mpi.h>\n#include \"model/spec.h\"\n")
 file(WRITE ${SCRATCH}/model/spec.h "#include \"parallel/shard.h\"\n  #  include <mpi.h>\n")

@@ -6,7 +6,7 @@
 #include "parallel/mpi_session.h"
 #include "parallel/stopwatch.h"
 #include "tests/mpi_test.h"
-#include "tp/communicator.h"
+#include "tp/mpi.h"
 
 #include <chrono>
 #include <cstdio>
@@ -14,7 +14,6 @@
 #include <thread>
 
 #include <gtest/gtest.h>
-#include <mpi.h>
 
 namespace tp::test {
 namespace {

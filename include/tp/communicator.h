@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <mpi.h>
-
 namespace tp {
 
 // Counts of what a communicator did on this rank.
@@ -40,6 +38,7 @@ struct WaitOptions {
   double timeout = 0.0;
 };
 
+struct MpiHandle;  // tp/mpi.h
 class AllReduce;   // parallel/all_reduce.h
 class Exchange;    // parallel/exchange.h
 struct Patience;   // parallel/wait.h
@@ -50,8 +49,8 @@ class Tracer;      // parallel/tracer.h
 // be initialized while it lives. Calls that fail throw CommError. Used by one thread at a time.
 class Communicator {
  public:
-  // Collective over `parent`. Throws CommError.
-  explicit Communicator(MPI_Comm parent, WaitOptions waits = {});
+  // Collective over `parent`: an MPI_Comm, for which tp/mpi.h is included. Throws CommError.
+  explicit Communicator(const MpiHandle& parent, WaitOptions waits = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -65,7 +64,8 @@ class Communicator {
 
   const Placement& placement() const { return *placement_; }
 
-  MPI_Comm handle() const { return handle_; }
+  // The duplicate.
+  const MpiHandle& handle() const { return *handle_; }
   Exchange& exchange() { return *exchange_; }
   AllReduce& sums() { return *sums_; }
   // Why all-reduces do not go through shared memory although ranks share a host; empty if they do.
@@ -75,7 +75,7 @@ class Communicator {
   Tracer& tracer() { return *tracer_; }
 
  private:
-  MPI_Comm handle_ = MPI_COMM_NULL;
+  std::unique_ptr<MpiHandle> handle_;
   std::size_t rank_ = 0;
   std::size_t size_ = 1;
   std::size_t local_rank_ = 0;

@@ -4,7 +4,7 @@
 #include "model/checkpoint/printable.h"
 #include "model/checkpoint/similar_name.h"
 #include "model/checkpoint/slice_check.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <set>
 

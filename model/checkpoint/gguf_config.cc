@@ -4,7 +4,7 @@
 #include "model/checkpoint/gguf_families.h"
 #include "model/checkpoint/gguf_model_metadata.h"
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <map>

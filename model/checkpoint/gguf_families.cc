@@ -1,7 +1,7 @@
 #include "model/checkpoint/gguf_families.h"
 
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <functional>

@@ -2,7 +2,7 @@
 
 #include "model/checkpoint/file_hash.h"
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <charconv>

@@ -2,7 +2,7 @@
 
 #include "model/checkpoint/gguf_dequantize.h"
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <vector>

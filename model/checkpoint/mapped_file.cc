@@ -1,6 +1,6 @@
 #include "model/checkpoint/mapped_file.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cerrno>
 #include <system_error>

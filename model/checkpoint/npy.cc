@@ -1,7 +1,7 @@
 #include "model/checkpoint/npy.h"
 
 #include "model/checkpoint/mapped_file.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cctype>

@@ -6,7 +6,7 @@
 #include "model/checkpoint/similar_name.h"
 #include "model/checkpoint/slice_check.h"
 #include "model/checkpoint/widen.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstring>

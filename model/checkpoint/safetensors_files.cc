@@ -3,7 +3,7 @@
 #include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/printable.h"
 #include "model/checkpoint/strict_json.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -106,7 +106,7 @@ OtherFiles find_other_files(const fs::path& directory) {
         missing, *found.safetensors, single_name);
   }
   if (found.gguf) {
-    throw_error<CheckpointError>("{}, but {}; to run the GGUF model, give the path of its file (--model {})",
+    throw_error<CheckpointError>("{}, but {}; to run the GGUF model, give the path of its file as the model: {}",
                                  missing, *found.gguf, (directory / *found.gguf).string());
   }
   if (found.pytorch) {

@@ -1,7 +1,7 @@
 #include "model/checkpoint/slice_check.h"
 
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 namespace tp {
 

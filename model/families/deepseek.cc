@@ -1,6 +1,6 @@
 // DeepSeek-V2 and V3: latent attention and experts, some of them shared.
 #include "model/families/family.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cmath>
 

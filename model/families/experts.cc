@@ -1,6 +1,6 @@
 // Families whose feed-forward half is a mixture of experts.
 #include "model/families/family.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <string>

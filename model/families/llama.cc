@@ -1,7 +1,7 @@
 // Llama, and what differs from it by a few numbers.
 #include "model/config.h"
 #include "model/families/family.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cmath>
 #include <map>

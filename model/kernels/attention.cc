@@ -166,7 +166,7 @@ class Attention {
   }
 
   void run_whole() const {
-#pragma omp parallel if (work_ >= kWorthThreads)
+#pragma omp parallel if (work_ >= kMinParallelWork)
     {
       const TileScratch own = scratch(static_cast<std::size_t>(omp_get_thread_num()));
       for (const AttentionSpan& span : args_.spans) {

@@ -10,7 +10,7 @@ namespace {
 
 template <class Body>
 void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * columns >= kWorthThreads)
+#pragma omp parallel for schedule(static) if (rows > 1 && rows * columns >= kMinParallelWork)
   for (std::size_t row = 0; row < rows; ++row) body(row);
 }
 

@@ -1,7 +1,7 @@
 #include "model/kernels/isa.h"
 
 #include "model/kernels/amx.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cstdlib>
 

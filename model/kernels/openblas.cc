@@ -1,6 +1,6 @@
 #include "model/kernels/openblas.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cstddef>
 #include <vector>
@@ -44,7 +44,7 @@ Sgemm load() {
   require<ConfigError>(
       has_room(needed_mib()),
       "cannot load OpenBLAS, which {}: expected {} MiB of address space for its buffers, found "
-      "a limit that leaves less; raise the limit (ulimit -v) or start fewer threads (--threads)",
+      "a limit that leaves less; raise the limit (ulimit -v) or start fewer threads (`threads`)",
       kPurpose, needed_mib());
   void* library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   void* sgemm = library != nullptr ? ::dlsym(library, "cblas_sgemm") : nullptr;

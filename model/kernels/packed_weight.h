@@ -2,37 +2,13 @@
 #pragma once
 
 #include "model/kernels/stored_rows.h"
+#include "tp/memory_types.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string_view>
 
 namespace tp {
-
-// How weights are held in memory.
-enum class WeightType : std::uint8_t {
-  f32,
-  f16,
-  bf16,
-  int8,  // groups of 32 along in_features with an f16 scale each: the arithmetic of GGUF's Q8_0
-  int4,  // the same with 4 bits, of Q4_0
-};
-
-constexpr std::string_view name_of(WeightType type) {
-  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "int8", "int4"};
-  return kNames[static_cast<std::size_t>(type)];
-}
-
-// The type of that name, or none.
-constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
-  for (const WeightType type :
-       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
-    if (name_of(type) == name) return type;
-  }
-  return std::nullopt;
-}
 
 // The type that loses nothing of stored elements.
 constexpr WeightType lossless_type(DType stored) {

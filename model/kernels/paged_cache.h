@@ -1,35 +1,14 @@
 // Where keys and values lie in the blocks of a paged cache.
 #pragma once
 
+#include "tp/memory_types.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
-#include <string_view>
 
 namespace tp {
-
-// How keys and values are held in memory.
-enum class KvType : std::uint8_t {
-  f32,
-  bf16,  // rounded to nearest even
-  int8,  // with a float32 scale for every token's key, and one for its value, of every KV head
-};
-
-constexpr std::string_view name_of(KvType type) {
-  constexpr std::string_view kNames[] = {"f32", "bf16", "int8"};
-  return kNames[static_cast<std::size_t>(type)];
-}
-
-// The type of that name, or none.
-constexpr std::optional<KvType> find_kv_type(std::string_view name) {
-  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
-    if (name_of(type) == name) return type;
-  }
-  return std::nullopt;
-}
 
 namespace kernels {
 

@@ -1,6 +1,7 @@
 #include "model/tokenizer/bpe_json.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -3,7 +3,7 @@
 #include "model/checkpoint/gguf_files.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/json_node.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <fstream>
 #include <iterator>

@@ -2,13 +2,14 @@
 
 #include "model/tokenizer/named_pre_tokenizer.h"
 #include "model/tokenizer/utf8.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

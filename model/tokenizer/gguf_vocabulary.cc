@@ -1,7 +1,7 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
 #include "model/checkpoint/printable.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <string_view>

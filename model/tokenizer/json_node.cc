@@ -2,12 +2,14 @@
 
 #include "model/checkpoint/strict_json.h"
 #include "model/tokenizer/utf8.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -86,6 +88,9 @@ std::vector<JsonNode> JsonNode::elements() const {
     nodes.push_back(JsonNode(value()[i], file_, fmt::format("{}[{}]", place_, i)));
   return nodes;
 }
+
+bool JsonNode::is_string() const { return value().is_string(); }
+bool JsonNode::is_array() const { return value().is_array(); }
 
 const std::string& JsonNode::string() const {
   if (!value().is_string()) fail_type("a string");

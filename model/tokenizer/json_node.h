@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace tp {
 
@@ -45,8 +45,8 @@ class JsonNode {
   // The member "type".
   const std::string& type() const;
 
-  bool is_string() const { return value().is_string(); }
-  bool is_array() const { return value().is_array(); }
+  bool is_string() const;
+  bool is_array() const;
   const nlohmann::json& value() const { return value_; }
 
   // Calls visit(key, value) for the members of this object without making nodes of them: vocabularies are

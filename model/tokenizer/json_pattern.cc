@@ -1,5 +1,7 @@
 #include "model/tokenizer/json_pattern.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 
 Regex pattern_from_json(const JsonNode& json) {

@@ -1,6 +1,7 @@
 #include "model/tokenizer/json_sequence.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

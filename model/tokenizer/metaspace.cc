@@ -2,6 +2,8 @@
 
 #include "model/tokenizer/rewrite.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 
 PrependScheme prepend_scheme_from_json(const JsonNode& json) {

@@ -7,6 +7,7 @@
 #include "model/tokenizer/unicode.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

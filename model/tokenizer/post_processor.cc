@@ -3,6 +3,8 @@
 #include "model/tokenizer/json_sequence.h"
 #include "model/tokenizer/vocabulary.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 namespace {
 

@@ -3,6 +3,8 @@
 #include "model/tokenizer/json_pattern.h"
 #include "model/tokenizer/json_sequence.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tp {
 namespace {
 

@@ -3,7 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "model/tokenizer/oniguruma.h"
 #include "model/tokenizer/utf8.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <fmt/format.h>
 #include <pcre2.h>

@@ -1,6 +1,6 @@
 #include "model/tokenizer/sentencepiece_model.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <sentencepiece_processor.h>
 

@@ -2,7 +2,7 @@
 
 #include "model/tokenizer/tokenizer_files.h"
 #include "model/tokenizer/utf8.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 

@@ -5,7 +5,9 @@
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/vocabulary_files.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

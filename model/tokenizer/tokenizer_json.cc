@@ -4,6 +4,7 @@
 #include "model/tokenizer/unigram_json.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -2,11 +2,12 @@
 
 #include "model/tokenizer/embedded_vocabulary.h"
 #include "model/tokenizer/json_node.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <fstream>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -4,11 +4,13 @@
 #include "runtime/api/messages.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/prompt_ids.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

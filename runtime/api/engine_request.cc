@@ -1,7 +1,7 @@
 #include "runtime/api/engine_request.h"
 
 #include "runtime/api/request_fields.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 namespace tp {
 

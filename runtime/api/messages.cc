@@ -1,8 +1,10 @@
 #include "runtime/api/messages.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <string>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

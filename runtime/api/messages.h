@@ -1,7 +1,7 @@
 // The messages of a conversation, as OpenAI's API has them.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace tp {
 

@@ -2,7 +2,7 @@
 
 #include "runtime/api/messages.h"
 #include "runtime/api/prompt_ids.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <map>

@@ -1,8 +1,10 @@
 #include "runtime/api/prompt_ids.h"
 
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <limits>
+
+#include <nlohmann/json.hpp>
 
 namespace tp {
 

@@ -1,7 +1,7 @@
 #include "runtime/api/request_fields.h"
 
 #include "runtime/api/rounded.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <charconv>
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "tp/request.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace tp {
 

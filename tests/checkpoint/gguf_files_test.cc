@@ -2,6 +2,7 @@
 
 #include "tests/checkpoint/gguf_builder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {

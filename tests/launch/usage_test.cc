@@ -3,6 +3,8 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
+#include <regex>
+
 #include <gtest/gtest.h>
 
 namespace tp::test {
@@ -34,6 +36,15 @@ TEST(Usage, DefaultsAreShown) {
   const Finished finished = run(kNoMpirun, {"bench", "--help"});
   EXPECT_CONTAINS(finished.out, "--generate N=64");
   EXPECT_CONTAINS(finished.out, "--prefill-chunk N=512");
+}
+
+TEST(Usage, TheVersionComesWithTheCommit) {
+  const std::string text = run(kNoMpirun, {"--version"}).out;
+  EXPECT_TRUE(std::regex_match(text, std::regex("tp-infer [0-9]+\\.[0-9]+\\.[0-9]+( \\([0-9a-f]{9}\\))?\n")))
+      << text;
+  Process git({"git", "-C", TP_TEST_DATA, "rev-parse", "HEAD"});
+  if (git.finish().status != 0) GTEST_SKIP() << "this is no checkout of the repository";
+  EXPECT_NE(text.find('('), std::string::npos) << text;
 }
 
 TEST(Usage, MpirunDoesNotMultiplyWhatIsPrinted) {

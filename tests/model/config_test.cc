@@ -1,5 +1,6 @@
 #include "model/config.h"
 
+#include "model/config_archive.h"
 #include "parallel/archive.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/reference/fixture.h"
@@ -8,6 +9,7 @@
 
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
+#include <fmt/format.h>
 
 namespace tp {
 namespace {

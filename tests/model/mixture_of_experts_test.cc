@@ -177,7 +177,7 @@ TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
 TEST(Router, ChoosesTheSameOnRanksWithDifferentNumbersOfThreads) {
   Communicator& comm = test::world();
   constexpr std::size_t kExperts = 64;
-  constexpr std::size_t kHidden = 2048;  // more work than kWorthThreads, also of one token
+  constexpr std::size_t kHidden = 2048;  // more work than kMinParallelWork, also of one token
   constexpr std::size_t kTokens = 21;
   RouterSpec spec{.num_experts = kExperts, .num_experts_per_tok = 4};
   const SyntheticWeights source(DType::bf16, 5);

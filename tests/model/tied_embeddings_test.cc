@@ -8,6 +8,7 @@
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {

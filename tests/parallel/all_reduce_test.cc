@@ -5,6 +5,7 @@
 #include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
+#include "tp/mpi.h"
 
 #include <chrono>
 #include <thread>

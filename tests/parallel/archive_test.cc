@@ -6,6 +6,7 @@
 
 #include <boost/serialization/string.hpp>
 #include <boost/serialization/vector.hpp>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {

@@ -2,6 +2,7 @@
 
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
+#include "tp/mpi.h"
 
 #include <cmath>
 #include <cstring>

@@ -3,6 +3,7 @@
 #include "parallel/agreement.h"
 #include "parallel/collectives.h"
 #include "tests/mpi_test.h"
+#include "tp/internal/require.h"
 
 #include <new>
 
@@ -59,7 +60,7 @@ TEST(FailTogether, GivesErrorsWithoutATextOne) {
   Communicator& comm = test::world();
   EXPECT_EQ(outcome_of(comm, [] { throw Error(""); }).text, "unknown error");
   EXPECT_EQ(outcome_of(comm, [] { throw std::bad_alloc(); }).text,
-            "out of memory; use more ranks or hosts, or a smaller cache (--cache-tokens)");
+            "out of memory; use more ranks or hosts, or a smaller cache (`cache_tokens`)");
 }
 
 TEST(FailTogether, PassesAnErrorThatAllRanksKnowOf) {

@@ -3,6 +3,7 @@
 #include "parallel/collectives.h"
 #include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
+#include "tp/mpi.h"
 
 #include <algorithm>
 #include <chrono>

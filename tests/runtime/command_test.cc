@@ -1,6 +1,7 @@
 #include "runtime/command.h"
 
 #include "parallel/archive.h"
+#include "runtime/command_archive.h"
 
 #include <gtest/gtest.h>
 

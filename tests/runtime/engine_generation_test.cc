@@ -2,6 +2,7 @@
 #include "model/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
+#include "tp/mpi.h"
 
 #include <algorithm>
 

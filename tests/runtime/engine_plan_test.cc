@@ -1,4 +1,5 @@
 #include "parallel/archive.h"
+#include "runtime/engine_plan_archive.h"
 #include "runtime/engine_setup.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +78,7 @@ EnginePlan unusual_plan() {
                  .rope_interleave = false};
   plan.model = "/models/llama";
   plan.synthetic = true;
-  plan.weights = "int8";
+  plan.weights = WeightType::int8;
   plan.kv_type = KvType::int8;
   plan.block_size = 19;
   plan.cache_blocks = 20;

@@ -7,6 +7,7 @@
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -35,7 +36,7 @@ class MemoryPlanTest : public testing::Test {
  protected:
   MemoryPlanTest() {
     plan_.config = one_gigabyte_in_bf16();
-    plan_.weights = "auto";
+    plan_.weights.reset();
     plan_.kv_type = KvType::bf16;
     plan_.block_size = 32;
     plan_.prefill_chunk = 64;
@@ -104,7 +105,7 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
   EXPECT_EQ(
       asked.notice,
       fmt::format("the KV cache holds 3200 tokens instead of 1000000: node0 has {} of memory (MemAvailable), "
-                  "of which all but the cache takes {}; fewer bits (--weights, --kv-type) or more hosts "
+                  "of which all but the cache takes {}; fewer bits (`weights`, `kv_type`) or more hosts "
                   "leave it more",
                   format_bytes(room_for(3200, 2)), format_bytes(room_for(0, 2))));
   // Without a wish it is less than half, if less would be of no use.
@@ -120,13 +121,13 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
       fmt::format(
           "cannot load the model: 2 ranks on node0 would take {} of memory (weights {}, workspace {}, "
           "a cache of 2048 tokens 256.0 MiB, all else 128.0 MiB), but only 1.0 GiB are available "
-          "(MemAvailable); what would fit: --weights int8; or 4 ranks on 2 times as many hosts",
+          "(MemAvailable); what would fit: `weights` int8; or 4 ranks on 2 times as many hosts",
           format_bytes(need.with_blocks(64)), format_bytes(need.weights), format_bytes(need.workspace)));
   // Room for a shorter cache, and fewer weights would do as well.
   const std::string shorter = refusal(ranks_on({room_for(640, 1)}, 1));
   EXPECT_CONTAINS(shorter,
-                  "what would fit: --weights int8; or 2 ranks on 2 times as many hosts; or a shorter "
-                  "cache (--cache-tokens 640)");
+                  "what would fit: `weights` int8; or 2 ranks on 2 times as many hosts; or a shorter "
+                  "cache (`cache_tokens` 640)");
   EXPECT_EQ(cache(ranks_on({room_for(640, 1)}, 1), 640).blocks, 20U) << "who asks for less gets it";
   EXPECT_CONTAINS(refusal(ranks_on({kGiB / 64}, 1)), "; use a smaller model, or hosts with more memory");
 }
@@ -154,7 +155,7 @@ TEST_F(MemoryPlanTest, LeavesEveryRankWithinItsAddresses) {
   const std::string refused = refusal(ranks);
   EXPECT_CONTAINS(refused, "cannot load the model: rank 1 on node0 would take ");
   EXPECT_CONTAINS(refused,
-                  "only 512.0 MiB are available (ulimit -v); what would fit: --weights int8; or 4 ranks");
+                  "only 512.0 MiB are available (ulimit -v); what would fit: `weights` int8; or 4 ranks");
 }
 
 TEST_F(MemoryPlanTest, SurvivesACacheOfEveryNumberOfTokens) {
@@ -166,7 +167,7 @@ TEST(Footprint, OfQuantizedModelsIsAboutWhatTheyTakeOnceLoaded) {
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {
     EnginePlan plan;
     plan.config = load_config(fixture.folder / "model.gguf");
-    plan.weights = "auto";
+    plan.weights.reset();
     plan.block_size = plan.prefill_chunk = plan.max_sequences = plan.max_length = 32;
     const DecoderSpec spec = make_spec(plan.config);
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");

@@ -4,6 +4,7 @@
 #include "model/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tp/mpi.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace tp::jinja {
 namespace {

@@ -6,7 +6,9 @@
 #include "model/tokenizer/jinja/parser.h"
 #include "model/tokenizer/jinja/printing.h"
 #include "model/tokenizer/utf8.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp::jinja {
 

@@ -1,0 +1,53 @@
+// In which types weights, keys and values are held in memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tp {
+
+// The in-memory type of weights.
+enum class WeightType : std::uint8_t {
+  f32,
+  f16,
+  bf16,
+  int8,  // groups of 32 along in_features with an f16 scale each: the arithmetic of GGUF's Q8_0
+  int4,  // the same with 4 bits, of Q4_0
+};
+
+constexpr std::string_view name_of(WeightType type) {
+  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "int8", "int4"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+// The type of that name, or none.
+constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
+  for (const WeightType type :
+       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
+// The type of the KV cache.
+enum class KvType : std::uint8_t {
+  f32,
+  bf16,  // rounded to nearest even
+  int8,  // with a float32 scale for every token's key, and one for its value, of every KV head
+};
+
+constexpr std::string_view name_of(KvType type) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "int8"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+// The type of that name, or none.
+constexpr std::optional<KvType> find_kv_type(std::string_view name) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    if (name_of(type) == name) return type;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tp

@@ -1,0 +1,28 @@
+#include "launch/option_names.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+
+std::string with_flags(std::string text) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFlags = {{
+      {"`weights`", "--weights"},
+      {"`kv_type`", "--kv-type"},
+      {"`prefill_chunk`", "--prefill-chunk"},
+      {"`max_sequences`", "--max-batch"},
+      {"`max_length`", "--max-length"},
+      {"`max_tokens`", "--max-tokens"},
+      {"`cache_tokens`", "--cache-tokens"},
+      {"`threads`", "--threads"},
+      {"`timeout`", "--timeout"},
+  }};
+  for (const auto& [field, flag] : kFlags) {
+    for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at + flag.size()))
+      text.replace(at, field.size(), flag);
+  }
+  return text;
+}
+
+}  // namespace tp

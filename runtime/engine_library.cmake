@@ -1,0 +1,42 @@
+# tp::engine, the library that other programs use: everything but the program, in one archive or shared object, behind
+# the headers of include/tp. Included by runtime/CMakeLists.txt.
+get_property(TP_COMPONENTS GLOBAL PROPERTY TP_COMPONENTS)
+list(APPEND TP_COMPONENTS tp_parallel tp_kernels tp_checkpoint tp_tokenizer tp_jinja tp_chat_template tp_model
+     tp_detokenizer tp_runtime)
+list(TRANSFORM TP_COMPONENTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE TP_ENGINE_OBJECTS)
+
+add_library(tp_engine ${TP_ENGINE_OBJECTS})
+add_library(tp::engine ALIAS tp_engine)
+set_target_properties(tp_engine PROPERTIES OUTPUT_NAME tp-engine EXPORT_NAME engine LINKER_LANGUAGE CXX
+                                           VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+target_compile_features(tp_engine PUBLIC cxx_std_20)
+target_include_directories(tp_engine INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                               $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
+                                               $<INSTALL_INTERFACE:include>)
+# tp/mpi.h includes <mpi.h>; all else is the library's own affair.
+target_link_libraries(tp_engine PUBLIC MPI::MPI_CXX
+                      PRIVATE OpenMP::OpenMP_CXX Boost::serialization fmt::fmt PkgConfig::HWLOC PkgConfig::PCRE2
+                              PkgConfig::SENTENCEPIECE PkgConfig::UTF8PROC ${CMAKE_DL_LIBS})
+if(NOT TP_INSTALL)
+  return()
+endif()
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(TP_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tp-infer)
+install(TARGETS tp_engine EXPORT tp-infer-targets)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h" PATTERN internal EXCLUDE)
+install(FILES ${PROJECT_BINARY_DIR}/include/tp/version.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tp)
+install(EXPORT tp-infer-targets NAMESPACE tp:: DESTINATION ${TP_PACKAGE_DIR})
+configure_package_config_file(tp-infer-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake
+                              INSTALL_DESTINATION ${TP_PACKAGE_DIR})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake
+              ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-version.cmake DESTINATION ${TP_PACKAGE_DIR})
+
+# For builds without CMake: mpicxx $(pkg-config --cflags --libs [--static] tp-infer)
+file(RELATIVE_PATH TP_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(tp-infer.pc.in ${CMAKE_CURRENT_BINARY_DIR}/tp-infer.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
