@@ -42,7 +42,8 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
     : head_dim_(spec.head_dim),
       query_size_(shard.local_heads() * spec.head_dim),
       kv_size_(shard.local_kv_heads() * spec.head_dim),
-      pattern_{.window = spec.sliding_window},
+      rope_(spec.rope),
+      pattern_(spec.pattern),
       scale_(spec.scale),
       softcap_(spec.softcap),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
@@ -65,14 +66,17 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
 
 PartialSum Attention::operator()(TensorView<const float> x, const StepContext& step,
                                  const kernels::PagedCache& cache) const {
-  const TensorView<float> qkv = qkv_proj_(x, step.workspace);             // [tokens, query + 2 kv]
+  const TensorView<float> qkv = qkv_proj_(x, step);                       // [tokens, query + 2 kv]
   const TensorView<float> query = qkv.columns_from(0, query_size_);       // [tokens, query_size]
   const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
   const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
   if (query_norm_) query_norm_->apply_in_place(query);
   if (key_norm_) key_norm_->apply_in_place(key);
-  kernels::rotate(query, head_dim_, step.angles.cosine, step.angles.sine);
-  kernels::rotate(key, head_dim_, step.angles.cosine, step.angles.sine);
+  if (rope_) {
+    const RopeAngles& angles = step.angles(*rope_);
+    kernels::rotate(query, head_dim_, angles.cosine, angles.sine);
+    kernels::rotate(key, head_dim_, angles.cosine, angles.sine);
+  }
   kernels::store_keys_values(key, value, step.batch.spans, cache);
 
   std::size_t max_blocks = 0;
@@ -90,7 +94,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
        .alibi_slopes = alibi_slopes_,
        .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
        .out = attended});
-  return o_proj_(attended, step.workspace);
+  return o_proj_(attended, step);
 }
 
 kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type, std::size_t block_size) {
@@ -100,6 +104,14 @@ kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type,
           .block_size = block_size,
           .key_dim = spec.head_dim,
           .value_dim = spec.head_dim};
+}
+
+kernels::KvLayout Attention::kv_layout(KvType type, std::size_t block_size) const {
+  return {.type = type,
+          .kv_heads = kv_size_ / head_dim_,
+          .block_size = block_size,
+          .key_dim = head_dim_,
+          .value_dim = head_dim_};
 }
 
 std::size_t Attention::bytes() const {

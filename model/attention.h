@@ -27,6 +27,8 @@ class Attention {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
+  // What this rank caches of it.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   std::size_t bytes() const;
 
  private:
@@ -37,7 +39,8 @@ class Attention {
   std::size_t query_size_;               // local_heads * head_dim
   std::size_t kv_size_;                  // local_kv_heads * head_dim
   std::vector<std::size_t> kv_of_head_;  // [local_heads]
-  kernels::AttentionPattern pattern_;
+  std::optional<RopeSpec> rope_;
+  AttentionPattern pattern_;
   float scale_;
   std::optional<float> softcap_;
   std::vector<float> alibi_slopes_;  // [local_heads], or empty

@@ -38,14 +38,35 @@ AnyPart load(WeightLoader& loader, const AnySpec& spec, std::size_t hidden_size,
 
 }  // namespace
 
-AttentionPart load_attention(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
-                             const BlockNames& names) {
-  return load<AttentionPart>(loader, spec, hidden_size, names);
+AttentionPart::AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
+                             const BlockNames& names)
+    : part_(load<decltype(part_)>(loader, spec, hidden_size, names)) {}
+
+PartialSum AttentionPart::operator()(TensorView<const float> x, const StepContext& step,
+                                     const kernels::PagedCache& cache) const {
+  const TraceSpan span(step.tracer, Activity::attention, x.rows());
+  return std::visit([&](const auto& part) { return part(x, step, cache); }, part_);
 }
 
-FeedForwardPart load_feed_forward(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
-                                  const BlockNames& names) {
-  return load<FeedForwardPart>(loader, spec, hidden_size, names);
+kernels::KvLayout AttentionPart::kv_layout(KvType type, std::size_t block_size) const {
+  return std::visit([&](const auto& part) { return part.kv_layout(type, block_size); }, part_);
+}
+
+std::size_t AttentionPart::bytes() const {
+  return std::visit([](const auto& part) { return part.bytes(); }, part_);
+}
+
+FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
+                                 const BlockNames& names)
+    : part_(load<decltype(part_)>(loader, spec, hidden_size, names)) {}
+
+PartialSum FeedForwardPart::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TraceSpan span(step.tracer, Activity::feed_forward, x.rows());
+  return std::visit([&](const auto& part) { return part(x, step); }, part_);
+}
+
+std::size_t FeedForwardPart::bytes() const {
+  return std::visit([](const auto& part) { return part.bytes(); }, part_);
 }
 
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,

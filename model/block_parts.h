@@ -14,24 +14,44 @@
 
 namespace tp {
 
-// PartialSum operator()(TensorView<const float> x, const StepContext&, const kernels::PagedCache&)
-using AttentionPart = std::variant<Attention, LatentAttention>;
-// PartialSum operator()(TensorView<const float> x, Workspace&)
-using FeedForwardPart = std::variant<GatedMlp, PlainMlp, MixtureOfExperts>;
+// Attention of any kind.
+class AttentionPart {
+ public:
+  // Throws ConfigError or CheckpointError.
+  AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
+                const BlockNames& names);
 
-// These throw ConfigError or CheckpointError.
-AttentionPart load_attention(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
-                             const BlockNames& names);
-FeedForwardPart load_feed_forward(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
-                                  const BlockNames& names);
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes to the cache.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  // What this rank caches of it.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  std::size_t bytes() const;
+
+ private:
+  std::variant<Attention, LatentAttention> part_;
+};
+
+// The other half of any kind.
+class FeedForwardPart {
+ public:
+  // Throws ConfigError or CheckpointError.
+  FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  std::size_t bytes() const;
+
+ private:
+  std::variant<GatedMlp, PlainMlp, MixtureOfExperts> part_;
+};
+
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
                                     const std::optional<NormSpec>& spec);
 
-// Bytes of weights that a rank holds of a part.
-template <class... Part>
-std::size_t bytes_of(const std::variant<Part...>& part) {
-  return std::visit([](const auto& alternative) { return alternative.bytes(); }, part);
-}
 inline std::size_t bytes_of(const std::optional<Norm>& norm) { return norm ? norm->bytes() : 0; }
 
 }  // namespace tp

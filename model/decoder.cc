@@ -72,19 +72,21 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       final_norm_(loader, names.final_norm, spec.hidden_size, spec.final_norm),
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
       lm_head_(output_tokens_, spec.logit_softcap),
-      rope_(spec.rope, spec.max_position_embeddings),
+      ropes_(distinct_ropes(spec)),
       unused_tensors_(find_unused_tensors(names, loader.source(), loader.part())) {}
 
 void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                       const OnLogits& on_logits, const OnHidden& on_hidden) const {
   const Workspace::Frame frame(workspace);
-  const TensorView<float> x =
-      all_reduce(comm, embedding_(batch.tokens, batch.positions, workspace));  // [tokens, hidden_size]
-  const StepContext step{batch, rope_(batch.positions, workspace), workspace};
+  std::vector<RopeAngles> angles;
+  for (const Rope& rope : ropes_) angles.push_back(rope(batch.positions, workspace));
+  const StepContext step{batch, workspace, angles, &comm.tracer()};
+  Residual residual(comm, embedding_(step), step);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
-    std::visit([&](const auto& block) { block(comm, x, step, cache.layer(layer)); }, blocks_[layer]);
+    std::visit([&](const auto& block) { block(residual, step, cache.layer(layer)); }, blocks_[layer]);
 
-  // Some rows of x behind the final norm, in groups.
+  // Some rows of the result behind the final norm, in groups.
+  const TensorView<const float> x = residual.rows();
   const auto for_rows = [&](const std::vector<std::size_t>& wanted, const auto& on_rows) {
     for (std::size_t first = 0; first < wanted.size(); first += kLogitRows) {
       const Workspace::Frame rows_frame(workspace);
@@ -106,10 +108,21 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
   });
 }
 
+std::vector<kernels::KvLayout> Decoder::kv_layouts(KvType type, std::size_t block_size) const {
+  std::vector<kernels::KvLayout> layouts;
+  for (const DecoderBlock& block : blocks_) {
+    const auto& attention = std::visit(
+        [](const auto& any) -> const auto& { return any.attention(); }, block);
+    layouts.push_back(attention.kv_layout(type, block_size));
+  }
+  return layouts;
+}
+
 std::size_t Decoder::weight_bytes() const {
   std::size_t bytes = embed_tokens_->weight().bytes() + embedding_.position_bytes() + final_norm_.bytes();
   if (output_tokens_ != embed_tokens_) bytes += output_tokens_->weight().bytes();
-  for (const DecoderBlock& block : blocks_) bytes += bytes_of(block);
+  for (const DecoderBlock& block : blocks_)
+    bytes += std::visit([](const auto& alternative) { return alternative.bytes(); }, block);
   return bytes;
 }
 
@@ -157,7 +170,9 @@ std::size_t local_weight_bytes(const DecoderSpec& spec, RankOf part, WeightType 
 }
 
 std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits) {
-  const std::size_t angles = 2 * Workspace::footprint(limits.tokens, spec.rope.rotary_dim / 2);
+  std::size_t angles = 0;
+  for (const Rope& rope : distinct_ropes(spec))
+    angles += 2 * Workspace::footprint(limits.tokens, rope.spec().rotary_dim / 2);
   std::size_t block = 0;
   for (const BlockSpec& each : spec.blocks)
     block = std::max(block, block_workspace(each, spec.hidden_size, part, limits));

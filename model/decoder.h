@@ -34,6 +34,9 @@ class Decoder {
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const OnLogits& on_logits, const OnHidden& on_hidden = {}) const;
 
+  // What this rank caches of every layer.
+  std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
+
   // The tokens whose logits this rank computes.
   Range local_vocab() const { return lm_head_.tokens(); }
   // Bytes of weights that this rank holds.
@@ -52,7 +55,7 @@ class Decoder {
   Norm final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
   LmHead lm_head_;
-  Rope rope_;
+  std::vector<Rope> ropes_;
   std::vector<std::string> unused_tensors_;
 };
 

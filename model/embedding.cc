@@ -17,18 +17,17 @@ bool VocabShard::copy_row(std::size_t id, float* out) const {
   return true;
 }
 
-PartialSum VocabParallelEmbedding::operator()(std::span<const TokenId> tokens,
-                                              std::span<const std::size_t> positions,
-                                              Workspace& workspace) const {
+PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
+  const std::vector<TokenId>& tokens = step.batch.tokens;
   const std::size_t hidden_size = tokens_->weight().in_features();
-  const TensorView<float> out = workspace.take(tokens.size(), hidden_size);
-  const Workspace::Frame frame(workspace);
-  const TensorView<float> position = workspace.take(1, hidden_size);
+  const TensorView<float> out = step.workspace.take(tokens.size(), hidden_size);
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> position = step.workspace.take(1, hidden_size);
   for (std::size_t row = 0; row < tokens.size(); ++row) {
     if (!tokens_->copy_row(static_cast<std::size_t>(tokens[row]), out.row(row)))
       std::fill_n(out.row(row), hidden_size, 0.0F);
     for (std::size_t i = 0; i < hidden_size; ++i) out(row, i) *= scale_;
-    if (positions_ && positions_->copy_row(positions[row], position.row(0)))
+    if (positions_ && positions_->copy_row(step.batch.positions[row], position.row(0)))
       kernels::add(position, out.rows_from(row, 1));
   }
   return PartialSum(out);

@@ -2,14 +2,13 @@
 #pragma once
 
 #include "model/linear.h"
+#include "model/step_context.h"
 #include "model/workspace.h"
 #include "parallel/partial_sum.h"
 #include "parallel/shard.h"
-#include "tp/token_id.h"
 
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 
 namespace tp {
@@ -42,9 +41,8 @@ class VocabParallelEmbedding {
                          std::shared_ptr<const VocabShard> positions)
       : tokens_(std::move(tokens)), scale_(scale), positions_(std::move(positions)) {}
 
-  // tokens, positions: [tokens] -> an addend of [tokens, hidden_size]
-  PartialSum operator()(std::span<const TokenId> tokens, std::span<const std::size_t> positions,
-                        Workspace& workspace) const;
+  // The step's tokens at their positions -> an addend of [tokens, hidden_size]
+  PartialSum operator()(const StepContext& step) const;
 
   // Of the table of learned positions.
   std::size_t position_bytes() const { return positions_ ? positions_->weight().bytes() : 0; }

@@ -7,13 +7,14 @@
 
 namespace tp {
 
-void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y, Workspace& workspace) const {
+void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
+                                const StepContext& step) const {
   const LocalWeight& first = weights_.front();
   const std::size_t heads = weights_.size();
-  const Workspace::Frame frame(workspace);
+  const Workspace::Frame frame(step.workspace);
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   const TensorView<float> scratch =
-      workspace.take(threads, kernels::matmul_scratch(first.type(), x.rows(), first.in_features()));
+      step.workspace.take(threads, kernels::matmul_scratch(first.type(), x.rows(), first.in_features()));
 
   const auto multiply = [&](std::size_t head) {
     const auto thread = static_cast<std::size_t>(omp_get_thread_num());

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/local_weight.h"
-#include "model/workspace.h"
+#include "model/step_context.h"
 
 #include <cstddef>
 #include <vector>
@@ -17,7 +17,7 @@ class HeadwiseLinear {
 
   // x: [tokens, heads * in_features], y: [tokens, heads * at least out_features]: every head has an equal
   // part of y, and its results begin that part.
-  void operator()(TensorView<const float> x, TensorView<float> y, Workspace& workspace) const;
+  void operator()(TensorView<const float> x, TensorView<float> y, const StepContext& step) const;
 
   std::size_t bytes() const { return weights_.size() * weights_.front().bytes(); }
 

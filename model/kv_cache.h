@@ -6,6 +6,7 @@
 #include "model/kernels/paged_cache.h"
 
 #include <cstddef>
+#include <vector>
 
 namespace tp {
 
@@ -14,30 +15,33 @@ constexpr KvType default_kv_type(WeightType weights) {
   return weights == WeightType::f32 || weights == WeightType::f16 ? KvType::f32 : KvType::bf16;
 }
 
+// Bytes of a block in all of these layers.
+inline std::size_t block_bytes(const std::vector<kernels::KvLayout>& layers) {
+  std::size_t bytes = 0;
+  for (const kernels::KvLayout& layout : layers) bytes += layout.block_bytes();
+  return bytes;
+}
+
 class KvCache {
  public:
-  // Blocks of this layout for every layer. Memory is taken when a block is first written. Throws ConfigError
-  // if not even addresses are left.
-  KvCache(std::size_t num_layers, std::size_t num_blocks, const kernels::KvLayout& layout)
-      : layer_{layout, nullptr, num_blocks},
-        layer_bytes_(num_blocks * layout.block_bytes()),
-        memory_(num_layers * layer_bytes_, "the KV cache") {}
-
-  kernels::PagedCache layer(std::size_t index) const {
-    kernels::PagedCache layer = layer_;
-    layer.base = memory_.data() + index * layer_bytes_;
-    return layer;
+  // So many blocks in every layer. Memory is taken when a block is first written. Throws ConfigError if not
+  // even addresses are left.
+  KvCache(const std::vector<kernels::KvLayout>& layers, std::size_t num_blocks)
+      : memory_(num_blocks * block_bytes(layers), "the KV cache") {
+    std::byte* base = memory_.data();
+    for (const kernels::KvLayout& layout : layers) {
+      layers_.push_back({layout, base, num_blocks});
+      base += num_blocks * layout.block_bytes();
+    }
   }
 
-  const kernels::KvLayout& layout() const { return layer_.layout; }
-  std::size_t num_blocks() const { return layer_.num_blocks; }
+  const kernels::PagedCache& layer(std::size_t index) const { return layers_[index]; }
   // Bytes when every block is in use.
   std::size_t capacity_bytes() const { return memory_.size(); }
 
  private:
-  kernels::PagedCache layer_;
-  std::size_t layer_bytes_;
   Buffer<std::byte> memory_;
+  std::vector<kernels::PagedCache> layers_;
 };
 
 }  // namespace tp

@@ -135,30 +135,33 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
 
 PartialSum LatentAttention::operator()(TensorView<const float> x, const StepContext& step,
                                        const kernels::PagedCache& cache) const {
-  const TensorView<float> down = down_proj_(x, step.workspace);  // [tokens, query_in + latent]
+  const TensorView<float> down = down_proj_(x, step);  // [tokens, query_in + latent]
   TensorView<float> query = down.columns_from(0, sizes_.query_in);
-  if (q_proj_) query = q_proj_->b_proj(q_proj_->norm(query, step.workspace), step.workspace);
+  if (q_proj_) query = q_proj_->b_proj(q_proj_->norm(query, step.workspace), step);
   const TensorView<float> query_nope = query.columns_from(0, sizes_.query_nope);
   const TensorView<float> query_rope = query.columns_from(sizes_.query_nope, sizes_.query_rope);
   const TensorView<float> latent =
       kv_a_norm_(down.columns_from(sizes_.query_in, spec_.kv_lora_rank), step.workspace);
   const TensorView<float> rope_key =
       down.columns_from(sizes_.query_in + spec_.kv_lora_rank, spec_.qk_rope_head_dim);
-  const auto rotate = spec_.interleaved_rope ? kernels::rotate_pairs : kernels::rotate;
-  rotate(query_rope, spec_.qk_rope_head_dim, step.angles.cosine, step.angles.sine);
-  rotate(rope_key, spec_.qk_rope_head_dim, step.angles.cosine, step.angles.sine);
+  if (spec_.rope) {
+    const RopeAngles& angles = step.angles(*spec_.rope);
+    const auto rotate = spec_.interleaved_rope ? kernels::rotate_pairs : kernels::rotate;
+    rotate(query_rope, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
+    rotate(rope_key, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
+  }
   kernels::store_keys_values(rope_key, latent, step.batch.spans, cache);
 
   // A head's absorbed query and, behind it, its rotated part, as in the cache: [tokens, heads * latent].
   const TensorView<float> absorbed = step.workspace.take(x.rows(), sizes_.heads.size() * sizes_.latent);
-  absorb_proj_(query_nope, absorbed, step.workspace);
+  absorb_proj_(query_nope, absorbed, step);
   place_rotated(query_rope, spec_.qk_rope_head_dim, absorbed);
   const TensorView<float> attended = step.workspace.take(x.rows(), sizes_.heads.size() * spec_.kv_lora_rank);
   attend(absorbed, step, cache, attended);
 
   const TensorView<float> values = step.workspace.take(x.rows(), sizes_.value);
-  value_proj_(attended, values, step.workspace);
-  return o_proj_(values, step.workspace);
+  value_proj_(attended, values, step);
+  return o_proj_(values, step);
 }
 
 void LatentAttention::attend(TensorView<const float> query, const StepContext& step,
@@ -175,6 +178,15 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
        .scale = spec_.scale,
        .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
        .out = out});
+}
+
+kernels::KvLayout LatentAttention::kv_layout(KvType type, std::size_t block_size) const {
+  return {.type = type,
+          .kv_heads = 1,
+          .block_size = block_size,
+          .key_dim = sizes_.latent,
+          .value_dim = spec_.kv_lora_rank,
+          .latent = true};
 }
 
 std::size_t LatentAttention::bytes() const {

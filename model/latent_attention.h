@@ -45,6 +45,8 @@ class LatentAttention {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
+  // What is cached of it; the same on every rank.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   std::size_t bytes() const;
 
  private:

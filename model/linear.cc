@@ -9,27 +9,28 @@ ColumnParallelLinear::ColumnParallelLinear(WeightLoader& loader, std::span<const
   if (bias) bias_ = loader.rows_of_biases(parts);
 }
 
-TensorView<float> ColumnParallelLinear::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const TensorView<float> y = weight_.multiply(x, workspace);
+TensorView<float> ColumnParallelLinear::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> y = weight_.multiply(x, step.workspace);
   if (!bias_.empty()) kernels::add_bias(bias_, y);
   return y;
 }
 
 TensorView<float> ColumnParallelLinear::gated(TensorView<const float> x, kernels::Activation activation,
-                                              Workspace& workspace) const {
-  if (bias_.empty()) return weight_.multiply_gated(x, activation, workspace);
-  const TensorView<float> y = workspace.take(x.rows(), weight_.out_features() / 2);
-  const Workspace::Frame frame(workspace);
-  kernels::activate_and_multiply(activation, (*this)(x, workspace), y);
+                                              const StepContext& step) const {
+  if (bias_.empty()) return weight_.multiply_gated(x, activation, step.workspace);
+  const TensorView<float> y = step.workspace.take(x.rows(), weight_.out_features() / 2);
+  const Workspace::Frame frame(step.workspace);
+  kernels::activate_and_multiply(activation, (*this)(x, step), y);
   return y;
 }
 
 LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, TensorView<const float> x,
-                                                 kernels::Activation activation, Workspace& workspace) const {
+                                                 kernels::Activation activation,
+                                                 const StepContext& step) const {
   if (bias_.empty() && next.takes_tiles(x.rows()) && weight_.can_gate_to_tiles(x.rows())) {
-    return weight_.multiply_gated_to_tiles(x, activation, workspace);
+    return weight_.multiply_gated_to_tiles(x, activation, step.workspace);
   }
-  return gated(x, activation, workspace);
+  return gated(x, activation, step);
 }
 
 RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias)
@@ -40,9 +41,9 @@ RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& la
   }
 }
 
-PartialSum RowParallelLinear::operator()(const LocalActivations& x, Workspace& workspace) const {
+PartialSum RowParallelLinear::operator()(const LocalActivations& x, const StepContext& step) const {
   const TensorView<float> y =
-      std::visit([&](const auto& rows) { return weight_.multiply(rows, workspace); }, x);
+      std::visit([&](const auto& rows) { return weight_.multiply(rows, step.workspace); }, x);
   if (!bias_.empty()) kernels::add_bias(bias_, y);
   return PartialSum(y);
 }

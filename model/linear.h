@@ -3,8 +3,8 @@
 #pragma once
 
 #include "model/local_weight.h"
+#include "model/step_context.h"
 #include "model/weight_loader.h"
-#include "model/workspace.h"
 #include "parallel/partial_sum.h"
 #include "tp/tensor.h"
 
@@ -27,14 +27,14 @@ class ColumnParallelLinear {
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
-  TensorView<float> operator()(TensorView<const float> x, Workspace& workspace) const;
+  TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
 
   // activation(gates) * ups of a layer of both, gates first. -> [tokens, local out_features / 2]
   TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
-                          Workspace& workspace) const;
+                          const StepContext& step) const;
   // The same in the form that suits the next layer best.
   LocalActivations gated_for(const RowParallelLinear& next, TensorView<const float> x,
-                             kernels::Activation activation, Workspace& workspace) const;
+                             kernels::Activation activation, const StepContext& step) const;
 
   std::size_t bytes() const { return weight_.bytes() + bias_.size() * sizeof(float); }
 
@@ -51,7 +51,7 @@ class RowParallelLinear {
   RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias);
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
-  PartialSum operator()(const LocalActivations& x, Workspace& workspace) const;
+  PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
 
   // Whether x of so many tokens may be in tiles.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }

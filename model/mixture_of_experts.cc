@@ -55,17 +55,17 @@ Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t 
           {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns)) {}
 
 void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
-                    Workspace& workspace) const {
+                    const StepContext& step) const {
   const std::size_t count = tokens.rows.size();
   if (count == 0) return;
-  const Workspace::Frame frame(workspace);
-  const TensorView<float> expert_in = workspace.take(count, x.columns());  // [count, hidden_size]
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> expert_in = step.workspace.take(count, x.columns());  // [count, hidden_size]
   kernels::gather_rows(x, tokens.rows, expert_in);
   const TensorView<float> gated =
-      gate_up_proj_.gated(expert_in, Activation::silu, workspace);  // [count, local_size]
+      gate_up_proj_.gated(expert_in, Activation::silu, step);  // [count, local_size]
   // down_proj is linear, and gated is narrower than its result.
   kernels::scale_rows(tokens.weights, gated);
-  kernels::add_to_rows(down_proj_.multiply(gated, workspace), tokens.rows, sum);
+  kernels::add_to_rows(down_proj_.multiply(gated, step.workspace), tokens.rows, sum);
 }
 
 MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
@@ -81,19 +81,19 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
   }
 }
 
-PartialSum MixtureOfExperts::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const TensorView<float> sum = workspace.take(x.rows(), x.columns());
+PartialSum MixtureOfExperts::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> sum = step.workspace.take(x.rows(), x.columns());
   std::fill_n(sum.data(), sum.size(), 0.0F);
-  const Routing routing = router_(x, workspace);
+  const Routing routing = router_(x, step);
   for (std::size_t index = 0; index < experts_.size(); ++index) {
-    experts_[index].add_to(sum, x, routing.of(index), workspace);
+    experts_[index].add_to(sum, x, routing.of(index), step);
   }
-  if (shared_expert_) add_shared_expert(sum, x, workspace);
+  if (shared_expert_) add_shared_expert(sum, x, step);
   return PartialSum(sum);
 }
 
 void MixtureOfExperts::add_shared_expert(TensorView<float> sum, TensorView<const float> x,
-                                         Workspace& workspace) const {
+                                         const StepContext& step) const {
   std::vector<std::size_t> all(x.rows());
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::vector<float> weights(x.rows(), 1.0F);
@@ -101,7 +101,7 @@ void MixtureOfExperts::add_shared_expert(TensorView<float> sum, TensorView<const
     kernels::router_logits(x, {shared_expert_gate_.data(), 1, x.columns()}, {weights.data(), x.rows(), 1});
     for (float& weight : weights) weight = 1.0F / (1.0F + std::exp(-weight));
   }
-  shared_expert_->add_to(sum, x, {all, weights}, workspace);
+  shared_expert_->add_to(sum, x, {all, weights}, step);
 }
 
 std::size_t MixtureOfExperts::bytes() const {

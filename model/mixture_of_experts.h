@@ -22,7 +22,7 @@ class Expert {
 
   // x: [tokens, hidden_size]; sum: [tokens, hidden_size], an addend of the sum over ranks.
   void add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
-              Workspace& workspace) const;
+              const StepContext& step) const;
 
   std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
 
@@ -42,12 +42,12 @@ class MixtureOfExperts {
                    const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
-  PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
   std::size_t bytes() const;
 
  private:
-  void add_shared_expert(TensorView<float> sum, TensorView<const float> x, Workspace& workspace) const;
+  void add_shared_expert(TensorView<float> sum, TensorView<const float> x, const StepContext& step) const;
 
   Router router_;
   std::vector<Expert> experts_;

@@ -43,10 +43,10 @@ GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t h
       gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
 
-PartialSum GatedMlp::operator()(TensorView<const float> x, Workspace& workspace) const {
+PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
   // [tokens, local_size]
-  const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, workspace);
-  return down_proj_(gated, workspace);
+  const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
+  return down_proj_(gated, step);
 }
 
 PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
@@ -59,10 +59,10 @@ PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t h
       up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
 
-PartialSum PlainMlp::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const TensorView<float> up = up_proj_(x, workspace);  // [tokens, local_size]
+PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> up = up_proj_(x, step);  // [tokens, local_size]
   kernels::activate(activation_, up);
-  return down_proj_(up, workspace);
+  return down_proj_(up, step);
 }
 
 LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part) {

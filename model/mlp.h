@@ -17,7 +17,7 @@ class GatedMlp {
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
-  PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
   std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
 
@@ -36,7 +36,7 @@ class PlainMlp {
   PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
-  PartialSum operator()(TensorView<const float> x, Workspace& workspace) const;
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
   std::size_t bytes() const { return up_proj_.bytes() + down_proj_.bytes(); }
 

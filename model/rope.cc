@@ -48,7 +48,7 @@ class YarnBlend {
 
 }  // namespace
 
-Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : frequencies_(spec.rotary_dim / 2) {
+Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : spec_(spec), frequencies_(spec.rotary_dim / 2) {
   const RopeScaling& scaling = spec.scaling;
   const YarnBlend yarn(spec);
   const bool is_long = max_positions > scaling.original_max_position_embeddings;
@@ -77,7 +77,7 @@ Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : frequencies_(spec.
 }
 
 RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& workspace) const {
-  const RopeAngles angles{workspace.take(positions.size(), frequencies_.size()),
+  const RopeAngles angles{&spec_, workspace.take(positions.size(), frequencies_.size()),
                           workspace.take(positions.size(), frequencies_.size())};
   for (std::size_t token = 0; token < positions.size(); ++token) {
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
@@ -89,6 +89,17 @@ RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& w
     }
   }
   return angles;
+}
+
+std::vector<Rope> distinct_ropes(const DecoderSpec& spec) {
+  std::vector<Rope> ropes;
+  for (const BlockSpec& block : spec.blocks) {
+    const std::optional<RopeSpec>& rope = std::visit(
+        [](const auto& attention) -> const auto& { return attention.rope; }, block.attention);
+    if (rope && std::ranges::find(ropes, *rope, &Rope::spec) == ropes.end())
+      ropes.emplace_back(*rope, spec.max_position_embeddings);
+  }
+  return ropes;
 }
 
 }  // namespace tp

@@ -95,9 +95,9 @@ Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_
   if (spec.correction_bias) bias_ = loader.whole_vector(names.correction_bias, spec.num_experts, "experts");
 }
 
-Routing Router::operator()(TensorView<const float> x, Workspace& workspace) const {
-  const Workspace::Frame frame(workspace);
-  const TensorView<float> logits = workspace.take(x.rows(), spec_.num_experts);
+Routing Router::operator()(TensorView<const float> x, const StepContext& step) const {
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> logits = step.workspace.take(x.rows(), spec_.num_experts);
   kernels::router_logits(x, {weight_.data(), spec_.num_experts, hidden_size_}, logits);
 
   const std::size_t per_token = spec_.num_experts_per_tok;

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "model/spec.h"
+#include "model/step_context.h"
 #include "model/tensor_names.h"
 #include "model/weight_loader.h"
-#include "model/workspace.h"
 
 #include <cstddef>
 #include <span>
@@ -51,7 +51,7 @@ class Router {
   Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
   // x: [tokens, hidden_size]
-  Routing operator()(TensorView<const float> x, Workspace& workspace) const;
+  Routing operator()(TensorView<const float> x, const StepContext& step) const;
 
   std::size_t bytes() const { return (weight_.size() + bias_.size()) * sizeof(float); }
 

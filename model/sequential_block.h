@@ -3,7 +3,7 @@
 
 #include "model/block_parts.h"
 #include "model/norm.h"
-#include "parallel/collectives.h"
+#include "model/residual.h"
 
 #include <cstddef>
 #include <optional>
@@ -16,10 +16,10 @@ class SequentialBlock {
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                   const BlockNames& names);
 
-  // x: [tokens, hidden_size], the residual stream, in place; equal on every rank before and after. Throws
-  // CommError.
-  void operator()(Communicator& comm, TensorView<float> x, const StepContext& step,
-                  const kernels::PagedCache& cache) const;
+  // Collective; throws CommError.
+  void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
+
+  const AttentionPart& attention() const { return attention_; }
 
   std::size_t bytes() const;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/kernels/activation.h"
+#include "model/kernels/attention_pattern.h"
 #include "model/tensor_names.h"
 #include "tp/model_config.h"
 
@@ -25,10 +26,13 @@ struct NormSpec {
 struct RopeSpec {
   double theta = 10000.0;
   RopeScaling scaling;
-  std::size_t rotary_dim = 0;  // the first elements of every head, which are turned; 0: none
+  std::size_t rotary_dim = 0;  // the first elements of every head, which are rotated
+
+  bool operator==(const RopeSpec&) const = default;
 };
 
 using kernels::Activation;
+using kernels::AttentionPattern;
 
 struct AttentionSpec {
   std::size_t num_attention_heads = 0;
@@ -37,7 +41,8 @@ struct AttentionSpec {
   float scale = 1.0F;  // of query . key
   bool qkv_bias = false;
   bool o_bias = false;
-  std::optional<std::size_t> sliding_window;
+  std::optional<RopeSpec> rope;            // none: positions come from elsewhere, or not at all
+  AttentionPattern pattern;                // which tokens a token sees
   std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
   std::optional<NormSpec> query_key_norm;  // of every head, before positions
   // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
@@ -52,7 +57,8 @@ struct LatentAttentionSpec {
   std::size_t qk_nope_head_dim = 0;
   std::size_t qk_rope_head_dim = 0;
   std::size_t v_head_dim = 0;
-  float scale = 1.0F;            // of query . key
+  float scale = 1.0F;  // of query . key
+  std::optional<RopeSpec> rope;
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
 };
 
@@ -117,7 +123,6 @@ struct DecoderSpec {
   std::size_t max_position_embeddings = 0;  // tokens of a sequence at most
   float embedding_scale = 1.0F;
   std::size_t learned_positions = 0;  // rows of a table of positions, added to the embedding; 0: no table
-  RopeSpec rope;
   std::vector<BlockSpec> blocks;
   NormSpec final_norm;
   bool tied_embeddings = false;

@@ -3,14 +3,27 @@
 #include "model/batch.h"
 #include "model/rope.h"
 #include "model/workspace.h"
+#include "parallel/tracer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
 
 namespace tp {
 
-// What every block needs of the step at hand.
+// What every part may need of the step at hand.
 struct StepContext {
   const Batch& batch;
-  RopeAngles angles;
   Workspace& workspace;
+  std::span<const RopeAngles> ropes{};  // of every RopeSpec of the model
+  Tracer* tracer = nullptr;             // null: nobody asks what takes how long
+
+  const RopeAngles& angles(const RopeSpec& spec) const {
+    const auto found =
+        std::ranges::find_if(ropes, [&](const RopeAngles& angles) { return *angles.spec == spec; });
+    assert(found != ropes.end());
+    return *found;
+  }
 };
 
 }  // namespace tp

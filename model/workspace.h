@@ -31,9 +31,12 @@ class Workspace {
   class Frame {
    public:
     explicit Frame(Workspace& workspace) : workspace_(workspace), used_(workspace.used_) {}
-    ~Frame() { workspace_.used_ = used_; }
+    ~Frame() { clear(); }
     Frame(const Frame&) = delete;
     Frame& operator=(const Frame&) = delete;
+
+    // Gives back what was taken until now.
+    void clear() { workspace_.used_ = used_; }
 
    private:
     Workspace& workspace_;

@@ -29,21 +29,24 @@ class Tracer {
   RankTrace trace_;
 };
 
-// The time from its construction to its end, as an event of the communicator's tracer.
+// The time from its construction to its end, as an event of a tracer, if there is one.
 class TraceSpan {
  public:
+  TraceSpan(Tracer* tracer, Activity activity, std::uint64_t detail)
+      : tracer_(tracer != nullptr && tracer->on() ? tracer : nullptr),
+        event_{tracer_ != nullptr ? tracer_->now() : 0.0, 0.0, detail, activity} {}
   TraceSpan(Communicator& comm, Activity activity, std::uint64_t detail)
-      : tracer_(comm.tracer()), event_{tracer_.on() ? tracer_.now() : 0.0, 0.0, detail, activity} {}
+      : TraceSpan(&comm.tracer(), activity, detail) {}
   ~TraceSpan() {
-    if (!tracer_.on()) return;
-    event_.end = tracer_.now();
-    tracer_.add(event_);
+    if (tracer_ == nullptr) return;
+    event_.end = tracer_->now();
+    tracer_->add(event_);
   }
   TraceSpan(const TraceSpan&) = delete;
   TraceSpan& operator=(const TraceSpan&) = delete;
 
  private:
-  Tracer& tracer_;
+  Tracer* tracer_;  // null where nothing is recorded
   TraceEvent event_;
 };
 

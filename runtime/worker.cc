@@ -95,11 +95,10 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
     const auto on_load = [&](std::size_t elements) {
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
     };
-    model = std::make_unique<Model>(
-        Model{Decoder(spec, *source, part, plan.weights, on_load),
-              KvCache(spec.blocks.size(), plan.cache_blocks,
-                      kv_layout(spec.blocks.front().attention, part, plan.kv_type, plan.block_size)),
-              Workspace(decoder_workspace(spec, part, plan.step_limits(options.threads)))});
+    Decoder decoder(spec, *source, part, plan.weights, on_load);
+    KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), plan.cache_blocks);
+    Workspace workspace(decoder_workspace(spec, part, plan.step_limits(options.threads)));
+    model = std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
   });
   info_ = describe(plan, spec, *source);
   info_.load_seconds = watch.seconds();

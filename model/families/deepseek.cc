@@ -1,4 +1,5 @@
 // DeepSeek-V2 and V3: latent attention and experts, some of them shared.
+#include "model/config.h"
 #include "model/families/family.h"
 #include "tp/internal/require.h"
 
@@ -22,6 +23,7 @@ LatentAttentionSpec latent_attention(const ModelConfig& config) {
   const double mscale = config.rope_scaling.score_factor;
   spec.scale = static_cast<float>(
       mscale * mscale / std::sqrt(static_cast<double>(spec.qk_nope_head_dim + spec.qk_rope_head_dim)));
+  spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.interleaved_rope = config.rope_interleave;
   return spec;
 }

@@ -32,15 +32,16 @@ DecoderSpec falcon_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
   const bool new_names = config.new_decoder_architecture && has_two_norms(config);
   spec.names = new_names ? tensor_names::falcon_with_two_norms() : tensor_names::falcon();
-  if (config.alibi) spec.rope.rotary_dim = 0;
   for (BlockSpec& block : spec.blocks) {
     const bool parallel = config.parallel_attn || config.new_decoder_architecture;
     block.wiring = parallel ? BlockSpec::Wiring::parallel : BlockSpec::Wiring::sequential;
     if (!has_two_norms(config)) block.pre_feed_forward_norm.reset();
     if (!config.alibi) continue;
-    attention_of(block).alibi_slopes = alibi_slopes(config.num_attention_heads);
+    AttentionSpec& attention = attention_of(block);
+    attention.rope.reset();
+    attention.alibi_slopes = alibi_slopes(config.num_attention_heads);
     // The original scales scores after it has added to them.
-    for (float& slope : attention_of(block).alibi_slopes) slope *= attention_of(block).scale;
+    for (float& slope : attention.alibi_slopes) slope *= attention.scale;
   }
   return spec;
 }

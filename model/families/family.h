@@ -59,7 +59,7 @@ void set_windows(const ModelConfig& config, DecoderSpec& spec, const Slides& sli
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     const bool sliding =
         config.layer_types.empty() ? slides(layer) : config.layer_types[layer] == "sliding_attention";
-    if (sliding) attention_of(spec.blocks[layer]).sliding_window = config.sliding_window;
+    if (sliding) attention_of(spec.blocks[layer]).pattern.window = config.sliding_window;
   }
 }
 

@@ -7,10 +7,10 @@ namespace {
 DecoderSpec gpt2_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
   spec.names = tensor_names::gpt2();
-  spec.rope.rotary_dim = 0;
   spec.learned_positions = config.max_position_embeddings;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     spec.blocks[layer].wiring = BlockSpec::Wiring::sequential;
+    attention_of(spec.blocks[layer]).rope.reset();
     float& scale = attention_of(spec.blocks[layer]).scale;
     if (!config.scale_attn_weights) scale = 1.0F;
     if (config.scale_attn_by_inverse_layer_idx) scale /= static_cast<float>(layer + 1);

@@ -27,6 +27,7 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   attention.num_key_value_heads = config.num_key_value_heads;
   attention.head_dim = config.head_dim;
   attention.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(config.head_dim)));
+  attention.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   attention.qkv_bias = config.attention_bias;
   attention.o_bias = config.attention_bias;
   block.attention = attention;
@@ -40,7 +41,6 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   spec.vocab_size = config.vocab_size;
   spec.hidden_size = config.hidden_size;
   spec.max_position_embeddings = config.max_position_embeddings;
-  spec.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   spec.blocks.assign(config.num_hidden_layers, block);
   spec.final_norm = norm;
   spec.tied_embeddings = config.tie_word_embeddings;

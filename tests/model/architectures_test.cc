@@ -70,7 +70,7 @@ TEST(Architectures, CountOverRanksIsTheModelPlusWhatIsReplicated) {
 TEST(Architectures, ScaleScoresByTheHeadsWidth) {
   const DecoderSpec spec = make_spec(two_blocks());
   EXPECT_FLOAT_EQ(attention_of(spec, 0).scale, 0.125F);
-  EXPECT_FALSE(attention_of(spec, 0).sliding_window.has_value());
+  EXPECT_FALSE(attention_of(spec, 0).pattern.window.has_value());
 }
 
 TEST(Architectures, RefuseAFamilyThatIsNotSupported) {
@@ -121,7 +121,7 @@ nlohmann::json sizes() {
 std::vector<bool> windows_of(const DecoderSpec& spec) {
   std::vector<bool> windows;
   for (const BlockSpec& block : spec.blocks)
-    windows.push_back(std::get<AttentionSpec>(block.attention).sliding_window.has_value());
+    windows.push_back(std::get<AttentionSpec>(block.attention).pattern.window.has_value());
   return windows;
 }
 

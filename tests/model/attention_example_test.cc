@@ -63,12 +63,13 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
   const RowParallelLinear o_proj(loader, {"o", kShape, ""}, features, false);
 
   Workspace workspace(32768);
+  const StepContext step{{}, workspace};
   std::vector<float> input(&kInput[0][0], &kInput[0][0] + 12);
   const TensorView<const float> x(input.data(), 3, 4);
-  const TensorView<float> qkv = qkv_proj(x, workspace);  // [3, 3 * width]
+  const TensorView<float> qkv = qkv_proj(x, step);  // [3, 3 * width]
 
   const kernels::KvLayout layout{KvType::f32, shard.local_kv_heads(), 2, 2, 2};
-  const KvCache cache(1, 2, layout);
+  const KvCache cache({layout}, 2);
   const std::vector<std::int32_t> table = {1, 0};
   const std::vector<kernels::AttentionSpan> spans = {{0, 3, 0, table}};
   kernels::store_keys_values(qkv.columns_from(width, width), qkv.columns_from(2 * width, width), spans,
@@ -86,7 +87,7 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
        .scale = static_cast<float>(1.0 / std::sqrt(2.0)),
        .scratch = workspace.take(1, kernels::attention_scratch(shard.local_heads(), layout, 2)),
        .out = attended});
-  const TensorView<float> out = all_reduce(comm, o_proj(attended, workspace));
+  const TensorView<float> out = all_reduce(comm, o_proj(attended, step));
   for (std::size_t token = 0; token < 3; ++token) {
     for (std::size_t i = 0; i < 4; ++i) {
       // The text has three decimals.

@@ -71,6 +71,36 @@ TEST(Decoder, OverRanksEqualsTheNaiveDecoderForRandomShapes) {
   }
 }
 
+// Layers of one model may rotate by other angles or not at all, and see other tokens.
+TEST(Decoder, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
+  Communicator& comm = test::world();
+  constexpr std::size_t kTokens = 40;
+  const std::vector<reference::LayerAttention> layers = {
+      {100.0, {}},
+      {0.0, {.window = 5}},
+      {5000.0, {.causal = false}},
+      {100.0, {.causal = false, .window = 4, .dilation = 3, .global_tokens = 2}},
+  };
+  Random random(11);
+  ModelConfig config = random_config(random, comm.size());
+  config.num_hidden_layers = layers.size();
+  DecoderSpec spec = make_spec(config);
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const auto& [theta, pattern] = layers[layer];
+    auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
+    attention.rope.value().theta = theta;
+    if (theta == 0.0) attention.rope.reset();
+    attention.pattern = {pattern.causal, pattern.window, pattern.dilation, pattern.global_tokens};
+  }
+  EXPECT_EQ(distinct_ropes(spec).size(), 2U);
+  const SyntheticWeights source(DType::f32, 11);
+  const std::vector<TokenId> tokens = random_tokens(random, kTokens, config.vocab_size);
+  DecoderUnderTest decoder(comm, spec, source, {.length = kTokens, .chunk = kTokens, .block_size = 8});
+  EXPECT_LE(
+      decoder.difference(decoder.append(tokens), reference::Llama(config, source, layers).logits(tokens)),
+      kTolerance);
+}
+
 // As `bench` runs them.
 TEST(Decoder, GivesSoundLogitsOfSyntheticWeightsForEveryFamily) {
   Communicator& comm = test::world();
@@ -128,7 +158,7 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   const RankOf part{comm.rank(), comm.size()};
   const Decoder decoder(spec, *source, part);
-  const KvCache cache(spec.blocks.size(), 40, kv_layout(spec.blocks.front().attention, part, KvType::f32, 8));
+  const KvCache cache(decoder.kv_layouts(KvType::f32, 8), 40);
   Workspace workspace(decoder_workspace(spec, part, {64, 64, 1, KvType::f32, 8, 8}));
   const std::vector<std::vector<std::int32_t>> tables = {
       {9, 3, 11, 0, 20}, {7, 8, 1, 30, 31}, {2, 39, 12, 13, 14}};

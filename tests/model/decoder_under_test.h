@@ -27,14 +27,15 @@ class DecoderUnderTest {
   };
 
   DecoderUnderTest(Communicator& comm, const ModelConfig& config, const WeightSource& source, Options options)
+      : DecoderUnderTest(comm, make_spec(config), source, options) {}
+  DecoderUnderTest(Communicator& comm, DecoderSpec spec, const WeightSource& source, Options options)
       : comm_(comm),
-        spec_(make_spec(config)),
+        spec_(std::move(spec)),
         options_(options),
         part_{comm.rank(), comm.size()},
         decoder_(spec_, source, part_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
-        cache_(spec_.blocks.size(), blocks_ + 1,
-               kv_layout(spec_.blocks.front().attention, part_, options.kv_type, options.block_size)),
+        cache_(decoder_.kv_layouts(options.kv_type, options.block_size), blocks_ + 1),
         workspace_(decoder_workspace(spec_, part_, limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)

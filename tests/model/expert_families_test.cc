@@ -103,7 +103,7 @@ TEST(ExpertFamilies, CacheOfDeepseekV3IsOneAndAHalfPercentOfThatOfItsHeads) {
 
 TEST(ExpertFamilies, GiveDeepseeksLayersTheirParts) {
   const DecoderSpec spec = spec_of(deepseek_v3());
-  EXPECT_EQ(spec.rope.rotary_dim, 64U);
+  EXPECT_EQ(std::get<LatentAttentionSpec>(spec.blocks.front().attention).rope.value().rotary_dim, 64U);
   for (std::size_t layer = 0; layer < 61; ++layer)
     EXPECT_EQ(std::holds_alternative<MixtureOfExpertsSpec>(spec.blocks[layer].feed_forward), layer >= 3);
   const auto& router = std::get<MixtureOfExpertsSpec>(spec.blocks.back().feed_forward).router;

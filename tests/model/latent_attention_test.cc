@@ -21,6 +21,10 @@ using reference::RandomTensor;
 
 constexpr double kTheta = 100.0;
 
+RopeSpec rope_of(const LatentAttentionSpec& spec) {
+  return {.theta = kTheta, .scaling = {}, .rotary_dim = spec.qk_rope_head_dim};
+}
+
 BlockNames names_of_latent_attention() {
   BlockNames names;
   names.latent_attention = {
@@ -112,6 +116,7 @@ LatentAttentionSpec random_spec(Random& random, std::size_t ranks) {
   spec.qk_rope_head_dim = 2 * random.integer(1, 8);
   spec.v_head_dim = random.integer(1, 20);
   spec.scale = 0.3F;
+  spec.rope = rope_of(spec);
   spec.interleaved_rope = random.coin();
   return spec;
 }
@@ -119,16 +124,15 @@ LatentAttentionSpec random_spec(Random& random, std::size_t ranks) {
 // The tokens of x as one sequence, in chunks; the sum over ranks.
 std::vector<float> run(Communicator& comm, const LatentAttention& attention, const LatentAttentionSpec& spec,
                        TensorView<const float> x, std::size_t chunk, KvType type, std::size_t block_size) {
-  const RankOf part{comm.rank(), comm.size()};
   const std::size_t blocks = (x.rows() + block_size - 1) / block_size;
-  const KvCache cache(1, blocks, kv_layout(spec, part, type, block_size));
+  const KvCache cache({attention.kv_layout(type, block_size)}, blocks);
   std::vector<std::int32_t> table;
   for (std::size_t block = blocks; block > 0; --block) table.push_back(static_cast<std::int32_t>(block - 1));
-  const std::size_t angles = 2 * Workspace::footprint(chunk, spec.qk_rope_head_dim / 2);
-  Workspace workspace(angles + attention_workspace(spec, x.columns(), {comm.rank(), comm.size()}, chunk,
-                                                   static_cast<std::size_t>(omp_get_max_threads()), type,
-                                                   block_size, blocks));
-  const Rope rope({.theta = kTheta, .scaling = {}, .rotary_dim = spec.qk_rope_head_dim}, x.rows());
+  const std::size_t angle_floats = 2 * Workspace::footprint(chunk, spec.qk_rope_head_dim / 2);
+  Workspace workspace(angle_floats + attention_workspace(spec, x.columns(), {comm.rank(), comm.size()}, chunk,
+                                                         static_cast<std::size_t>(omp_get_max_threads()),
+                                                         type, block_size, blocks));
+  const Rope rope(spec.rope.value(), x.rows());
   std::vector<float> out;
   for (std::size_t begin = 0; begin < x.rows(); begin += chunk) {
     const Workspace::Frame frame(workspace);
@@ -136,7 +140,8 @@ std::vector<float> run(Communicator& comm, const LatentAttention& attention, con
     Batch batch;
     for (std::size_t i = 0; i < tokens; ++i) batch.positions.push_back(begin + i);
     batch.spans.push_back({0, tokens, begin, table});
-    const StepContext step{batch, rope(batch.positions, workspace), workspace};
+    const RopeAngles angles = rope(batch.positions, workspace);
+    const StepContext step{batch, workspace, {&angles, 1}};
     const TensorView<float> y = all_reduce(comm, attention(x.rows_from(begin, tokens), step, cache.layer(0)));
     for (std::size_t t = 0; t < tokens; ++t) out.insert(out.end(), y.row(t), y.row(t) + y.columns());
   }
@@ -177,6 +182,7 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
   spec.qk_rope_head_dim = 16;
   spec.v_head_dim = 32;
   spec.scale = 0.1F;
+  spec.rope = rope_of(spec);
   const SyntheticWeights source(DType::f32, 9);
   Random random(9);
   const RandomTensor x(random, 30, 128);

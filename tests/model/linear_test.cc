@@ -59,7 +59,8 @@ TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
       Random random(out_features);
       const RandomTensor x(random, 5, 29);
       Workspace workspace(10000);
-      const TensorView<float> y = layer(x.view(), workspace);
+      const StepContext step{{}, workspace};
+      const TensorView<float> y = layer(x.view(), step);
       EXPECT_CLOSE(y, columns_of(unsharded(source, "layer", shape, Matrix(x.view()), bias), own), kTolerance);
     }
   }
@@ -80,7 +81,8 @@ TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
   Random random(3);
   const RandomTensor x(random, 2, 10);
   Workspace workspace(10000);
-  const TensorView<float> y = layer(x.view(), workspace);
+  const StepContext step{{}, workspace};
+  const TensorView<float> y = layer(x.view(), step);
   EXPECT_CLOSE(y.columns_from(0, own_first.size()),
                columns_of(unsharded(source, "first", first, Matrix(x.view()), true), own_first), kTolerance);
   EXPECT_CLOSE(y.columns_from(own_first.size(), own_second.size()),
@@ -103,8 +105,9 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
         Random random(in_features);
         const RandomTensor x(random, tokens, in_features);
         Workspace workspace(10000);
+        const StepContext step{{}, workspace};
         const TensorView<float> y =
-            all_reduce(comm, layer(x.view().columns_from(own.begin, own.size()), workspace));
+            all_reduce(comm, layer(x.view().columns_from(own.begin, own.size()), step));
         EXPECT_CLOSE(y, unsharded(source, "layer", shape, Matrix(x.view()), bias), kTolerance)
             << in_features << " features, " << tokens << " tokens, bias " << bias;
       }
@@ -135,11 +138,11 @@ TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
         Random random(tokens);
         const RandomTensor x(random, tokens, hidden);
         Workspace workspace(200000);
+        const StepContext step{{}, workspace};
         constexpr auto kSilu = kernels::Activation::silu;
         const TensorView<float> y =
-            all_reduce(comm, down(gate_up.gated_for(down, x.view(), kSilu, workspace), workspace));
-        const TensorView<float> expected =
-            all_reduce(comm, down(gate_up.gated(x.view(), kSilu, workspace), workspace));
+            all_reduce(comm, down(gate_up.gated_for(down, x.view(), kSilu, step), step));
+        const TensorView<float> expected = all_reduce(comm, down(gate_up.gated(x.view(), kSilu, step), step));
         for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y.data()[i], expected.data()[i]) << i;
       }
     }
@@ -171,9 +174,10 @@ TEST(TransposedWeights, AreReadAsTheirTransposesInBothKindsOfLayers) {
   const RandomTensor x(random, 3, shape.columns);
   const Matrix expected = reference::matmul(Matrix(x.view()), weight);
   Workspace workspace(10000);
-  EXPECT_CLOSE(by_columns(x.view(), workspace), columns_of(expected, outputs), kTolerance);
+  const StepContext step{{}, workspace};
+  EXPECT_CLOSE(by_columns(x.view(), step), columns_of(expected, outputs), kTolerance);
   const TensorView<float> sum =
-      all_reduce(comm, by_rows(x.view().columns_from(inputs.begin, inputs.size()), workspace));
+      all_reduce(comm, by_rows(x.view().columns_from(inputs.begin, inputs.size()), step));
   EXPECT_CLOSE(sum, expected, kTolerance);
 }
 
@@ -197,9 +201,10 @@ TEST(VocabParallelEmbedding, SumOverRanksIsTheRowOfEveryToken) {
   const VocabParallelEmbedding embedding(shard, 1.0F, nullptr);
   std::vector<TokenId> tokens;
   for (TokenId id = 36; id >= 0; --id) tokens.push_back(id);
+  const Batch batch{.tokens = tokens, .positions = std::vector<std::size_t>(tokens.size())};
   Workspace workspace(10000);
-  const TensorView<float> vectors =
-      all_reduce(comm, embedding(tokens, std::vector<std::size_t>(tokens.size()), workspace));
+  const StepContext step{batch, workspace};
+  const TensorView<float> vectors = all_reduce(comm, embedding(step));
   const Matrix table = stored(source, "table.weight", shape);
   for (std::size_t row = 0; row < tokens.size(); ++row) {
     for (std::size_t i = 0; i < shape.columns; ++i)
@@ -219,8 +224,10 @@ TEST(VocabParallelEmbedding, ScalesTokensAndAddsLearnedPositions) {
       std::make_shared<const VocabShard>(loader, "positions", positions_shape.rows, shape.columns));
   const std::vector<TokenId> tokens = {36, 0, 17, 17};
   const std::vector<std::size_t> positions = {0, 18, 9, 3};
+  const Batch batch{.tokens = tokens, .positions = positions};
   Workspace workspace(10000);
-  const TensorView<float> vectors = all_reduce(comm, embedding(tokens, positions, workspace));
+  const StepContext step{batch, workspace};
+  const TensorView<float> vectors = all_reduce(comm, embedding(step));
   const Matrix table = stored(source, "table.weight", shape);
   const Matrix position_table = stored(source, "positions.weight", positions_shape);
   for (std::size_t row = 0; row < tokens.size(); ++row) {

@@ -124,7 +124,7 @@ TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
 
     const RandomTensor x(random, tokens, hidden_size);
     Workspace workspace(feed_forward_workspace(spec, hidden_size, part, tokens));
-    const TensorView<float> y = all_reduce(comm, experts(x.view(), workspace));
+    const TensorView<float> y = all_reduce(comm, experts(x.view(), {{}, workspace}));
     EXPECT_CLOSE(y, naive(spec, source, Matrix(x.view())), kTolerance);
   }
 }
@@ -144,7 +144,7 @@ TEST(MixtureOfExperts, LeavesOutExpertsThatNoTokenTakes) {
   const Matrix expected = naive(spec, source, Matrix(x.view()), &uses);
   ASSERT_GE(std::count(uses.begin(), uses.end(), 0U), 10);
   Workspace workspace(10000);
-  EXPECT_CLOSE(all_reduce(comm, experts(x.view(), workspace)), expected, kTolerance);
+  EXPECT_CLOSE(all_reduce(comm, experts(x.view(), {{}, workspace})), expected, kTolerance);
 }
 
 TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
@@ -168,7 +168,7 @@ TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
     const MixtureOfExperts experts(loader, spec, 64, names_of_experts());
     EXPECT_EQ(experts.bytes(), local_shapes(spec, 64, part).bytes(type));
     Workspace workspace(feed_forward_workspace(spec, 64, part, 20));
-    EXPECT_CLOSE(all_reduce(comm, experts(x.view(), workspace)), expected, tolerance) << name_of(type);
+    EXPECT_CLOSE(all_reduce(comm, experts(x.view(), {{}, workspace})), expected, tolerance) << name_of(type);
   }
 }
 
@@ -188,7 +188,7 @@ TEST(Router, ChoosesTheSameOnRanksWithDifferentNumbersOfThreads) {
   Workspace workspace(kTokens * kExperts + 16);
 
   const auto weights_of = [&](TensorView<const float> rows) {
-    const Routing routing = router(rows, workspace);
+    const Routing routing = router(rows, {{}, workspace});
     std::vector<float> weights(rows.rows() * kExperts);
     for (std::size_t expert = 0; expert < kExperts; ++expert) {
       const ExpertTokens tokens = routing.of(expert);

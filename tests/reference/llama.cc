@@ -12,7 +12,14 @@ Matrix Llama::norm(const Matrix& x, const std::string& layer) {
   return rms_norm(x, weights_.vector(layer + ".weight", x.columns), config_.rms_norm_eps);
 }
 
-Matrix Llama::attention(const Matrix& x, const std::string& prefix, const Matrix& angles, double magnitude) {
+Matrix Llama::attention(const Matrix& x, const std::string& prefix, const LayerAttention& layer) {
+  const Frequencies frequencies = rope_frequencies(layer.rope_theta, config_.rope_scaling, config_.head_dim);
+  Matrix angles(x.rows, layer.rope_theta == 0.0 ? 0 : config_.head_dim / 2);
+  for (std::size_t t = 0; t < angles.rows; ++t) {
+    for (std::size_t i = 0; i < angles.columns; ++i)
+      angles(t, i) = static_cast<double>(t) * frequencies.per_position[i];
+  }
+  const double magnitude = frequencies.magnitude;
   const std::size_t heads = config_.num_attention_heads;
   const std::size_t kv_heads = config_.num_key_value_heads;
   const bool bias = config_.attention_bias;
@@ -25,7 +32,7 @@ Matrix Llama::attention(const Matrix& x, const std::string& prefix, const Matrix
   for (std::size_t head = 0; head < heads; ++head) kv_of_head.push_back(head / (heads / kv_heads));
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_dim));
   const Matrix attended =
-      reference::attention(query, key, value, kv_of_head, config_.head_dim, Pattern{}, scale);
+      reference::attention(query, key, value, kv_of_head, config_.head_dim, layer.pattern, scale);
   return weights_.linear(attended, prefix + "o_proj", config_.hidden_size, bias);
 }
 
@@ -46,19 +53,13 @@ Matrix Llama::mlp(const Matrix& x, const std::string& prefix) {
 Matrix Llama::logits(std::span<const TokenId> tokens) {
   const std::string embedding = "model.embed_tokens.weight";
   const Matrix& table = weights_.matrix(embedding, config_.vocab_size, config_.hidden_size);
-  const Frequencies frequencies =
-      rope_frequencies(config_.rope_theta, config_.rope_scaling, config_.head_dim);
   Matrix x(tokens.size(), config_.hidden_size);
-  Matrix angles(tokens.size(), config_.head_dim / 2);
   for (std::size_t t = 0; t < tokens.size(); ++t) {
     for (std::size_t i = 0; i < x.columns; ++i) x(t, i) = table(static_cast<std::size_t>(tokens[t]), i);
-    for (std::size_t i = 0; i < angles.columns; ++i)
-      angles(t, i) = static_cast<double>(t) * frequencies.per_position[i];
   }
   for (std::size_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
     const std::string block = "model.layers." + std::to_string(layer) + ".";
-    add(attention(norm(x, block + "input_layernorm"), block + "self_attn.", angles, frequencies.magnitude),
-        x);
+    add(attention(norm(x, block + "input_layernorm"), block + "self_attn.", layers_[layer]), x);
     add(mlp(norm(x, block + "post_attention_layernorm"), block + "mlp."), x);
   }
   const std::string head = config_.tie_word_embeddings ? embedding : "lm_head.weight";

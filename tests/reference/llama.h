@@ -2,6 +2,7 @@
 // the config with model/ and nothing else.
 #pragma once
 
+#include "tests/reference/kernels.h"
 #include "tests/reference/matrix.h"
 #include "tests/reference/stored_weights.h"
 #include "tp/model_config.h"
@@ -14,10 +15,19 @@
 
 namespace tp::reference {
 
+// What a layer's attention does otherwise than the config says.
+struct LayerAttention {
+  double rope_theta = 0.0;  // 0: no positions
+  Pattern pattern;
+};
+
 class Llama {
  public:
-  // `weights` must outlive it.
-  Llama(ModelConfig config, const WeightSource& weights) : config_(std::move(config)), weights_(weights) {}
+  // `weights` must outlive it. `layers` may be empty.
+  Llama(ModelConfig config, const WeightSource& weights, std::vector<LayerAttention> layers = {})
+      : config_(std::move(config)), weights_(weights), layers_(std::move(layers)) {
+    layers_.resize(config_.num_hidden_layers, {config_.rope_theta, {}});
+  }
 
   // Of every position: [tokens, vocab_size].
   Matrix logits(std::span<const TokenId> tokens);
@@ -27,11 +37,12 @@ class Llama {
 
  private:
   Matrix norm(const Matrix& x, const std::string& layer);
-  Matrix attention(const Matrix& x, const std::string& prefix, const Matrix& angles, double magnitude);
+  Matrix attention(const Matrix& x, const std::string& prefix, const LayerAttention& layer);
   Matrix mlp(const Matrix& x, const std::string& prefix);
 
   ModelConfig config_;
   StoredWeights weights_;
+  std::vector<LayerAttention> layers_;
 };
 
 }  // namespace tp::reference

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+namespace tp::kernels {
+
+// What a token sees of its sequence.
+struct AttentionPattern {
+  // Itself and the tokens before it; otherwise those behind it in its span too.
+  bool causal = true;
+  // Only tokens less than `window` away.
+  std::optional<std::size_t> window{};
+  // Of them every `dilation`-th only, counted from itself, with the window as many times wider.
+  std::size_t dilation = 1;
+  // The first tokens of a sequence are seen by all, and see all. (Windows with global tokens and dilation:
+  // Beltagy et al., Longformer, 2020.)
+  std::size_t global_tokens = 0;
+
+  // The farthest that a token sees.
+  std::optional<std::size_t> reach() const {
+    return window ? std::optional((*window - 1) * dilation + 1) : std::nullopt;
+  }
+};
+
+}  // namespace tp::kernels
