@@ -1,5 +1,3 @@
-#include "launch/bench_command.h"
-
 #include "launch/bench_row.h"
 #include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
@@ -7,6 +5,7 @@
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
+#include "launch/subcommand.h"
 #include "launch/trace_file.h"
 #include "model/architectures.h"
 #include "model/config.h"
@@ -20,6 +19,8 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+
+#include <CLI/CLI.hpp>
 
 namespace tp {
 namespace {
@@ -244,7 +245,8 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
 
 }  // namespace
 
-void add_bench_command(CLI::App& app, int& status) {
+// `tp-infer bench`: tokens per second of prefill and decode.
+static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
   flags->engine.add_to(*command);
@@ -322,5 +324,7 @@ void add_bench_command(CLI::App& app, int& status) {
     status = run_bench(*command, *flags);
   });
 }
+
+static const Subcommand kRegistered(Subcommand::Place::bench, add);
 
 }  // namespace tp

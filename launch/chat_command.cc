@@ -1,5 +1,3 @@
-#include "launch/chat_command.h"
-
 #include "launch/chat_session.h"
 #include "launch/chat_templates.h"
 #include "launch/console.h"
@@ -10,6 +8,7 @@
 #include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
+#include "launch/subcommand.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "tp/error.h"
@@ -17,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -83,7 +83,8 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
 
 }  // namespace
 
-void add_chat_command(CLI::App& app, int& status) {
+// `tp-infer chat`: a conversation with a model.
+static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
@@ -108,5 +109,7 @@ void add_chat_command(CLI::App& app, int& status) {
     status = run_chat(*command, *flags);
   });
 }
+
+static const Subcommand kRegistered(Subcommand::Place::chat, add);
 
 }  // namespace tp

@@ -5,6 +5,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
+#include "launch/subcommand.h"
 #include "model/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
@@ -90,7 +91,8 @@ void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& optio
   });
 }
 
-void add_detokenize_command(CLI::App& app) {
+// `tp-infer detokenize`: ids to text.
+static void add(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("detokenize", "Print the texts of token ids");
   const auto arguments = std::make_shared<Arguments>();
   command
@@ -107,5 +109,7 @@ void add_detokenize_command(CLI::App& app) {
   command->footer(examples);
   command->callback(on_first_rank(*command, [arguments] { run(*arguments); }));
 }
+
+static const Subcommand kRegistered(Subcommand::Place::detokenize, add);
 
 }  // namespace tp

@@ -5,14 +5,7 @@
 
 #include <istream>
 
-namespace CLI {
-class App;
-}
-
 namespace tp {
-
-// Adds `tp-infer detokenize`: ids to text.
-void add_detokenize_command(CLI::App& app);
 
 struct DetokenizeOptions {
   bool jsonl = false;  // write JSON strings

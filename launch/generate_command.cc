@@ -15,6 +15,7 @@
 #include "launch/request_source.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
+#include "launch/subcommand.h"
 #include "launch/trace_file.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
@@ -216,7 +217,8 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
 
 }  // namespace
 
-void add_generate_command(CLI::App& app, int& status) {
+// `tp-infer generate`: continues prompts.
+static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Continue prompts");
   flags->engine.add_to(*command);
@@ -253,6 +255,8 @@ void add_generate_command(CLI::App& app, int& status) {
     status = run_generate(*command, *flags);
   });
 }
+
+static const Subcommand kRegistered(Subcommand::Place::generate, add);
 
 int run_demo(const CLI::App& app) {
   GenerateFlags flags;

@@ -1,11 +1,10 @@
-#include "launch/inspect_command.h"
-
 #include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
+#include "launch/subcommand.h"
 #include "launch/table.h"
 #include "model/architectures.h"
 #include "model/checkpoint/gguf_files.h"
@@ -21,6 +20,7 @@
 #include <iterator>
 #include <optional>
 
+#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -253,7 +253,8 @@ void inspect(const InspectFlags& flags) {
 
 }  // namespace
 
-void add_inspect_command(CLI::App& app) {
+// `tp-infer inspect`: what a model is and what each rank would own. Loads no weights and starts no MPI.
+static void add(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "Say what a model is and what each rank would own");
   command
@@ -291,5 +292,7 @@ void add_inspect_command(CLI::App& app) {
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");
   command->callback(on_first_rank(*command, [flags] { inspect(*flags); }));
 }
+
+static const Subcommand kRegistered(Subcommand::Place::inspect, add);
 
 }  // namespace tp

@@ -1,5 +1,3 @@
-#include "launch/logits_command.h"
-
 #include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
 #include "launch/model_path.h"
@@ -7,6 +5,7 @@
 #include "launch/progress.h"
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
+#include "launch/subcommand.h"
 #include "model/checkpoint/npy.h"
 #include "parallel/fail_together.h"
 #include "tp/internal/require.h"
@@ -14,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+
+#include <CLI/CLI.hpp>
 
 namespace tp {
 namespace {
@@ -89,7 +90,8 @@ int run_logits(const CLI::App& command, const LogitsFlags& flags) {
 
 }  // namespace
 
-void add_logits_command(CLI::App& app, int& status) {
+// `tp-infer logits`: the logits of every position of a prompt, as an .npy file.
+static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<LogitsFlags>();
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
@@ -111,5 +113,7 @@ void add_logits_command(CLI::App& app, int& status) {
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
   command->callback([flags, command, &status] { status = run_logits(*command, *flags); });
 }
+
+static const Subcommand kRegistered(Subcommand::Place::logits, add);
 
 }  // namespace tp

@@ -1,19 +1,12 @@
 // tp-infer: tensor-parallel inference of language models on CPUs.
 
-#include "launch/bench_command.h"
-#include "launch/chat_command.h"
-#include "launch/detokenize_command.h"
 #include "launch/generate_command.h"
-#include "launch/inspect_command.h"
-#include "launch/logits_command.h"
 #include "launch/message.h"
 #include "launch/option_names.h"
-#include "launch/perplexity_command.h"
 #include "launch/rank_program.h"
-#include "launch/render_chat_command.h"
 #include "launch/result_output.h"
 #include "launch/standard_streams.h"
-#include "launch/tokenize_command.h"
+#include "launch/subcommand.h"
 #include "launch/usage_error.h"
 #include "launch/version_text.h"
 #include "parallel/mpi_session.h"
@@ -102,15 +95,7 @@ int run(int argc, char** argv) {
   // An option given again replaces what was given before; those that may be given several times keep all.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
-  tp::add_generate_command(app, status);
-  tp::add_chat_command(app, status);
-  tp::add_render_chat_command(app);
-  tp::add_logits_command(app, status);
-  tp::add_perplexity_command(app, status);
-  tp::add_tokenize_command(app);
-  tp::add_detokenize_command(app);
-  tp::add_inspect_command(app);
-  tp::add_bench_command(app, status);
+  tp::Subcommand::add_all(app, status);
   const std::vector<std::string> arguments = tp::arguments_of(argc, argv);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

@@ -1,5 +1,3 @@
-#include "launch/perplexity_command.h"
-
 #include "launch/distinct_files.h"
 #include "launch/engine_flags.h"
 #include "launch/model_path.h"
@@ -8,6 +6,7 @@
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
+#include "launch/subcommand.h"
 #include "model/tokenizer/utf8.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -18,6 +17,7 @@
 #include <cmath>
 #include <optional>
 
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -198,7 +198,8 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
 
 }  // namespace
 
-void add_perplexity_command(CLI::App& app, int& status) {
+// `tp-infer perplexity`: how well a model foretells a text.
+static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model foretells a text");
   flags->engine.add_to(*command);
@@ -243,5 +244,7 @@ void add_perplexity_command(CLI::App& app, int& status) {
     status = run_perplexity(*command, *flags);
   });
 }
+
+static const Subcommand kRegistered(Subcommand::Place::perplexity, add);
 
 }  // namespace tp

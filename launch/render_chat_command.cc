@@ -1,5 +1,3 @@
-#include "launch/render_chat_command.h"
-
 #include "launch/chat_templates.h"
 #include "launch/distinct_files.h"
 #include "launch/messages_file.h"
@@ -7,6 +5,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
+#include "launch/subcommand.h"
 #include "tp/error.h"
 
 #include <memory>
@@ -47,7 +46,8 @@ void run(const Arguments& arguments) {
 
 }  // namespace
 
-void add_render_chat_command(CLI::App& app) {
+// `tp-infer render-chat`: prints what a model's chat template makes of messages.
+static void add(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("render-chat", "Print the prompt that messages become");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
@@ -72,5 +72,7 @@ void add_render_chat_command(CLI::App& app) {
     run(*arguments);
   }));
 }
+
+static const Subcommand kRegistered(Subcommand::Place::render_chat, add);
 
 }  // namespace tp

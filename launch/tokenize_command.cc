@@ -5,6 +5,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
+#include "launch/subcommand.h"
 #include "model/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
@@ -81,7 +82,8 @@ void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, 
   });
 }
 
-void add_tokenize_command(CLI::App& app) {
+// `tp-infer tokenize`: text to ids.
+static void add(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of texts");
   const auto arguments = std::make_shared<Arguments>();
   command
@@ -109,5 +111,7 @@ void add_tokenize_command(CLI::App& app) {
     run(*arguments);
   }));
 }
+
+static const Subcommand kRegistered(Subcommand::Place::tokenize, add);
 
 }  // namespace tp

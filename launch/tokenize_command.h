@@ -5,14 +5,7 @@
 
 #include <istream>
 
-namespace CLI {
-class App;
-}
-
 namespace tp {
-
-// Adds `tp-infer tokenize`: text to ids.
-void add_tokenize_command(CLI::App& app);
 
 struct TokenizeOptions {
   bool jsonl = false;  // every line is a JSON string

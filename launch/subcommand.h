@@ -1,0 +1,38 @@
+// The subcommands of the program: each is a file that registers itself.
+//
+//   static const Subcommand kRegistered(Subcommand::Place::generate, add);
+#pragma once
+
+#include <cstdint>
+
+namespace CLI {
+class App;
+}
+
+namespace tp {
+
+class Subcommand {
+ public:
+  // Adds it to the app. What it ends with goes to `status`, which lives as long as the app.
+  using Add = void (*)(CLI::App& app, int& status);
+
+  // The order in --help.
+  enum class Place : std::uint8_t {
+    generate,
+    chat,
+    render_chat,
+    logits,
+    perplexity,
+    tokenize,
+    detokenize,
+    inspect,
+    bench,
+  };
+
+  Subcommand(Place place, Add add);
+
+  // Adds all that are linked into the program.
+  static void add_all(CLI::App& app, int& status);
+};
+
+}  // namespace tp
