@@ -70,7 +70,7 @@ void measure(Communicator& comm, std::size_t bytes, bool json) {
                          comm.handle()));
   });
   const double messages = microseconds(comm, [&] { comm.sums().messages()(data); });
-  SharedSum* const window = comm.sums().shared();
+  SharedMemoryAllReduce* const window = comm.sums().shared();
   const double shared = window == nullptr ? 0.0 : microseconds(comm, [&] { (*window)(data); });
   if (!comm.is_root()) return;
   const char* const path = window != nullptr ? "shared" : "messages";

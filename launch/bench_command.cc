@@ -271,19 +271,21 @@ static void add(CLI::App& app, int& status) {
       ->check(whole_number(1, 4096))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--repeat", flags->repeat, "Times to measure every row")
+  command->add_option("--repeat", flags->repeat, "Repetitions per row")
       ->check(whole_number(1, 1000))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--temperature", flags->temperature, "Draw tokens, instead of taking the most likely")
+  command
+      ->add_option("--temperature", flags->temperature,
+                   "Sample with this temperature, instead of taking the most likely token")
       ->check(number())
       ->type_name("T");
-  command->add_option("--top-k", flags->sampling.top_k, "Draw among the k most likely tokens")
+  command->add_option("--top-k", flags->sampling.top_k, "Sample among the k most likely tokens")
       ->check(whole_number(0, 1 << 30))
       ->type_name("K");
   command
       ->add_option("--top-p", flags->sampling.top_p,
-                   "Draw among the most likely tokens that reach probability p together")
+                   "Sample from the smallest set of tokens with cumulative probability p")
       ->check(number())
       ->type_name("P");
   command->add_flag("--json", flags->json, "One JSON object a line for every row");

@@ -89,9 +89,7 @@ static void add(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
   const std::string group = "Conversation";
-  command->add_option("--system", flags->system, "A system message: what the model is to be")
-      ->type_name("TEXT")
-      ->group(group);
+  command->add_option("--system", flags->system, "System prompt")->type_name("TEXT")->group(group);
   command->add_option("--load", flags->load_file, "Go on with a conversation that /save wrote")
       ->check(not_empty("a file"))
       ->type_name("FILE")

@@ -44,34 +44,33 @@ void EngineFlags::add_to(CLI::App& command) {
       ->default_str("auto");
   command
       .add_option("--threads", options.threads,
-                  "Threads of a rank (default: OMP_NUM_THREADS, else its share of the cores)")
+                  "Threads per rank (default: OMP_NUM_THREADS, else its share of the cores)")
       ->check(whole_number(1, kMostThreads))
       ->type_name("N");
-  command
-      .add_option("--prefill-chunk", options.prefill_chunk,
-                  "Tokens of a prompt that one step computes at most")
+  command.add_option("--prefill-chunk", options.prefill_chunk, "Maximum prompt tokens per step")
       ->check(whole_number(1, 65536))
       ->type_name("N")
       ->capture_default_str();
-  command.add_option("--max-batch", options.max_sequences, "Sequences that are worked on at once")
+  command.add_option("--max-batch", options.max_sequences, "Maximum concurrent sequences")
       ->check(whole_number(1, 4096))
       ->type_name("N")
       ->capture_default_str();
   command
-      .add_option("--max-length", options.max_length, "Tokens of a sequence (default: the model's maximum)")
+      .add_option("--max-length", options.max_length,
+                  "Maximum sequence length in tokens (default: the model's)")
       ->check(whole_number(1))
       ->type_name("N");
   command
       .add_option("--cache-tokens", options.cache_tokens,
-                  "Tokens that the KV cache holds, fewer if memory is short (default: by memory)")
+                  "KV cache capacity in tokens, reduced if memory is short (default: automatic)")
       ->check(whole_number(1))
       ->type_name("N");
   command
       .add_option("--timeout", timeout,
-                  "End the job if a rank waits longer for another one (default: say so and go on waiting)")
+                  "Abort if a rank waits longer than this for another (default: report it and keep waiting)")
       ->check(whole_number(1))
       ->type_name("SECONDS");
-  command.add_flag("-v,--verbose", verbose, "Say what every rank holds, on stderr");
+  command.add_flag("-v,--verbose", verbose, "Print what every rank holds, on stderr");
 }
 
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
@@ -104,14 +103,16 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   }
   const std::size_t threads = engine->info().threads;
   if (threads > allowed_processors()) {
-    print_note(fmt::format(
-        "tp-infer: {} threads of a rank share {} of {} processors; if mpirun has bound it, give mpirun "
-        "--bind-to none or --map-by slot:PE={}\n",
-        threads, allowed_processors(), online_processors(), threads));
+    print_note(
+        fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun has "
+                    "bound it, give mpirun "
+                    "--bind-to none or --map-by slot:PE={}\n",
+                    threads, allowed_processors(), online_processors(), threads));
   }
   if (flags.verbose) print_rank_map(*engine);
   if (flags.verbose && !comm.not_shared_because().empty())
-    print_note(fmt::format("all-reduces go by MPI's messages: {}\n", comm.not_shared_because()));
+    print_note(
+        fmt::format("all-reduces use MPI messages, not shared memory: {}\n", comm.not_shared_because()));
   return engine;
 }
 

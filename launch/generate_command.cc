@@ -202,8 +202,9 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
       ->type_name("FILE")
       ->group(group);
   command
-      .add_option("--batch", flags.batch_file,
-                  "A request on every line, as JSON; implies --json. Those of - are answered as they come")
+      .add_option(
+          "--batch", flags.batch_file,
+          "A request on every line, as JSON; implies --json. With -, requests are answered as they arrive")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -247,7 +248,7 @@ static void add(CLI::App& app, int& status) {
       "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\": {...}}\n"
       "Answers are written as they are finished; `index` counts the requests from 0.\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
-      "Exit status: 0 done, 1 an error (also of a single request), 2 wrong usage");
+      "Exit status: 0 success, 1 error (also of a single request), 2 usage error");
   command->callback([flags, command, &status] {
     flags->json = flags->json || !flags->batch_file.empty();
     check_flags(*flags);

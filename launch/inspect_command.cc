@@ -50,16 +50,16 @@ struct RankShare {
 
 std::size_t bytes_of(std::size_t elements) { return elements * sizeof(float); }
 
-HeadShard heads_of(const AttentionSpec& spec, RankOf part) {
+HeadShard heads_of(const AttentionSpec& spec, TpRank part) {
   return shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
 }
 
 // Every rank has the one latent that all heads share.
-HeadShard heads_of(const LatentAttentionSpec& spec, RankOf part) {
+HeadShard heads_of(const LatentAttentionSpec& spec, TpRank part) {
   return shard_heads(spec.num_attention_heads, 1, part);
 }
 
-RankShare share_of(const DecoderSpec& spec, RankOf part, WeightType weights, KvType kv_type,
+RankShare share_of(const DecoderSpec& spec, TpRank part, WeightType weights, KvType kv_type,
                    std::size_t context, std::size_t prefill_chunk) {
   const BlockSpec& first = spec.blocks.front();
   RankShare share;
@@ -256,7 +256,7 @@ void inspect(const InspectFlags& flags) {
 // `tp-infer inspect`: what a model is and what each rank would own. Loads no weights and starts no MPI.
 static void add(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* command = app.add_subcommand("inspect", "Say what a model is and what each rank would own");
+  CLI::App* command = app.add_subcommand("inspect", "Show a model's shape and what each rank would own");
   command
       ->add_option("-m,--model", flags->model,
                    "Folder of a checkpoint, or with its config.json only, a GGUF file, or a config.json "

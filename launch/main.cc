@@ -33,8 +33,8 @@ const char* const kFooter =
     "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
     "  mpirun -np 4 tp-infer chat --model DIR\n"
     "  tp-infer inspect --model DIR --ranks 8\n"
-    "Every subcommand explains itself: tp-infer help generate\n"
-    "Exit status: 0 done, 1 an error, 2 wrong usage";
+    "Help for a subcommand: tp-infer help generate\n"
+    "Exit status: 0 success, 1 error, 2 usage error";
 
 void say_what_to_try_next() {
   tp::print_note(

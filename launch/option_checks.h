@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// More tokens than anybody has, and few enough to calculate with.
+// An upper bound on token counts, and few enough to calculate with.
 constexpr std::uint64_t kMostTokens = std::uint64_t{1} << 40;
 
 // "expected a whole number from 1 to 1024, found 0"

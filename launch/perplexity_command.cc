@@ -23,7 +23,7 @@
 namespace tp {
 namespace {
 
-// Long contexts foretell better, but their attention takes its time.
+// Long contexts predict better, but their attention takes its time.
 constexpr std::size_t kDefaultWindow = 2048;
 
 struct PerplexityFlags {
@@ -43,7 +43,7 @@ struct Material {
   std::optional<std::vector<TokenId>> ids{};
 };
 
-// A step of the sliding window: the tokens [scored_from, end) are foretold from what is before them in
+// A step of the sliding window: the tokens [scored_from, end) are predicted from what is before them in
 // [begin, end).
 struct Window {
   std::size_t begin;
@@ -102,7 +102,7 @@ void settle_window(PerplexityFlags& flags, const EngineInfo& info) {
                         flags.window, info.max_length);
   require<RequestError>(flags.stride < flags.window,
                         "a stride of {} tokens leaves the first tokens of a window of {} nothing to be "
-                        "foretold from; give a --stride that is smaller than the --window",
+                        "predicted from; give a --stride that is smaller than the --window",
                         flags.stride, flags.window);
 }
 
@@ -117,8 +117,8 @@ std::optional<std::size_t> scored_bytes(const Engine& engine, const Material& ma
 Result measure(Engine& engine, const PerplexityFlags& flags, const Material& material) {
   const std::vector<TokenId> tokens = material.ids ? *material.ids : engine.encode(*material.text);
   require<RequestError>(tokens.size() >= 2,
-                        "{}: {} token{}; expected at least 2, one to be foretold from another", material.name,
-                        tokens.size(), tokens.size() == 1 ? "" : "s");
+                        "{}: {} token{}; expected at least 2, one to be predicted from another",
+                        material.name, tokens.size(), tokens.size() == 1 ? "" : "s");
   Result result;
   result.tokens = tokens.size() - 1;
   const Stopwatch watch;
@@ -198,10 +198,10 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
 
 }  // namespace
 
-// `tp-infer perplexity`: how well a model foretells a text.
+// `tp-infer perplexity`: how well a model predicts a text.
 static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model foretells a text");
+  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
   flags->engine.add_to(*command);
   const std::string input = "Input (one of them; FILE may be - for standard input)";
   command->add_option("--file", flags->text_file, "A text, in UTF-8")
@@ -226,7 +226,7 @@ static void add(CLI::App& app, int& status) {
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(
-      "The window slides over the text, and every token is foretold once, from the tokens before it in the\n"
+      "The window slides over the text, and every token is predicted once, from the tokens before it in the\n"
       "window: at least window - stride, apart from the text's beginning. The control tokens with which the\n"
       "model's prompts begin (BOS) stand before the text's first token, once, and are not scored; without\n"
       "one the text's first token is not scored. Token ids are measured as they are. Bits a byte compare\n"

@@ -132,7 +132,7 @@ void run_on_first_rank(const CommandLine& command, const std::function<void()>& 
     try {
       work();
     } catch (...) {
-      error = std::current_exception();  // for whoever called, when the others have been let go
+      error = std::current_exception();  // rethrown when the other ranks have been released
     }
     return 0;
   });

@@ -48,7 +48,7 @@ void run(const Arguments& arguments) {
 
 // `tp-infer render-chat`: prints what a model's chat template makes of messages.
 static void add(CLI::App& app, int& /*status*/) {
-  CLI::App* command = app.add_subcommand("render-chat", "Print the prompt that messages become");
+  CLI::App* command = app.add_subcommand("render-chat", "Render messages with the chat template");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
       ->check(not_empty("a model"))

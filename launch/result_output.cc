@@ -91,16 +91,15 @@ void ResultOutput::finish() {
 }
 
 void ResultOutput::fail(int error) const {
-  throw_error<Error>("cannot write to {}: {}; is the disk full or the reader gone?", name_,
+  throw_error<Error>("cannot write to {}: {}; is the disk full, or the pipe closed?", name_,
                      std::generic_category().message(error));
 }
 
 void add_output_option(CLI::App& command, std::string& path) {
   command
-      .add_option(
-          "-o,--output", path,
-          "Write the results to this file, in place of what it holds, and check every write (default: "
-          "standard output, which mpirun does not check)")
+      .add_option("-o,--output", path,
+                  "Write the results to this file, overwriting it; all writes are checked (default: standard "
+                  "output, which mpirun does not check)")
       ->check(not_empty("a file"))
       ->type_name("FILE");
 }

@@ -18,14 +18,15 @@ void SamplingFlags::add_to(CLI::App& command) {
                        const char* help) {
     return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
   };
-  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest), "Tokens to generate at most")
+  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest), "Maximum tokens to generate")
       ->capture_default_str();
   command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
       ->group(kGroup);
   add("--temperature", temperature, "T", number(), "0 is greedy, 1 the model's own distribution");
   add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the k most likely tokens; 0 keeps all");
-  add("--top-p", top_p, "P", number(), "Keep the most likely tokens that reach probability p together");
-  add("--min-p", min_p, "P", number(), "Keep tokens at least p times as likely as the likeliest");
+  add("--top-p", top_p, "P", number(),
+      "Nucleus sampling: keep the smallest set of tokens with cumulative probability p");
+  add("--min-p", min_p, "P", number(), "Keep tokens at least p times as likely as the most likely one");
   add("--repetition-penalty", repetition_penalty, "X", number(),
       "Above 1: tokens that occurred are less likely");
   add("--presence-penalty", presence_penalty, "X", number(),
@@ -42,7 +43,7 @@ void SamplingFlags::add_to(CLI::App& command) {
       ->group(kGroup);
   command
       .add_option("--bad-word", bad_words,
-                  "A text that a continuation must not hold; may be given several times")
+                  "A text that a continuation must not contain; may be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);

@@ -14,7 +14,7 @@ namespace tp {
 
 class TraceFile {
  public:
-  // Opens the file, whose content stays until finish(); an empty path is no wish for one. Throws Error if it
+  // Opens the file, whose content stays until finish(); an empty path disables tracing. Throws Error if it
   // cannot be written.
   explicit TraceFile(const std::string& path);
 

@@ -97,7 +97,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   return o_proj_(attended, step);
 }
 
-kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type, std::size_t block_size) {
+kernels::KvLayout kv_layout(const AttentionSpec& spec, TpRank part, KvType type, std::size_t block_size) {
   const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
   return {.type = type,
           .kv_heads = shard.local_kv_heads(),
@@ -118,7 +118,7 @@ std::size_t Attention::bytes() const {
   return qkv_proj_.bytes() + (query_norm_ ? query_norm_->bytes() + key_norm_->bytes() : 0) + o_proj_.bytes();
 }
 
-LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part) {
+LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, TpRank part) {
   const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
   const std::size_t query_size = shard.local_heads() * spec.head_dim;
   const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
@@ -132,7 +132,7 @@ LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, Ran
   return shapes;
 }
 
-std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, TpRank part,
                                 std::size_t tokens, std::size_t threads, KvType kv_type,
                                 std::size_t block_size, std::size_t max_blocks) {
   const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);

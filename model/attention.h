@@ -51,13 +51,13 @@ class Attention {
 };
 
 // What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
-kernels::KvLayout kv_layout(const AttentionSpec& spec, RankOf part, KvType type, std::size_t block_size);
+kernels::KvLayout kv_layout(const AttentionSpec& spec, TpRank part, KvType type, std::size_t block_size);
 
 // What one rank holds of it.
-LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, RankOf part);
+LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, TpRank part);
 
 // Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
-std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, TpRank part,
                                 std::size_t tokens, std::size_t threads, KvType kv_type,
                                 std::size_t block_size, std::size_t max_blocks);
 

@@ -61,7 +61,7 @@ std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const Dec
 
 }  // namespace
 
-Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
+Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank part,
                  std::optional<WeightType> weights, const LoadProgress& progress)
     : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, part, weights, progress)) {}
 
@@ -129,7 +129,7 @@ std::size_t Decoder::weight_bytes() const {
 namespace {
 
 // What a rank holds of embeddings and LM head.
-LocalShapes tables_of(const DecoderSpec& spec, RankOf part) {
+LocalShapes tables_of(const DecoderSpec& spec, TpRank part) {
   const MatrixShape vocab{shard_columns(spec.vocab_size, part).size(), spec.hidden_size};
   LocalShapes shapes{.matrices = {vocab}};
   if (!spec.tied_embeddings) shapes.matrices.push_back(vocab);
@@ -139,7 +139,7 @@ LocalShapes tables_of(const DecoderSpec& spec, RankOf part) {
 }
 
 // And of all else.
-LocalShapes layers_of(const DecoderSpec& spec, RankOf part) {
+LocalShapes layers_of(const DecoderSpec& spec, TpRank part) {
   LocalShapes shapes = local_shapes(spec.final_norm, spec.hidden_size);
   for (const BlockSpec& block : spec.blocks) shapes += local_shapes(block, spec.hidden_size, part);
   return shapes;
@@ -161,15 +161,15 @@ std::size_t count_active_parameters(const DecoderSpec& spec) {
   return total;
 }
 
-std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part) {
+std::size_t count_local_parameters(const DecoderSpec& spec, TpRank part) {
   return tables_of(spec, part).parameters() + layers_of(spec, part).parameters();
 }
 
-std::size_t local_weight_bytes(const DecoderSpec& spec, RankOf part, WeightType type) {
+std::size_t local_weight_bytes(const DecoderSpec& spec, TpRank part, WeightType type) {
   return tables_of(spec, part).bytes(vocabulary_type(type)) + layers_of(spec, part).bytes(type);
 }
 
-std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits) {
+std::size_t decoder_workspace(const DecoderSpec& spec, TpRank part, const StepLimits& limits) {
   std::size_t angles = 0;
   for (const Rope& rope : distinct_ropes(spec))
     angles += 2 * Workspace::footprint(limits.tokens, rope.spec().rotary_dim / 2);

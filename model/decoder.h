@@ -21,7 +21,7 @@ class Decoder {
  public:
   // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
   // ConfigError or CheckpointError; does not communicate.
-  Decoder(const DecoderSpec& spec, const WeightSource& source, RankOf part,
+  Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank part,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.
@@ -64,13 +64,13 @@ std::size_t count_parameters(const DecoderSpec& spec);
 // Those that one token is multiplied with: of experts only as many as it takes.
 std::size_t count_active_parameters(const DecoderSpec& spec);
 // Those that one rank holds.
-std::size_t count_local_parameters(const DecoderSpec& spec, RankOf part);
+std::size_t count_local_parameters(const DecoderSpec& spec, TpRank part);
 
 // Bytes of weights that one rank holds, as Decoder::weight_bytes says once they are loaded, with all of this
 // type.
-std::size_t local_weight_bytes(const DecoderSpec& spec, RankOf part, WeightType type);
+std::size_t local_weight_bytes(const DecoderSpec& spec, TpRank part, WeightType type);
 
 // Floats of workspace that the largest step needs on this rank.
-std::size_t decoder_workspace(const DecoderSpec& spec, RankOf part, const StepLimits& limits);
+std::size_t decoder_workspace(const DecoderSpec& spec, TpRank part, const StepLimits& limits);
 
 }  // namespace tp

@@ -7,10 +7,10 @@ namespace tp {
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names) {
   if (spec.wiring == BlockSpec::Wiring::sequential) return SequentialBlock(loader, spec, hidden_size, names);
-  return ParallelBlock(loader, spec, hidden_size, names);
+  return ParallelResidualBlock(loader, spec, hidden_size, names);
 }
 
-LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf part) {
+LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, TpRank part) {
   LocalShapes shapes = local_shapes(spec.input_norm, hidden_size);
   const auto shapes_of = [&](const auto& part_spec) { return local_shapes(part_spec, hidden_size, part); };
   shapes += std::visit(shapes_of, spec.attention);
@@ -22,7 +22,7 @@ LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf 
   return shapes;
 }
 
-std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, TpRank part,
                             const StepLimits& limits) {
   const std::size_t norm = Workspace::footprint(limits.tokens, hidden_size);
   const std::size_t attention = std::visit(
@@ -41,7 +41,7 @@ std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, Rank
   return norm + std::max(attention, mlp);
 }
 
-kernels::KvLayout kv_layout(const AttentionPartSpec& spec, RankOf part, KvType type, std::size_t block_size) {
+kernels::KvLayout kv_layout(const AttentionPartSpec& spec, TpRank part, KvType type, std::size_t block_size) {
   return std::visit([&](const auto& attention) { return kv_layout(attention, part, type, block_size); },
                     spec);
 }

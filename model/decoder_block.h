@@ -9,17 +9,17 @@
 
 namespace tp {
 
-using DecoderBlock = std::variant<SequentialBlock, ParallelBlock>;
+using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock>;
 
 // Throws ConfigError or CheckpointError.
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names);
 
 // What one rank holds of a block.
-LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, RankOf part);
+LocalShapes local_shapes(const BlockSpec& spec, std::size_t hidden_size, TpRank part);
 
 // What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
-kernels::KvLayout kv_layout(const AttentionPartSpec& spec, RankOf part, KvType type, std::size_t block_size);
+kernels::KvLayout kv_layout(const AttentionPartSpec& spec, TpRank part, KvType type, std::size_t block_size);
 
 // How large a step can be; the workspace follows from it.
 struct StepLimits {
@@ -32,7 +32,7 @@ struct StepLimits {
 };
 
 // Floats of workspace that a block needs at once for the largest step.
-std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t block_workspace(const BlockSpec& spec, std::size_t hidden_size, TpRank part,
                             const StepLimits& limits);
 
 }  // namespace tp

@@ -98,7 +98,7 @@ void place_rotated(TensorView<const float> rotated, std::size_t rope_dim, Tensor
 
 }  // namespace
 
-LatentAttentionSizes::LatentAttentionSizes(const LatentAttentionSpec& spec, RankOf part)
+LatentAttentionSizes::LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank part)
     : heads(shard_heads(spec.num_attention_heads, spec.num_attention_heads, part).query_heads),
       query_nope(heads.size() * spec.qk_nope_head_dim),
       query_rope(heads.size() * spec.qk_rope_head_dim),
@@ -195,7 +195,7 @@ std::size_t LatentAttention::bytes() const {
          o_proj_.bytes();
 }
 
-LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part) {
+LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part) {
   const LatentAttentionSizes sizes(spec, part);
   LocalShapes shapes{.matrices = {{sizes.query_in + sizes.latent, hidden_size}, {hidden_size, sizes.value}},
                      .vector_elements = spec.kv_lora_rank};
@@ -210,7 +210,7 @@ LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_siz
   return shapes;
 }
 
-std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part,
                                 std::size_t tokens, std::size_t threads, KvType kv_type,
                                 std::size_t block_size, std::size_t max_blocks) {
   const LatentAttentionSizes sizes(spec, part);
@@ -231,7 +231,7 @@ std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hid
          multiply_workspace(tokens, hidden_size, sizes.value);
 }
 
-kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, RankOf part, KvType type,
+kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, TpRank part, KvType type,
                             std::size_t block_size) {
   LatentAttentionSizes(spec, part);  // refuses more ranks than heads
   return {.type = type,

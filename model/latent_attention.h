@@ -17,7 +17,7 @@ namespace tp {
 
 // What one rank's part of a layer measures.
 struct LatentAttentionSizes {
-  LatentAttentionSizes(const LatentAttentionSpec& spec, RankOf part);
+  LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank part);
 
   Range heads;
   std::size_t query_nope = 0;  // heads * qk_nope_head_dim
@@ -75,15 +75,15 @@ class LatentAttention {
 };
 
 // What one rank holds of it.
-LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part);
+LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part);
 
 // Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part,
                                 std::size_t tokens, std::size_t threads, KvType kv_type,
                                 std::size_t block_size, std::size_t max_blocks);
 
 // What is cached of it; the same on every rank. Throws ConfigError if there are more ranks than heads.
-kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, RankOf part, KvType type,
+kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, TpRank part, KvType type,
                             std::size_t block_size);
 
 }  // namespace tp

@@ -28,12 +28,12 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
   return experts;
 }
 
-LocalShapes expert_shapes(std::size_t intermediate_size, std::size_t hidden_size, RankOf part) {
+LocalShapes expert_shapes(std::size_t intermediate_size, std::size_t hidden_size, TpRank part) {
   const std::size_t local_size = shard_columns(intermediate_size, part).size();
   return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}}};
 }
 
-std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, RankOf part,
+std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, TpRank part,
                              std::size_t tokens) {
   const std::size_t local_size = shard_columns(intermediate_size, part).size();
   return Workspace::footprint(tokens, hidden_size) +
@@ -110,7 +110,7 @@ std::size_t MixtureOfExperts::bytes() const {
   return bytes + (shared_expert_ ? shared_expert_->bytes() : 0);
 }
 
-LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part) {
+LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part) {
   const RouterSpec& router = spec.router;
   LocalShapes shapes{
       .matrices = {},
@@ -123,7 +123,7 @@ LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_si
   return shapes;
 }
 
-std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part,
                                    std::size_t tokens) {
   const std::size_t logits = Workspace::footprint(tokens, spec.router.num_experts);
   const std::size_t expert =

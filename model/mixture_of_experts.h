@@ -56,10 +56,10 @@ class MixtureOfExperts {
 };
 
 // What one rank holds of it.
-LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part);
+LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part);
 
 // Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part,
                                    std::size_t tokens);
 
 }  // namespace tp

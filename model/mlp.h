@@ -50,13 +50,13 @@ class PlainMlp {
 };
 
 // What one rank holds of them.
-LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part);
-LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, RankOf part);
+LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part);
+LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part);
 
 // Floats that they take from the workspace for a step of `tokens` tokens.
-std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part,
                                    std::size_t tokens);
-std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, RankOf part,
+std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part,
                                    std::size_t tokens);
 
 }  // namespace tp

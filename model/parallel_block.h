@@ -12,10 +12,10 @@ namespace tp {
 
 // x += attention(norm(x)) + mlp(norm(x)), with one norm for both or one each. Source: Wang and Komatsuzaki,
 // GPT-J-6B, 2021.
-class ParallelBlock {
+class ParallelResidualBlock {
  public:
-  ParallelBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
-                const BlockNames& names);
+  ParallelResidualBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                        const BlockNames& names);
 
   // Collective; throws CommError.
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;

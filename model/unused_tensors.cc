@@ -19,7 +19,7 @@ bool holds_no_weights(const TensorNames& names, const std::string& tensor) {
 }  // namespace
 
 std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
-                                             RankOf part) {
+                                             TpRank part) {
   std::vector<std::string> unused;
   if (!part.is_first()) return unused;
   for (const std::string& tensor : source.unread()) {

@@ -17,6 +17,6 @@ namespace tp {
 // computes, and is for a warning. A tensor of a block would, a bias of which config.json says nothing for
 // example: throws CheckpointError.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
-                                             RankOf part);
+                                             TpRank part);
 
 }  // namespace tp

@@ -37,10 +37,10 @@ class WeightLoader {
  public:
   // `part` is this rank; what is loaded is all that differs between ranks. Without a `type` weights are held
   // in the type in which they are stored; stored groups are taken over as they are where the type can.
-  WeightLoader(const WeightSource& source, RankOf part, std::optional<WeightType> type, LoadProgress progress)
+  WeightLoader(const WeightSource& source, TpRank part, std::optional<WeightType> type, LoadProgress progress)
       : source_(source), part_(part), type_(type), progress_(std::move(progress)) {}
 
-  RankOf part() const { return part_; }
+  TpRank part() const { return part_; }
   const WeightSource& source() const { return source_; }
 
   // The weights' owned rows under each other: [sum of rows, in_features].
@@ -79,7 +79,7 @@ class WeightLoader {
   std::vector<float> elements_of(const Slice& slice);
 
   const WeightSource& source_;
-  RankOf part_;
+  TpRank part_;
   std::optional<WeightType> type_;
   LoadProgress progress_;
   std::size_t loaded_ = 0;

@@ -11,7 +11,7 @@ AllReduce::AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange
     : messages_(exchange, patience.placement.hosts) {
   const int forced = exchange.rank() == 0 && is_forced_to_messages() ? 1 : 0;
   if (exchange.all_values(forced, {.collective = "the choice of a way of all-reduces"}).front() != 0) return;
-  shared_ = SharedSum::create(comm, patience, exchange, not_shared_because_);
+  shared_ = SharedMemoryAllReduce::create(comm, patience, exchange, not_shared_because_);
 }
 
 bool AllReduce::is_forced_to_messages() {

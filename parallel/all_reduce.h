@@ -2,8 +2,8 @@
 #pragma once
 
 #include "parallel/exchange.h"
-#include "parallel/message_sum.h"
-#include "parallel/shared_sum.h"
+#include "parallel/message_all_reduce.h"
+#include "parallel/shared_memory_all_reduce.h"
 
 #include <cstddef>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace tp {
 
-// Whichever way it goes, a sum is taken in one order, so that its bits depend on the ranks and their hosts
+// Both implementations take a sum in the same order, so that its bits depend on the ranks and their hosts
 // alone: first the addends of each host's ranks, in the order of the ranks, then the sums of the hosts, in
 // the order of their first ranks, and last, if the sum is to be added to something, that.
 class AllReduce {
@@ -31,14 +31,14 @@ class AllReduce {
   const std::string& not_shared_because() const { return not_shared_because_; }
 
   // The ways by themselves. The first is taken where it is there, else null.
-  SharedSum* shared() { return shared_.get(); }
-  MessageSum& messages() { return messages_; }
+  SharedMemoryAllReduce* shared() { return shared_.get(); }
+  MessageAllReduce& messages() { return messages_; }
 
  private:
   static bool is_forced_to_messages();
 
-  MessageSum messages_;
-  std::unique_ptr<SharedSum> shared_;
+  MessageAllReduce messages_;
+  std::unique_ptr<SharedMemoryAllReduce> shared_;
   std::string not_shared_because_;
 };
 

@@ -47,7 +47,7 @@ std::optional<WidenedBinding> widen() {
   const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (rank == nullptr || size == nullptr) return std::nullopt;
-  const RankOf part{std::strtoul(rank, nullptr, 10), std::max(1UL, std::strtoul(size, nullptr, 10))};
+  const TpRank part{std::strtoul(rank, nullptr, 10), std::max(1UL, std::strtoul(size, nullptr, 10))};
 
   const ProcessorSet bound = allowed_set();
   const std::vector<Core> cores =
@@ -85,7 +85,7 @@ bool chooses_processors(std::string_view variable) {
 }
 
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
-                                hwloc_const_cpuset_t available, RankOf part) {
+                                hwloc_const_cpuset_t available, TpRank part) {
   std::vector<Core> share = share_of_cores(numa_domains(topology, available), part);
   if (share.size() <= count_cores(numa_domains(topology, bound))) share.clear();
   return share;

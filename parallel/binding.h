@@ -27,6 +27,6 @@ bool chooses_processors(std::string_view variable);
 // The cores for rank `part.rank` of a host's `part.size` whose launcher may use `available`; none if `bound`
 // has no fewer.
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
-                                hwloc_const_cpuset_t available, RankOf part);
+                                hwloc_const_cpuset_t available, TpRank part);
 
 }  // namespace tp

@@ -36,7 +36,7 @@ Communicator::~Communicator() {
   int finalized = 0;
   MPI_Finalized(&finalized);
   sums_.reset();
-  // While an exception is on its way the other ranks may be anywhere.
+  // During stack unwinding the other ranks may be anywhere.
   if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle_->value);
 }
 

@@ -44,7 +44,7 @@ Exchange::Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ra
 Exchange::~Exchange() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // While an exception is on its way the other ranks may be anywhere.
+  // During stack unwinding the other ranks may be anywhere.
   if (finalized == 0 && std::uncaught_exceptions() == 0) {
     MPI_Waitall(static_cast<int>(posted_.requests.size()), posted_.requests.data(), MPI_STATUSES_IGNORE);
   }

@@ -35,6 +35,6 @@ std::size_t count_cores(const std::vector<NumaDomain>& domains);
 
 // The cores of rank `part.rank` of the `part.size` ranks of a host: as many for each, none for two, and in as
 // few domains as possible, whole ones first. Empty if there are more ranks than cores.
-std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, RankOf part);
+std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank part);
 
 }  // namespace tp

@@ -13,7 +13,7 @@ constexpr std::size_t kTilesPerRank = 8;
 
 }  // namespace
 
-Range split_evenly(std::size_t total, RankOf part, std::size_t granule) {
+Range split_evenly(std::size_t total, TpRank part, std::size_t granule) {
   const std::size_t granules = (total + granule - 1) / granule;
   const std::size_t each = granules / part.size;
   const std::size_t extra = granules % part.size;
@@ -23,7 +23,7 @@ Range split_evenly(std::size_t total, RankOf part, std::size_t granule) {
   return {start(part.rank), start(part.rank + 1)};
 }
 
-HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, RankOf part) {
+HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank part) {
   require<ConfigError>(num_key_value_heads > 0 && num_attention_heads % num_key_value_heads == 0,
                        "num_attention_heads must be a multiple of num_key_value_heads, found {} and {}; "
                        "check config.json",
@@ -38,7 +38,7 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
   return {query, {query.begin / group, (query.end + group - 1) / group}, group};
 }
 
-Range shard_columns(std::size_t total, RankOf part) {
+Range shard_columns(std::size_t total, TpRank part) {
   std::size_t granule = kTileWidth;
   while (granule > 1 && total / granule < kTilesPerRank * part.size) granule /= 2;
   return split_evenly(total, part, granule);

@@ -20,7 +20,7 @@ struct Range {
 };
 
 // A rank among the ranks of a tensor-parallel group.
-struct RankOf {
+struct TpRank {
   std::size_t rank = 0;
   std::size_t size = 1;
 
@@ -31,7 +31,7 @@ struct RankOf {
 // Part `part.rank` of [0, total) in `part.size` contiguous parts of whole granules. The first parts get one
 // granule more where they do not divide, and the last granule may be cut short by `total`. A part may be
 // empty.
-Range split_evenly(std::size_t total, RankOf part, std::size_t granule = 1);
+Range split_evenly(std::size_t total, TpRank part, std::size_t granule = 1);
 
 // The attention heads of one rank: query heads are split evenly, and the rank holds every KV head that one of
 // its query heads reads. Where the ranks divide num_key_value_heads these are whole KV groups; elsewhere a KV
@@ -51,10 +51,10 @@ struct HeadShard {
 
 // Throws ConfigError if there are more ranks than query heads, or if the query heads are no multiple of the
 // KV heads.
-HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, RankOf part);
+HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank part);
 
 // The columns of a feed-forward layer, or the rows of a vocabulary, of one rank. They are cut at multiples of
 // the kernels' tile width, or of a smaller power of two where tiles are too few to be shared out evenly.
-Range shard_columns(std::size_t total, RankOf part);
+Range shard_columns(std::size_t total, TpRank part);
 
 }  // namespace tp

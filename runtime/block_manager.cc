@@ -49,7 +49,7 @@ std::size_t BlockManager::cached_blocks() const {
 
 PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens) const {
   PrefixMatch match;
-  Contents preceding = kNothing;
+  ContentId preceding = kNothing;
   // "<": the last token is never taken from the cache.
   while (match.tokens + block_size_ < tokens.size()) {
     const BlockId found = find(preceding, tokens.subspan(match.tokens, block_size_));
@@ -96,11 +96,11 @@ void BlockManager::commit(SequenceId id, std::span<const TokenId> tokens, std::s
   const std::size_t full_blocks = computed_tokens / block_size_;
   for (std::size_t i = committed.computed_tokens / block_size_; i < full_blocks; ++i) {
     const std::span<const TokenId> contents = tokens.subspan(i * block_size_, block_size_);
-    const Contents preceding = committed.last_contents;
+    const ContentId preceding = committed.last_contents;
     BlockId known = find(preceding, contents);
     if (known == kNone) {
       known = committed.table[i];
-      learn(known, preceding, contents);
+      publish(known, preceding, contents);
     }
     committed.last_contents = block(known).contents;
   }
@@ -133,7 +133,7 @@ std::span<const TokenId> BlockManager::tokens_of(BlockId id) const {
   return std::span(tokens_).subspan(static_cast<std::size_t>(id) * block_size_, block_size_);
 }
 
-BlockId BlockManager::find(Contents preceding, std::span<const TokenId> tokens) const {
+BlockId BlockManager::find(ContentId preceding, std::span<const TokenId> tokens) const {
   const auto [begin, end] = index_.equal_range(hash_(preceding, tokens));
   for (auto entry = begin; entry != end; ++entry) {
     const BlockId id = entry->second;
@@ -157,21 +157,21 @@ void BlockManager::release(BlockId id) {
 
 BlockId BlockManager::take_free() {
   const BlockId id = free_.pop_front();
-  if (block(id).contents != kNothing) forget(id);
+  if (block(id).contents != kNothing) evict(id);
   block(id).owners = 1;
   return id;
 }
 
-void BlockManager::learn(BlockId id, Contents preceding, std::span<const TokenId> tokens) {
-  Block& learned = block(id);
-  learned.contents = next_contents_++;
-  learned.preceding = preceding;
-  learned.hash = hash_(preceding, tokens);
+void BlockManager::publish(BlockId id, ContentId preceding, std::span<const TokenId> tokens) {
+  Block& published = block(id);
+  published.contents = next_contents_++;
+  published.preceding = preceding;
+  published.hash = hash_(preceding, tokens);
   std::ranges::copy(tokens, tokens_of(id).begin());
-  index_.emplace(learned.hash, id);
+  index_.emplace(published.hash, id);
 }
 
-void BlockManager::forget(BlockId id) {
+void BlockManager::evict(BlockId id) {
   const auto [begin, end] = index_.equal_range(block(id).hash);
   index_.erase(std::find_if(begin, end, [id](const auto& entry) { return entry.second == id; }));
   block(id) = Block{};

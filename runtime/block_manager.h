@@ -37,7 +37,7 @@ std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> token
 // Sharing. Only full blocks with computed contents are ever shared. Keys and values are written at positions
 // from the sequence's computed count on, which are in blocks that are not full yet, or not computed, and
 // therefore have one owner. So a shared block is never written, and nothing is ever copied on a write.
-// Contents are identified by a number that is never used again, given to them when they are committed; a
+// ContentId are identified by a number that is never used again, given to them when they are committed; a
 // block is found by (number of the preceding contents, own tokens). Hashes only speed that up: tokens are
 // compared, and a collision costs time, nothing else.
 //
@@ -88,19 +88,20 @@ class BlockManager {
   void check_invariants() const;
 
  private:
-  using Contents = std::uint64_t;
-  static constexpr Contents kNothing = 0;  // before a sequence's first block; and what an unknown block holds
+  using ContentId = std::uint64_t;
+  static constexpr ContentId kNothing =
+      0;  // before a sequence's first block; and what an unknown block holds
 
   struct Block {
     std::int32_t owners = 0;
-    Contents contents = kNothing;
-    Contents preceding = kNothing;  // the contents of the block before it
-    std::uint64_t hash = 0;         // its key in index_, if its contents are known
+    ContentId contents = kNothing;
+    ContentId preceding = kNothing;  // the contents of the block before it
+    std::uint64_t hash = 0;          // its key in index_, if its contents are known
   };
   struct Sequence {
     std::vector<BlockId> table;
     std::size_t computed_tokens = 0;
-    Contents last_contents = kNothing;  // of the last full and computed block
+    ContentId last_contents = kNothing;  // of the last full and computed block
   };
 
   Block& block(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
@@ -112,12 +113,12 @@ class BlockManager {
 
   // The block that holds `tokens` after `preceding`, or kNone.
   static constexpr BlockId kNone = -1;
-  BlockId find(Contents preceding, std::span<const TokenId> tokens) const;
+  BlockId find(ContentId preceding, std::span<const TokenId> tokens) const;
   void acquire(BlockId id);
   void release(BlockId id);
   BlockId take_free();
-  void learn(BlockId id, Contents preceding, std::span<const TokenId> tokens);
-  void forget(BlockId id);
+  void publish(BlockId id, ContentId preceding, std::span<const TokenId> tokens);
+  void evict(BlockId id);
 
   void check_owners() const;
   void check_index() const;
@@ -130,7 +131,7 @@ class BlockManager {
   FreeBlockList free_;           // unknown contents first, then from the least to the most recently used
   std::unordered_multimap<std::uint64_t, BlockId> index_;  // blocks with known contents by hash
   std::unordered_map<SequenceId, Sequence> sequences_;
-  Contents next_contents_ = kNothing + 1;
+  ContentId next_contents_ = kNothing + 1;
 };
 
 }  // namespace tp

@@ -26,7 +26,7 @@ Footprint::Footprint(const DecoderSpec& spec, const EnginePlan& plan, const std:
                      std::size_t threads)
     : spec_(spec), limits_(plan.step_limits(threads)), shares_(shares_of(plan, stored)) {}
 
-MemoryNeed Footprint::of(RankOf part, std::optional<WeightType> weights) const {
+MemoryNeed Footprint::of(TpRank part, std::optional<WeightType> weights) const {
   MemoryNeed need{.workspace = decoder_workspace(spec_, part, limits_) * sizeof(float), .other = kAllowance};
   if (weights) {
     need.weights = local_weight_bytes(spec_, part, *weights);

@@ -40,7 +40,7 @@ class Footprint {
             std::size_t threads);
 
   // Of the rank `part`; with `weights` given, as if weights were held in that type.
-  MemoryNeed of(RankOf part, std::optional<WeightType> weights = {}) const;
+  MemoryNeed of(TpRank part, std::optional<WeightType> weights = {}) const;
 
  private:
   const DecoderSpec& spec_;

@@ -119,7 +119,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
 
 }  // namespace
 
-RankMemory describe_memory(const Footprint& footprint, RankOf part) {
+RankMemory describe_memory(const Footprint& footprint, TpRank part) {
   const AvailableMemory available = available_memory();
   RankMemory memory{
       .need = footprint.of(part), .memory = available.bytes, .addresses = available_addresses()};
@@ -148,7 +148,7 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
   cache.notice = fmt::format(
       "the KV cache holds {} tokens instead of {}: {} has {} of memory ({}), of which all but the cache "
       "takes "
-      "{}; fewer bits (`weights`, `kv_type`) or more hosts leave it more",
+      "{}; fewer bits (`weights`, `kv_type`) or more hosts free more memory for it",
       cache.blocks * plan.block_size,
       tokens != 0 ? fmt::format("{}", tokens)
                   : fmt::format("the {} of the longest sequence", plan.max_length),

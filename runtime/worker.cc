@@ -76,7 +76,7 @@ std::string fit_into_memory(Communicator& comm, EnginePlan& plan, const DecoderS
 std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
                                             const Engine::Progress& progress) {
   const Stopwatch watch;
-  const RankOf part{comm_.rank(), comm_.size()};
+  const TpRank part{comm_.rank(), comm_.size()};
   DecoderSpec spec;
   std::unique_ptr<WeightSource> source;
   std::unique_ptr<Model> model;

@@ -27,11 +27,11 @@ struct CommStats {
   double waiting_seconds = 0.0;  // of the all-reduces that were compared
 };
 
-// What a rank does about other ranks that do not come to a collective: stopped, swapping, or with a slow
+// What a rank does about ranks that do not reach a collective: stopped, swapping, or with a slow
 // disk.
 struct WaitOptions {
-  // Told of a wait that takes longer than `patience` seconds, once a wait and by one of the ranks that wait:
-  // "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  // Called for a wait that takes longer than `patience` seconds, once a wait and by one of the ranks that
+  // wait: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
   // Seconds after which a wait is a CommError; 0: never. Waiting for rank 0 to begin a step has no end.

@@ -62,7 +62,7 @@ struct EngineOptions {
   std::size_t max_sequences = 16;     // worked on at once
   std::size_t max_length = 0;         // tokens of a sequence at most; 0: max_position_embeddings
   std::size_t block_size = 32;        // tokens of a cache block
-  std::size_t cache_tokens = 0;  // that the KV cache holds, as far as memory goes; 0: what max_sequences need
+  std::size_t cache_tokens = 0;       // that the KV cache holds, if memory allows; 0: what max_sequences need
   std::size_t threads = 0;  // of this rank; 0: the processors it may use, divided fairly among a host's ranks
 };
 
@@ -71,8 +71,8 @@ struct EngineInfo {
   ModelConfig config;
   std::size_t parameters = 0;            // of the whole model
   WeightType weights = WeightType::f32;  // the type of most of them in memory
-  std::string rounded;  // stored types that `auto` rounds: "Q4_K as bf16, Q6_K as bf16"; mostly empty
-  // Of the checkpoint, outside of the model's blocks, and unknown; known to rank 0, mostly empty.
+  std::string rounded;  // stored types that `auto` rounds: "Q4_K as bf16, Q6_K as bf16"; usually empty
+  // Of the checkpoint, outside of the model's blocks, and unknown; known to rank 0, usually empty.
   std::vector<std::string> unused_tensors;
   KvType kv_type = KvType::f32;
   std::size_t threads = 1;
@@ -81,7 +81,7 @@ struct EngineInfo {
   std::size_t bytes_read = 0;    // of them, by this rank
   std::size_t cache_tokens = 0;
   // That memory allows a smaller cache than was asked for, or than a sequence may need; known to rank 0,
-  // mostly empty.
+  // usually empty.
   std::string cache_notice;
   std::size_t cache_bytes = 0;      // when the cache is full, on this rank
   std::size_t workspace_bytes = 0;  // on this rank

@@ -106,8 +106,9 @@ OtherFiles find_other_files(const fs::path& directory) {
         missing, *found.safetensors, single_name);
   }
   if (found.gguf) {
-    throw_error<CheckpointError>("{}, but {}; to run the GGUF model, give the path of its file as the model: {}",
-                                 missing, *found.gguf, (directory / *found.gguf).string());
+    throw_error<CheckpointError>(
+        "{}, but {}; to run the GGUF model, give the path of its file as the model: {}", missing, *found.gguf,
+        (directory / *found.gguf).string());
   }
   if (found.pytorch) {
     throw_error<CheckpointError>(

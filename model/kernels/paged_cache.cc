@@ -155,7 +155,8 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
                        std::span<const AttentionSpan> spans, const PagedCache& cache) {
   const KvLayout& layout = cache.layout;
   for (const AttentionSpan& span : spans) {
-#pragma omp parallel for schedule(static) if (span.tokens > 1 && span.tokens * key.columns() >= kMinParallelWork)
+#pragma omp parallel for schedule(static) if (span.tokens > 1 && \
+                                              span.tokens * key.columns() >= kMinParallelWork)
     for (std::size_t token = 0; token < span.tokens; ++token) {
       const std::size_t position = span.start_position + token;
       const auto block = static_cast<std::size_t>(span.block_table[position / layout.block_size]);

@@ -31,7 +31,7 @@ NpyArray logits_of(const std::filesystem::path& model, const std::vector<TokenId
   return read_npy(output);
 }
 
-// Sum over all tokens but the first, each foretold in the first window that reaches it.
+// Sum over all tokens but the first, each predicted in the first window that reaches it.
 double expected_nll(const std::filesystem::path& model, const std::vector<TokenId>& tokens,
                     std::size_t window, std::size_t stride) {
   double sum = 0.0;
@@ -148,7 +148,7 @@ TEST(Perplexity, SaysWhatCannotBeMeasured) {
                    "give a --stride that is smaller than the --window");
   expect_one_error(
       run(kNoMpirun, {"perplexity", "--model", model.path(), "--tokens", directory.write("ids", "[7]")}), 1,
-      "1 token; expected at least 2, one to be foretold from another");
+      "1 token; expected at least 2, one to be predicted from another");
   expect_one_error(run(kNoMpirun, {"perplexity", "--model", model.path(), "--tokens",
                                    directory.write("ids", "[7, 9, 2600]")}),
                    1, "token id 2600, but the vocabulary has the ids 0 to 2599");

@@ -156,7 +156,7 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
   const Fixture fixture = reference::fixture("llama-12q3kv");
   const DecoderSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const Decoder decoder(spec, *source, part);
   const KvCache cache(decoder.kv_layouts(KvType::f32, 8), 40);
   Workspace workspace(decoder_workspace(spec, part, {64, 64, 1, KvType::f32, 8, 8}));
@@ -213,7 +213,7 @@ TEST(Decoder, HoldsAsManyParametersAsItsSpecCounts) {
     const ModelConfig config = random_config(random, comm.size());
     const SyntheticWeights source(DType::f32, seed);
     const DecoderSpec spec = make_spec(config);
-    const RankOf part{comm.rank(), comm.size()};
+    const TpRank part{comm.rank(), comm.size()};
     const Decoder decoder(spec, source, part);
     // Stored as float32, each element read once; packed, rows are filled up to panels.
     EXPECT_EQ(source.bytes_read(), count_local_parameters(spec, part) * sizeof(float));

@@ -129,7 +129,7 @@ class DecoderUnderTest {
   Communicator& comm_;
   DecoderSpec spec_;
   Options options_;
-  RankOf part_;
+  TpRank part_;
   Decoder decoder_;
   std::size_t blocks_;
   KvCache cache_;

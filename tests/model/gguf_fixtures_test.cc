@@ -87,7 +87,7 @@ TEST_P(GgufFixture, HoldsGroupsOfSmallIntegersAsTheyAre) {
   if (!source_->contains(name + ".weight")) GTEST_SKIP() << "another layer's name";
   const std::optional<WeightType> stored = source_->group_type(name + ".weight", {0, shape.columns});
   if (!stored) GTEST_SKIP() << "no groups in it";
-  const RankOf part{comm_.rank(), comm_.size()};
+  const TpRank part{comm_.rank(), comm_.size()};
   const Range columns = shard_columns(shape.columns, part);
   WeightLoader loader(*source_, part, {}, {});
   const LocalWeight weight = loader.columns_of_weight({name, shape, "sizes"}, columns);

@@ -150,7 +150,7 @@ std::vector<float> run(Communicator& comm, const LatentAttention& attention, con
 
 TEST(LatentAttention, SumOverRanksEqualsAttentionWithKeysAndValuesWrittenOut) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const LatentAttentionSpec spec = random_spec(random, comm.size());
@@ -176,7 +176,7 @@ TEST(LatentAttention, SumOverRanksEqualsAttentionWithKeysAndValuesWrittenOut) {
 
 TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   LatentAttentionSpec spec{.num_attention_heads = 8, .q_lora_rank = 96, .kv_lora_rank = 64};
   spec.qk_nope_head_dim = 32;
   spec.qk_rope_head_dim = 16;

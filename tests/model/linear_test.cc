@@ -47,7 +47,7 @@ Matrix columns_of(const Matrix& whole, Range columns) {
 
 TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 1);
   for (const std::size_t out_features : {3U, 4U, 17U, 64U}) {
     for (const bool bias : {false, true}) {
@@ -68,7 +68,7 @@ TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
 
 TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 2);
   const MatrixShape first{12, 10};
   const MatrixShape second{7, 10};
@@ -93,7 +93,7 @@ TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
 // Three input features on four ranks leave one with nothing but its zero; the bias must be counted once.
 TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 4);
   for (const std::size_t in_features : {3U, 4U, 19U, 70U}) {
     for (const std::size_t tokens : {1U, 3U, 12U}) {
@@ -119,7 +119,7 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
 // tiles. The sums are the same to the bit, as the same numbers are rounded.
 TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 5);
   const std::size_t hidden = 48;
   const std::size_t size = 64 * comm.size();
@@ -160,7 +160,7 @@ Matrix transposed(const Matrix& matrix) {
 
 TEST(TransposedWeights, AreReadAsTheirTransposesInBothKindsOfLayers) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 9);
   const MatrixShape shape{45, 70};  // more rows than a panel
   const StoredLayer stored_layer{"layer", shape, "", "", true};

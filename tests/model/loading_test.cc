@@ -68,7 +68,7 @@ TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
 // With LeavesNoTensorUnread: every element of every tensor is read once.
 TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const ModelConfig config = load_config(fixture.folder);
     const DecoderSpec spec = make_spec(config);
@@ -103,7 +103,7 @@ TEST(Loading, ReportsProgressUpToEverythingThatThisRankHolds) {
   const DecoderSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<std::size_t> reported;
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   const Decoder decoder(spec, *source, part, WeightType::f32,
                         [&](std::size_t elements) { reported.push_back(elements); });
   ASSERT_FALSE(reported.empty());

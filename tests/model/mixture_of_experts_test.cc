@@ -107,7 +107,7 @@ MixtureOfExpertsSpec random_spec(Random& random) {
 // Also of one token, of ranks that own no column of an expert, and of experts that no token takes.
 TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const MixtureOfExpertsSpec spec = random_spec(random);
@@ -149,7 +149,7 @@ TEST(MixtureOfExperts, LeavesOutExpertsThatNoTokenTakes) {
 
 TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
   Communicator& comm = test::world();
-  const RankOf part{comm.rank(), comm.size()};
+  const TpRank part{comm.rank(), comm.size()};
   MixtureOfExpertsSpec spec;
   spec.router.num_experts = 4;
   spec.router.num_experts_per_tok = 2;

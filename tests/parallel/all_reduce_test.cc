@@ -31,14 +31,14 @@ struct Ways {
         patience{placement, {}},
         exchange(comm.handle(), patience),
         messages(exchange, placement.hosts),
-        shared(SharedSum::create(comm.handle(), patience, exchange, why)) {}
+        shared(SharedMemoryAllReduce::create(comm.handle(), patience, exchange, why)) {}
 
   Placement placement;
   Patience patience;
   Exchange exchange;
-  MessageSum messages;
+  MessageAllReduce messages;
   std::string why;
-  std::unique_ptr<SharedSum> shared;
+  std::unique_ptr<SharedMemoryAllReduce> shared;
 };
 
 // Hosts of equal and of different sizes, in turn or one after the other; the last ones are each rank's own.
@@ -76,7 +76,7 @@ TEST(FindPlacement, GivesHostsInTheOrderOfTheirFirstRanks) {
   EXPECT_EQ(placement.own_host(), expected[comm.rank() % 2]);
 }
 
-TEST(SharedSum, IsThereIfAndOnlyIfSeveralRanksShareAHost) {
+TEST(SharedMemoryAllReduce, IsThereIfAndOnlyIfSeveralRanksShareAHost) {
   Communicator& comm = test::world();
   EXPECT_EQ(Ways(comm).shared != nullptr, comm.size() > 1);
   EXPECT_EQ(Ways(comm, static_cast<int>(comm.rank())).shared, nullptr);

@@ -16,7 +16,7 @@ class WiderBinding : public testing::Test {
   ~WiderBinding() override { hwloc_topology_destroy(topology_); }
 
   // For rank `part` bound to some processors by a launcher that may use others, both lists as "0-3,7".
-  std::vector<Core> wider(const char* bound, const char* available, RankOf part) const {
+  std::vector<Core> wider(const char* bound, const char* available, TpRank part) const {
     const ProcessorSet bound_set(hwloc_bitmap_alloc());
     const ProcessorSet available_set(hwloc_bitmap_alloc());
     hwloc_bitmap_list_sscanf(bound_set.get(), bound);

@@ -37,7 +37,7 @@ std::vector<std::size_t> sizes(const std::vector<NumaDomain>& domains) {
 }
 
 // How many cores of each domain a rank gets.
-std::vector<std::size_t> cores_by_domain(const std::vector<NumaDomain>& domains, RankOf part) {
+std::vector<std::size_t> cores_by_domain(const std::vector<NumaDomain>& domains, TpRank part) {
   const std::vector<Core> share = share_of_cores(domains, part);
   const std::set<Core> mine(share.begin(), share.end());
   std::vector<std::size_t> counts;

@@ -1,4 +1,4 @@
-// Naive twins of a mixture of experts: every token by itself, whole lists sorted.
+// Reference implementations of a mixture of experts: every token by itself, whole lists sorted.
 #pragma once
 
 #include "model/spec.h"

@@ -1,4 +1,4 @@
-// Naive twins of model/kernels: one loop per index, double precision.
+// Reference implementations of model/kernels: one loop per index, double precision.
 #pragma once
 
 #include "model/kernels/activation.h"

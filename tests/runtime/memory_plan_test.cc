@@ -105,8 +105,8 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
   EXPECT_EQ(
       asked.notice,
       fmt::format("the KV cache holds 3200 tokens instead of 1000000: node0 has {} of memory (MemAvailable), "
-                  "of which all but the cache takes {}; fewer bits (`weights`, `kv_type`) or more hosts "
-                  "leave it more",
+                  "of which all but the cache takes {}; fewer bits (`weights`, `kv_type`) or more hosts free "
+                  "more memory for it",
                   format_bytes(room_for(3200, 2)), format_bytes(room_for(0, 2))));
   // Without a wish it is less than half, if less would be of no use.
   const CachePlan chosen = cache(ranks_on({room_for(3200, 2)}, 2));

@@ -4,7 +4,7 @@
 
 #include "parallel/exchange.h"
 #include "parallel/host_memory.h"
-#include "parallel/message_sum.h"
+#include "parallel/message_all_reduce.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -26,24 +26,24 @@ namespace tp {
 // Large messages go in pieces; where ranks are many and pieces large, each rank adds up its part of the piece
 // and the others copy it.
 //
-// With several hosts, the first rank of each, its leader, adds up its host's slots, the leaders add up the
-// sums of their hosts by messages, and the host's other ranks copy the sum from the leader's slot: a second
-// wait a call.
-class SharedSum {
+// With several hosts, the first rank of each, its host root, adds up its host's slots, the host roots add up
+// the sums of their hosts by messages, and the host's other ranks copy the sum from the host root's slot: a
+// second wait a call.
+class SharedMemoryAllReduce {
  public:
   // Collective over `comm`, to which `exchange` belongs. Null if no two ranks share a host, or if a host has
   // no memory to share, and then `why` says so on every rank. Throws CommError.
-  static std::unique_ptr<SharedSum> create(MPI_Comm comm, const Patience& patience, Exchange& exchange,
-                                           std::string& why);
-  ~SharedSum();
-  SharedSum(const SharedSum&) = delete;
-  SharedSum& operator=(const SharedSum&) = delete;
+  static std::unique_ptr<SharedMemoryAllReduce> create(MPI_Comm comm, const Patience& patience,
+                                                       Exchange& exchange, std::string& why);
+  ~SharedMemoryAllReduce();
+  SharedMemoryAllReduce(const SharedMemoryAllReduce&) = delete;
+  SharedMemoryAllReduce& operator=(const SharedMemoryAllReduce&) = delete;
 
   // As AllReduce::operator().
   void operator()(std::span<float> data, float* onto = nullptr);
 
  private:
-  SharedSum(const Patience& patience, Exchange& exchange);
+  SharedMemoryAllReduce(const Patience& patience, Exchange& exchange);
 
   struct Slot;
   // Where a sum goes: it replaces the floats there, or is added to them.
@@ -52,12 +52,12 @@ class SharedSum {
     bool adds;
   };
   void reduce_piece(std::span<const float> piece, const Target& target);
-  void share_work(std::size_t size, std::size_t buffer, const Target& target);
+  void two_shot(std::size_t size, std::size_t buffer, const Target& target);
   void sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target);
   static void put(const float* sum, std::size_t size, const Target& target);
   void announce(std::uint64_t phase);
   bool has_announced(std::size_t rank, std::uint64_t phase) const;
-  void wait_for_leader(std::uint64_t phase) const;
+  void wait_for_host_root(std::uint64_t phase) const;
   void wait_for_all(std::uint64_t phase) const;
   Wait::Ranks missing(std::uint64_t phase) const;
   void add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target);
@@ -73,11 +73,11 @@ class SharedSum {
   std::uint64_t phase_ = 0;                  // announcements made so far
   std::uint64_t pieces_ = 0;
 
-  // With several hosts only, and but for the first of them on leaders only.
+  // With several hosts only, and but for the first of them on host roots only.
   bool several_hosts_ = false;
-  MPI_Comm leaders_ = MPI_COMM_NULL;
-  std::optional<Exchange> leaders_exchange_;
-  std::optional<MessageSum> leaders_sum_;
+  MPI_Comm host_roots_ = MPI_COMM_NULL;
+  std::optional<Exchange> host_roots_exchange_;
+  std::optional<MessageAllReduce> host_roots_all_reduce_;
 };
 
 }  // namespace tp

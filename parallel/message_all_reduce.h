@@ -11,11 +11,11 @@ namespace tp {
 
 // Every rank receives the addends and adds them up itself, small ones whole, of larger ones its part, which
 // it then sends to all. The sum is taken in one order, see AllReduce: ranks of a host first, then hosts.
-class MessageSum {
+class MessageAllReduce {
  public:
   // `hosts`: the ranks of `exchange` on each host, in the order in which they are added up; by default they
   // are all on hosts of their own.
-  explicit MessageSum(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts = {});
+  explicit MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts = {});
 
   // As AllReduce::operator().
   void operator()(std::span<float> data, float* onto = nullptr);

@@ -1,4 +1,4 @@
-#include "parallel/message_sum.h"
+#include "parallel/message_all_reduce.h"
 
 #include "parallel/shard.h"
 #include "parallel/sums.h"
@@ -28,7 +28,7 @@ std::span<std::byte> writable_bytes_of(float* floats, std::size_t size) {
 
 }  // namespace
 
-MessageSum::MessageSum(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts)
+MessageAllReduce::MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts)
     : exchange_(exchange), hosts_(std::move(hosts)) {
   // Hosts of one rank each are added up like one host of all ranks.
   if (!hosts_.empty() && hosts_.size() < exchange.size()) return;
@@ -36,7 +36,7 @@ MessageSum::MessageSum(Exchange& exchange, std::vector<std::vector<std::size_t>>
   std::iota(hosts_.front().begin(), hosts_.front().end(), std::size_t{0});
 }
 
-void MessageSum::operator()(std::span<float> data, float* onto) {
+void MessageAllReduce::operator()(std::span<float> data, float* onto) {
   const std::size_t ranks = exchange_.size();
   if (ranks == 1) {
     if (onto != nullptr) add_up({data.data()}, data.size(), onto, onto);
@@ -53,7 +53,7 @@ void MessageSum::operator()(std::span<float> data, float* onto) {
   }
 }
 
-void MessageSum::sum_whole(std::span<float> piece, float* onto) {
+void MessageAllReduce::sum_whole(std::span<float> piece, float* onto) {
   const std::size_t size = piece.size();
   received_.resize(std::max(received_.size(), exchange_.size() * size));
   std::vector<std::span<std::byte>> from;
@@ -66,7 +66,7 @@ void MessageSum::sum_whole(std::span<float> piece, float* onto) {
   add_up(addends, size, onto, onto != nullptr ? onto : piece.data());
 }
 
-void MessageSum::sum_parts(std::span<float> piece, float* onto) {
+void MessageAllReduce::sum_parts(std::span<float> piece, float* onto) {
   const std::size_t ranks = exchange_.size();
   const auto part_of = [&](std::size_t rank) { return split_evenly(piece.size(), {rank, ranks}); };
   const Range own = part_of(exchange_.rank());
@@ -95,8 +95,8 @@ void MessageSum::sum_parts(std::span<float> piece, float* onto) {
 }
 
 // out = the sum of the addends, [ranks] of [size] each, and of `onto`, if given. `out` may be one of them.
-void MessageSum::add_up(const std::vector<const float*>& addends, std::size_t size, const float* onto,
-                        float* out) {
+void MessageAllReduce::add_up(const std::vector<const float*>& addends, std::size_t size, const float* onto,
+                              float* out) {
   std::vector<const float*> last;
   const auto ranks_of = [&](const std::vector<std::size_t>& host) {
     std::vector<const float*> of_host;

@@ -1,4 +1,4 @@
-#include "parallel/shared_sum.h"
+#include "parallel/shared_memory_all_reduce.h"
 
 #include "parallel/agreement.h"
 #include "parallel/mpi_call.h"
@@ -17,25 +17,25 @@ namespace {
 constexpr std::size_t kPieceFloats = 64 * 1024;
 
 // From here on, and with this many ranks, each rank adds up a part only: less to read, but a second wait.
-constexpr std::size_t kSharedWorkFloats = 8 * 1024;
-constexpr std::size_t kSharedWorkRanks = 3;
+constexpr std::size_t kTwoShotFloats = 8 * 1024;
+constexpr std::size_t kTwoShotRanks = 3;
 
-constexpr std::size_t kLeader = 0;
+constexpr std::size_t kHostRoot = 0;
 
 constexpr Wait::Manner kManner{.collective = "an all-reduce"};
 
 }  // namespace
 
-struct SharedSum::Slot {
+struct SharedMemoryAllReduce::Slot {
   alignas(64) std::atomic<std::uint64_t> announced;
   alignas(64) float buffers[2][kPieceFloats];
 };
 
-std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm, const Patience& patience, Exchange& exchange,
-                                             std::string& why) {
+std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm comm, const Patience& patience,
+                                                                     Exchange& exchange, std::string& why) {
   const Placement& placement = patience.placement;
   if (placement.hosts.size() == placement.size()) return nullptr;
-  auto sum = std::unique_ptr<SharedSum>(new SharedSum(patience, exchange));
+  auto sum = std::unique_ptr<SharedMemoryAllReduce>(new SharedMemoryAllReduce(patience, exchange));
   const auto rank = static_cast<int>(placement.rank);
   MPI_Comm host = MPI_COMM_NULL;
   TP_MPI(MPI_Comm_split(comm, static_cast<int>(placement.host_of[placement.rank]), rank, &host));
@@ -51,14 +51,14 @@ std::unique_ptr<SharedSum> SharedSum::create(MPI_Comm comm, const Patience& pati
   new (&sum->slots_[sum->rank_]->announced) std::atomic<std::uint64_t>(0);
   exchange.all_values(0, kManner);  // nobody announces before all are ready
   if (!sum->several_hosts_) return sum;
-  TP_MPI(MPI_Comm_split(comm, sum->rank_ == 0 ? 0 : MPI_UNDEFINED, rank, &sum->leaders_));
+  TP_MPI(MPI_Comm_split(comm, sum->rank_ == 0 ? 0 : MPI_UNDEFINED, rank, &sum->host_roots_));
   if (sum->rank_ != 0) return sum;
-  sum->leaders_exchange_.emplace(sum->leaders_, patience, placement.hosts);
-  sum->leaders_sum_.emplace(*sum->leaders_exchange_);
+  sum->host_roots_exchange_.emplace(sum->host_roots_, patience, placement.hosts);
+  sum->host_roots_all_reduce_.emplace(*sum->host_roots_exchange_);
   return sum;
 }
 
-SharedSum::SharedSum(const Patience& patience, Exchange& exchange)
+SharedMemoryAllReduce::SharedMemoryAllReduce(const Patience& patience, Exchange& exchange)
     : patience_(patience),
       exchange_(exchange),
       host_(patience.placement.own_host()),
@@ -69,15 +69,15 @@ SharedSum::SharedSum(const Patience& patience, Exchange& exchange)
   rank_ = static_cast<std::size_t>(std::ranges::find(host_, patience.placement.rank) - host_.begin());
 }
 
-SharedSum::~SharedSum() {
+SharedMemoryAllReduce::~SharedMemoryAllReduce() {
   int finalized = 0;
   MPI_Finalized(&finalized);
-  // While an exception is on its way the other leaders may be anywhere.
-  if (finalized == 0 && leaders_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0)
-    MPI_Comm_free(&leaders_);
+  // While an exception is on its way the other host roots may be anywhere.
+  if (finalized == 0 && host_roots_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0)
+    MPI_Comm_free(&host_roots_);
 }
 
-void SharedSum::operator()(std::span<float> data, float* onto) {
+void SharedMemoryAllReduce::operator()(std::span<float> data, float* onto) {
   const Target target{onto != nullptr ? onto : data.data(), onto != nullptr};
   for (std::size_t begin = 0; begin < data.size(); begin += kPieceFloats) {
     reduce_piece(data.subspan(begin, std::min(kPieceFloats, data.size() - begin)),
@@ -85,19 +85,19 @@ void SharedSum::operator()(std::span<float> data, float* onto) {
   }
 }
 
-void SharedSum::reduce_piece(std::span<const float> piece, const Target& target) {
+void SharedMemoryAllReduce::reduce_piece(std::span<const float> piece, const Target& target) {
   const std::size_t buffer = pieces_++ % 2;
   std::memcpy(slots_[rank_]->buffers[buffer], piece.data(), piece.size_bytes());
   announce(++phase_);
   if (several_hosts_) return sum_over_hosts(piece.size(), buffer, target);
   wait_for_all(phase_);
-  if (size_ < kSharedWorkRanks || piece.size() < kSharedWorkFloats) {
+  if (size_ < kTwoShotRanks || piece.size() < kTwoShotFloats) {
     return add_up(0, piece.size(), buffer, target);
   }
-  share_work(piece.size(), buffer, target);
+  two_shot(piece.size(), buffer, target);
 }
 
-void SharedSum::share_work(std::size_t size, std::size_t buffer, const Target& target) {
+void SharedMemoryAllReduce::two_shot(std::size_t size, std::size_t buffer, const Target& target) {
   // Only this rank reads this part of the slots, so its own slot can take the sum.
   const auto part_of = [&](std::size_t rank) { return size * rank / size_; };
   const std::size_t begin = part_of(rank_);
@@ -110,43 +110,44 @@ void SharedSum::share_work(std::size_t size, std::size_t buffer, const Target& t
   }
 }
 
-void SharedSum::sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target) {
-  float* shared = slots_[kLeader]->buffers[buffer];
-  if (rank_ != kLeader) {
-    wait_for_leader(++phase_);
+void SharedMemoryAllReduce::sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target) {
+  float* shared = slots_[kHostRoot]->buffers[buffer];
+  if (rank_ != kHostRoot) {
+    wait_for_host_root(++phase_);
     return put(shared, size, target);
   }
   wait_for_all(phase_);
   add_up(0, size, buffer, {shared, false});
-  (*leaders_sum_)({shared, size});
+  (*host_roots_all_reduce_)({shared, size});
   announce(++phase_);
   put(shared, size, target);
 }
 
-void SharedSum::put(const float* sum, std::size_t size, const Target& target) {
+void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const Target& target) {
   const float* const addends[] = {sum, target.floats};
   if (target.adds) return sum_of(addends, size, target.floats);
   std::memcpy(target.floats, sum, size * sizeof(float));
 }
 
 // The sum of elements [begin, begin + size) of all slots, in the order of the ranks.
-void SharedSum::add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target) {
+void SharedMemoryAllReduce::add_up(std::size_t begin, std::size_t size, std::size_t buffer,
+                                   const Target& target) {
   for (std::size_t rank = 0; rank < size_; ++rank) addends_[rank] = slots_[rank]->buffers[buffer] + begin;
   addends_[size_] = target.floats;
   sum_of({addends_.get(), size_ + (target.adds ? 1 : 0)}, size, target.floats);
 }
 
-void SharedSum::announce(std::uint64_t phase) {
+void SharedMemoryAllReduce::announce(std::uint64_t phase) {
   slots_[rank_]->announced.store(phase, std::memory_order_release);
 }
 
-bool SharedSum::has_announced(std::size_t rank, std::uint64_t phase) const {
+bool SharedMemoryAllReduce::has_announced(std::size_t rank, std::uint64_t phase) const {
   return slots_[rank]->announced.load(std::memory_order_acquire) >= phase;
 }
 
-// It waits for other leaders in turn, and speaks of them if need be.
-void SharedSum::wait_for_leader(std::uint64_t phase) const {
-  const auto here = [&] { return has_announced(kLeader, phase); };
+// It waits for other host roots in turn, and speaks of them if need be.
+void SharedMemoryAllReduce::wait_for_host_root(std::uint64_t phase) const {
+  const auto here = [&] { return has_announced(kHostRoot, phase); };
   if (here()) return;
   Wait wait(patience_, kManner, host_, [] { return Wait::Ranks(); });
   while (!here()) {
@@ -155,7 +156,7 @@ void SharedSum::wait_for_leader(std::uint64_t phase) const {
   }
 }
 
-void SharedSum::wait_for_all(std::uint64_t phase) const {
+void SharedMemoryAllReduce::wait_for_all(std::uint64_t phase) const {
   std::size_t here = 0;
   const auto all_here = [&] {
     while (here < size_ && has_announced(here, phase)) ++here;
@@ -169,7 +170,7 @@ void SharedSum::wait_for_all(std::uint64_t phase) const {
   }
 }
 
-Wait::Ranks SharedSum::missing(std::uint64_t phase) const {
+Wait::Ranks SharedMemoryAllReduce::missing(std::uint64_t phase) const {
   Wait::Ranks ranks;
   for (std::size_t rank = 0; rank < size_; ++rank) {
     if (!has_announced(rank, phase)) ranks.push_back(host_[rank]);
