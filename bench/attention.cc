@@ -8,10 +8,10 @@
 
 #include "model/kernels/attention.h"
 
-#include "model/buffer.h"
 #include "model/ceilings.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/openblas.h"
+#include "model/memory/buffer.h"
 #include "parallel/stopwatch.h"
 #include "tp/internal/require.h"
 

@@ -7,7 +7,7 @@
 #include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
-#include "model/local_weight.h"
+#include "model/weights/local_weight.h"
 #include "parallel/stopwatch.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "launch/console.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
-#include "runtime/chat_prompts.h"
+#include "runtime/text/chat_prompts.h"
 #include "tp/engine.h"
 
 #include <memory>

@@ -1,7 +1,7 @@
 #include "launch/earlier_results.h"
 
-#include "model/checkpoint/printable.h"
-#include "model/checkpoint/strict_json.h"
+#include "model/weights/checkpoint/printable.h"
+#include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

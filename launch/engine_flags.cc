@@ -7,13 +7,13 @@
 #include "launch/progress.h"
 #include "launch/table.h"
 #include "launch/version_text.h"
-#include "model/checkpoint/printable.h"
 #include "model/kernels/isa.h"
+#include "model/weights/checkpoint/printable.h"
 #include "parallel/binding.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "parallel/processors.h"
-#include "runtime/format_bytes.h"
+#include "runtime/text/format_bytes.h"
 #include "tp/error.h"
 
 #include <fmt/ranges.h>

@@ -4,7 +4,7 @@
 #include "launch/generate_output.h"
 #include "launch/request_source.h"
 #include "parallel/stopwatch.h"
-#include "runtime/chat_prompts.h"
+#include "runtime/text/chat_prompts.h"
 #include "tp/engine.h"
 
 #include <filesystem>

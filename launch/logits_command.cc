@@ -6,7 +6,7 @@
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/subcommand.h"
-#include "model/checkpoint/npy.h"
+#include "model/weights/checkpoint/npy.h"
 #include "parallel/fail_together.h"
 #include "tp/internal/require.h"
 

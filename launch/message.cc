@@ -1,6 +1,6 @@
 #include "launch/message.h"
 
-#include "model/checkpoint/printable.h"
+#include "model/weights/checkpoint/printable.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 #include "launch/messages_file.h"
 
 #include "launch/prompts.h"
-#include "model/checkpoint/strict_json.h"
+#include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
 #include <fstream>

@@ -1,6 +1,6 @@
 #include "launch/option_checks.h"
 
-#include "model/checkpoint/similar_name.h"
+#include "model/weights/checkpoint/similar_name.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "launch/prompts.h"
 
-#include "model/checkpoint/strict_json.h"
+#include "model/weights/checkpoint/strict_json.h"
 #include "runtime/api/prompt_ids.h"
 #include "tp/internal/require.h"
 

@@ -2,7 +2,7 @@
 
 #include "launch/console.h"
 #include "launch/option_checks.h"
-#include "model/checkpoint/printable.h"
+#include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
 
 #include <cerrno>

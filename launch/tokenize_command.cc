@@ -6,7 +6,7 @@
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
-#include "model/checkpoint/strict_json.h"
+#include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
 #include <iostream>

@@ -1,6 +1,6 @@
 #include "launch/usage_error.h"
 
-#include "model/checkpoint/similar_name.h"
+#include "model/weights/checkpoint/similar_name.h"
 
 #include <algorithm>
 #include <filesystem>

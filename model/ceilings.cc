@@ -1,7 +1,7 @@
 #include "model/ceilings.h"
 
-#include "model/buffer.h"
 #include "model/kernels/simd/packed.h"
+#include "model/memory/buffer.h"
 #include "parallel/stopwatch.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "parallel/sums.h"
 
+#include "tp/internal/threads.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,9 +16,8 @@
 namespace tp {
 namespace {
 
-// Floats from which on, and in strips of which, threads share the work. Pieces that pass through shared
-// memory are smaller.
-constexpr std::size_t kMinParallelWork = 1 << 17;
+// Floats in a strip of the work that threads share. Pieces that pass through shared memory are less than
+// kMinParallelWork.
 constexpr std::size_t kStrip = 1 << 14;
 
 // A run is summed over all addends before the next, in a local array that the compiler keeps in vectors.

@@ -2,7 +2,7 @@
 
 #include "model/kernels/isa.h"
 #include "model/kernels/simd/attention_tile.h"
-#include "model/threads.h"
+#include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,7 +1,7 @@
 #include "model/kernels/elementwise.h"
 
 #include "model/kernels/simd/elementwise.h"
-#include "model/threads.h"
+#include "tp/internal/threads.h"
 
 #include <cassert>
 

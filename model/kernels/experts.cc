@@ -2,7 +2,7 @@
 
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/simd.h"
-#include "model/threads.h"
+#include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cassert>

@@ -5,7 +5,7 @@
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/tile_product.h"
-#include "model/threads.h"
+#include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cassert>

@@ -1,7 +1,7 @@
 #include "model/kernels/paged_cache.h"
 
 #include "model/kernels/half.h"
-#include "model/threads.h"
+#include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cmath>

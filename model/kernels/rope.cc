@@ -1,7 +1,7 @@
 #include "model/kernels/rope.h"
 
 #include "model/kernels/simd/simd.h"
-#include "model/threads.h"
+#include "tp/internal/threads.h"
 
 #include <cassert>
 

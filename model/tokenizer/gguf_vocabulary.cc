@@ -1,6 +1,6 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
-#include "model/checkpoint/printable.h"
+#include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

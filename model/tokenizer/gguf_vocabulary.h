@@ -1,8 +1,8 @@
 // The vocabulary in a GGUF file's metadata.
 #pragma once
 
-#include "model/checkpoint/gguf_metadata.h"
 #include "model/tokenizer/embedded_vocabulary.h"
+#include "model/weights/checkpoint/gguf_metadata.h"
 
 #include <optional>
 

@@ -1,7 +1,7 @@
 #include "model/tokenizer/json_node.h"
 
-#include "model/checkpoint/strict_json.h"
 #include "model/tokenizer/utf8.h"
+#include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
 #include <cerrno>

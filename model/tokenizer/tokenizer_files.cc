@@ -1,10 +1,10 @@
 #include "model/tokenizer/tokenizer_files.h"
 
-#include "model/checkpoint/gguf_files.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/vocabulary_files.h"
+#include "model/weights/checkpoint/gguf_files.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>

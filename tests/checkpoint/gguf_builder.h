@@ -1,8 +1,8 @@
 // GGUF files of any content, valid or not.
 #pragma once
 
-#include "model/checkpoint/gguf_metadata.h"
-#include "model/checkpoint/gguf_type.h"
+#include "model/weights/checkpoint/gguf_metadata.h"
+#include "model/weights/checkpoint/gguf_type.h"
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <cstdint>

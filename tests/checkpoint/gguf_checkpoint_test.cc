@@ -1,4 +1,4 @@
-#include "model/checkpoint/gguf_checkpoint.h"
+#include "model/weights/checkpoint/gguf_checkpoint.h"
 
 #include "tests/checkpoint/gguf_builder.h"
 

@@ -1,4 +1,4 @@
-#include "model/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/gguf_dequantize.h"
 
 #include "model/kernels/half.h"
 #include "tests/reference/gguf.h"

@@ -1,4 +1,4 @@
-#include "model/checkpoint/gguf_files.h"
+#include "model/weights/checkpoint/gguf_files.h"
 
 #include "tests/checkpoint/gguf_builder.h"
 

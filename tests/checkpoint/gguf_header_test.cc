@@ -1,4 +1,4 @@
-#include "model/checkpoint/gguf_header.h"
+#include "model/weights/checkpoint/gguf_header.h"
 
 #include "tests/checkpoint/gguf_builder.h"
 

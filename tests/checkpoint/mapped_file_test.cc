@@ -1,4 +1,4 @@
-#include "model/checkpoint/mapped_file.h"
+#include "model/weights/checkpoint/mapped_file.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

@@ -1,4 +1,4 @@
-#include "model/checkpoint/npy.h"
+#include "model/weights/checkpoint/npy.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

@@ -1,4 +1,4 @@
-#include "model/checkpoint/printable.h"
+#include "model/weights/checkpoint/printable.h"
 
 #include <string>
 

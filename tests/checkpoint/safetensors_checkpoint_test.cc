@@ -1,6 +1,6 @@
-#include "model/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
 
-#include "model/checkpoint/widen.h"
+#include "model/weights/checkpoint/widen.h"
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <cmath>

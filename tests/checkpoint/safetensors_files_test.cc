@@ -1,4 +1,4 @@
-#include "model/checkpoint/safetensors_files.h"
+#include "model/weights/checkpoint/safetensors_files.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

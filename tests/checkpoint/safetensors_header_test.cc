@@ -1,4 +1,4 @@
-#include "model/checkpoint/safetensors_header.h"
+#include "model/weights/checkpoint/safetensors_header.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

@@ -1,4 +1,4 @@
-#include "model/checkpoint/similar_name.h"
+#include "model/weights/checkpoint/similar_name.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "model/checkpoint/strict_json.h"
+#include "model/weights/checkpoint/strict_json.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

@@ -1,6 +1,6 @@
-#include "model/checkpoint/synthetic_weights.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 
-#include "model/checkpoint/widen.h"
+#include "model/weights/checkpoint/widen.h"
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <bit>

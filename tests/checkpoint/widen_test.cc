@@ -1,4 +1,4 @@
-#include "model/checkpoint/widen.h"
+#include "model/weights/checkpoint/widen.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

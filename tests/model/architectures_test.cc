@@ -1,7 +1,7 @@
-#include "model/architectures.h"
+#include "model/config/architectures.h"
 
-#include "model/config.h"
-#include "model/decoder.h"
+#include "model/config/config.h"
+#include "model/layers/decoder.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"
 

@@ -1,4 +1,4 @@
-#include "model/buffer.h"
+#include "model/memory/buffer.h"
 
 #include "tp/error.h"
 

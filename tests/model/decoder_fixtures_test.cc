@@ -1,6 +1,6 @@
 // Every fixture of every family: logits and tokens that the original modelling code computed.
-#include "model/checkpoint/safetensors_checkpoint.h"
-#include "model/config.h"
+#include "model/config/config.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

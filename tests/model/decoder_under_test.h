@@ -1,8 +1,8 @@
 // A decoder with cache and workspace for one sequence, as the runtime would set it up on this rank.
 #pragma once
 
-#include "model/architectures.h"
-#include "model/decoder.h"
+#include "model/config/architectures.h"
+#include "model/layers/decoder.h"
 #include "tests/reference/matrix.h"
 #include "tp/communicator.h"
 

@@ -1,7 +1,7 @@
 // Mixtral, Qwen's experts and DeepSeek: from config.json to the parts of a decoder.
-#include "model/architectures.h"
-#include "model/config.h"
-#include "model/decoder.h"
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/layers/decoder.h"
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <cmath>

@@ -1,9 +1,9 @@
 // A DeepSeek-V3 checkpoint as it is published: weights in F8 with scales, and a layer that only training
 // needs.
-#include "model/checkpoint/mapped_file.h"
-#include "model/checkpoint/safetensors_checkpoint.h"
-#include "model/checkpoint/safetensors_header.h"
-#include "model/config.h"
+#include "model/config/config.h"
+#include "model/weights/checkpoint/mapped_file.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/checkpoint/safetensors_header.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"

@@ -2,9 +2,9 @@
 // communicate.
 #include "tests/reference/falcon.h"
 
-#include "model/checkpoint/safetensors_checkpoint.h"
-#include "model/checkpoint/synthetic_weights.h"
-#include "model/config.h"
+#include "model/config/config.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

@@ -1,4 +1,4 @@
-#include "model/generation_config.h"
+#include "model/config/generation_config.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
 

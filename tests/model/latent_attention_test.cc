@@ -1,7 +1,7 @@
-#include "model/latent_attention.h"
+#include "model/layers/latent_attention.h"
 
-#include "model/checkpoint/synthetic_weights.h"
-#include "model/kv_cache.h"
+#include "model/memory/kv_cache.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "parallel/collectives.h"
 #include "tests/kernels/expect_close.h"
 #include "tests/mpi_test.h"

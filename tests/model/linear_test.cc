@@ -1,7 +1,7 @@
-#include "model/linear.h"
+#include "model/layers/linear.h"
 
-#include "model/checkpoint/synthetic_weights.h"
-#include "model/embedding.h"
+#include "model/layers/embedding.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "parallel/collectives.h"
 #include "tests/kernels/expect_close.h"
 #include "tests/mpi_test.h"

@@ -1,8 +1,8 @@
 // What every rank reads of a checkpoint.
-#include "model/architectures.h"
-#include "model/checkpoint/safetensors_checkpoint.h"
-#include "model/config.h"
-#include "model/decoder.h"
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/layers/decoder.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "parallel/collectives.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

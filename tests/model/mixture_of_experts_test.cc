@@ -1,6 +1,6 @@
-#include "model/mixture_of_experts.h"
+#include "model/layers/mixture_of_experts.h"
 
-#include "model/checkpoint/synthetic_weights.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "parallel/collectives.h"
 #include "tests/kernels/expect_close.h"
 #include "tests/mpi_test.h"

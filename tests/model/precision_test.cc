@@ -17,9 +17,9 @@
 // can turn a close choice, and then a token takes another way through the model. There the bound holds for
 // the middle one of the positions, because most choices are not close: for types of 16 bits. With fewer, too
 // many are turned for any bound.
-#include "model/checkpoint/safetensors_checkpoint.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/kernels/simd/tile_product.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

@@ -1,4 +1,4 @@
-#include "model/rope.h"
+#include "model/layers/rope.h"
 
 #include "tests/reference/rope.h"
 

@@ -1,12 +1,12 @@
 // What checkpoints call and keep together, and errors that speak of it.
-#include "model/tensor_names.h"
+#include "model/weights/tensor_names.h"
 
-#include "model/architectures.h"
-#include "model/checkpoint/safetensors_checkpoint.h"
-#include "model/config.h"
-#include "model/decoder.h"
-#include "model/stored_projection.h"
-#include "model/unused_tensors.h"
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/layers/decoder.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/stored_projection.h"
+#include "model/weights/unused_tensors.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 

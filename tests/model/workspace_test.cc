@@ -1,7 +1,7 @@
-#include "model/workspace.h"
+#include "model/memory/workspace.h"
 
-#include "model/architectures.h"
-#include "model/decoder.h"
+#include "model/config/architectures.h"
+#include "model/layers/decoder.h"
 #include "tp/error.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Reference implementations of a mixture of experts: every token by itself, whole lists sorted.
 #pragma once
 
-#include "model/spec.h"
+#include "model/config/spec.h"
 #include "tests/reference/matrix.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Tiny checkpoints with logits that the family's original modelling code computed (shared/fixtures).
 #pragma once
 
-#include "model/checkpoint/npy.h"
+#include "model/weights/checkpoint/npy.h"
 #include "tp/token_id.h"
 
 #include <filesystem>

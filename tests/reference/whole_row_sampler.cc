@@ -1,6 +1,6 @@
 #include "tests/reference/whole_row_sampler.h"
 
-#include "runtime/exponential.h"
+#include "runtime/engine/exponential.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Random operations on a block manager whose blocks are really written to. What a position of the cache holds
 // depends on all tokens up to it, so the model stores the whole beginning of the text in every position, and
 // looks whether a sequence still finds its own text there.
-#include "runtime/block_manager.h"
+#include "runtime/engine/block_manager.h"
 
 #include <map>
 #include <ostream>

@@ -1,5 +1,5 @@
 // Small cases of cache decisions: what is shared, what is evicted, what is refused.
-#include "runtime/block_manager.h"
+#include "runtime/engine/block_manager.h"
 
 #include "tp/error.h"
 

@@ -1,7 +1,7 @@
-#include "runtime/candidates.h"
+#include "runtime/engine/candidates.h"
 
-#include "runtime/exponential.h"
-#include "runtime/token_history.h"
+#include "runtime/engine/exponential.h"
+#include "runtime/engine/token_history.h"
 
 #include <algorithm>
 #include <cmath>

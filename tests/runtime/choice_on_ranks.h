@@ -3,7 +3,7 @@
 
 #include "parallel/collectives.h"
 #include "parallel/shard.h"
-#include "runtime/sharded_choice.h"
+#include "runtime/engine/sharded_choice.h"
 #include "tests/mpi_test.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-#include "runtime/command.h"
+#include "runtime/engine/command.h"
 
 #include "parallel/archive.h"
-#include "runtime/command_archive.h"
+#include "runtime/engine/command_archive.h"
 
 #include <gtest/gtest.h>
 

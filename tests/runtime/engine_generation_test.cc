@@ -1,5 +1,5 @@
 // What the engine generates, on any number of ranks and in any company.
-#include "model/architectures.h"
+#include "model/config/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 #include "tp/mpi.h"

@@ -1,6 +1,6 @@
 #include "parallel/archive.h"
-#include "runtime/engine_plan_archive.h"
-#include "runtime/engine_setup.h"
+#include "runtime/engine/engine_plan_archive.h"
+#include "runtime/engine/engine_setup.h"
 
 #include <gtest/gtest.h>
 

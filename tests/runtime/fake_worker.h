@@ -1,8 +1,8 @@
 // Ranks and a model that only remember what was written where: what a leader plans is run by them.
 #pragma once
 
-#include "runtime/command.h"
-#include "runtime/outputs.h"
+#include "runtime/engine/command.h"
+#include "runtime/engine/outputs.h"
 #include "tp/token_mask.h"
 
 #include <algorithm>

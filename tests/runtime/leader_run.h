@@ -1,7 +1,7 @@
 // A leader whose steps a fake worker runs, and what its requests' sinks were told.
 #pragma once
 
-#include "runtime/leader.h"
+#include "runtime/engine/leader.h"
 #include "tests/runtime/fake_worker.h"
 
 #include <algorithm>

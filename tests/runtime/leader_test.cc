@@ -1,5 +1,5 @@
 // What the leader plans, and what it tells its requests: without ranks, MPI or a model.
-#include "runtime/leader.h"
+#include "runtime/engine/leader.h"
 
 #include "tests/reference/random.h"
 #include "tests/runtime/leader_run.h"

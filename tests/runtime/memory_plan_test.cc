@@ -1,9 +1,9 @@
 // What fits into which memory, without having that memory.
-#include "runtime/memory_plan.h"
+#include "runtime/engine/memory_plan.h"
 
-#include "model/architectures.h"
-#include "model/checkpoint/gguf_checkpoint.h"
-#include "runtime/format_bytes.h"
+#include "model/config/architectures.h"
+#include "model/weights/checkpoint/gguf_checkpoint.h"
+#include "runtime/text/format_bytes.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 

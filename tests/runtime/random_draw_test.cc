@@ -1,4 +1,4 @@
-#include "runtime/random_draw.h"
+#include "runtime/engine/random_draw.h"
 
 #include <array>
 #include <bit>

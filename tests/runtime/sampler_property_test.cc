@@ -1,7 +1,7 @@
 // Choices from random rows that are spread over the ranks: against a sampler that sees whole rows, and
 // against what should be said as plainly as possible.
-#include "runtime/sharded_choice.h"
-#include "runtime/vocab_cut.h"
+#include "runtime/engine/sharded_choice.h"
+#include "runtime/engine/vocab_cut.h"
 #include "tests/reference/whole_row_sampler.h"
 #include "tests/runtime/choice_on_ranks.h"
 #include "tests/runtime/sampler_reference.h"

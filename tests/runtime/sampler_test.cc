@@ -1,5 +1,5 @@
 // Choices whose results can be computed by hand, from rows that are spread over the ranks.
-#include "runtime/sharded_choice.h"
+#include "runtime/engine/sharded_choice.h"
 #include "tests/runtime/choice_on_ranks.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "runtime/stop_matcher.h"
+#include "runtime/text/stop_matcher.h"
 
 #include "tests/reference/random.h"
 

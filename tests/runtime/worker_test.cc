@@ -1,7 +1,7 @@
 // What can be wanted of a forward pass, and when a mask is awaited.
-#include "runtime/worker.h"
+#include "runtime/engine/worker.h"
 
-#include "model/architectures.h"
+#include "model/config/architectures.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tp/mpi.h"

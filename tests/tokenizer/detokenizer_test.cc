@@ -1,4 +1,4 @@
-#include "runtime/detokenizer.h"
+#include "runtime/text/detokenizer.h"
 
 #include "model/tokenizer/utf8.h"
 #include "tests/tokenizer/fixture_folders.h"

@@ -1,7 +1,7 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
-#include "model/checkpoint/gguf_header.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/checkpoint/gguf_header.h"
 #include "tests/checkpoint/gguf_builder.h"
 #include "tests/tokenizer/fixture_folders.h"
 

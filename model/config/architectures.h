@@ -1,0 +1,22 @@
+// From a family's name to the parts of its decoder.
+#pragma once
+
+#include "model/config/families/family.h"
+#include "model/config/spec.h"
+#include "tp/model_config.h"
+
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// Throws ConfigError for a family that is not supported, or a config that its parts cannot express.
+DecoderSpec make_spec(const ModelConfig& config);
+
+// The family of that name, as in `architectures` of config.json. Throws ConfigError if it is not supported.
+const Family& family_of(const std::string& architecture);
+
+// The names that family_of knows.
+std::vector<std::string> supported_architectures();
+
+}  // namespace tp

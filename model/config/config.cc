@@ -1,0 +1,227 @@
+#include "model/config/config.h"
+
+#include "model/config/architectures.h"
+#include "model/config/json_fields.h"
+#include "model/config/rope_scaling.h"
+#include "model/weights/checkpoint/gguf_config.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+DType parse_dtype(const std::string& name, const std::string& where) {
+  if (name == "float32") return DType::f32;
+  if (name == "float16") return DType::f16;
+  if (name == "bfloat16") return DType::bf16;
+  throw_error<ConfigError>("{}: torch_dtype must be float32, float16 or bfloat16, found \"{}\"", where, name);
+}
+
+std::string architecture_of(const nlohmann::json& object, const std::string& where) {
+  const auto found = object.find("architectures");
+  require<ConfigError>(
+      found != object.end() && found->is_array() && !found->empty() && found->front().is_string(),
+      "{}: architectures must be a list with the model's class, e.g. [\"LlamaForCausalLM\"]", where);
+  return found->front().get<std::string>();
+}
+
+void read_heads(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.num_attention_heads = fields.size(fields.name_of({"num_attention_heads", "n_head"}));
+  // Falcon's multi_query means one KV head, and makes num_kv_heads void but in the new architecture.
+  const bool one_kv_head = fields.boolean_or("multi_query", false) && !config.new_decoder_architecture;
+  config.num_key_value_heads =
+      one_kv_head ? 1
+                  : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
+                                   config.num_attention_heads);
+  // Of latent attention it is the part that positions turn.
+  config.head_dim = fields.size_or(fields.name_of({"qk_rope_head_dim", "head_dim"}), config.head_dim);
+  if (config.head_dim == 0) {
+    require<ConfigError>(
+        config.hidden_size % config.num_attention_heads == 0,
+        "{}: hidden_size must be a multiple of num_attention_heads where head_dim is not given, "
+        "found {} and {}",
+        where, config.hidden_size, config.num_attention_heads);
+    config.head_dim = config.hidden_size / config.num_attention_heads;
+  }
+  require<ConfigError>(config.num_attention_heads % config.num_key_value_heads == 0,
+                       "{}: num_attention_heads must be a multiple of num_key_value_heads, found {} and {}",
+                       where, config.num_attention_heads, config.num_key_value_heads);
+  require<ConfigError>(config.head_dim % 2 == 0,
+                       "{}: head_dim must be even, because rotary positions turn pairs, found {}", where,
+                       config.head_dim);
+}
+
+void read_sizes(const JsonFields& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
+  config.hidden_size = fields.size(fields.name_of({"hidden_size", "n_embd"}));
+  const std::string intermediate = fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size"});
+  config.intermediate_size = intermediate_per_hidden == 0 || fields.has(intermediate)
+                                 ? fields.size(intermediate)
+                                 : intermediate_per_hidden * config.hidden_size;
+  config.num_hidden_layers = fields.size(fields.name_of({"num_hidden_layers", "n_layer"}));
+  config.vocab_size = fields.size("vocab_size");
+  config.max_position_embeddings = fields.size_or(fields.name_of({"max_position_embeddings", "n_positions"}),
+                                                  config.max_position_embeddings);
+}
+
+void read_rope(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base"}), config.rope_theta);
+  config.partial_rotary_factor =
+      fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct"}), config.partial_rotary_factor);
+  // Newer configs keep all of it in rope_parameters.
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    if (!fields.has(field)) continue;
+    const JsonFields rope = fields.object(field);
+    config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
+    config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
+    const RopeContext context{.rotary_dim = rotary_dim(config),
+                              .max_position_embeddings = config.max_position_embeddings,
+                              .original_max_position_embeddings = fields.size_or(
+                                  "original_max_position_embeddings", config.max_position_embeddings)};
+    config.rope_scaling = parse_rope_scaling(rope, context, where);
+  }
+  require<ConfigError>(
+      config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 && rotary_dim(config) % 2 == 0,
+      "{}: partial_rotary_factor must leave an even number of a head's {} elements to turn, "
+      "found {}",
+      where, config.head_dim, config.partial_rotary_factor);
+}
+
+void read_windows(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.sliding_window =
+      fields.is_null("sliding_window") ? 0 : fields.size_or("sliding_window", config.sliding_window);
+  config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
+  config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
+  config.layer_types = fields.texts("layer_types");
+  require<ConfigError>(
+      config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
+      "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
+      config.num_hidden_layers, config.layer_types.size());
+  for (const std::string& type : config.layer_types) {
+    require<ConfigError>(type == "full_attention" || type == "sliding_attention",
+                         "{}: layer_types must be full_attention or sliding_attention, found \"{}\"", where,
+                         type);
+  }
+}
+
+// A number that null takes away: absent, the family's own holds.
+double number_or_none(const JsonFields& fields, const std::string& field, double otherwise) {
+  return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
+}
+
+void read_attention(const JsonFields& fields, ModelConfig& config) {
+  config.attention_bias =
+      fields.boolean_or(fields.name_of({"attention_bias", "bias"}), config.attention_bias);
+  config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
+  config.attn_logit_softcapping =
+      number_or_none(fields, "attn_logit_softcapping", config.attn_logit_softcapping);
+  config.final_logit_softcapping =
+      number_or_none(fields, "final_logit_softcapping", config.final_logit_softcapping);
+  config.scale_attn_weights = fields.boolean_or("scale_attn_weights", config.scale_attn_weights);
+  config.scale_attn_by_inverse_layer_idx =
+      fields.boolean_or("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
+  config.alibi = fields.boolean_or("alibi", config.alibi);
+}
+
+void read_experts(const JsonFields& fields, ModelConfig& config) {
+  config.num_experts = fields.count_or(
+      fields.name_of({"num_experts", "num_local_experts", "n_routed_experts"}), config.num_experts);
+  if (config.num_experts == 0) return;
+  config.num_experts_per_tok = config.num_experts_per_tok == 0
+                                   ? fields.size("num_experts_per_tok")
+                                   : fields.size_or("num_experts_per_tok", config.num_experts_per_tok);
+  // Where all layers have experts, some families give them the field of the others' size.
+  config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
+                                                                             ? config.intermediate_size
+                                                                             : config.moe_intermediate_size);
+  config.shared_expert_intermediate_size =
+      fields.count_or("shared_expert_intermediate_size", config.shared_expert_intermediate_size);
+  config.n_shared_experts = fields.count_or("n_shared_experts", config.n_shared_experts);
+  config.norm_topk_prob = fields.boolean_or("norm_topk_prob", config.norm_topk_prob);
+  config.routed_scaling_factor = fields.number_or("routed_scaling_factor", config.routed_scaling_factor);
+  config.scoring_func = fields.text_or("scoring_func", config.scoring_func);
+  config.topk_method = fields.text_or("topk_method", config.topk_method);
+  config.n_group = fields.size_or("n_group", config.n_group);
+  config.topk_group = fields.size_or("topk_group", config.topk_group);
+  config.decoder_sparse_step = fields.size_or("decoder_sparse_step", config.decoder_sparse_step);
+  config.mlp_only_layers = fields.counts("mlp_only_layers");
+  config.first_k_dense_replace = fields.count_or("first_k_dense_replace", config.first_k_dense_replace);
+  config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
+  config.num_nextn_predict_layers =
+      fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
+}
+
+void read_latent_attention(const JsonFields& fields, ModelConfig& config) {
+  if (!fields.has("kv_lora_rank")) return;
+  config.q_lora_rank = fields.count_or("q_lora_rank", 0);
+  config.kv_lora_rank = fields.size("kv_lora_rank");
+  config.qk_nope_head_dim = fields.size("qk_nope_head_dim");
+  config.qk_rope_head_dim = fields.size("qk_rope_head_dim");
+  config.v_head_dim = fields.size("v_head_dim");
+  config.rope_interleave = fields.boolean_or("rope_interleave", config.rope_interleave);
+}
+
+void read_norms(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+  config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
+  config.layer_norm_eps =
+      fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon"}), config.layer_norm_eps);
+  require<ConfigError>(config.rms_norm_eps >= 0 && config.layer_norm_eps >= 0 && config.rope_theta > 0,
+                       "{}: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found {}, {} "
+                       "and {}",
+                       where, config.rms_norm_eps, config.layer_norm_eps, config.rope_theta);
+}
+
+const Family& family_in(const std::string& where, const std::string& architecture) {
+  try {
+    return family_of(architecture);
+  } catch (const ConfigError& error) {
+    throw_error<ConfigError>("{}: {}", where, error.what());
+  }
+}
+
+}  // namespace
+
+std::size_t rotary_dim(const ModelConfig& config) {
+  return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
+}
+
+ModelConfig load_config(const std::filesystem::path& file) {
+  if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
+    return parse_config(gguf_config(GgufFiles(*gguf)).dump(), gguf->string());
+  const std::filesystem::path path = std::filesystem::is_directory(file) ? file / "config.json" : file;
+  return parse_config(read_text_file(path), path.string());
+}
+
+ModelConfig parse_config(const std::string& text, const std::string& name) {
+  const nlohmann::json object = parse_json_object(text, name);
+  const JsonFields fields(object, name);
+
+  const std::string architecture = architecture_of(object, name);
+  const Family& family = family_in(name, architecture);
+  ModelConfig config = family.defaults;
+  config.architecture = architecture;
+  config.new_decoder_architecture =
+      fields.boolean_or("new_decoder_architecture", config.new_decoder_architecture);
+  config.parallel_attn = fields.boolean_or("parallel_attn", config.parallel_attn);
+  config.num_ln_in_parallel_attn = fields.count_or("num_ln_in_parallel_attn", config.num_ln_in_parallel_attn);
+  config.use_parallel_residual = fields.boolean_or("use_parallel_residual", config.use_parallel_residual);
+  read_sizes(fields, family.intermediate_per_hidden, config);
+  read_heads(fields, name, config);
+  read_rope(fields, name, config);
+  read_windows(fields, name, config);
+  read_attention(fields, config);
+  read_latent_attention(fields, config);
+  read_experts(fields, config);
+  read_norms(fields, name, config);
+  config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias"}), config.mlp_bias);
+  config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
+  config.hidden_act =
+      fields.text_or(fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),
+                     config.hidden_act);
+  const char* dtype_field = fields.has("dtype") ? "dtype" : "torch_dtype";
+  config.torch_dtype = parse_dtype(fields.text_or(dtype_field, "float32"), name);
+  config.eos_token_ids = fields.token_ids("eos_token_id");
+  return config;
+}
+
+}  // namespace tp

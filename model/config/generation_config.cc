@@ -1,0 +1,42 @@
+#include "model/config/generation_config.h"
+
+#include "model/config/json_fields.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+GenerationConfig load_generation_config(const std::filesystem::path& directory) {
+  GenerationConfig config;
+  config.sampling.temperature = 0.0F;
+  const std::filesystem::path path = directory / "generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return config;
+
+  const nlohmann::json object = parse_json_object(read_text_file(path), path.string());
+  const JsonFields fields(object, path.string());
+  const auto number_or = [&](const char* field, float otherwise) {
+    return static_cast<float>(fields.number_or(field, otherwise));
+  };
+  SamplingParams& sampling = config.sampling;
+  if (fields.boolean_or("do_sample", false)) {
+    sampling.temperature = number_or("temperature", 1.0F);
+    // transformers keeps the 50 best unless told otherwise; a file that says nothing of it means that.
+    sampling.top_k = fields.has("top_k") && fields.number("top_k") == 0
+                         ? 0
+                         : static_cast<int>(fields.size_or("top_k", 50));
+    sampling.top_p = number_or("top_p", 1.0F);
+    sampling.min_p = number_or("min_p", 0.0F);
+  }
+  sampling.repetition_penalty = number_or("repetition_penalty", 1.0F);
+  config.eos_token_ids = fields.token_ids("eos_token_id");
+  try {
+    sampling.validate();
+  } catch (const RequestError& error) {
+    throw_error<ConfigError>("{}: {}", path.string(), error.what());
+  }
+  return config;
+}
+
+}  // namespace tp

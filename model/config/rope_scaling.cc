@@ -1,0 +1,100 @@
+#include "model/config/rope_scaling.h"
+
+#include "tp/internal/require.h"
+
+#include <cmath>
+
+namespace tp {
+namespace {
+
+double yarn_mscale(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+// The factor that yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 unless the config names one.
+double yarn_attention_factor(const JsonFields& fields, double factor) {
+  if (fields.has("attention_factor")) return fields.number("attention_factor");
+  if (fields.has("mscale") && fields.has("mscale_all_dim")) {
+    return yarn_mscale(factor, fields.number("mscale")) /
+           yarn_mscale(factor, fields.number("mscale_all_dim"));
+  }
+  return yarn_mscale(factor, 1.0);
+}
+
+void read_llama3(const JsonFields& fields, const std::string& where, RopeScaling& scaling) {
+  scaling.low_freq_factor = fields.number("low_freq_factor");
+  scaling.high_freq_factor = fields.number("high_freq_factor");
+  require<ConfigError>(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor,
+                       "{}: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found {} and {}",
+                       where, scaling.low_freq_factor, scaling.high_freq_factor);
+}
+
+void read_yarn(const JsonFields& fields, const std::string& where, RopeScaling& scaling) {
+  scaling.beta_fast = fields.number_or("beta_fast", 32.0);
+  scaling.beta_slow = fields.number_or("beta_slow", 1.0);
+  require<ConfigError>(scaling.beta_fast > 0 && scaling.beta_slow > 0,
+                       "{}: rope_scaling: beta_fast and beta_slow must be positive, found {} and {}", where,
+                       scaling.beta_fast, scaling.beta_slow);
+  scaling.attention_factor = yarn_attention_factor(fields, scaling.factor);
+  scaling.score_factor = yarn_mscale(scaling.factor, fields.number_or("mscale_all_dim", 0.0));
+}
+
+// Ding et al., LongRoPE, 2024, as in Phi-3: the cosines and sines grow with the context as the entropy of
+// attention does.
+void read_longrope(const JsonFields& fields, const RopeContext& context, const std::string& where,
+                   RopeScaling& scaling) {
+  const auto factors = [&](const char* name) {
+    std::vector<double> values = fields.numbers(name);
+    require<ConfigError>(values.size() == context.rotary_dim / 2,
+                         "{}: rope_scaling: {} must have a number for every pair that is turned, expected "
+                         "{}, found {}",
+                         where, name, context.rotary_dim / 2, values.size());
+    for (const double value : values)
+      require<ConfigError>(value > 0, "{}: rope_scaling: {} must be positive, found {}", where, name, value);
+    return values;
+  };
+  scaling.short_factor = factors("short_factor");
+  scaling.long_factor = factors("long_factor");
+  const auto original = static_cast<double>(scaling.original_max_position_embeddings);
+  const double growth = static_cast<double>(context.max_position_embeddings) / original;
+  scaling.factor = fields.number_or("factor", growth);
+  const double magnitude =
+      scaling.factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(scaling.factor) / std::log(original));
+  scaling.attention_factor = fields.number_or("attention_factor", magnitude);
+}
+
+RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
+  using Kind = RopeScaling::Kind;
+  if (name == "default") return Kind::none;
+  if (name == "linear") return Kind::linear;
+  if (name == "llama3") return Kind::llama3;
+  if (name == "yarn") return Kind::yarn;
+  if (name == "longrope" || name == "su") return Kind::longrope;  // "su" in early Phi-3 checkpoints
+  throw_error<ConfigError>(
+      "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn and longrope",
+      where, name);
+}
+
+}  // namespace
+
+RopeScaling parse_rope_scaling(const JsonFields& fields, const RopeContext& context,
+                               const std::string& where) {
+  RopeScaling scaling;
+  scaling.kind =
+      kind_of(fields.has("rope_type") ? fields.text("rope_type") : fields.text_or("type", "default"), where);
+  if (scaling.kind == RopeScaling::Kind::none) return scaling;
+  scaling.original_max_position_embeddings =
+      fields.size_or("original_max_position_embeddings", context.original_max_position_embeddings);
+  if (scaling.kind == RopeScaling::Kind::longrope) {
+    read_longrope(fields, context, where, scaling);
+    return scaling;
+  }
+  scaling.factor = fields.number("factor");
+  require<ConfigError>(scaling.factor >= 1, "{}: rope_scaling: factor must be >= 1, found {}", where,
+                       scaling.factor);
+  if (scaling.kind == RopeScaling::Kind::llama3) read_llama3(fields, where, scaling);
+  if (scaling.kind == RopeScaling::Kind::yarn) read_yarn(fields, where, scaling);
+  return scaling;
+}
+
+}  // namespace tp

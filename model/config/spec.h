@@ -1,0 +1,132 @@
+// What parts a decoder has, as data. A family of models is a function from its config to this
+// (architectures.h).
+#pragma once
+
+#include "model/kernels/activation.h"
+#include "model/kernels/attention_pattern.h"
+#include "model/weights/tensor_names.h"
+#include "tp/model_config.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace tp {
+
+struct NormSpec {
+  enum class Kind : std::uint8_t { rms, layer };
+
+  Kind kind = Kind::rms;
+  float eps = 1e-6F;
+  float gain_offset = 0.0F;  // added to the stored gain
+};
+
+struct RopeSpec {
+  double theta = 10000.0;
+  RopeScaling scaling;
+  std::size_t rotary_dim = 0;  // the first elements of every head, which are rotated
+
+  bool operator==(const RopeSpec&) const = default;
+};
+
+using kernels::Activation;
+using kernels::AttentionPattern;
+
+struct AttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::size_t num_key_value_heads = 0;
+  std::size_t head_dim = 0;
+  float scale = 1.0F;  // of query . key
+  bool qkv_bias = false;
+  bool o_bias = false;
+  std::optional<RopeSpec> rope;            // none: positions come from elsewhere, or not at all
+  AttentionPattern pattern;                // which tokens a token sees
+  std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
+  std::optional<NormSpec> query_key_norm;  // of every head, before positions
+  // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
+  std::vector<float> alibi_slopes;  // [num_attention_heads]
+};
+
+// Multi-head latent attention: keys and values are products of a latent, of which all heads share one.
+struct LatentAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::optional<std::size_t> q_lora_rank;  // without one, queries come from the hidden state directly
+  std::size_t kv_lora_rank = 0;
+  std::size_t qk_nope_head_dim = 0;
+  std::size_t qk_rope_head_dim = 0;
+  std::size_t v_head_dim = 0;
+  float scale = 1.0F;  // of query . key
+  std::optional<RopeSpec> rope;
+  bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
+};
+
+using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec>;
+
+// down(activation(gate(x)) * up(x))
+struct GatedMlpSpec {
+  std::size_t intermediate_size = 0;
+  Activation activation = Activation::silu;
+  bool bias = false;
+};
+
+// down(activation(up(x)))
+struct PlainMlpSpec {
+  std::size_t intermediate_size = 0;
+  Activation activation = Activation::gelu;
+  bool bias = false;
+};
+
+// How a token's experts follow from the router's logits.
+struct RouterSpec {
+  enum class Scoring : std::uint8_t { softmax, sigmoid };
+
+  std::size_t num_experts = 0;
+  std::size_t num_experts_per_tok = 0;
+  Scoring scoring = Scoring::softmax;
+  bool correction_bias = false;  // added to scores for the choice, but not to the weights
+  bool normalize = false;        // a token's weights sum up to `scale`
+  float scale = 1.0F;            // of the weights
+  // Experts are chosen from the best groups only, where there are several.
+  std::size_t num_groups = 1;
+  std::size_t groups_per_tok = 1;
+  std::size_t experts_scoring_group = 1;  // a group's score is the sum of its so many best experts'
+};
+
+struct MixtureOfExpertsSpec {
+  RouterSpec router;
+  std::size_t intermediate_size = 0;         // of an expert
+  std::size_t shared_intermediate_size = 0;  // of the expert that takes every token; 0 where there is none
+  bool shared_expert_gate = false;           // which weighs that expert's result
+};
+
+using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
+
+struct BlockSpec {
+  // sequential: the feed-forward half reads what attention has added to; parallel: both read the same.
+  enum class Wiring : std::uint8_t { sequential, parallel };
+
+  Wiring wiring = Wiring::sequential;
+  NormSpec input_norm;
+  AttentionPartSpec attention;
+  std::optional<NormSpec> post_attention_norm;    // of what attention adds
+  std::optional<NormSpec> pre_feed_forward_norm;  // absent in a parallel block that has one norm for both
+  FeedForwardSpec feed_forward;
+  std::optional<NormSpec> post_feed_forward_norm;  // of what the feed-forward half adds
+};
+
+struct DecoderSpec {
+  TensorNames names;
+  std::size_t vocab_size = 0;
+  std::size_t hidden_size = 0;
+  std::size_t max_position_embeddings = 0;  // tokens of a sequence at most
+  float embedding_scale = 1.0F;
+  std::size_t learned_positions = 0;  // rows of a table of positions, added to the embedding; 0: no table
+  std::vector<BlockSpec> blocks;
+  NormSpec final_norm;
+  bool tied_embeddings = false;
+  std::optional<float> logit_softcap;
+};
+
+}  // namespace tp

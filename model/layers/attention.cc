@@ -1,0 +1,148 @@
+#include "model/layers/attention.h"
+
+#include "model/kernels/rope.h"
+#include "model/weights/stored_projection.h"
+
+#include <algorithm>
+
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+// The rows of a head-wise projection that belong to a range of heads.
+Range features_of(Range heads, std::size_t head_dim) {
+  return {heads.begin * head_dim, heads.end * head_dim};
+}
+
+std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
+                                const HeadShard& shard) {
+  const StoredQkv stored = stored_qkv(names, spec, hidden_size);
+  std::vector<OwnedRows> rows;
+  stored.query.append_rows(features_of(shard.query_heads, spec.head_dim), rows);
+  stored.key.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+  stored.value.append_rows(features_of(shard.kv_heads, spec.head_dim), rows);
+  return rows;
+}
+
+std::optional<Norm> head_norm(WeightLoader& loader, const std::string& name, const AttentionSpec& spec) {
+  if (!spec.query_key_norm) return std::nullopt;
+  return Norm(loader, name, spec.head_dim, *spec.query_key_norm, "head_dim");
+}
+
+}  // namespace
+
+Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+                     const BlockNames& names)
+    : Attention(loader, spec, hidden_size, names,
+                shard_heads(spec.num_attention_heads, spec.num_key_value_heads, loader.part())) {}
+
+Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+                     const BlockNames& names, const HeadShard& shard)
+    : head_dim_(spec.head_dim),
+      query_size_(shard.local_heads() * spec.head_dim),
+      kv_size_(shard.local_kv_heads() * spec.head_dim),
+      rope_(spec.rope),
+      pattern_(spec.pattern),
+      scale_(spec.scale),
+      softcap_(spec.softcap),
+      qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
+      query_norm_(head_norm(loader, names.q_norm, spec)),
+      key_norm_(head_norm(loader, names.k_norm, spec)),
+      o_proj_(loader,
+              {names.o_proj,
+               {hidden_size, spec.num_attention_heads * spec.head_dim},
+               "hidden_size",
+               "num_attention_heads x head_dim",
+               names.transposed},
+              features_of(shard.query_heads, spec.head_dim), spec.o_bias) {
+  for (std::size_t head = 0; head < shard.local_heads(); ++head)
+    kv_of_head_.push_back(shard.local_kv_of(head));
+  if (!spec.alibi_slopes.empty()) {
+    for (std::size_t head = shard.query_heads.begin; head < shard.query_heads.end; ++head)
+      alibi_slopes_.push_back(spec.alibi_slopes[head]);
+  }
+}
+
+PartialSum Attention::operator()(TensorView<const float> x, const StepContext& step,
+                                 const kernels::PagedCache& cache) const {
+  const TensorView<float> qkv = qkv_proj_(x, step);                       // [tokens, query + 2 kv]
+  const TensorView<float> query = qkv.columns_from(0, query_size_);       // [tokens, query_size]
+  const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
+  const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
+  if (query_norm_) query_norm_->apply_in_place(query);
+  if (key_norm_) key_norm_->apply_in_place(key);
+  if (rope_) {
+    const RopeAngles& angles = step.angles(*rope_);
+    kernels::rotate(query, head_dim_, angles.cosine, angles.sine);
+    kernels::rotate(key, head_dim_, angles.cosine, angles.sine);
+  }
+  kernels::store_keys_values(key, value, step.batch.spans, cache);
+
+  std::size_t max_blocks = 0;
+  for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
+  const std::size_t scratch = kernels::attention_scratch(kv_of_head_.size(), cache.layout, max_blocks);
+  const TensorView<float> attended = step.workspace.take(x.rows(), query_size_);
+  kernels::paged_attention(
+      {.query = query,
+       .cache = cache,
+       .spans = step.batch.spans,
+       .kv_of_head = kv_of_head_,
+       .pattern = pattern_,
+       .scale = scale_,
+       .softcap = softcap_,
+       .alibi_slopes = alibi_slopes_,
+       .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
+       .out = attended});
+  return o_proj_(attended, step);
+}
+
+kernels::KvLayout kv_layout(const AttentionSpec& spec, TpRank part, KvType type, std::size_t block_size) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  return {.type = type,
+          .kv_heads = shard.local_kv_heads(),
+          .block_size = block_size,
+          .key_dim = spec.head_dim,
+          .value_dim = spec.head_dim};
+}
+
+kernels::KvLayout Attention::kv_layout(KvType type, std::size_t block_size) const {
+  return {.type = type,
+          .kv_heads = kv_size_ / head_dim_,
+          .block_size = block_size,
+          .key_dim = head_dim_,
+          .value_dim = head_dim_};
+}
+
+std::size_t Attention::bytes() const {
+  return qkv_proj_.bytes() + (query_norm_ ? query_norm_->bytes() + key_norm_->bytes() : 0) + o_proj_.bytes();
+}
+
+LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, TpRank part) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  const std::size_t query_size = shard.local_heads() * spec.head_dim;
+  const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
+  LocalShapes shapes{
+      .matrices = {{qkv_size, hidden_size}, {hidden_size, query_size}},
+      .vector_elements = (spec.qkv_bias ? qkv_size : 0) + (spec.o_bias && part.is_first() ? hidden_size : 0)};
+  if (spec.query_key_norm) {
+    shapes += local_shapes(*spec.query_key_norm, spec.head_dim);
+    shapes += local_shapes(*spec.query_key_norm, spec.head_dim);
+  }
+  return shapes;
+}
+
+std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, TpRank part,
+                                std::size_t tokens, std::size_t threads, KvType kv_type,
+                                std::size_t block_size, std::size_t max_blocks) {
+  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+  const std::size_t query_size = shard.local_heads() * spec.head_dim;
+  const std::size_t kv_size = shard.local_kv_heads() * spec.head_dim;
+  const std::size_t scratch =
+      kernels::attention_scratch(shard.local_heads(), kv_layout(spec, part, kv_type, block_size), max_blocks);
+  return multiply_workspace(tokens, query_size + 2 * kv_size, hidden_size) +
+         Workspace::footprint(tokens, query_size) + Workspace::footprint(threads, scratch) +
+         multiply_workspace(tokens, hidden_size, query_size);
+}
+
+}  // namespace tp

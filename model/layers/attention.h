@@ -1,0 +1,64 @@
+// Multi-head, grouped-query and multi-query attention: they differ in how many query heads share a KV head.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/kernels/attention.h"
+#include "model/kernels/paged_cache.h"
+#include "model/layers/linear.h"
+#include "model/layers/local_shapes.h"
+#include "model/layers/norm.h"
+#include "model/layers/step_context.h"
+#include "model/weights/tensor_names.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+class Attention {
+ public:
+  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+            const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
+  // cache.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  // What this rank caches of it.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  std::size_t bytes() const;
+
+ private:
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
+            const HeadShard& shard);
+
+  std::size_t head_dim_;
+  std::size_t query_size_;               // local_heads * head_dim
+  std::size_t kv_size_;                  // local_kv_heads * head_dim
+  std::vector<std::size_t> kv_of_head_;  // [local_heads]
+  std::optional<RopeSpec> rope_;
+  AttentionPattern pattern_;
+  float scale_;
+  std::optional<float> softcap_;
+  std::vector<float> alibi_slopes_;  // [local_heads], or empty
+  ColumnParallelLinear qkv_proj_;    // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
+  std::optional<Norm> query_norm_;   // of every head, [head_dim]
+  std::optional<Norm> key_norm_;
+  RowParallelLinear o_proj_;  // [hidden_size, query_size]
+};
+
+// What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
+kernels::KvLayout kv_layout(const AttentionSpec& spec, TpRank part, KvType type, std::size_t block_size);
+
+// What one rank holds of it.
+LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, TpRank part);
+
+// Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
+std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, TpRank part,
+                                std::size_t tokens, std::size_t threads, KvType kv_type,
+                                std::size_t block_size, std::size_t max_blocks);
+
+}  // namespace tp

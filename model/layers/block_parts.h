@@ -1,0 +1,57 @@
+// The parts that a block can have; a further kind is a further alternative.
+#pragma once
+
+#include "model/layers/attention.h"
+#include "model/layers/latent_attention.h"
+#include "model/layers/mixture_of_experts.h"
+#include "model/layers/mlp.h"
+#include "model/layers/norm.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace tp {
+
+// Attention of any kind.
+class AttentionPart {
+ public:
+  // Throws ConfigError or CheckpointError.
+  AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
+                const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes to the cache.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  // What this rank caches of it.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  std::size_t bytes() const;
+
+ private:
+  std::variant<Attention, LatentAttention> part_;
+};
+
+// The other half of any kind.
+class FeedForwardPart {
+ public:
+  // Throws ConfigError or CheckpointError.
+  FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  std::size_t bytes() const;
+
+ private:
+  std::variant<GatedMlp, PlainMlp, MixtureOfExperts> part_;
+};
+
+std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
+                                    const std::optional<NormSpec>& spec);
+
+inline std::size_t bytes_of(const std::optional<Norm>& norm) { return norm ? norm->bytes() : 0; }
+
+}  // namespace tp

@@ -1,0 +1,39 @@
+// How a ModelConfig travels to other ranks.
+#pragma once
+
+#include "model/config/config.h"
+
+#include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/) {
+  archive& scaling.kind& scaling.factor& scaling.low_freq_factor& scaling.high_freq_factor& scaling
+      .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling
+      .attention_factor& scaling.score_factor& scaling.short_factor& scaling.long_factor;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) {
+  archive& config.architecture& config.hidden_size& config.intermediate_size& config.num_hidden_layers& config
+      .num_attention_heads& config.num_key_value_heads& config.head_dim& config.vocab_size& config
+      .max_position_embeddings& config.rms_norm_eps& config.layer_norm_eps& config.rope_theta& config
+      .partial_rotary_factor& config.rope_scaling& config.attention_bias& config.mlp_bias& config
+      .tie_word_embeddings& config.hidden_act& config.torch_dtype& config.eos_token_ids;
+  archive& config.sliding_window& config.use_sliding_window& config.max_window_layers& config
+      .layer_types& config.query_pre_attn_scalar& config.attn_logit_softcapping& config
+      .final_logit_softcapping& config.scale_attn_weights& config.scale_attn_by_inverse_layer_idx& config
+      .use_parallel_residual& config.alibi& config.parallel_attn& config.new_decoder_architecture& config
+      .num_ln_in_parallel_attn;
+  archive& config.num_experts& config.num_experts_per_tok& config.moe_intermediate_size& config
+      .shared_expert_intermediate_size& config.n_shared_experts& config.norm_topk_prob& config
+      .routed_scaling_factor& config.scoring_func& config.topk_method& config.n_group& config
+      .topk_group& config.decoder_sparse_step& config.mlp_only_layers& config.first_k_dense_replace& config
+      .moe_layer_freq& config.num_nextn_predict_layers;
+  archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
+      .v_head_dim& config.rope_interleave;
+}
+
+}  // namespace boost::serialization

@@ -1,0 +1,76 @@
+// The whole model on this rank: embedding, blocks, final norm, LM head.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/layers/batch.h"
+#include "model/layers/decoder_block.h"
+#include "model/layers/embedding.h"
+#include "model/layers/rope.h"
+#include "model/memory/kv_cache.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+class Decoder {
+ public:
+  // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
+  // ConfigError or CheckpointError; does not communicate.
+  Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+          std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
+
+  // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.
+  // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
+  // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
+  // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. Collective; throws
+  // CommError.
+  using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
+  using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
+  void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+               const OnLogits& on_logits, const OnHidden& on_hidden = {}) const;
+
+  // What this rank caches of every layer.
+  std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
+
+  // The tokens whose logits this rank computes.
+  Range local_vocab() const { return lm_head_.tokens(); }
+  // Bytes of weights that this rank holds.
+  std::size_t weight_bytes() const;
+  // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank.
+  const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
+
+  static constexpr std::size_t kLogitRows = 32;
+
+ private:
+  Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader);
+
+  std::shared_ptr<const VocabShard> embed_tokens_;
+  VocabParallelEmbedding embedding_;
+  std::vector<DecoderBlock> blocks_;
+  Norm final_norm_;
+  std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
+  LmHead lm_head_;
+  std::vector<Rope> ropes_;
+  std::vector<std::string> unused_tensors_;
+};
+
+// Weights and biases of the whole model.
+std::size_t count_parameters(const DecoderSpec& spec);
+// Those that one token is multiplied with: of experts only as many as it takes.
+std::size_t count_active_parameters(const DecoderSpec& spec);
+// Those that one rank holds.
+std::size_t count_local_parameters(const DecoderSpec& spec, TpRank part);
+
+// Bytes of weights that one rank holds, as Decoder::weight_bytes says once they are loaded, with all of this
+// type.
+std::size_t local_weight_bytes(const DecoderSpec& spec, TpRank part, WeightType type);
+
+// Floats of workspace that the largest step needs on this rank.
+std::size_t decoder_workspace(const DecoderSpec& spec, TpRank part, const StepLimits& limits);
+
+}  // namespace tp

@@ -1,0 +1,78 @@
+// Token ids to vectors and vectors to logits, both sharded over the vocabulary.
+#pragma once
+
+#include "model/layers/linear.h"
+#include "model/layers/step_context.h"
+#include "model/memory/workspace.h"
+#include "parallel/partial_sum.h"
+#include "parallel/shard.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tp {
+
+// This rank's rows of an embedding or LM head matrix; a model with tied embeddings has one for both uses. Of
+// a table of learned positions a rank has rows in the same way.
+class VocabShard {
+ public:
+  // `reason` is the config value that the number of rows follows from.
+  VocabShard(WeightLoader& loader, const std::string& layer, std::size_t rows, std::size_t hidden_size,
+             const std::string& reason = "vocab_size");
+
+  Range tokens() const { return tokens_; }
+  const LocalWeight& weight() const { return weight_; }  // [local_vocab, hidden_size]
+
+  // Writes row `id`, [hidden_size]; false, and nothing written, if another rank holds it.
+  bool copy_row(std::size_t id, float* out) const;
+
+ private:
+  Range tokens_;
+  LocalWeight weight_;
+};
+
+// A token's vector is held by one rank; the others' addend is zero. Where a model has learned positions, the
+// vector of the token's position is added, which one rank holds too.
+class VocabParallelEmbedding {
+ public:
+  // Token vectors are multiplied by `scale`. `positions` may be null.
+  VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
+                         std::shared_ptr<const VocabShard> positions)
+      : tokens_(std::move(tokens)), scale_(scale), positions_(std::move(positions)) {}
+
+  // The step's tokens at their positions -> an addend of [tokens, hidden_size]
+  PartialSum operator()(const StepContext& step) const;
+
+  // Of the table of learned positions.
+  std::size_t position_bytes() const { return positions_ ? positions_->weight().bytes() : 0; }
+
+  // Floats that it takes from the workspace.
+  static std::size_t workspace(std::size_t tokens, std::size_t hidden_size) {
+    return Workspace::footprint(tokens, hidden_size) + Workspace::footprint(1, hidden_size);
+  }
+
+ private:
+  std::shared_ptr<const VocabShard> tokens_;
+  float scale_;
+  std::shared_ptr<const VocabShard> positions_;
+};
+
+// Logits stay sharded: a rank has those of its own tokens.
+class LmHead {
+ public:
+  // With a softcap, logits are softcap * tanh(logit / softcap).
+  LmHead(std::shared_ptr<const VocabShard> shard, std::optional<float> softcap)
+      : shard_(std::move(shard)), softcap_(softcap) {}
+
+  Range tokens() const { return shard_->tokens(); }
+
+  // hidden: [rows, hidden_size] -> [rows, local_vocab]
+  TensorView<float> operator()(TensorView<const float> hidden, Workspace& workspace) const;
+
+ private:
+  std::shared_ptr<const VocabShard> shard_;
+  std::optional<float> softcap_;
+};
+
+}  // namespace tp

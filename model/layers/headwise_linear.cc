@@ -1,0 +1,40 @@
+#include "model/layers/headwise_linear.h"
+
+#include "model/kernels/matmul.h"
+#include "tp/internal/threads.h"
+
+#include <omp.h>
+
+namespace tp {
+
+void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
+                                const StepContext& step) const {
+  const LocalWeight& first = weights_.front();
+  const std::size_t heads = weights_.size();
+  const Workspace::Frame frame(step.workspace);
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  const TensorView<float> scratch =
+      step.workspace.take(threads, kernels::matmul_scratch(first.type(), x.rows(), first.in_features()));
+
+  const auto multiply = [&](std::size_t head) {
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    weights_[head].multiply_into(x.columns_from(head * first.in_features(), first.in_features()),
+                                 scratch.rows_from(thread, 1),
+                                 y.columns_from(head * (y.columns() / heads), first.out_features()));
+  };
+  const std::size_t work = x.rows() * first.out_features() * first.in_features();  // of a head
+  if (heads < threads && work >= kMinParallelWork) {
+    // Too few heads to go around: the threads share every product.
+    for (std::size_t head = 0; head < heads; ++head) multiply(head);
+    return;
+  }
+  for_thread_parts(heads, heads * work, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t head = begin; head < end; ++head) multiply(head);
+  });
+}
+
+std::size_t headwise_scratch(std::size_t tokens, std::size_t in_features, std::size_t threads) {
+  return Workspace::footprint(threads, largest_matmul_scratch(tokens, in_features));
+}
+
+}  // namespace tp

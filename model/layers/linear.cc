@@ -1,0 +1,51 @@
+#include "model/layers/linear.h"
+
+#include "model/kernels/elementwise.h"
+
+namespace tp {
+
+ColumnParallelLinear::ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias)
+    : weight_(loader.rows_of_weights(parts)) {
+  if (bias) bias_ = loader.rows_of_biases(parts);
+}
+
+TensorView<float> ColumnParallelLinear::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> y = weight_.multiply(x, step.workspace);
+  if (!bias_.empty()) kernels::add_bias(bias_, y);
+  return y;
+}
+
+TensorView<float> ColumnParallelLinear::gated(TensorView<const float> x, kernels::Activation activation,
+                                              const StepContext& step) const {
+  if (bias_.empty()) return weight_.multiply_gated(x, activation, step.workspace);
+  const TensorView<float> y = step.workspace.take(x.rows(), weight_.out_features() / 2);
+  const Workspace::Frame frame(step.workspace);
+  kernels::activate_and_multiply(activation, (*this)(x, step), y);
+  return y;
+}
+
+LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, TensorView<const float> x,
+                                                 kernels::Activation activation,
+                                                 const StepContext& step) const {
+  if (bias_.empty() && next.takes_tiles(x.rows()) && weight_.can_gate_to_tiles(x.rows())) {
+    return weight_.multiply_gated_to_tiles(x, activation, step.workspace);
+  }
+  return gated(x, activation, step);
+}
+
+RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias)
+    : weight_(loader.columns_of_weight(layer, columns)) {
+  if (bias && loader.part().is_first()) {
+    const std::vector<OwnedRows> whole = {{layer, {0, layer.shape.rows}}};
+    bias_ = loader.rows_of_biases(whole);
+  }
+}
+
+PartialSum RowParallelLinear::operator()(const LocalActivations& x, const StepContext& step) const {
+  const TensorView<float> y =
+      std::visit([&](const auto& rows) { return weight_.multiply(rows, step.workspace); }, x);
+  if (!bias_.empty()) kernels::add_bias(bias_, y);
+  return PartialSum(y);
+}
+
+}  // namespace tp

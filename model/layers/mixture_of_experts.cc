@@ -1,0 +1,135 @@
+#include "model/layers/mixture_of_experts.h"
+
+#include "model/kernels/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tp {
+namespace {
+
+constexpr const char* kReason = "the expert's intermediate size";
+
+std::vector<OwnedRows> gate_up_rows(std::size_t intermediate_size, std::size_t hidden_size,
+                                    const GatedMlpNames& names, Range columns) {
+  const MatrixShape shape{intermediate_size, hidden_size};
+  return {{{names.gate_proj, shape, kReason, "hidden_size"}, columns},
+          {{names.up_proj, shape, kReason, "hidden_size"}, columns}};
+}
+
+std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                 std::size_t hidden_size, const ExpertNames& names) {
+  std::vector<Expert> experts;
+  experts.reserve(spec.router.num_experts);
+  for (std::size_t index = 0; index < spec.router.num_experts; ++index) {
+    experts.emplace_back(loader, spec.intermediate_size, hidden_size, names.expert(index));
+  }
+  return experts;
+}
+
+LocalShapes expert_shapes(std::size_t intermediate_size, std::size_t hidden_size, TpRank part) {
+  const std::size_t local_size = shard_columns(intermediate_size, part).size();
+  return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}}};
+}
+
+std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, TpRank part,
+                             std::size_t tokens) {
+  const std::size_t local_size = shard_columns(intermediate_size, part).size();
+  return Workspace::footprint(tokens, hidden_size) +
+         multiply_gated_workspace(tokens, 2 * local_size, hidden_size) +
+         multiply_workspace(tokens, hidden_size, local_size);
+}
+
+}  // namespace
+
+Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+               const GatedMlpNames& names)
+    : Expert(loader, intermediate_size, hidden_size, names, shard_columns(intermediate_size, loader.part())) {
+}
+
+Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+               const GatedMlpNames& names, Range columns)
+    : gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
+      down_proj_(loader.columns_of_weight(
+          {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns)) {}
+
+void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
+                    const StepContext& step) const {
+  const std::size_t count = tokens.rows.size();
+  if (count == 0) return;
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> expert_in = step.workspace.take(count, x.columns());  // [count, hidden_size]
+  kernels::gather_rows(x, tokens.rows, expert_in);
+  const TensorView<float> gated =
+      gate_up_proj_.gated(expert_in, Activation::silu, step);  // [count, local_size]
+  // down_proj is linear, and gated is narrower than its result.
+  kernels::scale_rows(tokens.weights, gated);
+  kernels::add_to_rows(down_proj_.multiply(gated, step.workspace), tokens.rows, sum);
+}
+
+MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                   std::size_t hidden_size, const BlockNames& names)
+    : router_(loader, spec.router, hidden_size, names.experts),
+      experts_(load_experts(loader, spec, hidden_size, names.experts)) {
+  if (spec.shared_intermediate_size != 0) {
+    shared_expert_.emplace(loader, spec.shared_intermediate_size, hidden_size, names.experts.shared_expert);
+  }
+  if (spec.shared_expert_gate) {
+    shared_expert_gate_ = loader.whole_vector(tensor_names::weight_of(names.experts.shared_expert_gate),
+                                              hidden_size, "hidden_size");
+  }
+}
+
+PartialSum MixtureOfExperts::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> sum = step.workspace.take(x.rows(), x.columns());
+  std::fill_n(sum.data(), sum.size(), 0.0F);
+  const Routing routing = router_(x, step);
+  for (std::size_t index = 0; index < experts_.size(); ++index) {
+    experts_[index].add_to(sum, x, routing.of(index), step);
+  }
+  if (shared_expert_) add_shared_expert(sum, x, step);
+  return PartialSum(sum);
+}
+
+void MixtureOfExperts::add_shared_expert(TensorView<float> sum, TensorView<const float> x,
+                                         const StepContext& step) const {
+  std::vector<std::size_t> all(x.rows());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<float> weights(x.rows(), 1.0F);
+  if (!shared_expert_gate_.empty()) {
+    kernels::router_logits(x, {shared_expert_gate_.data(), 1, x.columns()}, {weights.data(), x.rows(), 1});
+    for (float& weight : weights) weight = 1.0F / (1.0F + std::exp(-weight));
+  }
+  shared_expert_->add_to(sum, x, {all, weights}, step);
+}
+
+std::size_t MixtureOfExperts::bytes() const {
+  std::size_t bytes = router_.bytes() + shared_expert_gate_.size() * sizeof(float);
+  for (const Expert& expert : experts_) bytes += expert.bytes();
+  return bytes + (shared_expert_ ? shared_expert_->bytes() : 0);
+}
+
+LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part) {
+  const RouterSpec& router = spec.router;
+  LocalShapes shapes{
+      .matrices = {},
+      .vector_elements = router.num_experts * (hidden_size + (router.correction_bias ? 1 : 0)) +
+                         (spec.shared_expert_gate ? hidden_size : 0)};
+  const LocalShapes expert = expert_shapes(spec.intermediate_size, hidden_size, part);
+  for (std::size_t index = 0; index < router.num_experts; ++index) shapes += expert;
+  if (spec.shared_intermediate_size != 0)
+    shapes += expert_shapes(spec.shared_intermediate_size, hidden_size, part);
+  return shapes;
+}
+
+std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part,
+                                   std::size_t tokens) {
+  const std::size_t logits = Workspace::footprint(tokens, spec.router.num_experts);
+  const std::size_t expert =
+      std::max(expert_workspace(spec.intermediate_size, hidden_size, part, tokens),
+               expert_workspace(spec.shared_intermediate_size, hidden_size, part, tokens));
+  return Workspace::footprint(tokens, hidden_size) + std::max(logits, expert);
+}
+
+}  // namespace tp

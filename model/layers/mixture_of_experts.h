@@ -1,0 +1,65 @@
+// A feed-forward half of many experts, of which every token takes a few.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/layers/linear.h"
+#include "model/layers/local_shapes.h"
+#include "model/layers/router.h"
+#include "model/weights/tensor_names.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// A SwiGLU of which a rank owns columns, as of a GatedMlp; but it takes some rows of a batch, and adds their
+// weighted results to an addend that experts share.
+class Expert {
+ public:
+  Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+         const GatedMlpNames& names);
+
+  // x: [tokens, hidden_size]; sum: [tokens, hidden_size], an addend of the sum over ranks.
+  void add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
+              const StepContext& step) const;
+
+  std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
+
+ private:
+  Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
+         const GatedMlpNames& names, Range columns);
+
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  LocalWeight down_proj_;              // [hidden_size, local_size]
+};
+
+// Every expert is cut by columns over all ranks. So ranks have equal work whichever experts are chosen, and
+// one all-reduce puts together the results of all experts.
+class MixtureOfExperts {
+ public:
+  MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  std::size_t bytes() const;
+
+ private:
+  void add_shared_expert(TensorView<float> sum, TensorView<const float> x, const StepContext& step) const;
+
+  Router router_;
+  std::vector<Expert> experts_;
+  std::optional<Expert> shared_expert_;    // takes every token
+  std::vector<float> shared_expert_gate_;  // [hidden_size]: the sigmoid of gate . x is its weight; or empty
+};
+
+// What one rank holds of it.
+LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part);
+
+// Floats that it takes from the workspace for a step of `tokens` tokens.
+std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part,
+                                   std::size_t tokens);
+
+}  // namespace tp

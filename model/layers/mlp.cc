@@ -1,0 +1,94 @@
+#include "model/layers/mlp.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/weights/stored_projection.h"
+
+namespace tp {
+namespace {
+
+std::vector<OwnedRows> gate_up_rows(const GatedMlpSpec& spec, std::size_t hidden_size,
+                                    const BlockNames& names, Range columns) {
+  const StoredGateUp stored = stored_gate_up(names, spec.intermediate_size, hidden_size);
+  std::vector<OwnedRows> rows;
+  stored.gate.append_rows(columns, rows);
+  stored.up.append_rows(columns, rows);
+  return rows;
+}
+
+StoredLayer stored_up(const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names) {
+  return {names.up_proj,
+          {spec.intermediate_size, hidden_size},
+          "intermediate_size",
+          "hidden_size",
+          names.transposed};
+}
+
+StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, const BlockNames& names) {
+  return {names.down_proj,
+          {hidden_size, intermediate_size},
+          "hidden_size",
+          "intermediate_size",
+          names.transposed};
+}
+
+}  // namespace
+
+GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names)
+    : GatedMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.part())) {}
+
+GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names, Range columns)
+    : activation_(spec.activation),
+      gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
+
+PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
+  // [tokens, local_size]
+  const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
+  return down_proj_(gated, step);
+}
+
+PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names)
+    : PlainMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.part())) {}
+
+PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names, Range columns)
+    : activation_(spec.activation),
+      up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
+
+PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> up = up_proj_(x, step);  // [tokens, local_size]
+  kernels::activate(activation_, up);
+  return down_proj_(up, step);
+}
+
+LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}},
+          .vector_elements = spec.bias ? 2 * local_size + (part.is_first() ? hidden_size : 0) : 0};
+}
+
+LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return {.matrices = {{local_size, hidden_size}, {hidden_size, local_size}},
+          .vector_elements = spec.bias ? local_size + (part.is_first() ? hidden_size : 0) : 0};
+}
+
+std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part,
+                                   std::size_t tokens) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return multiply_gated_workspace(tokens, 2 * local_size, hidden_size) +
+         multiply_workspace(tokens, hidden_size, local_size);
+}
+
+std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part,
+                                   std::size_t tokens) {
+  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
+  return multiply_workspace(tokens, local_size, hidden_size) +
+         multiply_workspace(tokens, hidden_size, local_size);
+}
+
+}  // namespace tp

@@ -1,0 +1,62 @@
+// The feed-forward half of a block.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/layers/linear.h"
+#include "model/layers/local_shapes.h"
+#include "model/weights/tensor_names.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// down(activation(gate(x)) * up(x)), SwiGLU where the activation is silu. A rank owns columns of gate and up,
+// and the same columns of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+class GatedMlp {
+ public:
+  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
+
+ private:
+  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
+           Range columns);
+
+  Activation activation_;
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  RowParallelLinear down_proj_;        // [hidden_size, local_size]
+};
+
+// down(activation(up(x))), cut in the same way.
+class PlainMlp {
+ public:
+  PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  std::size_t bytes() const { return up_proj_.bytes() + down_proj_.bytes(); }
+
+ private:
+  PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
+           Range columns);
+
+  Activation activation_;
+  ColumnParallelLinear up_proj_;  // [local_size, hidden_size]
+  RowParallelLinear down_proj_;   // [hidden_size, local_size]
+};
+
+// What one rank holds of them.
+LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part);
+LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part);
+
+// Floats that they take from the workspace for a step of `tokens` tokens.
+std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part,
+                                   std::size_t tokens);
+std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part,
+                                   std::size_t tokens);
+
+}  // namespace tp

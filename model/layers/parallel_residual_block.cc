@@ -1,0 +1,25 @@
+#include "model/layers/parallel_residual_block.h"
+
+namespace tp {
+
+ParallelResidualBlock::ParallelResidualBlock(WeightLoader& loader, const BlockSpec& spec,
+                                             std::size_t hidden_size, const BlockNames& names)
+    : input_norm_(loader, names.input_norm, hidden_size, spec.input_norm),
+      attention_(loader, spec.attention, hidden_size, names),
+      pre_feed_forward_norm_(
+          load_if_present(loader, names.pre_feed_forward_norm, hidden_size, spec.pre_feed_forward_norm)),
+      feed_forward_(loader, spec.feed_forward, hidden_size, names) {}
+
+void ParallelResidualBlock::operator()(Residual& x, const StepContext& step,
+                                       const kernels::PagedCache& cache) const {
+  const TensorView<const float> attention_in = x.normed(input_norm_);
+  PartialSum sum = attention_(attention_in, step, cache);
+  sum += feed_forward_(pre_feed_forward_norm_ ? x.normed(*pre_feed_forward_norm_) : attention_in, step);
+  x.add_all_reduced(std::move(sum));
+}
+
+std::size_t ParallelResidualBlock::bytes() const {
+  return input_norm_.bytes() + attention_.bytes() + bytes_of(pre_feed_forward_norm_) + feed_forward_.bytes();
+}
+
+}  // namespace tp

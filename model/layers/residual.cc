@@ -1,0 +1,18 @@
+#include "model/layers/residual.h"
+
+#include "model/kernels/elementwise.h"
+
+namespace tp {
+
+void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm) {
+  if (post_norm) {
+    const TensorView<float> whole = all_reduce(comm_, std::move(sum));
+    post_norm->apply_in_place(whole);
+    kernels::add(whole, x_);
+  } else {
+    tp::add_all_reduced(comm_, std::move(sum), x_);
+  }
+  frame_.clear();
+}
+
+}  // namespace tp

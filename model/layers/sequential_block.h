@@ -1,0 +1,35 @@
+// The usual layer of a decoder, with the two all-reduces of tensor parallelism.
+#pragma once
+
+#include "model/layers/block_parts.h"
+#include "model/layers/norm.h"
+#include "model/layers/residual.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more.
+class SequentialBlock {
+ public:
+  SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // Collective; throws CommError.
+  void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
+
+  const AttentionPart& attention() const { return attention_; }
+
+  std::size_t bytes() const;
+
+ private:
+  Norm input_norm_;
+  AttentionPart attention_;
+  std::optional<Norm> post_attention_norm_;
+  Norm pre_feed_forward_norm_;
+  FeedForwardPart feed_forward_;
+  std::optional<Norm> post_feed_forward_norm_;
+};
+
+}  // namespace tp

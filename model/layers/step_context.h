@@ -1,0 +1,29 @@
+#pragma once
+
+#include "model/layers/batch.h"
+#include "model/layers/rope.h"
+#include "model/memory/workspace.h"
+#include "parallel/tracer.h"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+
+namespace tp {
+
+// What every part may need of the step at hand.
+struct StepContext {
+  const Batch& batch;
+  Workspace& workspace;
+  std::span<const RopeAngles> ropes{};  // of every RopeSpec of the model
+  Tracer* tracer = nullptr;             // null: nobody asks what takes how long
+
+  const RopeAngles& angles(const RopeSpec& spec) const {
+    const auto found =
+        std::ranges::find_if(ropes, [&](const RopeAngles& angles) { return *angles.spec == spec; });
+    assert(found != ropes.end());
+    return *found;
+  }
+};
+
+}  // namespace tp

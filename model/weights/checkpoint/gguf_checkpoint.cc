@@ -1,0 +1,235 @@
+#include "model/weights/checkpoint/gguf_checkpoint.h"
+
+#include "model/weights/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/printable.h"
+#include "model/weights/checkpoint/similar_name.h"
+#include "model/weights/checkpoint/slice_check.h"
+#include "tp/internal/require.h"
+
+#include <set>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+// A stack's matrices are told apart by their expert; a vector is a matrix of one row. Empty for other shapes.
+std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
+  const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
+  if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))
+    return std::nullopt;
+  const std::size_t rows = dimensions == 2 ? stored[stored.size() - 2] : 1;
+  if (place.is_transposed) return MatrixShape{stored.back(), rows};
+  return MatrixShape{rows, stored.back()};
+}
+
+// The type that holds a stored type's groups.
+WeightType held_groups(const GgufType& type) {
+  return type.name == "Q4_0" ? WeightType::int4 : WeightType::int8;
+}
+
+void add(float addend, TensorView<float> out) {
+  if (addend == 0.0F) return;
+  for (std::size_t row = 0; row < out.rows(); ++row) {
+    for (std::size_t column = 0; column < out.columns(); ++column) out(row, column) += addend;
+  }
+}
+
+std::string readable_types() {
+  std::vector<std::string_view> names;
+  for (const GgufType& type : kGgufTypes) {
+    if (type.readable) names.push_back(type.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void require_readable(const GgufFiles::Entry& entry) {
+  const GgufTensor& tensor = entry.tensor;
+  if (tensor.type.readable) return;
+  throw_error<CheckpointError>(
+      "{}: {} has the type {}, expected one of {}; quantize the model to one of them", entry.file.name(),
+      printable(tensor.name), tensor.type.name, readable_types());
+}
+
+}  // namespace
+
+std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path& first) {
+  return std::unique_ptr<GgufCheckpoint>(new GgufCheckpoint(first));
+}
+
+GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
+    : files_(first), names_(files_.metadata(), files_.find("blk.0.attn_norm_2.weight") != nullptr) {}
+
+bool GgufCheckpoint::contains(const std::string& name) const {
+  const std::optional<GgufPlace> place = names_.find(name);
+  return place && (files_.find(place->tensor) != nullptr || GgufSplitKvB::find(files_, place->tensor));
+}
+
+std::vector<std::string> GgufCheckpoint::names() const {
+  std::set<std::string> result;
+  for (const auto& [name, entry] : files_.tensors()) {
+    for (std::string& in_checkpoint : names_.in_checkpoint(entry.tensor))
+      result.insert(std::move(in_checkpoint));
+  }
+  return {result.begin(), result.end()};
+}
+
+DType GgufCheckpoint::dtype(const std::string& name) const {
+  return plain_type(find(name).type()).value_or(DType::bf16);
+}
+
+std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Range columns) const {
+  const Matrix matrix = find(name);
+  const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
+  if (!has_groups(matrix.type()) || !is_aligned || matrix.place.is_transposed || matrix.split)
+    return std::nullopt;
+  return held_groups(matrix.type());
+}
+
+std::vector<TypeUse> GgufCheckpoint::types() const {
+  TypeUses uses;
+  for (const auto& [name, entry] : files_.tensors()) {
+    const GgufType& type = entry.tensor.type;
+    const std::optional<DType> plain = plain_type(type);
+    TypeUse use{.type = std::string(type.name),
+                .tensors = 1,
+                .elements = entry.tensor.bytes.size() / type.block_bytes * type.block_elements,
+                .held_as = std::nullopt,
+                .exactly = plain || has_groups(type)};
+    if (type.readable)
+      use.held_as = has_groups(type) ? held_groups(type) : lossless_type(plain.value_or(DType::bf16));
+    uses.add(std::move(use));
+  }
+  return uses.sorted();
+}
+
+void GgufCheckpoint::expect(const std::string& name, MatrixShape shape, const std::string& reason) const {
+  find(name, shape, reason);
+}
+
+void GgufCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                          TensorView<float> out) const {
+  const Matrix matrix = find(name, shape, "");
+  check_slice(name, shape, slice, out);
+  if (matrix.split)
+    bytes_read_.fetch_add(matrix.split->read(slice, out), std::memory_order_relaxed);
+  else if (matrix.place.is_transposed)
+    read_transposed(matrix, slice, out);
+  else if (shape.rows == 1)
+    read_vector(matrix, slice.columns, out);
+  else
+    read_rows(matrix, slice, out);
+}
+
+void GgufCheckpoint::read_rows(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const {
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
+    dequantize(matrix.type(), matrix.row(row), slice.columns, out.row(i));
+  }
+  add(matrix.place.addend, out);
+  count_read(matrix, slice.rows.size(), slice.columns);
+}
+
+// The slice's columns are rows of the file.
+void GgufCheckpoint::read_transposed(const Matrix& matrix, const TensorSlice& slice,
+                                     TensorView<float> out) const {
+  std::vector<float> stored(slice.rows.size());
+  for (std::size_t column = 0; column < slice.columns.size(); ++column) {
+    dequantize(matrix.type(), matrix.row(slice.columns.begin + column), slice.rows, stored.data());
+    for (std::size_t row = 0; row < stored.size(); ++row) out(row, column) = stored[row];
+  }
+  count_read(matrix, slice.columns.size(), slice.rows);
+}
+
+// A bias has an element for each row of its layer's weight, in the same order.
+void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView<float> out) const {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::size_t stored = matrix.place.rows.stored_row(columns.begin + i);
+    dequantize(matrix.type(), matrix.row(0), {stored, stored + 1}, out.row(0) + i);
+  }
+  add(matrix.place.addend, out);
+  count_read(matrix, 1, columns);
+}
+
+void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                 const kernels::GroupedRows& out) const {
+  const Matrix matrix = find(name, shape, "");
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
+    tp::read_groups(matrix.type(), matrix.row(row), slice.columns, out.elements.row(i), out.scales.row(i));
+  }
+  count_read(matrix, slice.rows.size(), slice.columns);
+}
+
+void GgufCheckpoint::count_read(const Matrix& matrix, std::size_t rows, Range columns) const {
+  const std::size_t width = matrix.type().block_elements;
+  const std::size_t blocks = (columns.end + width - 1) / width - columns.begin / width;
+  bytes_read_.fetch_add(rows * blocks * matrix.type().block_bytes, std::memory_order_relaxed);
+}
+
+void GgufCheckpoint::done_with(const std::string& name) const {
+  const Matrix matrix = find(name);
+  matrix.entry->file.advise_done(matrix.bytes);
+  if (matrix.split) matrix.split->values->file.advise_done(matrix.split->values->tensor.bytes);
+}
+
+void GgufCheckpoint::refuse_missing(const std::string& tensor) const {
+  std::vector<std::string> all;
+  for (const auto& [name, entry] : files_.tensors()) all.push_back(name);
+  const std::string similar = similar_name(tensor, all);
+  const std::string hint =
+      similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
+  throw_error<CheckpointError>(
+      "{}: there is no tensor {}{}; the metadata and the tensors must be of the same model", files_.name(),
+      printable(tensor), hint);
+}
+
+GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name) const {
+  const std::optional<GgufPlace> place = names_.find(name);
+  if (!place) refuse_missing(name);
+  if (const GgufFiles::Entry* const entry = files_.find(place->tensor)) return find_whole(*place, *entry);
+  const std::optional<GgufSplitKvB> split = GgufSplitKvB::find(files_, place->tensor);
+  if (!split) refuse_missing(place->tensor);
+  require_readable(*split->keys);
+  require_readable(*split->values);
+  return {*place, split->keys, split->shape(), split->keys->tensor.bytes, split};
+}
+
+GgufCheckpoint::Matrix GgufCheckpoint::find_whole(const GgufPlace& place,
+                                                  const GgufFiles::Entry& entry) const {
+  require_readable(entry);
+  const GgufTensor& tensor = entry.tensor;
+  const std::optional<MatrixShape> shape = matrix_shape(place, tensor.shape);
+  if (!shape) {
+    throw_error<CheckpointError>(
+        "{}: {} is {}, expected {}; convert the checkpoint to GGUF again", entry.file.name(),
+        printable(tensor.name), printable(tensor.shape),
+        place.expert ? fmt::format("a stack with an expert {}", *place.expert) : "a matrix or a vector");
+  }
+  if (!place.rows.fits(tensor.shape.size() == 1 ? shape->columns : shape->rows)) {
+    throw_error<CheckpointError>(
+        "{}: {} is {}, expected whole heads of {} rows; convert the checkpoint to GGUF "
+        "again",
+        entry.file.name(), printable(tensor.name), printable(tensor.shape), place.rows.head_dim);
+  }
+  Range bytes = tensor.bytes;
+  if (place.expert) {
+    const std::size_t size = bytes.size() / tensor.shape.front();
+    bytes = {bytes.begin + *place.expert * size, bytes.begin + (*place.expert + 1) * size};
+  }
+  return {place, &entry, *shape, bytes};
+}
+
+GgufCheckpoint::Matrix GgufCheckpoint::find(const std::string& name, MatrixShape shape,
+                                            const std::string& reason) const {
+  const Matrix matrix = find(name);
+  if (matrix.shape != shape) {
+    const std::string because = reason.empty() ? "" : fmt::format(" ({})", reason);
+    throw_error<CheckpointError>("{}: {} is [{}, {}], expected [{}, {}]{}", matrix.entry->file.name(),
+                                 printable(matrix.place.tensor), matrix.shape.rows, matrix.shape.columns,
+                                 shape.rows, shape.columns, because);
+  }
+  return matrix;
+}
+
+}  // namespace tp

@@ -1,0 +1,78 @@
+// The weights of a GGUF model, read slice by slice.
+#pragma once
+
+#include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/checkpoint/gguf_names.h"
+#include "model/weights/checkpoint/gguf_split_kv_b.h"
+#include "model/weights/checkpoint/weight_source.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// Tensors are asked for by the names, and have the rows, columns and values, of a Hugging Face checkpoint.
+// What is read from disk is, by the page, what `read` touches: for a slice of columns the blocks that it
+// touches.
+class GgufCheckpoint final : public WeightSource {
+ public:
+  // `first`: as find_gguf gave it. Throws CheckpointError if a file is missing or damaged.
+  static std::unique_ptr<GgufCheckpoint> open(const std::filesystem::path& first);
+
+  bool contains(const std::string& name) const override;
+  // Those that the checkpoint's tensors have, or would have.
+  std::vector<std::string> names() const override;
+  // bf16 for types that the runtime cannot hold as they are: 8 bits of a product of a small integer and a
+  // scale, which are precise to a few bits less.
+  DType dtype(const std::string& name) const override;
+  std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
+  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
+  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+            TensorView<float> out) const override;
+  void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                   const kernels::GroupedRows& out) const override;
+  std::vector<TypeUse> types() const override;
+  std::size_t stored_bytes() const override { return files_.stored_bytes(); }
+  std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
+  std::uint64_t fingerprint() const override { return files_.fingerprint(); }
+  void done_with(const std::string& name) const override;
+
+  const GgufFiles& files() const { return files_; }
+
+ private:
+  // A matrix of a file: a tensor, or one of a stack of experts'.
+  struct Matrix {
+    GgufPlace place;
+    const GgufFiles::Entry* entry = nullptr;
+    MatrixShape shape;                    // as in the checkpoint
+    Range bytes;                          // of the file
+    std::optional<GgufSplitKvB> split{};  // `entry` is its first half
+
+    const GgufType& type() const { return entry->tensor.type; }
+    // The bytes of the file's row `row`.
+    const std::byte* row(std::size_t index) const {
+      return entry->file.bytes().data() + bytes.begin + index * entry->tensor.row_bytes();
+    }
+  };
+
+  explicit GgufCheckpoint(const std::filesystem::path& first);
+  Matrix find(const std::string& name) const;
+  Matrix find_whole(const GgufPlace& place, const GgufFiles::Entry& entry) const;
+  [[noreturn]] void refuse_missing(const std::string& tensor) const;
+  Matrix find(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  void read_rows(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;
+  void read_transposed(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;
+  void read_vector(const Matrix& matrix, Range columns, TensorView<float> out) const;
+  void count_read(const Matrix& matrix, std::size_t rows, Range columns) const;
+
+  GgufFiles files_;
+  GgufNames names_;
+  mutable std::atomic<std::size_t> bytes_read_ = 0;
+};
+
+}  // namespace tp

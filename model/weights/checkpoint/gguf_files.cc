@@ -1,0 +1,129 @@
+#include "model/weights/checkpoint/gguf_files.h"
+
+#include "model/weights/checkpoint/file_hash.h"
+#include "model/weights/checkpoint/printable.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The end of a part's name: "-00001-of-00003.gguf".
+struct PartName {
+  std::string stem;  // before it
+  std::size_t number = 0;
+  std::size_t count = 0;
+
+  std::string of(std::size_t other) const {
+    return fmt::format("{}-{:05}-of-{:05}.gguf", stem, other, count);
+  }
+};
+
+std::optional<PartName> parse_part_name(const std::string& name) {
+  constexpr std::string_view pattern = "-00001-of-00003.gguf";
+  if (name.size() <= pattern.size()) return std::nullopt;
+  const std::string_view end = std::string_view(name).substr(name.size() - pattern.size());
+  PartName part{name.substr(0, name.size() - pattern.size())};
+  const auto read = [](std::string_view digits, std::size_t& number) {
+    return std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr ==
+           digits.data() + digits.size();
+  };
+  const bool is_part = read(end.substr(1, 5), part.number) && read(end.substr(10, 5), part.count) &&
+                       part.number >= 1 && part.number <= part.count &&
+                       part.of(part.number) == name;  // the rest of the pattern
+  return is_part ? std::optional(part) : std::nullopt;
+}
+
+fs::path first_part(const fs::path& file) {
+  const std::optional<PartName> part = parse_part_name(file.filename().string());
+  return part ? file.parent_path() / part->of(1) : file;
+}
+
+// The models of a folder, each once.
+std::vector<fs::path> models_in(const fs::path& folder) {
+  std::vector<fs::path> models;
+  std::error_code unreadable;  // a folder that cannot be read has no models; who opens it says why
+  for (const auto& entry : fs::directory_iterator(folder, unreadable)) {
+    if (entry.path().extension() == ".gguf") models.push_back(first_part(entry.path()));
+  }
+  std::sort(models.begin(), models.end());
+  models.erase(std::unique(models.begin(), models.end()), models.end());
+  return models;
+}
+
+}  // namespace
+
+std::optional<fs::path> find_gguf(const fs::path& model) {
+  std::error_code
+      ignored;  // what cannot be looked at is opened as something else, which fails with the reason
+  if (model.extension() == ".gguf" && !fs::is_directory(model, ignored)) return first_part(model);
+  if (!fs::is_directory(model, ignored) || fs::exists(model / "config.json", ignored)) return std::nullopt;
+  const std::vector<fs::path> models = models_in(model);
+  if (models.empty()) return std::nullopt;
+  if (models.size() > 1) {
+    throw_error<CheckpointError>(
+        "{}: the folder has {} GGUF models, expected one; give the path of one of them, such as {}",
+        model.string(), models.size(), models.front().string());
+  }
+  return models.front();
+}
+
+GgufFiles::GgufFiles(const fs::path& first) {
+  add_file(first);
+  const std::optional<PartName> part = parse_part_name(first.filename().string());
+  const std::uint64_t count = metadata_->whole_or("split.count", 1);
+  if (count > 1 && (!part || part->count != count)) {
+    throw_error<CheckpointError>(
+        "{}: this is part {} of {}, expected a name that ends in -00001-of-{:05}.gguf; give the parts back "
+        "their names",
+        first.filename().string(), metadata_->whole_or("split.no", 0) + 1, count, count);
+  }
+  for (std::size_t number = 2; part && number <= part->count; ++number)
+    add_file(first.parent_path() / part->of(number));
+  const std::uint64_t expected = metadata_->whole_or("split.tensors.count", tensors_.size());
+  if (expected != tensors_.size()) {
+    throw_error<CheckpointError>("{}: the parts have {} tensors together, expected {}; download them again",
+                                 name(), tensors_.size(), expected);
+  }
+}
+
+void GgufFiles::add_file(const fs::path& path) {
+  files_.push_back(std::make_unique<MappedFile>(path));
+  const MappedFile& file = *files_.back();
+  GgufHeader header = parse_gguf_header(file.bytes(), file.name());
+  fingerprint_ = hash_of_file(file, header.size, fingerprint_);
+  const std::uint64_t number = header.metadata.whole_or("split.no", files_.size() - 1);
+  if (number != files_.size() - 1) {
+    throw_error<CheckpointError>("{}: the file says it is part {}, expected part {}; download it again",
+                                 file.name(), number + 1, files_.size());
+  }
+  for (GgufTensor& tensor : header.tensors) {
+    stored_bytes_ += tensor.bytes.size();
+    const std::string name = tensor.name;
+    const auto [place, is_new] = tensors_.try_emplace(name, Entry{std::move(tensor), file});
+    if (!is_new) {
+      throw_error<CheckpointError>("{}: tensor {} is in {} too; download the parts again", file.name(),
+                                   printable(name), place->second.file.name());
+    }
+  }
+  if (!metadata_) metadata_.emplace(std::move(header.metadata));
+}
+
+const GgufFiles::Entry* GgufFiles::find(std::string_view name) const {
+  const auto found = tensors_.find(name);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+std::string GgufFiles::name() const {
+  if (files_.size() == 1) return files_.front()->name();
+  return fmt::format("{} and {} more", files_.front()->name(), files_.size() - 1);
+}
+
+}  // namespace tp

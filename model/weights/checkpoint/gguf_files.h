@@ -1,0 +1,59 @@
+// The file, or the parts, of a GGUF model.
+#pragma once
+
+#include "model/weights/checkpoint/gguf_header.h"
+#include "model/weights/checkpoint/mapped_file.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// The GGUF file that `model` stands for: itself, if it is such a file, or the only one in a folder without
+// config.json; of one in parts (model-00001-of-00003.gguf ...) the first. Nothing if `model` is something
+// else. Throws CheckpointError for a folder with several.
+std::optional<std::filesystem::path> find_gguf(const std::filesystem::path& model);
+
+// All parts of a model, mapped and checked.
+class GgufFiles {
+ public:
+  // `first`: as find_gguf gave it. Throws CheckpointError if a part is missing, damaged, or not of this
+  // model.
+  explicit GgufFiles(const std::filesystem::path& first);
+
+  // A tensor and the part that holds it.
+  struct Entry {
+    GgufTensor tensor;
+    const MappedFile& file;
+  };
+
+  // Of the first part, which has all that matters.
+  const GgufMetadata& metadata() const { return *metadata_; }
+  const std::map<std::string, Entry, std::less<>>& tensors() const { return tensors_; }
+  // The tensor of that name, or nullptr.
+  const Entry* find(std::string_view name) const;
+
+  // "model.gguf" or "model-00001-of-00003.gguf and 2 more"
+  std::string name() const;
+  // Bytes of the tensors' data.
+  std::size_t stored_bytes() const { return stored_bytes_; }
+  // A hash of the parts' names, sizes, headers and samples of their data.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+
+ private:
+  void add_file(const std::filesystem::path& path);
+
+  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::optional<GgufMetadata> metadata_;
+  std::map<std::string, Entry, std::less<>> tensors_;
+  std::size_t stored_bytes_ = 0;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace tp

@@ -1,0 +1,14 @@
+// The weights of a model, in whichever format they are.
+#pragma once
+
+#include "model/weights/checkpoint/weight_source.h"
+
+#include <filesystem>
+#include <memory>
+
+namespace tp {
+
+// A GGUF file, a folder with one, or a folder with safetensors files. Throws CheckpointError.
+std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model);
+
+}  // namespace tp

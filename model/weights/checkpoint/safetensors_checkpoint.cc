@@ -1,0 +1,241 @@
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+
+#include "model/weights/checkpoint/file_hash.h"
+#include "model/weights/checkpoint/printable.h"
+#include "model/weights/checkpoint/safetensors_files.h"
+#include "model/weights/checkpoint/similar_name.h"
+#include "model/weights/checkpoint/slice_check.h"
+#include "model/weights/checkpoint/widen.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// A number as a vector of one element and a vector as a matrix of one row; empty for three or more
+// dimensions.
+std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& shape) {
+  if (shape.empty()) return MatrixShape{1, 1};
+  if (shape.size() == 1) return MatrixShape{1, shape[0]};
+  if (shape.size() == 2) return MatrixShape{shape[0], shape[1]};
+  return std::nullopt;
+}
+
+// An expected shape in the notation of the stored one: a vector is [n], unless it is stored as a matrix.
+std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
+  if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
+  return fmt::format("[{}, {}]", shape.rows, shape.columns);
+}
+
+constexpr std::string_view kScaledType = "F8_E4M3";
+// Rows and columns of elements that share a scale.
+constexpr std::size_t kScaleBlock = 128;
+
+std::string scales_of(const std::string& name) { return name + "_scale_inv"; }
+
+MatrixShape shape_of_scales(MatrixShape shape) {
+  return {(shape.rows + kScaleBlock - 1) / kScaleBlock, (shape.columns + kScaleBlock - 1) / kScaleBlock};
+}
+
+}  // namespace
+
+std::unique_ptr<SafetensorsCheckpoint> SafetensorsCheckpoint::open(const std::filesystem::path& directory) {
+  return std::unique_ptr<SafetensorsCheckpoint>(new SafetensorsCheckpoint(directory));
+}
+
+SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& directory) : directory_(directory) {
+  const SafetensorsFiles found = find_safetensors_files(directory);
+  for (const std::string& name : found.names) {
+    files_.push_back(std::make_unique<MappedFile>(directory / name));
+    add_file(*files_.back());
+  }
+  check_index(found.file_of);
+}
+
+void SafetensorsCheckpoint::add_file(const MappedFile& file) {
+  SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
+  fingerprint_ = hash_of_file(file, header.size, fingerprint_);
+  stored_bytes_ += file.bytes().size() - header.size;
+  for (StoredTensor& tensor : header.tensors) {
+    const std::string name = tensor.name;
+    const auto [place, is_new] = tensors_.try_emplace(name, std::move(tensor), file);
+    if (!is_new) {
+      throw_error<CheckpointError>(
+          "{}: tensor {} is in {} too; remove the file that does not belong to the checkpoint", file.name(),
+          printable(name), place->second.file.name());
+    }
+  }
+}
+
+void SafetensorsCheckpoint::check_index(const std::map<std::string, std::string>& file_of) const {
+  for (const auto& [tensor, file] : file_of) {
+    const auto found = tensors_.find(tensor);
+    if (!(found != tensors_.end() && found->second.file.name() == file)) {
+      throw_error<CheckpointError>(
+          "{}: tensor {} is not in this file, where model.safetensors.index.json says it is; download "
+          "the index and the files again",
+          printable(file), printable(tensor));
+    }
+  }
+}
+
+bool SafetensorsCheckpoint::contains(const std::string& name) const { return tensors_.contains(name); }
+
+std::vector<std::string> SafetensorsCheckpoint::names() const {
+  std::vector<std::string> result;
+  result.reserve(tensors_.size());
+  for (const auto& [name, entry] : tensors_) result.push_back(name);
+  return result;
+}
+
+DType SafetensorsCheckpoint::dtype(const std::string& name) const {
+  const Entry& entry = find(name);
+  if (entry.tensor.type.dtype) return *entry.tensor.type.dtype;
+  // Its numbers times a scale fit no 16-bit type exactly; bf16 has their range, and is what their model was
+  // converted from.
+  if (is_scaled(name, entry)) return DType::bf16;
+  throw_error<CheckpointError>(
+      "{}: {} has the type {}, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it ({}); "
+      "convert the checkpoint to one of them",
+      entry.file.name(), printable(name), entry.tensor.type.name, printable(scales_of(name)));
+}
+
+bool SafetensorsCheckpoint::is_scaled(const std::string& name, const Entry& entry) const {
+  return entry.tensor.type.name == kScaledType && contains(scales_of(name));
+}
+
+void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
+                                   const std::string& reason) const {
+  const Entry& entry = find_matrix(name, shape, reason);
+  dtype(name);
+  if (!is_scaled(name, entry)) return;
+  const std::string scales = scales_of(name);
+  const Entry& found = find_matrix(scales, shape_of_scales(shape), "blocks of 128 x 128");
+  require<CheckpointError>(found.tensor.type.dtype == DType::f32, "{}: {} has the type {}, expected F32",
+                           found.file.name(), printable(scales), found.tensor.type.name);
+}
+
+void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                 TensorView<float> out) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  dtype(name);
+  check_slice(name, shape, slice, out);
+  const std::optional<StoredRows> rows = stored_rows(name, shape, slice);
+  if (!rows) return read_scaled(name, entry, shape, slice, out);
+  for (std::size_t i = 0; i < rows->rows; ++i) {
+    widen(rows->type, rows->data + i * rows->stride, rows->columns, out.row(i));
+  }
+}
+
+std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& name, MatrixShape shape,
+                                                             const TensorSlice& slice) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  const DType type = dtype(name);
+  check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
+  if (is_scaled(name, entry)) return std::nullopt;
+  count_read(entry, slice.size() * size_of(type));
+  return StoredRows{type, entry.data() + bytes_of_row(shape, slice, slice.rows.begin, type).begin,
+                    slice.rows.size(), slice.columns.size(), shape.columns * size_of(type)};
+}
+
+void SafetensorsCheckpoint::read_scaled(const std::string& name, const Entry& entry, MatrixShape shape,
+                                        const TensorSlice& slice, TensorView<float> out) const {
+  const Entry& scales = find_matrix(scales_of(name), shape_of_scales(shape), "");
+  const std::size_t scales_of_row = shape_of_scales(shape).columns;
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const std::size_t row = slice.rows.begin + i;
+    for (std::size_t begin = slice.columns.begin; begin < slice.columns.end;) {
+      const std::size_t block = begin / kScaleBlock;
+      const std::size_t end = std::min((block + 1) * kScaleBlock, slice.columns.end);
+      float scale;
+      const std::size_t index = row / kScaleBlock * scales_of_row + block;
+      std::memcpy(&scale, scales.data() + index * sizeof scale, sizeof scale);
+      widen_f8_e4m3(entry.data() + row * shape.columns + begin, end - begin, scale,
+                    out.row(i) + (begin - slice.columns.begin));
+      begin = end;
+    }
+  }
+  count_read(entry, slice.size());
+  // Slices share scales, which are few; they count as read as a whole.
+  if (!slice.rows.empty()) scales.bytes_read.store(scales.tensor.bytes.size(), std::memory_order_relaxed);
+}
+
+void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) const {
+  entry.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
+  bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+std::vector<TypeUse> SafetensorsCheckpoint::types() const {
+  TypeUses uses;
+  for (const auto& [name, entry] : tensors_) {
+    const StoredType& type = entry.tensor.type;
+    const bool is_scaled = type.name == kScaledType;
+    TypeUse use{.type = std::string(type.name),
+                .tensors = 1,
+                .elements = entry.tensor.bytes.size() * 8 / type.bits,
+                .held_as = std::nullopt,
+                .exactly = !is_scaled};
+    if (type.dtype || is_scaled) use.held_as = lossless_type(type.dtype.value_or(DType::bf16));
+    uses.add(std::move(use));
+  }
+  return uses.sorted();
+}
+
+std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; }
+
+std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+
+std::uint64_t SafetensorsCheckpoint::fingerprint() const { return fingerprint_; }
+
+void SafetensorsCheckpoint::done_with(const std::string& name) const {
+  const Entry& entry = find(name);
+  entry.file.advise_done(entry.tensor.bytes);
+}
+
+std::size_t SafetensorsCheckpoint::bytes_read_of(const std::string& name) const {
+  return find(name).bytes_read.load(std::memory_order_relaxed);
+}
+
+std::vector<std::string> SafetensorsCheckpoint::unread() const {
+  std::vector<std::string> result;
+  for (const auto& [name, entry] : tensors_) {
+    if (entry.bytes_read.load(std::memory_order_relaxed) == 0 && !entry.tensor.bytes.empty())
+      result.push_back(name);
+  }
+  return result;
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) return found->second;
+  const std::string similar = similar_name(name, names());
+  const std::string hint =
+      similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
+  throw_error<CheckpointError>(
+      "{}: there is no tensor {} in {}{}; config.json and the weights must be of the same model",
+      directory_.string(), printable(name), searched_files(), hint);
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find_matrix(const std::string& name,
+                                                                       MatrixShape shape,
+                                                                       const std::string& reason) const {
+  const Entry& entry = find(name);
+  const std::string because = reason.empty() ? "" : fmt::format(" ({})", reason);
+  if (matrix_shape(entry.tensor.shape) != shape) {
+    throw_error<CheckpointError>("{}: {} is {}, expected {}{}", entry.file.name(), printable(name),
+                                 printable(entry.tensor.shape), expected_shape(shape, entry.tensor.shape),
+                                 because);
+  }
+  return entry;
+}
+
+std::string SafetensorsCheckpoint::searched_files() const {
+  if (files_.size() == 1) return files_.front()->name();
+  return fmt::format("its {} files, {} to {}", files_.size(), files_.front()->name(), files_.back()->name());
+}
+
+}  // namespace tp

@@ -1,0 +1,80 @@
+// The weights of a Hugging Face checkpoint, read slice by slice.
+#pragma once
+
+#include "model/weights/checkpoint/mapped_file.h"
+#include "model/weights/checkpoint/safetensors_header.h"
+#include "model/weights/checkpoint/weight_source.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// One or several safetensors files. They are mapped, not loaded: what is read from disk is, by the page, what
+// `read` touches. F32, F16 and BF16 can be read, and F8_E4M3 where a tensor "..._scale_inv" beside it holds a
+// scale for every block of 128 x 128, as in DeepSeek-V3; tensors of other types may be there but cannot be
+// read.
+class SafetensorsCheckpoint final : public WeightSource {
+ public:
+  // Opens `model.safetensors`, or what `model.safetensors.index.json` names, and checks every header. Throws
+  // CheckpointError if there is no such file or any of them is damaged.
+  static std::unique_ptr<SafetensorsCheckpoint> open(const std::filesystem::path& directory);
+
+  bool contains(const std::string& name) const override;
+  std::vector<std::string> names() const override;
+  DType dtype(const std::string& name) const override;
+  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
+  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+            TensorView<float> out) const override;
+  std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
+                                        const TensorSlice& slice) const override;
+  std::vector<TypeUse> types() const override;
+  std::size_t stored_bytes() const override;
+  std::size_t bytes_read() const override;
+  std::vector<std::string> unread() const override;
+  void done_with(const std::string& name) const override;
+
+  // Bytes of one tensor read so far; the tensor's size if every element has been read once. Throws
+  // CheckpointError if it is missing.
+  std::size_t bytes_read_of(const std::string& name) const;
+
+  // A hash of the files' names, sizes and headers. Ranks that have the same one read the same tensors from
+  // the same places, though not certainly the same values.
+  std::uint64_t fingerprint() const override;
+
+ private:
+  // A tensor of `file`. The counter is atomic because threads read at once.
+  struct Entry {
+    Entry(StoredTensor stored, const MappedFile& of) : tensor(std::move(stored)), file(of) {}
+    const std::byte* data() const { return file.bytes().data() + tensor.bytes.begin; }
+    StoredTensor tensor;
+    const MappedFile& file;
+    mutable std::atomic<std::size_t> bytes_read = 0;
+  };
+
+  explicit SafetensorsCheckpoint(const std::filesystem::path& directory);
+  void add_file(const MappedFile& file);
+  void check_index(const std::map<std::string, std::string>& file_of) const;
+  const Entry& find(const std::string& name) const;
+  const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  std::string searched_files() const;
+  bool is_scaled(const std::string& name, const Entry& entry) const;
+  void read_scaled(const std::string& name, const Entry& entry, MatrixShape shape, const TensorSlice& slice,
+                   TensorView<float> out) const;
+  void count_read(const Entry& entry, std::size_t bytes) const;
+
+  std::filesystem::path directory_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::map<std::string, Entry> tensors_;
+  std::size_t stored_bytes_ = 0;
+  std::uint64_t fingerprint_ = 0;
+  mutable std::atomic<std::size_t> bytes_read_ = 0;
+};
+
+}  // namespace tp

@@ -1,0 +1,147 @@
+#include "model/weights/checkpoint/safetensors_files.h"
+
+#include "model/weights/checkpoint/mapped_file.h"
+#include "model/weights/checkpoint/printable.h"
+#include "model/weights/checkpoint/strict_json.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view single_name = "model.safetensors";
+constexpr std::string_view index_name = "model.safetensors.index.json";
+constexpr std::string_view index_advice = "; download the index again";
+
+json parse_index(const MappedFile& file) {
+  constexpr std::size_t longest_index = 64'000'000;
+  if (file.bytes().size() > longest_index) {
+    throw_error<CheckpointError>("{}: the index has {} bytes, expected at most {}{}", file.name(),
+                                 file.bytes().size(), longest_index, index_advice);
+  }
+  try {
+    const auto* text = reinterpret_cast<const char*>(file.bytes().data());
+    return parse_strict_json({text, file.bytes().size()});
+  } catch (const JsonError& error) {
+    throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", file.name(), error.what(),
+                                 index_advice);
+  }
+}
+
+bool is_plain_file_name(std::string_view name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
+}
+
+SafetensorsFiles read_index(const fs::path& path) {
+  const MappedFile file(path);
+  const json index = parse_index(file);
+  const bool has_map = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object() &&
+                       !index["weight_map"].empty();
+  if (!has_map) {
+    throw_error<CheckpointError>("{}: expected an object \"weight_map\" of tensor names and their files{}",
+                                 file.name(), index_advice);
+  }
+  SafetensorsFiles files;
+  std::set<std::string> names;
+  for (const auto& [tensor, value] : index["weight_map"].items()) {
+    if (!value.is_string()) {
+      throw_error<CheckpointError>("{}: the file of tensor {} must be a string{}", file.name(),
+                                   printable(tensor), index_advice);
+    }
+    const auto& name = value.get_ref<const std::string&>();
+    if (!is_plain_file_name(name)) {
+      throw_error<CheckpointError>(
+          "{}: the file of tensor {} is \"{}\", expected the name of a file in the same directory",
+          file.name(), printable(tensor), printable(name));
+    }
+    files.file_of.emplace(tensor, name);
+    names.insert(name);
+  }
+  files.names.assign(names.begin(), names.end());
+  return files;
+}
+
+// What a directory without a readable checkpoint has instead: the first file, by name, of each kind.
+struct OtherFiles {
+  std::optional<std::string> safetensors, gguf, pytorch;
+};
+
+OtherFiles find_other_files(const fs::path& directory) {
+  OtherFiles found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, error)) {
+    const std::string extension = entry.path().extension().string();
+    std::optional<std::string>* kind = extension == ".safetensors" ? &found.safetensors
+                                       : extension == ".gguf"      ? &found.gguf
+                                       : extension == ".bin" || extension == ".pt" || extension == ".pth"
+                                           ? &found.pytorch
+                                           : nullptr;
+    if (kind == nullptr) continue;
+    const std::string name = printable(entry.path().filename().string());
+    *kind = std::min(kind->value_or(name), name);
+  }
+  return found;
+}
+
+[[noreturn]] void refuse(const fs::path& directory) {
+  const std::string missing =
+      fmt::format("{}: there is neither {} nor {}", directory.string(), single_name, index_name);
+  const OtherFiles found = find_other_files(directory);
+  if (found.safetensors) {
+    throw_error<CheckpointError>(
+        "{}, but {}; if the checkpoint is in several files, download its index too, else rename the file to "
+        "{}",
+        missing, *found.safetensors, single_name);
+  }
+  if (found.gguf) {
+    throw_error<CheckpointError>(
+        "{}, but {}; to run the GGUF model, give the path of its file as the model: {}", missing, *found.gguf,
+        (directory / *found.gguf).string());
+  }
+  if (found.pytorch) {
+    throw_error<CheckpointError>(
+        "{}, but PyTorch weights ({}), which can hold programs and are not read; download the model's "
+        "safetensors files, or convert it: `python3 -c \"from transformers import AutoModelForCausalLM as M; "
+        "M.from_pretrained('{}').save_pretrained('NEW_DIRECTORY', safe_serialization=True)\"`",
+        missing, *found.pytorch, directory.string());
+  }
+  throw_error<CheckpointError>(
+      "{}; give the directory of a Hugging Face checkpoint (config.json, *.safetensors)", missing);
+}
+
+}  // namespace
+
+bool holds_safetensors(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / single_name, error) || fs::exists(directory / index_name, error);
+}
+
+SafetensorsFiles find_safetensors_files(const fs::path& directory) {
+  std::error_code error;
+  const fs::file_status status = fs::status(directory, error);
+  if (!fs::exists(status)) {
+    throw_error<CheckpointError>("{}: there is no such directory; give the directory of a checkpoint",
+                                 directory.string());
+  }
+  if (!fs::is_directory(status)) {
+    throw_error<CheckpointError>("{}: expected a directory, found a file; give the directory it is in",
+                                 directory.string());
+  }
+  if (fs::exists(directory / single_name, error)) return {{std::string(single_name)}, {}};
+  if (fs::exists(directory / index_name, error)) return read_index(directory / index_name);
+  refuse(directory);
+}
+
+}  // namespace tp

@@ -1,0 +1,69 @@
+// A weight matrix of this rank.
+#pragma once
+
+#include "model/kernels/matmul.h"
+#include "model/kernels/packed_weight.h"
+#include "model/memory/buffer.h"
+#include "model/memory/workspace.h"
+#include "tp/tensor.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// This rank's part of one weight matrix, or of several that read the same input, one below the other.
+class LocalWeight {
+ public:
+  LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features);
+
+  std::size_t out_features() const { return layout_.out_features; }
+  std::size_t in_features() const { return layout_.in_features; }
+  WeightType type() const { return layout_.type; }
+  std::size_t bytes() const { return layout_.bytes(); }
+
+  // Stores rows, [rows, in_features]; see kernels::pack_rows.
+  void pack(std::size_t first_row, const StoredRows& rows) {
+    kernels::pack_rows(layout_, first_row, rows, elements_.data());
+  }
+  // The same with groups, see kernels::pack_groups.
+  void pack(std::size_t first_row, const kernels::GroupedRows& rows) {
+    kernels::pack_groups(layout_, first_row, rows, elements_.data());
+  }
+
+  // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
+  TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
+  // activation(gates) * ups of a weight with both, gates first. -> [tokens, out_features / 2]
+  TensorView<float> multiply_gated(TensorView<const float> x, kernels::Activation activation,
+                                   Workspace& workspace) const;
+  // Whether products of so many tokens take activations in tiles, and such products.
+  bool takes_tiles(std::size_t tokens) const { return kernels::takes_tiles(layout_, tokens); }
+  TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
+  // multiply_gated in tiles, where can_gate_to_tiles.
+  bool can_gate_to_tiles(std::size_t tokens) const;
+  kernels::TiledRows multiply_gated_to_tiles(TensorView<const float> x, kernels::Activation activation,
+                                             Workspace& workspace) const;
+  // multiply to a place of the caller's, with matmul_scratch(type(), tokens, in_features()) floats of
+  // scratch.
+  void multiply_into(TensorView<const float> x, TensorView<float> scratch, TensorView<float> y) const {
+    kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
+  }
+
+  // One row as float32, [in_features].
+  void unpack_row(std::size_t row, float* out) const {
+    kernels::unpack_row({layout_, elements_.data()}, row, out);
+  }
+
+ private:
+  kernels::PackedLayout layout_;
+  Buffer<std::byte> elements_;
+};
+
+// Floats of scratch that a product takes with a weight of whatever type.
+std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features);
+
+// Floats that LocalWeight::multiply takes from the workspace, its result included, and multiply_gated; what
+// multiply_gated_to_tiles takes is less than multiply_gated together with the product that it stands for.
+std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
+std::size_t multiply_gated_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
+
+}  // namespace tp

@@ -1,0 +1,59 @@
+#include "model/weights/stored_projection.h"
+
+#include <algorithm>
+
+namespace tp {
+namespace {
+
+StoredLayer layer_of(const BlockNames& names, const std::string& name, std::size_t rows,
+                     std::size_t hidden_size, const std::string& rows_reason) {
+  return {name, {rows, hidden_size}, rows_reason, "hidden_size", names.transposed};
+}
+
+StoredProjection whole(const BlockNames& names, const std::string& name, std::size_t rows,
+                       std::size_t hidden_size, const std::string& rows_reason) {
+  return {layer_of(names, name, rows, hidden_size, rows_reason), 0, rows, rows};
+}
+
+}  // namespace
+
+void StoredProjection::append_rows(Range rows, std::vector<OwnedRows>& parts) const {
+  for (std::size_t row = rows.begin; row < rows.end;) {
+    const std::size_t place = row % piece;
+    const std::size_t count = std::min(piece - place, rows.end - row);
+    const std::size_t begin = first + row / piece * stride + place;
+    parts.push_back({layer, {begin, begin + count}});
+    row += count;
+  }
+}
+
+StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size) {
+  const std::size_t query = spec.num_attention_heads * spec.head_dim;
+  const std::size_t kv = spec.num_key_value_heads * spec.head_dim;
+  if (names.q_proj != names.k_proj) {
+    return {whole(names, names.q_proj, query, hidden_size, "num_attention_heads x head_dim"),
+            whole(names, names.k_proj, kv, hidden_size, "num_key_value_heads x head_dim"),
+            whole(names, names.v_proj, kv, hidden_size, "num_key_value_heads x head_dim")};
+  }
+  const StoredLayer layer = layer_of(names, names.q_proj, query + 2 * kv, hidden_size,
+                                     "(num_attention_heads + 2 num_key_value_heads) x head_dim");
+  if (names.fused_qkv == BlockNames::FusedQkv::stacked)
+    return {{layer, 0, query, query}, {layer, query, kv, kv}, {layer, query + kv, kv, kv}};
+  const std::size_t group = query / spec.num_key_value_heads;  // a KV head's queries
+  const std::size_t stride = group + 2 * spec.head_dim;
+  return {{layer, 0, group, stride},
+          {layer, group, spec.head_dim, stride},
+          {layer, group + spec.head_dim, spec.head_dim, stride}};
+}
+
+StoredGateUp stored_gate_up(const BlockNames& names, std::size_t intermediate_size, std::size_t hidden_size) {
+  const std::size_t size = intermediate_size;
+  if (names.gate_proj != names.up_proj) {
+    return {whole(names, names.gate_proj, size, hidden_size, "intermediate_size"),
+            whole(names, names.up_proj, size, hidden_size, "intermediate_size")};
+  }
+  const StoredLayer layer = layer_of(names, names.gate_proj, 2 * size, hidden_size, "2 x intermediate_size");
+  return {{layer, 0, size, size}, {layer, size, size, size}};
+}
+
+}  // namespace tp

@@ -1,0 +1,36 @@
+// Where a checkpoint keeps a projection: in a tensor of its own, or among the rows of a larger one.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/weights/weight_loader.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+// Row r of the projection is row first + r / piece * stride + r % piece of the stored layer.
+struct StoredProjection {
+  StoredLayer layer;
+  std::size_t first = 0;
+  std::size_t piece = 0;   // rows that follow each other
+  std::size_t stride = 0;  // from the begin of a piece to that of the next one
+
+  // The stored rows that hold rows of the projection, in their order, at the end of `parts`.
+  void append_rows(Range rows, std::vector<OwnedRows>& parts) const;
+};
+
+struct StoredQkv {
+  StoredProjection query;  // [num_attention_heads * head_dim, hidden_size]
+  StoredProjection key;    // [num_key_value_heads * head_dim, hidden_size]
+  StoredProjection value;  // [num_key_value_heads * head_dim, hidden_size]
+};
+StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size);
+
+struct StoredGateUp {
+  StoredProjection gate;  // [intermediate_size, hidden_size]
+  StoredProjection up;    // [intermediate_size, hidden_size]
+};
+StoredGateUp stored_gate_up(const BlockNames& names, std::size_t intermediate_size, std::size_t hidden_size);
+
+}  // namespace tp

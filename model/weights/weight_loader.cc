@@ -1,0 +1,234 @@
+#include "model/weights/weight_loader.h"
+
+#include "model/weights/tensor_names.h"
+#include "tp/internal/threads.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+// Rows that a thread reads before it packs them: whole panels, few enough to stay in its cache.
+constexpr std::size_t kStagedRows = kernels::PackedLayout::kPanel;
+
+// The type in which weights of the types `a` and `b` can be held together: one of floating-point numbers
+// takes in groups of integers, too.
+WeightType common_type(WeightType a, WeightType b) {
+  const auto is_grouped = [](WeightType type) {
+    return type == WeightType::int8 || type == WeightType::int4;
+  };
+  if (a == b || is_grouped(b)) return is_grouped(a) && a != b ? WeightType::int8 : a;
+  return is_grouped(a) ? b : WeightType::f32;
+}
+
+// Room for the rows that a thread reads before it packs them, as floats or as groups.
+class Staging {
+ public:
+  Staging(std::size_t columns, bool as_groups) : columns_(columns) {
+    if (as_groups) {
+      elements_.resize(kStagedRows * columns);
+      scales_.resize(kStagedRows * (columns / kernels::PackedLayout::kGroup));
+    } else {
+      floats_.resize(kStagedRows * columns);
+    }
+  }
+
+  TensorView<float> floats(std::size_t rows) { return {floats_.data(), rows, columns_}; }
+  kernels::GroupedRows groups(std::size_t rows) {
+    return {{elements_.data(), rows, columns_},
+            {scales_.data(), rows, columns_ / kernels::PackedLayout::kGroup}};
+  }
+
+ private:
+  std::size_t columns_;
+  std::vector<float> floats_;
+  std::vector<std::int8_t> elements_;
+  std::vector<std::uint16_t> scales_;
+};
+
+}  // namespace
+
+WeightType WeightLoader::type_of(std::span<const Slice> slices) const {
+  if (type_) return *type_;
+  const auto type_of_one = [&](const Slice& slice) {
+    const Range in_features = slice.part.columns;
+    const std::optional<WeightType> grouped =
+        slice.transposed ? std::nullopt : source_.group_type(slice.name, in_features);
+    return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
+  };
+  WeightType type = type_of_one(slices.front());
+  for (const Slice& slice : slices.subspan(1)) type = common_type(type, type_of_one(slice));
+  return type;
+}
+
+// Whether the stored groups can be taken over: int8 holds those of fewer bits as well.
+bool WeightLoader::takes_groups(std::span<const Slice> slices, WeightType type) const {
+  if (type != WeightType::int8 && type != WeightType::int4) return false;
+  return std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) {
+    if (slice.transposed) return false;
+    const std::optional<WeightType> stored = source_.group_type(slice.name, slice.part.columns);
+    return stored && (*stored == type || type == WeightType::int8);
+  });
+}
+
+// The slices' rows below each other. Every thread reads some panels, packs them and so touches them first.
+LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
+  std::size_t rows = 0;
+  for (const Slice& slice : slices) rows += slice.part.rows.size();
+  const std::size_t columns = slices.front().part.columns.size();
+  LocalWeight weight(type, rows, columns);
+
+  // Calls read(slice, its part in `wanted`, the first row of that part counted from `wanted`).
+  const auto for_slices = [&](Range wanted, const auto& read) {
+    std::size_t first = 0;  // of the slice at hand, among all rows
+    for (const Slice& slice : slices) {
+      const std::size_t begin = std::max(wanted.begin, first);
+      const std::size_t end = std::min(wanted.end, first + slice.part.rows.size());
+      if (begin < end) {
+        const std::size_t offset = slice.part.rows.begin - first;  // wraps around where it is negative
+        read(slice, TensorSlice{{begin + offset, end + offset}, slice.part.columns}, begin - wanted.begin);
+      }
+      first += slice.part.rows.size();
+    }
+  };
+  // Rows that one slice has need not be copied where the source has them in memory.
+  const auto stored_rows = [&](Range wanted) {
+    std::optional<StoredRows> stored;
+    for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t /*row*/) {
+      if (part.rows.size() == wanted.size() && !slice.transposed) {
+        stored = source_.stored_rows(slice.name, slice.shape, part);
+      }
+    });
+    return stored;
+  };
+  const bool as_groups = takes_groups(slices, type);
+  const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
+  for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
+    Staging staging(columns, as_groups);
+    for (std::size_t panel = begin; panel < end; ++panel) {
+      const Range wanted{panel * kStagedRows, std::min(rows, (panel + 1) * kStagedRows)};
+      if (as_groups) {
+        const kernels::GroupedRows staged = staging.groups(wanted.size());
+        for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
+          source_.read_groups(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
+        });
+        weight.pack(wanted.begin, staged);
+      } else if (const std::optional<StoredRows> stored = stored_rows(wanted)) {
+        weight.pack(wanted.begin, *stored);
+      } else {
+        const TensorView<float> staged = staging.floats(wanted.size());
+        for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
+          read(slice, part, staged.rows_from(row, part.rows.size()));
+        });
+        weight.pack(wanted.begin, StoredRows::of(staged));
+      }
+    }
+  });
+  for (const Slice& slice : slices) finish(slice);
+  return weight;
+}
+
+void WeightLoader::finish(const Slice& slice) {
+  source_.done_with(slice.name);
+  loaded_ += slice.part.size();
+  if (progress_) progress_(loaded_);
+}
+
+WeightLoader::Slice WeightLoader::slice_of(const StoredLayer& layer, const TensorSlice& part) {
+  const std::string name = tensor_names::weight_of(layer.name);
+  if (layer.transposed) {
+    source_.expect(name, {layer.shape.columns, layer.shape.rows},
+                   fmt::format("{}, {}", layer.in_reason, layer.out_reason));
+  } else {
+    source_.expect(name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
+  }
+  return {name, layer.shape, part, layer.transposed};
+}
+
+void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const {
+  if (!slice.transposed) return source_.read(slice.name, slice.shape, part, out);
+  std::vector<float> memory(out.size());
+  const TensorView<float> stored(memory.data(), part.columns.size(), part.rows.size());
+  source_.read(slice.name, {slice.shape.columns, slice.shape.rows}, {part.columns, part.rows}, stored);
+  for (std::size_t row = 0; row < out.rows(); ++row) {
+    for (std::size_t column = 0; column < out.columns(); ++column) out(row, column) = stored(column, row);
+  }
+}
+
+LocalWeight WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
+  std::vector<Slice> slices;
+  for (const auto& [layer, rows] : parts)
+    slices.push_back(slice_of(layer, TensorSlice::of_rows(layer.shape, rows)));
+  return load(slices, type_of(slices));
+}
+
+LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
+  const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  return load({&slice, 1}, vocabulary_type(type_of({&slice, 1})));
+}
+
+LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns) {
+  const Slice slice = slice_of(layer, TensorSlice::of_columns(layer.shape, columns));
+  return load({&slice, 1}, type_of({&slice, 1}));
+}
+
+std::vector<float> WeightLoader::whole_weight(const StoredLayer& layer) {
+  return elements_of(slice_of(layer, TensorSlice::whole(layer.shape)));
+}
+
+std::vector<float> WeightLoader::elements_of(const Slice& slice) {
+  std::vector<float> elements(slice.part.size());
+  read(slice, slice.part,
+       TensorView<float>(elements.data(), slice.part.rows.size(), slice.part.columns.size()));
+  finish(slice);
+  return elements;
+}
+
+std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts) {
+  std::vector<float> all;
+  for (const auto& [layer, rows] : parts) {
+    const MatrixShape shape{1, layer.shape.rows};
+    const Slice slice{tensor_names::bias_of(layer.name), shape, TensorSlice::of_columns(shape, rows)};
+    source_.expect(slice.name, shape, layer.out_reason);
+    const std::vector<float> bias = elements_of(slice);
+    all.insert(all.end(), bias.begin(), bias.end());
+  }
+  return all;
+}
+
+std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size_t size,
+                                              const std::string& reason) {
+  const MatrixShape shape{1, size};
+  source_.expect(name, shape, reason);
+  return elements_of({name, shape, TensorSlice::whole(shape)});
+}
+
+std::optional<std::size_t> WeightLoader::first_different_row(const OwnedRows& part,
+                                                             const StoredLayer& other) {
+  const Slice one = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  const Slice two = slice_of(other, TensorSlice::of_rows(other.shape, part.rows));
+  const std::size_t columns = part.layer.shape.columns;
+  std::optional<std::size_t> first;
+  std::mutex mutex;
+  for_thread_parts(part.rows.size(), one.part.size(), [&](std::size_t begin, std::size_t end) {
+    std::vector<float> row_of_one(columns);
+    std::vector<float> row_of_two(columns);
+    for (std::size_t row = part.rows.begin + begin; row < part.rows.begin + end; ++row) {
+      const TensorSlice wanted = TensorSlice::of_rows(part.layer.shape, {row, row + 1});
+      read(one, wanted, {row_of_one.data(), 1, columns});
+      read(two, wanted, {row_of_two.data(), 1, columns});
+      if (std::memcmp(row_of_one.data(), row_of_two.data(), columns * sizeof(float)) == 0) continue;
+      const std::lock_guard lock(mutex);
+      first = std::min(first.value_or(row), row);
+      return;
+    }
+  });
+  source_.done_with(two.name);
+  return first;
+}
+
+}  // namespace tp

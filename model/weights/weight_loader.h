@@ -1,0 +1,88 @@
+// Reads this rank's slices and reports progress.
+#pragma once
+
+#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/local_weight.h"
+#include "parallel/shard.h"
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// Called after every tensor with the elements loaded so far on this rank.
+using LoadProgress = std::function<void(std::size_t elements)>;
+
+// A stored layer (weight and perhaps bias), or the rows of it that this rank owns.
+struct StoredLayer {
+  std::string name;   // without ".weight"
+  MatrixShape shape;  // of the whole weight, [out_features, in_features]
+  // The config values that both follow from, for error texts.
+  std::string out_reason{};
+  std::string in_reason{};
+  bool transposed = false;  // the weight is stored as [in_features, out_features]
+};
+
+// Which rows of a stored layer a rank owns.
+struct OwnedRows {
+  StoredLayer layer;
+  Range rows;
+};
+
+class WeightLoader {
+ public:
+  // `part` is this rank; what is loaded is all that differs between ranks. Without a `type` weights are held
+  // in the type in which they are stored; stored groups are taken over as they are where the type can.
+  WeightLoader(const WeightSource& source, TpRank part, std::optional<WeightType> type, LoadProgress progress)
+      : source_(source), part_(part), type_(type), progress_(std::move(progress)) {}
+
+  TpRank part() const { return part_; }
+  const WeightSource& source() const { return source_; }
+
+  // The weights' owned rows under each other: [sum of rows, in_features].
+  LocalWeight rows_of_weights(std::span<const OwnedRows> parts);
+  // The same of an embedding or LM head, in its vocabulary_type.
+  LocalWeight rows_of_vocabulary(const OwnedRows& part);
+  // The same rows of the biases: [sum of rows].
+  std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
+  // Columns of one weight: [out_features, columns.size()].
+  LocalWeight columns_of_weight(const StoredLayer& layer, Range columns);
+  // A whole weight in float32, whatever the type of others: [out_features, in_features].
+  std::vector<float> whole_weight(const StoredLayer& layer);
+  // A whole vector of a layer's `.weight` or `.bias`: [size].
+  std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
+
+  // The first of a layer's owned rows whose weights differ from those of `other`, if one does.
+  std::optional<std::size_t> first_different_row(const OwnedRows& part, const StoredLayer& other);
+
+ private:
+  // A matrix and the part of it that is wanted.
+  struct Slice {
+    std::string name;
+    MatrixShape shape;
+    TensorSlice part;
+    bool transposed = false;  // stored with rows and columns exchanged
+  };
+
+  WeightType type_of(std::span<const Slice> slices) const;
+  bool takes_groups(std::span<const Slice> slices, WeightType type) const;
+  // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
+  Slice slice_of(const StoredLayer& layer, const TensorSlice& part);
+  // Some rows of the wanted part, [part.rows.size(), part.columns.size()].
+  void read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const;
+  LocalWeight load(std::span<const Slice> slices, WeightType type);
+  void finish(const Slice& slice);
+  std::vector<float> elements_of(const Slice& slice);
+
+  const WeightSource& source_;
+  TpRank part_;
+  std::optional<WeightType> type_;
+  LoadProgress progress_;
+  std::size_t loaded_ = 0;
+};
+
+}  // namespace tp

@@ -1,0 +1,101 @@
+#include "runtime/engine/accept.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr const char* kNotNumbers =
+    "the model's logits are not numbers (expected finite ones, found NaN or infinity); check the checkpoint, "
+    "and "
+    "try `weights` f32 if it is stored as f16";
+
+TokenEvent event_of(const Sequence& sequence) {
+  TokenEvent event;
+  event.request = sequence.state->id;
+  event.sample = sequence.sample;
+  event.cached_tokens = sequence.cached_tokens;
+  return event;
+}
+
+std::string error_of(const Chosen& chosen) {
+  if (chosen.error == ChoiceError::not_numbers) return fmt::format("cannot choose a token: {}", kNotNumbers);
+  return "cannot choose a token: the request rules out every token that the model does not (expected one "
+         "that "
+         "is left); allow more";
+}
+
+// Apart from stop texts.
+FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
+  if (std::ranges::find(sequence.state->end_ids, token) != sequence.state->end_ids.end())
+    return FinishReason::stop;
+  if (sequence.generated_tokens() >= sequence.state->max_tokens) return FinishReason::length;
+  return FinishReason::none;
+}
+
+// The text that the token makes certain; a stop text in it ends the sequence.
+void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
+  const Request& request = sequence.state->request;
+  if (!sequence.text) sequence.text.emplace(tokenizer, request);
+  const bool may_stop = sequence.generated_tokens() > static_cast<std::size_t>(request.min_tokens);
+  event.text = sequence.text->push(event.token, may_stop);
+  if (sequence.finished()) event.text += sequence.text->finish();
+  if (!sequence.text->stopped()) return;
+  sequence.finish_reason = FinishReason::stop;
+  event.matched_stop = sequence.text->stop();
+}
+
+TokenEvent append(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer) {
+  RequestState& state = *sequence.state;
+  if (state.times.first_token == RequestTimes::Clock::time_point{})
+    state.times.first_token = RequestTimes::Clock::now();
+  sequence.tokens.push_back(chosen.id);
+  TokenEvent event = event_of(sequence);
+  event.token = chosen.id;
+  if (state.request.sampling.logprobs >= 0) {
+    event.logprob = TokenLogprob{chosen.id, chosen.logprob};
+    event.top_logprobs = chosen.top_logprobs;
+  }
+  sequence.finish_reason = finish_reason_of(sequence, chosen.id);
+  const std::vector<TokenId>& stops = state.request.stop_token_ids;
+  if (sequence.finish_reason == FinishReason::stop && std::ranges::find(stops, chosen.id) != stops.end())
+    event.matched_stop = chosen.id;
+  if (tokenizer != nullptr) add_text(sequence, *tokenizer, event);
+  event.finish_reason = sequence.finish_reason;
+  return event;
+}
+
+}  // namespace
+
+TokenEvent fail(Sequence& sequence, std::string error) {
+  TokenEvent event = event_of(sequence);
+  event.error = std::move(error);
+  event.finish_reason = sequence.finish_reason = FinishReason::error;
+  return event;
+}
+
+TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer) {
+  if (chosen.error != ChoiceError::none) return fail(sequence, error_of(chosen));
+  try {
+    return append(sequence, chosen, tokenizer);
+  } catch (const std::bad_alloc&) {
+    return fail(sequence, kOutOfMemory);
+  }
+}
+
+std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
+                                         std::span<const double> logprobs) {
+  const auto spoilt = std::ranges::find_if(logprobs, [](double logprob) { return std::isnan(logprob); });
+  if (spoilt == logprobs.end()) return std::nullopt;
+  return fail(sequence,
+              fmt::format("cannot tell the probability of token {}: {}",
+                          first + static_cast<std::size_t>(spoilt - logprobs.begin()), kNotNumbers));
+}
+
+}  // namespace tp

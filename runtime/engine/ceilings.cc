@@ -1,0 +1,29 @@
+#include "tp/ceilings.h"
+
+#include "model/ceilings.h"
+#include "parallel/collectives.h"
+#include "parallel/fail_together.h"
+#include "parallel/processors.h"
+#include "runtime/engine/rank_report.h"
+
+#include <omp.h>
+
+namespace tp {
+
+Ceilings measure_ceilings(Communicator& comm, std::size_t threads) {
+  omp_set_num_threads(static_cast<int>(threads != 0 ? threads : default_threads(comm.local_size())));
+  barrier(comm);
+  Ceilings local;
+  fail_together(comm, [&] { local = local_ceilings(); });
+  forget_peak_memory();
+  Ceilings sum;
+  for (const Ceilings& rank : gather_values(comm, local)) {
+    sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;
+    sum.f32_per_second += rank.f32_per_second;
+    sum.bf16_per_second += rank.bf16_per_second;
+    sum.int8_per_second += rank.int8_per_second;
+  }
+  return sum;
+}
+
+}  // namespace tp

@@ -1,0 +1,18 @@
+// How an EnginePlan travels to the ranks.
+#pragma once
+
+#include "model/layers/config_archive.h"
+#include "runtime/engine/archive_types.h"
+#include "runtime/engine/engine_setup.h"
+
+#include <boost/serialization/string.hpp>
+
+namespace boost::serialization {
+
+template <class Archive>
+void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
+  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.kv_type& plan.block_size& plan
+      .cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length;
+}
+
+}  // namespace boost::serialization

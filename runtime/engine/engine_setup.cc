@@ -1,0 +1,66 @@
+#include "runtime/engine/engine_setup.h"
+
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/weights/checkpoint/open_checkpoint.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tp {
+namespace {
+
+// The type of most weights in memory.
+WeightType held_type(const EnginePlan& plan) {
+  return plan.weights.value_or(lossless_type(plan.config.torch_dtype));
+}
+
+void check_options(const EngineOptions& options) {
+  require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
+                       "`prefill_chunk` must be in 1..65536 tokens, found {}", options.prefill_chunk);
+  require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
+                       "`max_sequences` must be in 1..4096, found {}", options.max_sequences);
+  require<ConfigError>(options.block_size >= 1 && options.block_size <= 1024,
+                       "`block_size` must be in 1..1024 tokens, found {}", options.block_size);
+}
+
+}  // namespace
+
+StepLimits EnginePlan::step_limits(std::size_t threads) const {
+  const std::size_t tokens = std::max(prefill_chunk, max_sequences);
+  return {.tokens = tokens,
+          .outputs = tokens,
+          .threads = threads,
+          .kv_type = kv_type,
+          .block_size = block_size,
+          .max_blocks = (max_length + block_size - 1) / block_size};
+}
+
+EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
+  check_options(options);
+  EnginePlan plan;
+  plan.config = load_config(options.model);
+  const DecoderSpec spec = make_spec(plan.config);
+  for (const BlockSpec& block : spec.blocks) {
+    kv_layout(block.attention, {0, ranks}, KvType::f32, options.block_size);  // refuses too many ranks
+  }
+  plan.model = options.model.string();
+  plan.synthetic = options.synthetic;
+  plan.weights = options.weights;
+  plan.kv_type = options.kv_type.value_or(default_kv_type(held_type(plan)));
+  plan.block_size = options.block_size;
+  plan.prefill_chunk = options.prefill_chunk;
+  plan.max_sequences = options.max_sequences;
+  plan.max_length = spec.max_position_embeddings;
+  if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
+  return plan;
+}
+
+std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
+  if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
+  return open_checkpoint(plan.model);
+}
+
+}  // namespace tp

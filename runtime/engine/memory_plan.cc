@@ -1,0 +1,159 @@
+#include "runtime/engine/memory_plan.h"
+
+#include "parallel/available_memory.h"
+#include "runtime/text/format_bytes.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+// A cache for less than that, or than one sequence, is of little use.
+constexpr std::size_t kLeastTokens = 2048;
+
+// Buffers and allocators reserve more addresses than they use, where there are enough.
+constexpr std::uint64_t kReservedAddresses = std::uint64_t{512} << 20;
+
+// Ranks that take from the same memory: those of a host, or one from its own addresses.
+struct Pool {
+  std::vector<std::size_t> ranks{};
+  MemoryNeed need{};
+  std::uint64_t available = UINT64_MAX;
+  std::uint64_t reserve = 0;  // that is better left
+  bool is_host = true;
+  std::string host{};
+  std::string limit{};
+
+  void add(std::size_t rank, const MemoryNeed& more) {
+    ranks.push_back(rank);
+    need += more;
+  }
+  // Bytes that are missing for a cache of so many blocks.
+  std::uint64_t lacks(std::uint64_t blocks) const { return lacks(need, blocks); }
+  std::uint64_t lacks(const MemoryNeed& other, std::uint64_t blocks) const {
+    const std::uint64_t bytes = other.with_blocks(blocks);
+    return bytes > available ? bytes - available : 0;
+  }
+  // Blocks of the cache that there is room for.
+  std::uint64_t room() const {
+    const std::uint64_t taken = need.with_blocks(0) + reserve;
+    return available > taken ? (available - taken) / need.cache_block : 0;
+  }
+};
+
+std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& placement) {
+  std::vector<Pool> pools;
+  for (const std::vector<std::size_t>& on_host : placement.hosts) {
+    const std::string& name = placement.processes[on_host.front()].host;
+    Pool host{.host = name};
+    for (const std::size_t rank : on_host) {
+      const RankMemory& memory = ranks[rank];
+      host.add(rank, memory.need);
+      if (memory.memory < host.available) {
+        host.available = memory.memory;
+        host.limit = memory.memory_limit;
+      }
+      if (memory.addresses == UINT64_MAX) continue;
+      Pool& own = pools.emplace_back(Pool{.available = memory.addresses,
+                                          .reserve = kReservedAddresses,
+                                          .is_host = false,
+                                          .host = name,
+                                          .limit = "ulimit -v"});
+      own.add(rank, memory.need);
+    }
+    pools.push_back(std::move(host));
+  }
+  return pools;
+}
+
+// What would let a cache of so many blocks fit.
+std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint, std::size_t ranks,
+                                  const std::vector<Pool>& pools, const Pool& full, std::uint64_t blocks) {
+  const auto need_of = [&](const Pool& pool, WeightType type) {
+    MemoryNeed need;
+    for (const std::size_t rank : pool.ranks) need += footprint.of({rank, ranks}, type);
+    return need;
+  };
+  std::vector<std::string> found;
+  for (const WeightType type : {WeightType::bf16, WeightType::int8, WeightType::int4}) {
+    const bool fit = std::ranges::all_of(
+        pools, [&](const Pool& pool) { return pool.lacks(need_of(pool, type), blocks) == 0; });
+    if (!fit || need_of(full, type).weights >= full.need.weights) continue;
+    found.push_back(fmt::format("`weights` {}", name_of(type)));
+    break;
+  }
+  // A host's memory takes more hosts; the first ranks of all have the largest parts.
+  const std::size_t step = full.is_host ? ranks : 1;
+  for (std::size_t more = ranks + step; more <= plan.config.num_attention_heads; more += step) {
+    MemoryNeed need;
+    for (std::size_t rank = 0; rank < full.ranks.size(); ++rank) need += footprint.of({rank, more});
+    if (full.lacks(need, blocks) > 0) continue;
+    found.push_back(fmt::format("{} ranks", more));
+    if (full.is_host) found.back() += fmt::format(" on {} times as many hosts", more / ranks);
+    break;
+  }
+  if (full.room() > 0)
+    found.push_back(fmt::format("a shorter cache (`cache_tokens` {})", full.room() * plan.block_size));
+  return found;
+}
+
+[[noreturn]] void refuse(const EnginePlan& plan, const Pool& pool, std::uint64_t blocks,
+                         const std::vector<std::string>& would_fit) {
+  throw_error<ConfigError>(
+      "cannot load the model: {} on {} would take {} of memory (weights {}, workspace {}, a cache of {} "
+      "tokens {}, all else {}), but only {} are available ({}); {}",
+      pool.is_host ? fmt::format("{} rank{}", pool.ranks.size(), pool.ranks.size() == 1 ? "" : "s")
+                   : fmt::format("rank {}", pool.ranks.front()),
+      pool.host, format_bytes(pool.need.with_blocks(blocks)), format_bytes(pool.need.weights),
+      format_bytes(pool.need.workspace), blocks * plan.block_size,
+      format_bytes(blocks * pool.need.cache_block), format_bytes(pool.need.other),
+      format_bytes(pool.available), pool.limit,
+      would_fit.empty() ? "use a smaller model, or hosts with more memory"
+                        : fmt::format("what would fit: {}", fmt::join(would_fit, "; or ")));
+}
+
+}  // namespace
+
+RankMemory describe_memory(const Footprint& footprint, TpRank part) {
+  const AvailableMemory available = available_memory();
+  RankMemory memory{
+      .need = footprint.of(part), .memory = available.bytes, .addresses = available_addresses()};
+  available.limit.copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
+  return memory;
+}
+
+CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,
+                     const Placement& placement, std::size_t tokens) {
+  const auto blocks_for = [&](std::uint64_t count) {
+    return count / plan.block_size + (count % plan.block_size != 0 ? 1 : 0);
+  };
+  const std::uint64_t longest = blocks_for(plan.max_length);
+  const std::uint64_t wanted = tokens != 0 ? blocks_for(tokens) : plan.max_sequences * longest;
+  const std::uint64_t least = std::min({wanted, longest, blocks_for(kLeastTokens)});
+  const std::vector<Pool> pools = pools_of(ranks, placement);
+  const Pool& full =
+      *std::ranges::max_element(pools, {}, [&](const Pool& pool) { return pool.lacks(least); });
+  if (full.lacks(least) > 0)
+    refuse(plan, full, least, remedies(plan, footprint, ranks.size(), pools, full, least));
+
+  const Pool& tight = *std::ranges::min_element(pools, {}, &Pool::room);
+  CachePlan cache;
+  cache.blocks = std::min(wanted, std::max(tokens != 0 ? tight.room() : tight.room() / 2, least));
+  if (cache.blocks >= (tokens != 0 ? wanted : longest)) return cache;
+  cache.notice = fmt::format(
+      "the KV cache holds {} tokens instead of {}: {} has {} of memory ({}), of which all but the cache "
+      "takes "
+      "{}; fewer bits (`weights`, `kv_type`) or more hosts free more memory for it",
+      cache.blocks * plan.block_size,
+      tokens != 0 ? fmt::format("{}", tokens)
+                  : fmt::format("the {} of the longest sequence", plan.max_length),
+      tight.host, format_bytes(tight.available), tight.limit, format_bytes(tight.need.with_blocks(0)));
+  return cache;
+}
+
+}  // namespace tp

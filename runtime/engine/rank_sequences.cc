@@ -1,0 +1,55 @@
+#include "runtime/engine/rank_sequences.h"
+
+#include "runtime/engine/logit_ops.h"
+
+#include <utility>
+
+namespace tp {
+
+Batch RankSequences::begin(const Forward& forward) {
+  for (const SequenceId ended : forward.ended) sequences_.erase(ended);
+  cut_.clear();
+  Batch batch;
+  batch.tokens = forward.tokens;
+  for (const SequenceChunk& chunk : forward.chunks) {
+    Entry& entry = sequences_[chunk.sequence];
+    if (chunk.start) {
+      entry = Entry();
+      entry.start = *chunk.start;
+    }
+    entry.first_row = batch.positions.size();
+    entry.start_position = chunk.start_position;
+    entry.table.insert(entry.table.end(), chunk.new_blocks.begin(), chunk.new_blocks.end());
+    begin_history(entry, chunk, std::span(forward.tokens).subspan(entry.first_row, chunk.tokens));
+    batch.spans.push_back({entry.first_row, chunk.tokens, chunk.start_position, entry.table});
+    for (std::size_t token = 0; token < chunk.tokens; ++token)
+      batch.positions.push_back(chunk.start_position + token);
+  }
+  return batch;
+}
+
+void RankSequences::begin_history(Entry& entry, const SequenceChunk& chunk, std::span<const TokenId> tokens) {
+  if (!needs_history(entry.start.sampling)) return;
+  if (chunk.start) {
+    entry.history = TokenHistory(entry.start.prompt_tokens);
+    entry.history.append(std::exchange(entry.start.prefix, {}));
+  }
+  entry.history.truncate(chunk.start_position);
+  entry.history.append(tokens);
+}
+
+std::size_t RankSequences::position_after(SequenceId id, std::size_t row) const {
+  const Entry& entry = sequences_.at(id);
+  return entry.start_position + (row - entry.first_row) + 1;
+}
+
+const TokenHistory& RankSequences::history_at(SequenceId id, std::size_t row) {
+  const TokenHistory& history = sequences_.at(id).history;
+  const std::size_t size = position_after(id, row);
+  if (history.size() <= size) return history;
+  cut_.push_back(history);
+  cut_.back().truncate(size);
+  return cut_.back();
+}
+
+}  // namespace tp

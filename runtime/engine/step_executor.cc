@@ -1,0 +1,209 @@
+#include "runtime/engine/step_executor.h"
+
+#include "parallel/collectives.h"
+#include "parallel/stopwatch.h"
+#include "parallel/tracer.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// Room for the results of an output's rows.
+Result room_for(const Output& output) {
+  struct Visitor {
+    std::size_t rows;
+    Result operator()(const want::Choose&) const { return std::vector<Chosen>(rows); }
+    Result operator()(const want::Candidates&) const { return std::vector<RowCandidates>(rows); }
+    Result operator()(const want::Score&) const { return std::vector<double>(rows); }
+    Result operator()(const want::Logits&) const { return WholeRows{}; }
+    Result operator()(const want::Hidden&) const { return WholeRows{}; }
+  };
+  return std::visit(Visitor{output.rows.count}, output.want);
+}
+
+bool is_choice(const Output& output) { return std::holds_alternative<want::Choose>(output.want); }
+bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
+bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
+
+// What this rank, which owns the tokens from `first_id` on, says of a row that no token is chosen from.
+ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id) {
+  if (is_whole(output)) return {};
+  if (!all_usable(logits)) return {.usable = false};
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want)) {
+    return {.sums = exp_sums(logits, wanted->entropy),
+            .best = best_candidates(logits, first_id, wanted->count)};
+  }
+  ShardRow part{.sums = exp_sums(logits)};
+  const TokenId target = std::get<want::Score>(output.want).targets[offset];
+  const auto index = static_cast<std::size_t>(target - first_id);
+  if (target >= first_id && index < logits.size()) part.tokens = {{target, logits[index], logits[index]}};
+  return part;
+}
+
+ShardRowSize size_of(const Output& output, std::size_t largest_shard) {
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
+    return {.best = std::min<std::size_t>(wanted->count, largest_shard)};
+  return {.tokens = is_whole(output) ? std::size_t{0} : std::size_t{1}};
+}
+
+RowCandidates candidates_of(const want::Candidates& wanted, std::span<const ShardRow> parts) {
+  if (!usable(parts)) return {};
+  RowCandidates found{.best = best_of(parts, wanted.count)};
+  if (wanted.entropy) found.entropy = sums_of(parts).entropy();
+  return found;
+}
+
+double score_of(std::span<const ShardRow> parts) {
+  const auto owner = std::ranges::find_if(parts, [](const ShardRow& part) { return !part.tokens.empty(); });
+  if (!usable(parts) || owner == parts.end()) return std::numeric_limits<double>::quiet_NaN();
+  return owner->tokens.front().raw - sums_of(parts).log_sum_exp();
+}
+
+// Puts what is known of a row in its place.
+void conclude(const Output& output, std::size_t offset, std::span<const ShardRow> parts, Result& result) {
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
+    std::get<std::vector<RowCandidates>>(result)[offset] = candidates_of(*wanted, parts);
+  else if (std::holds_alternative<want::Score>(output.want))
+    std::get<std::vector<double>>(result)[offset] = score_of(parts);
+}
+
+}  // namespace
+
+StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
+                           Workspace& workspace, std::size_t vocab_size)
+    : comm_(comm), decoder_(decoder), cache_(cache), workspace_(workspace), largest_shard_(0) {
+  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+    vocab_shards_.push_back(shard_columns(vocab_size, {rank, comm.size()}));
+    largest_shard_ = std::max(largest_shard_, vocab_shards_.back().size());
+  }
+}
+
+std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& masks) {
+  Batch batch = sequences_.begin(forward);
+  if (forward.tokens.empty()) return {};
+  std::vector<Row> rows;    // with logits, of all outputs, end to end
+  std::vector<Row> hidden;  // of which the hidden states are wanted
+  results_.clear();
+  masks_.clear();
+  for (std::size_t index = 0; index < forward.outputs.size(); ++index) {
+    const Output& output = forward.outputs[index];
+    results_.push_back(room_for(output));
+    for (std::size_t offset = 0; offset < output.rows.count; ++offset) {
+      (is_hidden(output) ? hidden : rows).push_back({&output, index, offset});
+      (is_hidden(output) ? batch.hidden_rows : batch.output_rows).push_back(output.rows.first + offset);
+    }
+  }
+  const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
+    const Stopwatch watch;
+    collect(std::span(rows).subspan(first, local_logits.rows()), local_logits, masks);
+    collecting_seconds_ += watch.seconds();
+  };
+  const auto on_hidden = [&](std::size_t first, TensorView<const float> states) {
+    for (std::size_t i = 0; i < states.rows(); ++i)
+      append_row(hidden[first + i].index, {states.row(i), states.columns()});
+  };
+  decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden);
+  return std::move(results_);
+}
+
+void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> local_logits,
+                           const MaskSource& masks) {
+  receive_masks(rows, masks);
+  const auto whole = [](const Row& row) { return is_whole(*row.output); };
+  if (!std::ranges::all_of(rows, whole)) collect_parts(rows, local_logits);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (whole(rows[i])) collect_whole(rows[i], local_logits.rows_from(i, 1));
+  }
+}
+
+// All rows but whole ones, in one gather.
+void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
+  const TraceSpan span(comm_, Activity::choose, rows.size());
+  const Range own = vocab_shards_[comm_.rank()];
+  const auto first_id = static_cast<TokenId>(own.begin);
+  const std::vector<ChoiceRow> choices = choice_rows(rows, local_logits);
+  std::vector<ShardRow> chosen = choice_.contribute(comm_, choices, first_id);
+  std::vector<ShardRow> parts;
+  std::vector<ShardRowSize> sizes;
+  for (std::size_t i = 0, choice = 0; i < rows.size(); ++i) {
+    const Output& output = *rows[i].output;
+    if (is_choice(output)) {
+      sizes.push_back(choice_size(*choices[choice].params, largest_shard_));
+      parts.push_back(std::move(chosen[choice++]));
+    } else {
+      sizes.push_back(size_of(output, largest_shard_));
+      parts.push_back(part_of(output, rows[i].offset, {local_logits.row(i), own.size()}, first_id));
+    }
+  }
+  const std::vector<std::vector<ShardRow>> all = gather_rows(comm_, parts, sizes);
+  for (std::size_t i = 0, choice = 0; i < all.size(); ++i) {
+    const auto& [output, index, offset] = rows[i];
+    if (is_choice(*output))
+      std::get<std::vector<Chosen>>(results_[index])[offset] = conclude_choice(choices[choice++], all[i]);
+    else
+      conclude(*output, offset, all[i], results_[index]);
+  }
+}
+
+// The masks that follow the command, of all rows that have one, in one broadcast.
+void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& masks) {
+  const std::size_t vocab_size = vocab_shards_.back().end;
+  std::vector<TokenMask*> wanted;
+  for (const Row& row : rows) {
+    const auto* choose = std::get_if<want::Choose>(&row.output->want);
+    if (choose == nullptr || !choose->masked || masks_.contains(row.index)) continue;
+    TokenMask& mask = masks_[row.index];
+    if (comm_.is_root()) mask = masks(row.index);
+    if (mask.words().size() != TokenMask(vocab_size).words().size()) mask = TokenMask(vocab_size);
+    wanted.push_back(&mask);
+  }
+  if (wanted.empty()) return;
+  std::vector<std::uint64_t> message;
+  for (const TokenMask* mask : wanted)
+    message.insert(message.end(), mask->words().begin(), mask->words().end());
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(message)));
+  auto words = message.begin();
+  for (TokenMask* mask : wanted) {
+    const auto size = static_cast<std::ptrdiff_t>(mask->words().size());
+    std::copy_n(words, size, mask->words().begin());
+    words += size;
+  }
+}
+
+std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
+                                                 TensorView<const float> local_logits) {
+  std::vector<ChoiceRow> choices;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Output& output = *rows[i].output;
+    if (!is_choice(output)) continue;
+    const SequenceStart& start = sequences_.start(output.sequence);
+    const std::size_t row = output.rows.first + rows[i].offset;
+    ChoiceRow& choice = choices.emplace_back();
+    choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
+    choice.params = &start.sampling;
+    choice.key = {start.seed, start.sample, sequences_.position_after(output.sequence, row)};
+    const auto& choose = std::get<want::Choose>(output.want);
+    choice.ops = {.params = &start.sampling, .bias = start.sampling.logit_bias, .banned = choose.banned};
+    if (choose.masked) choice.ops.allowed = &masks_.at(rows[i].index);
+    if (needs_history(start.sampling)) choice.ops.history = &sequences_.history_at(output.sequence, row);
+  }
+  return choices;
+}
+
+void StepExecutor::append_row(std::size_t output, std::span<const float> row) {
+  if (!comm_.is_root()) return;
+  auto& whole = std::get<WholeRows>(results_[output]);
+  whole.columns = row.size();
+  whole.values.insert(whole.values.end(), row.begin(), row.end());
+}
+
+void StepExecutor::collect_whole(const Row& row, TensorView<const float> local_row) {
+  std::vector<float> whole(comm_.is_root() ? vocab_shards_.back().end : 0);
+  gather_columns(comm_, local_row, vocab_shards_, TensorView<float>(whole.data(), 1, whole.size()));
+  append_row(row.index, whole);
+}
+
+}  // namespace tp

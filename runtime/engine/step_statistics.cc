@@ -1,0 +1,52 @@
+#include "runtime/engine/step_statistics.h"
+
+#include "parallel/collectives.h"
+
+#include <algorithm>
+
+namespace tp {
+
+// Of everything that ranks exchange for the sake of outputs.
+double StepStatistics::exchange_seconds() const {
+  const CommStats& stats = comm_.stats();
+  return stats.gather.seconds + stats.exchange.seconds + stats.broadcast.seconds;
+}
+
+void StepStatistics::begin_step() {
+  between_seconds_ += watch_.restart();
+  exchanged_before_ = exchange_seconds();
+}
+
+void StepStatistics::end_step(double collecting) {
+  exchange_seconds_ += exchange_seconds() - exchanged_before_;
+  collecting_seconds_ += collecting;
+  step_seconds_ += watch_.restart();
+  steps_ += 1;
+}
+
+void StepStatistics::reset() {
+  comm_.stats() = CommStats{};
+  steps_ = 0;
+  step_seconds_ = 0.0;
+  between_seconds_ = 0.0;
+  collecting_seconds_ = 0.0;
+  exchange_seconds_ = 0.0;
+  watch_.restart();
+}
+
+void StepStatistics::fill(RankReport& report) const {
+  const double waiting = waiting_seconds(comm_);
+  const CommStats& stats = comm_.stats();
+  report.steps = steps_;
+  report.all_reduces = stats.all_reduce.calls;
+  report.all_reduce_bytes = stats.all_reduce.bytes;
+  report.all_reduce_seconds = stats.all_reduce.seconds;
+  report.gather_seconds = exchange_seconds_;
+  TimeParts& time = report.time;
+  time.sampling = std::max(0.0, collecting_seconds_ - exchange_seconds_);
+  time.compute = step_seconds_ - report.all_reduce_seconds - exchange_seconds_ - time.sampling;
+  time.collectives = report.all_reduce_seconds - waiting + exchange_seconds_;
+  time.waiting = waiting;
+}
+
+}  // namespace tp

@@ -1,0 +1,172 @@
+#include "runtime/engine/worker.h"
+
+#include "model/config/architectures.h"
+#include "model/kernels/matmul.h"
+#include "model/layers/decoder.h"
+#include "model/memory/kv_cache.h"
+#include "model/memory/workspace.h"
+#include "parallel/agreement.h"
+#include "parallel/archive.h"
+#include "parallel/collectives.h"
+#include "parallel/fail_together.h"
+#include "parallel/stopwatch.h"
+#include "parallel/tracer.h"
+#include "runtime/engine/memory_plan.h"
+#include "runtime/engine/rank_report.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+
+// Weights, and the memory that steps work in.
+struct Worker::Model {
+  Decoder decoder;
+  KvCache cache;
+  Workspace workspace;
+};
+
+namespace {
+
+DecoderSpec spec_of(const EnginePlan& plan) {
+  DecoderSpec spec = make_spec(plan.config);
+  spec.max_position_embeddings = plan.max_length;
+  return spec;
+}
+
+EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source) {
+  EngineInfo info;
+  info.config = plan.config;
+  info.parameters = count_parameters(spec);
+  const std::vector<TypeUse> stored = source.types();
+  const WeightType usual = !stored.empty() && stored.front().held_as ? *stored.front().held_as
+                                                                     : lossless_type(plan.config.torch_dtype);
+  info.weights = plan.weights.value_or(usual);
+  if (!plan.weights) info.rounded = text_of_rounded(stored);
+  info.kv_type = plan.kv_type;
+  info.stored_bytes = source.stored_bytes();
+  info.bytes_read = source.bytes_read();
+  info.cache_tokens = plan.cache_blocks * plan.block_size;
+  info.max_length = plan.max_length;
+  return info;
+}
+
+// Before anything large is allocated: the kernel ends processes that take more memory than there is. Returns
+// CachePlan's notice on rank 0.
+std::string fit_into_memory(Communicator& comm, EnginePlan& plan, const DecoderSpec& spec,
+                            const WeightSource& source, const WorkerOptions& options) {
+  const Footprint footprint(spec, plan, source.types(), options.threads);
+  RankMemory own;
+  fail_together(comm, [&] { own = describe_memory(footprint, {comm.rank(), comm.size()}); });
+  const std::vector<RankMemory> ranks = gather_values(comm, own);
+  CachePlan cache;
+  fail_together(comm, [&] {
+    if (comm.is_root()) cache = plan_cache(plan, footprint, ranks, comm.placement(), options.cache_tokens);
+  });
+  broadcast_object(comm, cache.blocks);
+  plan.cache_blocks = cache.blocks;
+  return std::move(cache.notice);
+}
+
+}  // namespace
+
+std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
+                                            const Engine::Progress& progress) {
+  const Stopwatch watch;
+  const TpRank part{comm_.rank(), comm_.size()};
+  DecoderSpec spec;
+  std::unique_ptr<WeightSource> source;
+  std::unique_ptr<Model> model;
+  fail_together(comm_, [&] {
+    spec = spec_of(plan);
+    source = open_weights(plan);
+  });
+  fail_together(comm_, [&] {
+    require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan.model),
+                      "copy the same files to every host");
+  });
+  std::string cache_notice = fit_into_memory(comm_, plan, spec, *source, options);
+  fail_together(comm_, [&] {
+    kernels::prepare_matmul();
+    const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
+    const auto on_load = [&](std::size_t elements) {
+      if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
+    };
+    Decoder decoder(spec, *source, part, plan.weights, on_load);
+    KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), plan.cache_blocks);
+    Workspace workspace(decoder_workspace(spec, part, plan.step_limits(options.threads)));
+    model = std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
+  });
+  info_ = describe(plan, spec, *source);
+  info_.load_seconds = watch.seconds();
+  info_.threads = options.threads;
+  info_.cache_notice = std::move(cache_notice);
+  info_.unused_tensors = model->decoder.unused_tensors();
+  info_.weight_bytes = model->decoder.weight_bytes();
+  info_.cache_bytes = model->cache.capacity_bytes();
+  info_.workspace_bytes = model->workspace.capacity_bytes();
+  return model;
+}
+
+Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
+               const Engine::Progress& progress)
+    : comm_(comm),
+      model_(load(plan, options, progress)),
+      executor_(comm, model_->decoder, model_->cache, model_->workspace, plan.config.vocab_size),
+      statistics_(comm) {}
+
+Worker::~Worker() = default;
+
+Outputs Worker::run(const Command& command, const MaskSource& masks) {
+  return std::visit(
+      [&](const auto& alternative) {
+        if constexpr (std::is_same_v<decltype(alternative), const Forward&>)
+          return run_command(alternative, masks);
+        else
+          return run_command(alternative);
+      },
+      command);
+}
+
+Outputs Worker::run_command(const Forward& forward, const MaskSource& masks) {
+  const double collecting_before = executor_.collecting_seconds();
+  statistics_.begin_step();
+  Outputs outputs;
+  {
+    const TraceSpan span(comm_, Activity::step, forward.tokens.size());
+    outputs.results = executor_.run(forward, masks);
+  }
+  statistics_.end_step(executor_.collecting_seconds() - collecting_before);
+  return outputs;
+}
+
+Outputs Worker::run_command(const Report& /*command*/) {
+  RankReport report = describe_rank();
+  report.threads = info_.threads;
+  report.weight_bytes = info_.weight_bytes;
+  report.bytes_read = info_.bytes_read;
+  report.cache_bytes = info_.cache_bytes;
+  report.workspace_bytes = info_.workspace_bytes;
+  statistics_.fill(report);
+  return {.reports = gather_values(comm_, report)};
+}
+
+Outputs Worker::run_command(const ResetStatistics& /*command*/) {
+  statistics_.reset();
+  return {};
+}
+
+Outputs Worker::run_command(const StartTrace& /*command*/) {
+  barrier(comm_);
+  comm_.tracer().start();
+  return {};
+}
+
+Outputs Worker::run_command(const GatherTrace& /*command*/) { return {.traces = gather_traces(comm_)}; }
+
+Outputs Worker::run_command(const Stop& /*command*/) { return {}; }
+
+}  // namespace tp

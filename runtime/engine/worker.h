@@ -1,0 +1,57 @@
+// One rank's share of a model at work. Every rank has one, and all obey the same commands.
+#pragma once
+
+#include "runtime/engine/command.h"
+#include "runtime/engine/engine_setup.h"
+#include "runtime/engine/outputs.h"
+#include "runtime/engine/step_executor.h"
+#include "runtime/engine/step_statistics.h"
+#include "tp/communicator.h"
+#include "tp/engine.h"
+
+#include <cstddef>
+#include <memory>
+
+namespace tp {
+
+struct WorkerOptions {
+  std::size_t threads = 1;       // of this rank
+  std::size_t cache_tokens = 0;  // as in EngineOptions; rank 0's counts
+};
+
+class Worker {
+ public:
+  // Collective: fits the cache that the plan lacks into the memory of all ranks, and loads this rank's slices
+  // of the model. The plan is equal on every rank, but for where the model is. Throws an AgreedError.
+  Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
+         const Engine::Progress& progress);
+  ~Worker();
+
+  // What it is made of; what only rank 0 knows is missing.
+  const EngineInfo& info() const { return info_; }
+
+  // Collective: every rank runs the same command. What it gives is rank 0's, and so are the masks.
+  Outputs run(const Command& command, const MaskSource& masks = {});
+
+  double wall_seconds() const { return statistics_.wall_seconds(); }
+
+ private:
+  struct Model;
+
+  std::unique_ptr<Model> load(EnginePlan& plan, const WorkerOptions& options,
+                              const Engine::Progress& progress);
+  Outputs run_command(const Forward& forward, const MaskSource& masks);
+  Outputs run_command(const Report& command);
+  Outputs run_command(const ResetStatistics& command);
+  Outputs run_command(const StartTrace& command);
+  Outputs run_command(const GatherTrace& command);
+  Outputs run_command(const Stop& command);
+
+  Communicator& comm_;
+  EngineInfo info_;
+  std::unique_ptr<Model> model_;
+  StepExecutor executor_;
+  StepStatistics statistics_;
+};
+
+}  // namespace tp

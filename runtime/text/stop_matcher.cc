@@ -1,0 +1,48 @@
+#include "runtime/text/stop_matcher.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// The length of the longest end of `text` that `stop` begins with, without being the whole of it.
+std::size_t overlap(std::string_view text, std::string_view stop) {
+  for (std::size_t size = std::min(text.size(), stop.size() - 1); size > 0; --size) {
+    if (text.substr(text.size() - size) == stop.substr(0, size)) return size;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string StopMatcher::push(const std::string& piece) {
+  if (matched()) return {};
+  held_ += piece;
+  std::size_t first = std::string::npos;
+  std::size_t end = std::string::npos;
+  std::size_t keep = 0;
+  for (const std::string& stop : stops_) {
+    if (stop.empty()) continue;
+    // The stop text that is complete first counts, so that it does not matter how the text is cut into
+    // pieces; of several that end together, the longest.
+    if (const std::size_t found = held_.find(stop); found != std::string::npos) {
+      const std::size_t stop_end = found + stop.size();
+      if (stop_end < end || (stop_end == end && found < first)) {
+        first = found;
+        end = stop_end;
+        match_ = static_cast<std::size_t>(&stop - stops_.data());
+      }
+    }
+    keep = std::max(keep, overlap(held_, stop));
+  }
+  if (matched()) return std::exchange(held_, {}).substr(0, include_ ? end : first);
+  std::string certain = held_.substr(0, held_.size() - keep);
+  held_.erase(0, certain.size());
+  return certain;
+}
+
+std::string StopMatcher::finish() { return matched() ? std::string() : std::exchange(held_, {}); }
+
+}  // namespace tp
