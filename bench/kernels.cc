@@ -100,7 +100,9 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
 void measure_products(const std::vector<LocalWeight>& weights, const std::vector<float>& activations,
                       const std::vector<double>& openblas, const Ceilings& ceilings, bool json) {
   const LocalWeight& first = weights.front();
-  Workspace workspace(multiply_workspace(kMostTokens, kOutFeatures, kInFeatures));
+  Workspace counting = Workspace::counting();
+  first.multiply(TensorView<const float>(nullptr, kMostTokens, kInFeatures), counting);
+  Workspace workspace(counting.peak_bytes() / sizeof(float));
   std::size_t turn = 0;
   for (std::size_t i = 0; i < std::size(kTokens); ++i) {
     const std::size_t tokens = kTokens[i];

@@ -20,7 +20,8 @@ nlohmann::json rank_json(const RankReport& report) {
           {"sampling_s", rounded(report.time.sampling)},
           {"control_s", rounded(report.time.control)},
           {"peak_resident_bytes", report.peak_resident_bytes},
-          {"weight_bytes", report.weight_bytes}};
+          {"weight_bytes", report.weight_bytes},
+          {"workspace_bytes", report.workspace_bytes}};
 }
 
 // The rate of the fastest unit that products of many tokens can run on.

@@ -7,22 +7,26 @@
 #include "launch/subcommand.h"
 #include "launch/table.h"
 #include "model/config/architectures.h"
-#include "model/config/config.h"
 #include "model/layers/decoder.h"
 #include "model/weights/checkpoint/gguf_files.h"
 #include "model/weights/checkpoint/open_checkpoint.h"
 #include "model/weights/checkpoint/safetensors_files.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "parallel/processors.h"
+#include "runtime/engine/engine_setup.h"
+#include "runtime/engine/footprint.h"
 #include "runtime/text/format_bytes.h"
-#include "tp/error.h"
+#include "tp/engine.h"
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <omp.h>
 
 namespace tp {
 namespace {
@@ -48,8 +52,6 @@ struct RankShare {
   std::size_t workspace_bytes = 0;
 };
 
-std::size_t bytes_of(std::size_t elements) { return elements * sizeof(float); }
-
 HeadShard heads_of(const AttentionSpec& spec, TpRank part) {
   return shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
 }
@@ -59,28 +61,18 @@ HeadShard heads_of(const LatentAttentionSpec& spec, TpRank part) {
   return shard_heads(spec.num_attention_heads, 1, part);
 }
 
-RankShare share_of(const DecoderSpec& spec, TpRank part, WeightType weights, KvType kv_type,
-                   std::size_t context, std::size_t prefill_chunk) {
+RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks,
+                   TpRank part) {
   const BlockSpec& first = spec.blocks.front();
-  RankShare share;
-  share.heads = std::visit([&](const auto& attention) { return heads_of(attention, part); }, first.attention);
-  share.columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, part); },
-                             first.feed_forward);
-  share.vocab = shard_columns(spec.vocab_size, part);
-  share.weight_bytes = local_weight_bytes(spec, part, weights);
-  constexpr std::size_t kBlockSize = 32;
-  const std::size_t blocks = (context + kBlockSize - 1) / kBlockSize;
-  for (const BlockSpec& block : spec.blocks) {
-    share.cache_bytes += blocks * kv_layout(block.attention, part, kv_type, kBlockSize).block_bytes();
-  }
-  const StepLimits limits{.tokens = prefill_chunk,
-                          .outputs = prefill_chunk,
-                          .threads = allowed_cores(),
-                          .kv_type = kv_type,
-                          .block_size = kBlockSize,
-                          .max_blocks = blocks};
-  share.workspace_bytes = bytes_of(decoder_workspace(spec, part, limits));
-  return share;
+  const MemoryNeed need = footprint.of(part);
+  return {
+      .heads = std::visit([&](const auto& attention) { return heads_of(attention, part); }, first.attention),
+      .columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, part); },
+                            first.feed_forward),
+      .vocab = shard_columns(spec.vocab_size, part),
+      .weight_bytes = need.weights,
+      .cache_bytes = cache_blocks * need.cache_block,
+      .workspace_bytes = need.workspace};
 }
 
 std::string format_range(Range range) {
@@ -122,11 +114,10 @@ struct Stored {
   std::vector<TypeUse> types;
 };
 
-// Nothing where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
-std::optional<Stored> stored_in(const std::filesystem::path& model) {
-  if (!find_gguf(model) && !holds_safetensors(model)) return std::nullopt;
-  const std::unique_ptr<WeightSource> source = open_checkpoint(model);
-  return Stored{source->stored_bytes(), source->types()};
+// Null where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
+std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model) {
+  if (!find_gguf(model) && !holds_safetensors(model)) return nullptr;
+  return open_checkpoint(model);
 }
 
 std::string text_of(const TypeUse& use) {
@@ -228,26 +219,43 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
   return object.dump(2) + "\n";
 }
 
+// As the engine plans, with all ranks on this machine.
+std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& weights,
+                                 std::size_t context, std::size_t ranks) {
+  omp_set_num_threads(static_cast<int>(default_threads(ranks)));
+  const Footprint footprint(spec, plan, weights);
+  const std::size_t cache_blocks = (context + plan.block_size - 1) / plan.block_size;
+  std::vector<RankShare> shares;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    shares.push_back(share_of(spec, footprint, cache_blocks, {rank, ranks}));
+  return shares;
+}
+
 void inspect(const InspectFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
   require_distinct_files({{"--output", flags.output}}, {}, model);
-  const ModelConfig config = load_config(model);
-  const DecoderSpec spec = make_spec(config);
+  const EnginePlan plan = make_plan({.model = model,
+                                     .weights = find_weight_type(flags.weights),
+                                     .kv_type = find_kv_type(flags.kv_type),
+                                     .prefill_chunk = flags.prefill_chunk},
+                                    flags.ranks);
+  const DecoderSpec spec = make_spec(plan.config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
-  const std::optional<Stored> stored = stored_in(model);
-  const WeightType usual = stored && !stored->types.empty() && stored->types.front().held_as
-                               ? *stored->types.front().held_as
-                               : lossless_type(config.torch_dtype);
-  const WeightType weights = find_weight_type(flags.weights).value_or(usual);
-  const KvType kv_type = find_kv_type(flags.kv_type).value_or(default_kv_type(weights));
-  std::vector<RankShare> shares;
-  for (std::size_t rank = 0; rank < flags.ranks; ++rank) {
-    shares.push_back(share_of(spec, {rank, flags.ranks}, weights, kv_type, context, flags.prefill_chunk));
-  }
+  const std::unique_ptr<WeightSource> source = find_weights(model);
+  std::optional<Stored> stored;
+  if (source) stored = {source->stored_bytes(), source->types()};
+  const bool readable =
+      stored && !stored->types.empty() &&
+      std::ranges::all_of(stored->types, [](const TypeUse& use) { return use.held_as.has_value(); });
+  const SyntheticWeights synthetic(plan.config.torch_dtype);
+  const WeightSource& weights = readable ? *source : static_cast<const WeightSource&>(synthetic);
+  const WeightType usual = readable ? *stored->types.front().held_as : lossless_type(plan.config.torch_dtype);
+  const std::vector<RankShare> shares = shares_of(plan, spec, weights, context, flags.ranks);
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(config, parameters, stored, shares, context, weights, kv_type));
+  output.write(describe(plan.config, parameters, stored, shares, context, plan.weights.value_or(usual),
+                        plan.kv_type));
   output.finish();
 }
 
@@ -286,7 +294,7 @@ static void add(CLI::App& app, int& /*status*/) {
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(
-      "Loads no weights and needs no mpirun.\n"
+      "Loads no weights and needs no mpirun. The workspace is that of ranks which all run on this machine.\n"
       "Examples:\n"
       "  tp-infer inspect --model DIR --ranks 8 --context 4096\n"
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");

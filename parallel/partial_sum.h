@@ -27,6 +27,7 @@ class [[nodiscard]] PartialSum {
   // The addend of the sum of two layers' results, for which one all-reduce does. Both are [tokens,
   // hidden_size].
   PartialSum& operator+=(PartialSum other) {
+    if (addend_.empty()) return *this;
     const bool together = addend_.contiguous() && other.addend_.contiguous();
     const std::size_t rows = together ? 1 : addend_.rows();
     for (std::size_t row = 0; row < rows; ++row) {
@@ -35,6 +36,9 @@ class [[nodiscard]] PartialSum {
     }
     return *this;
   }
+
+  // Of what is missing of it there is only the shape.
+  TensorView<float> shape() const { return {nullptr, addend_.rows(), addend_.columns()}; }
 
  private:
   friend TensorView<float> all_reduce(Communicator& comm, PartialSum partial);

@@ -24,7 +24,7 @@ constexpr std::string_view name_of(DType type) {
 //
 // Arrays of more dimensions are matrices whose columns are flattened, and say so where they are declared:
 // `TensorView<float> query;  // [tokens, local_heads * head_dim]`. A view owns nothing and is passed by
-// value.
+// value. One without memory, whose data() is null, is a shape only: nothing is computed of it.
 template <class T>
 class TensorView {
  public:
@@ -44,7 +44,8 @@ class TensorView {
   std::size_t columns() const { return columns_; }
   std::size_t stride() const { return stride_; }
   std::size_t size() const { return rows_ * columns_; }
-  bool empty() const { return size() == 0; }
+  // Whether there is nothing to compute: no elements, or only their shape.
+  bool empty() const { return size() == 0 || data_ == nullptr; }
   bool contiguous() const { return stride_ == columns_ || rows_ <= 1; }
 
   T* row(std::size_t index) const {
@@ -58,15 +59,17 @@ class TensorView {
   // Rows [begin, begin + count).
   TensorView rows_from(std::size_t begin, std::size_t count) const {
     assert(begin + count <= rows_);
-    return TensorView(data_ + begin * stride_, count, columns_, stride_);
+    return TensorView(from(begin * stride_), count, columns_, stride_);
   }
   // Columns [begin, begin + count) of every row.
   TensorView columns_from(std::size_t begin, std::size_t count) const {
     assert(begin + count <= columns_);
-    return TensorView(data_ + begin, rows_, count, stride_);
+    return TensorView(from(begin), rows_, count, stride_);
   }
 
  private:
+  T* from(std::size_t element) const { return data_ == nullptr ? nullptr : data_ + element; }
+
   T* data_ = nullptr;
   std::size_t rows_ = 0;
   std::size_t columns_ = 0;

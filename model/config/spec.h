@@ -21,6 +21,8 @@ struct NormSpec {
   Kind kind = Kind::rms;
   float eps = 1e-6F;
   float gain_offset = 0.0F;  // added to the stored gain
+
+  bool operator==(const NormSpec&) const = default;
 };
 
 struct RopeSpec {
@@ -47,6 +49,8 @@ struct AttentionSpec {
   std::optional<NormSpec> query_key_norm;  // of every head, before positions
   // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
   std::vector<float> alibi_slopes;  // [num_attention_heads]
+
+  bool operator==(const AttentionSpec&) const = default;
 };
 
 // Multi-head latent attention: keys and values are products of a latent, of which all heads share one.
@@ -60,6 +64,8 @@ struct LatentAttentionSpec {
   float scale = 1.0F;  // of query . key
   std::optional<RopeSpec> rope;
   bool interleaved_rope = true;  // pairs (2 i, 2 i + 1), not halves
+
+  bool operator==(const LatentAttentionSpec&) const = default;
 };
 
 using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec>;
@@ -69,6 +75,8 @@ struct GatedMlpSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
   bool bias = false;
+
+  bool operator==(const GatedMlpSpec&) const = default;
 };
 
 // down(activation(up(x)))
@@ -76,6 +84,8 @@ struct PlainMlpSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::gelu;
   bool bias = false;
+
+  bool operator==(const PlainMlpSpec&) const = default;
 };
 
 // How a token's experts follow from the router's logits.
@@ -92,6 +102,8 @@ struct RouterSpec {
   std::size_t num_groups = 1;
   std::size_t groups_per_tok = 1;
   std::size_t experts_scoring_group = 1;  // a group's score is the sum of its so many best experts'
+
+  bool operator==(const RouterSpec&) const = default;
 };
 
 struct MixtureOfExpertsSpec {
@@ -99,6 +111,8 @@ struct MixtureOfExpertsSpec {
   std::size_t intermediate_size = 0;         // of an expert
   std::size_t shared_intermediate_size = 0;  // of the expert that takes every token; 0 where there is none
   bool shared_expert_gate = false;           // which weighs that expert's result
+
+  bool operator==(const MixtureOfExpertsSpec&) const = default;
 };
 
 using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
@@ -114,6 +128,8 @@ struct BlockSpec {
   std::optional<NormSpec> pre_feed_forward_norm;  // absent in a parallel block that has one norm for both
   FeedForwardSpec feed_forward;
   std::optional<NormSpec> post_feed_forward_norm;  // of what the feed-forward half adds
+
+  bool operator==(const BlockSpec&) const = default;
 };
 
 struct DecoderSpec {

@@ -364,6 +364,8 @@ std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::si
   return count.used();
 }
 
-void paged_attention(const AttentionArgs& args) { Attention(args).run(); }
+void paged_attention(const AttentionArgs& args) {
+  if (!args.out.empty()) Attention(args).run();
+}
 
 }  // namespace tp::kernels

@@ -17,6 +17,8 @@ struct AttentionPattern {
   // Beltagy et al., Longformer, 2020.)
   std::size_t global_tokens = 0;
 
+  bool operator==(const AttentionPattern&) const = default;
+
   // The farthest that a token sees.
   std::optional<std::size_t> reach() const {
     return window ? std::optional((*window - 1) * dilation + 1) : std::nullopt;

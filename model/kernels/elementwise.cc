@@ -3,15 +3,17 @@
 #include "model/kernels/simd/elementwise.h"
 #include "tp/internal/threads.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace tp::kernels {
 namespace {
 
 template <class Body>
-void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
-#pragma omp parallel for schedule(static) if (rows > 1 && rows * columns >= kMinParallelWork)
-  for (std::size_t row = 0; row < rows; ++row) body(row);
+void for_rows(TensorView<const float> x, const Body& body) {
+  if (x.empty()) return;
+#pragma omp parallel for schedule(static) if (x.rows() > 1 && x.size() >= kMinParallelWork)
+  for (std::size_t row = 0; row < x.rows(); ++row) body(row);
 }
 
 }  // namespace
@@ -34,7 +36,7 @@ const ActivationKernels& activation_kernels(Activation activation) {
 void rms_norm(TensorView<const float> x, std::span<const float> gain, float eps, TensorView<float> out) {
   const std::size_t size = gain.size();
   assert(x.columns() % size == 0 && out.columns() == x.columns() && x.rows() == out.rows());
-  for_rows(x.rows(), x.columns(), [&](std::size_t row) {
+  for_rows(x, [&](std::size_t row) {
     for (std::size_t i = 0; i < x.columns(); i += size)
       elementwise_kernels().rms_norm(x.row(row) + i, gain.data(), size, eps, out.row(row) + i);
   });
@@ -45,7 +47,7 @@ void layer_norm(TensorView<const float> x, std::span<const float> gain, std::spa
   const std::size_t size = gain.size();
   assert(x.columns() % size == 0 && out.columns() == x.columns() && x.rows() == out.rows());
   assert(bias.size() == size);
-  for_rows(x.rows(), x.columns(), [&](std::size_t row) {
+  for_rows(x, [&](std::size_t row) {
     for (std::size_t i = 0; i < x.columns(); i += size)
       elementwise_kernels().layer_norm(x.row(row) + i, gain.data(), bias.data(), size, eps, out.row(row) + i);
   });
@@ -53,33 +55,34 @@ void layer_norm(TensorView<const float> x, std::span<const float> gain, std::spa
 
 void activate(Activation activation, TensorView<float> x) {
   const ActivationKernels& kernels = activation_kernels(activation);
-  for_rows(x.rows(), x.columns(), [&](std::size_t row) { kernels.activate(x.row(row), x.columns()); });
+  for_rows(x, [&](std::size_t row) { kernels.activate(x.row(row), x.columns()); });
 }
 
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out) {
   assert(gate_up.columns() == 2 * out.columns() && gate_up.rows() == out.rows());
   const ActivationKernels& kernels = activation_kernels(activation);
-  for_rows(out.rows(), out.columns(), [&](std::size_t row) {
+  for_rows(out, [&](std::size_t row) {
     const float* gate = gate_up.row(row);
     kernels.activate_and_multiply(gate, gate + out.columns(), out.columns(), out.row(row));
   });
 }
 
 void softcap(float cap, TensorView<float> x) {
-  for_rows(x.rows(), x.columns(),
-           [&](std::size_t row) { elementwise_kernels().softcap(cap, x.row(row), x.columns()); });
+  for_rows(x, [&](std::size_t row) { elementwise_kernels().softcap(cap, x.row(row), x.columns()); });
+}
+
+void clear(TensorView<float> x) {
+  for_rows(x, [&](std::size_t row) { std::fill_n(x.row(row), x.columns(), 0.0F); });
 }
 
 void add(TensorView<const float> x, TensorView<float> y) {
   assert(x.columns() == y.columns() && x.rows() == y.rows());
-  for_rows(x.rows(), x.columns(),
-           [&](std::size_t row) { elementwise_kernels().add(x.row(row), x.columns(), y.row(row)); });
+  for_rows(x, [&](std::size_t row) { elementwise_kernels().add(x.row(row), x.columns(), y.row(row)); });
 }
 
 void add_bias(std::span<const float> bias, TensorView<float> y) {
   assert(bias.size() == y.columns());
-  for_rows(y.rows(), y.columns(),
-           [&](std::size_t row) { elementwise_kernels().add(bias.data(), bias.size(), y.row(row)); });
+  for_rows(y, [&](std::size_t row) { elementwise_kernels().add(bias.data(), bias.size(), y.row(row)); });
 }
 
 }  // namespace tp::kernels

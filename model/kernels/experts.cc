@@ -11,8 +11,9 @@ namespace tp::kernels {
 namespace {
 
 template <class Body>
-void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
-  for_thread_parts(rows, rows * columns, [&](std::size_t begin, std::size_t end) {
+void for_rows(TensorView<const float> x, const Body& body) {
+  if (x.empty()) return;
+  for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) body(row);
   });
 }
@@ -21,6 +22,7 @@ void for_rows(std::size_t rows, std::size_t columns, const Body& body) {
 
 void router_logits(TensorView<const float> x, TensorView<const float> weight, TensorView<float> logits) {
   assert(x.columns() == weight.columns() && logits.rows() == x.rows() && logits.columns() == weight.rows());
+  if (x.empty()) return;
   const std::size_t experts = weight.rows();
   for_thread_parts(x.rows() * experts, x.rows() * weight.size(), [&](std::size_t begin, std::size_t end) {
     while (begin < end) {
@@ -36,21 +38,19 @@ void router_logits(TensorView<const float> x, TensorView<const float> weight, Te
 
 void gather_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> out) {
   assert(out.rows() == rows.size() && out.columns() == x.columns());
-  for_rows(rows.size(), x.columns(),
-           [&](std::size_t i) { std::copy_n(x.row(rows[i]), x.columns(), out.row(i)); });
+  for_rows(out, [&](std::size_t i) { std::copy_n(x.row(rows[i]), x.columns(), out.row(i)); });
 }
 
 void scale_rows(std::span<const float> factors, TensorView<float> x) {
   assert(factors.size() == x.rows());
-  for_rows(x.rows(), x.columns(), [&](std::size_t row) {
+  for_rows(x, [&](std::size_t row) {
     for (std::size_t i = 0; i < x.columns(); ++i) x(row, i) *= factors[row];
   });
 }
 
 void add_to_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> y) {
   assert(x.rows() == rows.size() && x.columns() == y.columns());
-  for_rows(rows.size(), x.columns(),
-           [&](std::size_t i) { elementwise_kernels().add(x.row(i), x.columns(), y.row(rows[i])); });
+  for_rows(x, [&](std::size_t i) { elementwise_kernels().add(x.row(i), x.columns(), y.row(rows[i])); });
 }
 
 }  // namespace tp::kernels

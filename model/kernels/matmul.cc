@@ -1,5 +1,6 @@
 #include "model/kernels/matmul.h"
 
+#include "model/kernels/elementwise.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/openblas.h"
 #include "model/kernels/simd/elementwise.h"
@@ -27,8 +28,8 @@ bool is_integer(WeightType type) { return type == WeightType::int8 || type == We
 // which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
 // the same time for 5 tokens as for 16, but other types must become bf16 first.
 std::size_t few_tokens(WeightType type) {
-  if (tile_kernels() == nullptr) return is_integer(type) ? 16 : 8;
-  return is_integer(type) ? 12 : type == WeightType::f16 ? 16 : type == WeightType::bf16 ? 4 : 8;
+  if (tile_kernels() == nullptr) return is_integer(type) ? kMostFewTokens : 8;
+  return is_integer(type) ? 12 : type == WeightType::f16 ? kMostFewTokens : type == WeightType::bf16 ? 4 : 8;
 }
 
 Path path_of(WeightType type, std::size_t tokens) {
@@ -299,11 +300,19 @@ bool can_gate(const PackedLayout& weight, std::size_t tokens) {
 
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, TensorView<float> y) {
-  assert(can_gate(weight.layout, x.rows()) && 2 * y.columns() == weight.layout.out_features);
-  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
+  const PackedLayout& layout = weight.layout;
+  assert(2 * y.columns() == layout.out_features);
+  assert(scratch.size() >= matmul_gated_scratch(layout, x.rows()));
   if (y.empty()) return;
-  const TileProduct product = gated(weight.layout, activation);
-  multiply_tiles(x, weight, product.apart, product, scratch, y);
+  if (can_gate(layout, x.rows())) {
+    const TileProduct product = gated(layout, activation);
+    multiply_tiles(x, weight, product.apart, product, scratch, y);
+    return;
+  }
+  const TensorView<float> gate_up(scratch.data(), x.rows(), layout.out_features);
+  const std::size_t taken = lines(gate_up.size());
+  matmul(x, weight, {scratch.data() + taken, 1, scratch.size() - taken}, gate_up);
+  activate_and_multiply(activation, gate_up, y);
 }
 
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
@@ -311,7 +320,7 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
   assert(can_gate(weight.layout, x.rows()) && 2 * y.columns == weight.layout.out_features);
   assert(y.columns % 32 == 0 && y.rows == x.rows());
   assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
-  if (y.rows == 0 || y.columns == 0) return;
+  if (y.words == nullptr || y.rows == 0 || y.columns == 0) return;
   TileProduct product = gated(weight.layout, activation);
   product.y_tiles = y.words;
   product.y_features = y.columns;
@@ -323,6 +332,13 @@ std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_f
   const std::size_t few = std::min(tokens, few_tokens(type));
   return std::max(scratch_of(path_of(type, few), type, few, in_features),
                   scratch_of(path_of(type, tokens), type, tokens, in_features));
+}
+
+std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens) {
+  const std::size_t apart = can_gate(weight, tokens) ? std::min(tokens, few_tokens(weight.type)) : tokens;
+  return std::max(
+      matmul_scratch(weight.type, tokens, weight.in_features),
+      lines(apart * weight.out_features) + matmul_scratch(weight.type, apart, weight.in_features));
 }
 
 }  // namespace tp::kernels

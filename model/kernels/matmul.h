@@ -39,20 +39,24 @@ std::size_t tiled_words(std::size_t rows, std::size_t columns);
 bool takes_tiles(const PackedLayout& weight, std::size_t tokens);
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y);
 
-// Whether matmul_gated can take a product: it runs on a matrix unit, in panels of either gates or ups.
+// Whether a product can be gated at once: it runs on a matrix unit, in panels of either gates or ups.
 bool can_gate(const PackedLayout& weight, std::size_t tokens);
 
 // y = activation(gates) * ups, with both rows of one weight, gates first: results that are not written and
-// read again. x: [tokens, in_features], weight: [2 * size, in_features], y: [tokens, size]. `scratch` as for
-// matmul.
+// read again where can_gate. x: [tokens, in_features], weight: [2 * size, in_features], y: [tokens, size].
+// `scratch` holds matmul_gated_scratch(...) floats.
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, TensorView<float> y);
-// The same with results in tiles; `size` is a multiple of 32.
+// The same with results in tiles, where can_gate; `size` is a multiple of 32.
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, const TiledRows& y);
 
 // Floats of scratch that a product of at most so many tokens with a weight of this type needs, with at most
 // as many threads as OpenMP has now.
 std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features);
+std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens);
+
+// Products of more tokens than these all take the same path.
+inline constexpr std::size_t kMostFewTokens = 16;
 
 }  // namespace tp::kernels

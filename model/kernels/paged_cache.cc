@@ -153,6 +153,7 @@ std::size_t KvLayout::head_bytes() const {
 
 void store_keys_values(TensorView<const float> key, TensorView<const float> value,
                        std::span<const AttentionSpan> spans, const PagedCache& cache) {
+  if (key.empty()) return;
   const KvLayout& layout = cache.layout;
   for (const AttentionSpan& span : spans) {
 #pragma omp parallel for schedule(static) if (span.tokens > 1 && \

@@ -12,7 +12,7 @@ void rotate(TensorView<float> x, std::size_t head_dim, TensorView<const float> c
   const std::size_t half = cosine.columns();
   assert(x.columns() % head_dim == 0 && 2 * half <= head_dim && cosine.rows() == x.rows() &&
          sine.rows() == x.rows());
-  if (half == 0) return;
+  if (half == 0 || x.empty()) return;
   const std::size_t heads = x.columns() / head_dim;
 #pragma omp parallel for schedule(static) if (x.rows() > 1 && x.size() >= kMinParallelWork)
   for (std::size_t token = 0; token < x.rows(); ++token) {
@@ -27,6 +27,7 @@ void rotate_pairs(TensorView<float> x, std::size_t head_dim, TensorView<const fl
   const std::size_t half = cosine.columns();
   assert(x.columns() % head_dim == 0 && 2 * half <= head_dim && cosine.rows() == x.rows() &&
          sine.rows() == x.rows());
+  if (x.empty()) return;
 #pragma omp parallel for schedule(static) if (x.rows() > 1 && x.size() >= kMinParallelWork)
   for (std::size_t token = 0; token < x.rows(); ++token) {
     for (std::size_t head = 0; head < x.columns(); head += head_dim) {

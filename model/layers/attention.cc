@@ -97,52 +97,12 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   return o_proj_(attended, step);
 }
 
-kernels::KvLayout kv_layout(const AttentionSpec& spec, TpRank part, KvType type, std::size_t block_size) {
-  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
-  return {.type = type,
-          .kv_heads = shard.local_kv_heads(),
-          .block_size = block_size,
-          .key_dim = spec.head_dim,
-          .value_dim = spec.head_dim};
-}
-
 kernels::KvLayout Attention::kv_layout(KvType type, std::size_t block_size) const {
   return {.type = type,
           .kv_heads = kv_size_ / head_dim_,
           .block_size = block_size,
           .key_dim = head_dim_,
           .value_dim = head_dim_};
-}
-
-std::size_t Attention::bytes() const {
-  return qkv_proj_.bytes() + (query_norm_ ? query_norm_->bytes() + key_norm_->bytes() : 0) + o_proj_.bytes();
-}
-
-LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, TpRank part) {
-  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
-  const std::size_t query_size = shard.local_heads() * spec.head_dim;
-  const std::size_t qkv_size = query_size + 2 * shard.local_kv_heads() * spec.head_dim;
-  LocalShapes shapes{
-      .matrices = {{qkv_size, hidden_size}, {hidden_size, query_size}},
-      .vector_elements = (spec.qkv_bias ? qkv_size : 0) + (spec.o_bias && part.is_first() ? hidden_size : 0)};
-  if (spec.query_key_norm) {
-    shapes += local_shapes(*spec.query_key_norm, spec.head_dim);
-    shapes += local_shapes(*spec.query_key_norm, spec.head_dim);
-  }
-  return shapes;
-}
-
-std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, TpRank part,
-                                std::size_t tokens, std::size_t threads, KvType kv_type,
-                                std::size_t block_size, std::size_t max_blocks) {
-  const HeadShard shard = shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
-  const std::size_t query_size = shard.local_heads() * spec.head_dim;
-  const std::size_t kv_size = shard.local_kv_heads() * spec.head_dim;
-  const std::size_t scratch =
-      kernels::attention_scratch(shard.local_heads(), kv_layout(spec, part, kv_type, block_size), max_blocks);
-  return multiply_workspace(tokens, query_size + 2 * kv_size, hidden_size) +
-         Workspace::footprint(tokens, query_size) + Workspace::footprint(threads, scratch) +
-         multiply_workspace(tokens, hidden_size, query_size);
 }
 
 }  // namespace tp

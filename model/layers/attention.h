@@ -5,7 +5,6 @@
 #include "model/kernels/attention.h"
 #include "model/kernels/paged_cache.h"
 #include "model/layers/linear.h"
-#include "model/layers/local_shapes.h"
 #include "model/layers/norm.h"
 #include "model/layers/step_context.h"
 #include "model/weights/tensor_names.h"
@@ -29,7 +28,6 @@ class Attention {
 
   // What this rank caches of it.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  std::size_t bytes() const;
 
  private:
   Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
@@ -49,16 +47,5 @@ class Attention {
   std::optional<Norm> key_norm_;
   RowParallelLinear o_proj_;  // [hidden_size, query_size]
 };
-
-// What one rank caches of a block's attention. Throws ConfigError if there are more ranks than heads.
-kernels::KvLayout kv_layout(const AttentionSpec& spec, TpRank part, KvType type, std::size_t block_size);
-
-// What one rank holds of it.
-LocalShapes local_shapes(const AttentionSpec& spec, std::size_t hidden_size, TpRank part);
-
-// Floats that a block's attention takes from the workspace for a step of `tokens` tokens.
-std::size_t attention_workspace(const AttentionSpec& spec, std::size_t hidden_size, TpRank part,
-                                std::size_t tokens, std::size_t threads, KvType kv_type,
-                                std::size_t block_size, std::size_t max_blocks);
 
 }  // namespace tp

@@ -52,10 +52,6 @@ kernels::KvLayout AttentionPart::kv_layout(KvType type, std::size_t block_size) 
   return std::visit([&](const auto& part) { return part.kv_layout(type, block_size); }, part_);
 }
 
-std::size_t AttentionPart::bytes() const {
-  return std::visit([](const auto& part) { return part.bytes(); }, part_);
-}
-
 FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
                                  const BlockNames& names)
     : part_(load<decltype(part_)>(loader, spec, hidden_size, names)) {}
@@ -63,10 +59,6 @@ FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& sp
 PartialSum FeedForwardPart::operator()(TensorView<const float> x, const StepContext& step) const {
   const TraceSpan span(step.tracer, Activity::feed_forward, x.rows());
   return std::visit([&](const auto& part) { return part(x, step); }, part_);
-}
-
-std::size_t FeedForwardPart::bytes() const {
-  return std::visit([](const auto& part) { return part.bytes(); }, part_);
 }
 
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,

@@ -27,7 +27,6 @@ class AttentionPart {
 
   // What this rank caches of it.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  std::size_t bytes() const;
 
  private:
   std::variant<Attention, LatentAttention> part_;
@@ -43,15 +42,11 @@ class FeedForwardPart {
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  std::size_t bytes() const;
-
  private:
   std::variant<GatedMlp, PlainMlp, MixtureOfExperts> part_;
 };
 
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
                                     const std::optional<NormSpec>& spec);
-
-inline std::size_t bytes_of(const std::optional<Norm>& norm) { return norm ? norm->bytes() : 0; }
 
 }  // namespace tp

@@ -1,20 +1,37 @@
 #include "model/layers/decoder.h"
 
+#include "model/kernels/experts.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
 #include "parallel/tracer.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <span>
 
 namespace tp {
 namespace {
 
-std::vector<DecoderBlock> load_blocks(WeightLoader& loader, const DecoderSpec& spec,
-                                      const TensorNames& names) {
-  std::vector<DecoderBlock> blocks;
-  blocks.reserve(spec.blocks.size());
-  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer)
-    blocks.push_back(load_block(loader, spec.blocks[layer], spec.hidden_size, names.block(layer)));
+using Blocks = std::vector<std::shared_ptr<const DecoderBlock>>;
+
+// Layers that are alike are one block where they have no weights to tell them apart.
+Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names) {
+  const bool alike = loader.is_uniform();
+  Blocks blocks;
+  std::vector<LoadedWeights> loaded;  // of every block
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    const auto first = std::ranges::find(spec.blocks, spec.blocks[layer]) - spec.blocks.begin();
+    if (const auto same = static_cast<std::size_t>(first); alike && same < layer) {
+      loader.count(loaded[same]);
+      loaded.push_back(loaded[same]);
+      blocks.push_back(blocks[same]);
+    } else {
+      const LoadedWeights before = loader.loaded();
+      blocks.push_back(std::make_shared<DecoderBlock>(
+          load_block(loader, spec.blocks[layer], spec.hidden_size, names.block(layer))));
+      loaded.push_back(loader.loaded() - before);
+    }
+  }
   return blocks;
 }
 
@@ -65,6 +82,12 @@ Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank par
                  std::optional<WeightType> weights, const LoadProgress& progress)
     : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, part, weights, progress)) {}
 
+Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+                          std::optional<WeightType> weights) {
+  return {spec, spec.names.as_stored_in(source),
+          WeightLoader(source, part, weights, {}, WeightLoader::Mode::shapes)};
+}
+
 Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader)
     : embed_tokens_(load_embedding(loader, spec, names)),
       embedding_(embed_tokens_, spec.embedding_scale, load_positions(loader, spec, names.embed_positions)),
@@ -73,27 +96,36 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
       lm_head_(output_tokens_, spec.logit_softcap),
       ropes_(distinct_ropes(spec)),
-      unused_tensors_(find_unused_tensors(names, loader.source(), loader.part())) {}
+      unused_tensors_(loader.reads() ? find_unused_tensors(names, loader.source(), loader.part())
+                                     : std::vector<std::string>()),
+      loaded_(loader.loaded()) {}
 
 void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                       const OnLogits& on_logits, const OnHidden& on_hidden) const {
+  run(&comm, batch, cache, workspace, on_logits, on_hidden);
+}
+
+void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+                  const OnLogits& on_logits, const OnHidden& on_hidden) const {
   const Workspace::Frame frame(workspace);
   std::vector<RopeAngles> angles;
   for (const Rope& rope : ropes_) angles.push_back(rope(batch.positions, workspace));
-  const StepContext step{batch, workspace, angles, &comm.tracer()};
+  const StepContext step{batch, workspace, angles, comm != nullptr ? &comm->tracer() : nullptr};
   Residual residual(comm, embedding_(step), step);
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
-    std::visit([&](const auto& block) { block(residual, step, cache.layer(layer)); }, blocks_[layer]);
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const bool again = layer > 0 && blocks_[layer] == blocks_[layer - 1];  // a shape: it takes no more
+    if (again) continue;
+    std::visit([&](const auto& block) { block(residual, step, cache.layer(layer)); }, *blocks_[layer]);
+  }
 
   // Some rows of the result behind the final norm, in groups.
   const TensorView<const float> x = residual.rows();
-  const auto for_rows = [&](const std::vector<std::size_t>& wanted, const auto& on_rows) {
+  const auto for_rows = [&](std::span<const std::size_t> wanted, const auto& on_rows) {
     for (std::size_t first = 0; first < wanted.size(); first += kLogitRows) {
       const Workspace::Frame rows_frame(workspace);
       const std::size_t rows = std::min(kLogitRows, wanted.size() - first);
       const TensorView<float> last = workspace.take(rows, x.columns());  // [rows, hidden_size]
-      for (std::size_t row = 0; row < rows; ++row)
-        std::copy_n(x.row(wanted[first + row]), x.columns(), last.row(row));
+      kernels::gather_rows(x, wanted.subspan(first, rows), last);
       on_rows(first, last);
     }
   };
@@ -102,7 +134,7 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
   });
   for_rows(batch.output_rows, [&](std::size_t first, TensorView<float> last) {
     on_logits(first, [&] {
-      const TraceSpan span(comm, Activity::logits, last.rows());
+      const TraceSpan span(step.tracer, Activity::logits, last.rows());
       return lm_head_(final_norm_(last, workspace), workspace);
     }());
   });
@@ -110,44 +142,36 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
 
 std::vector<kernels::KvLayout> Decoder::kv_layouts(KvType type, std::size_t block_size) const {
   std::vector<kernels::KvLayout> layouts;
-  for (const DecoderBlock& block : blocks_) {
+  for (const auto& block : blocks_) {
     const auto& attention = std::visit(
-        [](const auto& any) -> const auto& { return any.attention(); }, block);
+        [](const auto& any) -> const auto& { return any.attention(); }, *block);
     layouts.push_back(attention.kv_layout(type, block_size));
   }
   return layouts;
 }
 
-std::size_t Decoder::weight_bytes() const {
-  std::size_t bytes = embed_tokens_->weight().bytes() + embedding_.position_bytes() + final_norm_.bytes();
-  if (output_tokens_ != embed_tokens_) bytes += output_tokens_->weight().bytes();
-  for (const DecoderBlock& block : blocks_)
-    bytes += std::visit([](const auto& alternative) { return alternative.bytes(); }, block);
-  return bytes;
+std::size_t Decoder::workspace_floats(const StepLimits& limits) const {
+  const KvCache cache(kv_layouts(limits.kv_type, limits.block_size), 0);
+  const std::vector<std::int32_t> table(limits.max_blocks);
+  Workspace workspace = Workspace::counting();
+  const auto count = [&](std::size_t tokens) {
+    Batch batch;
+    batch.tokens.resize(tokens);
+    batch.positions.resize(tokens);
+    batch.spans = {{0, tokens, 0, table}};
+    batch.output_rows.resize(std::min({tokens, limits.outputs, kLogitRows}));
+    run(nullptr, batch, cache, workspace, [](std::size_t, TensorView<const float>) {}, {});
+  };
+  count(limits.tokens);
+  // Products of few tokens take paths of their own, some of which need more.
+  for (std::size_t tokens = 1; tokens <= std::min(limits.tokens, kernels::kMostFewTokens); ++tokens)
+    count(tokens);
+  return workspace.peak_bytes() / sizeof(float);
 }
 
-namespace {
-
-// What a rank holds of embeddings and LM head.
-LocalShapes tables_of(const DecoderSpec& spec, TpRank part) {
-  const MatrixShape vocab{shard_columns(spec.vocab_size, part).size(), spec.hidden_size};
-  LocalShapes shapes{.matrices = {vocab}};
-  if (!spec.tied_embeddings) shapes.matrices.push_back(vocab);
-  if (spec.learned_positions != 0)
-    shapes.matrices.push_back({shard_columns(spec.learned_positions, part).size(), spec.hidden_size});
-  return shapes;
+std::size_t count_parameters(const DecoderSpec& spec) {
+  return Decoder::shape_of(spec, SyntheticWeights(), {0, 1}, {}).parameters();
 }
-
-// And of all else.
-LocalShapes layers_of(const DecoderSpec& spec, TpRank part) {
-  LocalShapes shapes = local_shapes(spec.final_norm, spec.hidden_size);
-  for (const BlockSpec& block : spec.blocks) shapes += local_shapes(block, spec.hidden_size, part);
-  return shapes;
-}
-
-}  // namespace
-
-std::size_t count_parameters(const DecoderSpec& spec) { return count_local_parameters(spec, {0, 1}); }
 
 std::size_t count_active_parameters(const DecoderSpec& spec) {
   std::size_t total = count_parameters(spec);
@@ -159,29 +183,6 @@ std::size_t count_active_parameters(const DecoderSpec& spec) {
         (router.num_experts - router.num_experts_per_tok) * 3 * experts->intermediate_size * spec.hidden_size;
   }
   return total;
-}
-
-std::size_t count_local_parameters(const DecoderSpec& spec, TpRank part) {
-  return tables_of(spec, part).parameters() + layers_of(spec, part).parameters();
-}
-
-std::size_t local_weight_bytes(const DecoderSpec& spec, TpRank part, WeightType type) {
-  return tables_of(spec, part).bytes(vocabulary_type(type)) + layers_of(spec, part).bytes(type);
-}
-
-std::size_t decoder_workspace(const DecoderSpec& spec, TpRank part, const StepLimits& limits) {
-  std::size_t angles = 0;
-  for (const Rope& rope : distinct_ropes(spec))
-    angles += 2 * Workspace::footprint(limits.tokens, rope.spec().rotary_dim / 2);
-  std::size_t block = 0;
-  for (const BlockSpec& each : spec.blocks)
-    block = std::max(block, block_workspace(each, spec.hidden_size, part, limits));
-  const std::size_t rows = std::min(limits.outputs, Decoder::kLogitRows);
-  const std::size_t logits =
-      2 * Workspace::footprint(rows, spec.hidden_size) +
-      multiply_workspace(rows, shard_columns(spec.vocab_size, part).size(), spec.hidden_size);
-  return VocabParallelEmbedding::workspace(limits.tokens, spec.hidden_size) + angles +
-         std::max(block, logits);
 }
 
 }  // namespace tp

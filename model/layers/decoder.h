@@ -17,12 +17,26 @@
 
 namespace tp {
 
+// How large a step can be.
+struct StepLimits {
+  std::size_t tokens = 0;   // in a batch
+  std::size_t outputs = 0;  // rows of logits in a batch
+  KvType kv_type = KvType::f32;
+  std::size_t block_size = 0;  // of the cache, in tokens
+  std::size_t max_blocks = 0;  // of one sequence
+};
+
 class Decoder {
  public:
   // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
   // ConfigError or CheckpointError; does not communicate.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank part,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
+
+  // The same decoder without its weights: it can say what it takes of memory, and nothing is read. Throws as
+  // the constructor does, as far as names and shapes tell.
+  static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+                          std::optional<WeightType> weights);
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.
   // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
@@ -39,8 +53,12 @@ class Decoder {
 
   // The tokens whose logits this rank computes.
   Range local_vocab() const { return lm_head_.tokens(); }
-  // Bytes of weights that this rank holds.
-  std::size_t weight_bytes() const;
+  // Weights and biases that this rank holds, and their bytes.
+  std::size_t parameters() const { return loaded_.elements; }
+  std::size_t weight_bytes() const { return loaded_.bytes; }
+  // Floats of workspace for any step within the limits, with as many threads as OpenMP has now: what such
+  // steps take of a workspace that only counts.
+  std::size_t workspace_floats(const StepLimits& limits) const;
   // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
@@ -49,28 +67,23 @@ class Decoder {
  private:
   Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader);
 
+  // Without a communicator the step is of shapes, and `workspace` one that counts.
+  void run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+           const OnLogits& on_logits, const OnHidden& on_hidden) const;
+
   std::shared_ptr<const VocabShard> embed_tokens_;
   VocabParallelEmbedding embedding_;
-  std::vector<DecoderBlock> blocks_;
+  std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   Norm final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
   LmHead lm_head_;
   std::vector<Rope> ropes_;
   std::vector<std::string> unused_tensors_;
+  LoadedWeights loaded_;
 };
 
 // Weights and biases of the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
 // Those that one token is multiplied with: of experts only as many as it takes.
 std::size_t count_active_parameters(const DecoderSpec& spec);
-// Those that one rank holds.
-std::size_t count_local_parameters(const DecoderSpec& spec, TpRank part);
-
-// Bytes of weights that one rank holds, as Decoder::weight_bytes says once they are loaded, with all of this
-// type.
-std::size_t local_weight_bytes(const DecoderSpec& spec, TpRank part, WeightType type);
-
-// Floats of workspace that the largest step needs on this rank.
-std::size_t decoder_workspace(const DecoderSpec& spec, TpRank part, const StepLimits& limits);
-
 }  // namespace tp

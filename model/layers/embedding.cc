@@ -23,6 +23,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
   const TensorView<float> out = step.workspace.take(tokens.size(), hidden_size);
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> position = step.workspace.take(1, hidden_size);
+  if (out.empty()) return PartialSum(out);
   for (std::size_t row = 0; row < tokens.size(); ++row) {
     if (!tokens_->copy_row(static_cast<std::size_t>(tokens[row]), out.row(row)))
       std::fill_n(out.row(row), hidden_size, 0.0F);

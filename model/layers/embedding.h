@@ -44,14 +44,6 @@ class VocabParallelEmbedding {
   // The step's tokens at their positions -> an addend of [tokens, hidden_size]
   PartialSum operator()(const StepContext& step) const;
 
-  // Of the table of learned positions.
-  std::size_t position_bytes() const { return positions_ ? positions_->weight().bytes() : 0; }
-
-  // Floats that it takes from the workspace.
-  static std::size_t workspace(std::size_t tokens, std::size_t hidden_size) {
-    return Workspace::footprint(tokens, hidden_size) + Workspace::footprint(1, hidden_size);
-  }
-
  private:
   std::shared_ptr<const VocabShard> tokens_;
   float scale_;

@@ -33,8 +33,4 @@ void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
   });
 }
 
-std::size_t headwise_scratch(std::size_t tokens, std::size_t in_features, std::size_t threads) {
-  return Workspace::footprint(threads, largest_matmul_scratch(tokens, in_features));
-}
-
 }  // namespace tp

@@ -19,13 +19,8 @@ class HeadwiseLinear {
   // part of y, and its results begin that part.
   void operator()(TensorView<const float> x, TensorView<float> y, const StepContext& step) const;
 
-  std::size_t bytes() const { return weights_.size() * weights_.front().bytes(); }
-
  private:
   std::vector<LocalWeight> weights_;  // [heads]
 };
-
-// Floats that it takes from the workspace.
-std::size_t headwise_scratch(std::size_t tokens, std::size_t in_features, std::size_t threads);
 
 }  // namespace tp

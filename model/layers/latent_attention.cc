@@ -84,6 +84,7 @@ HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& 
 // Copies the heads' rotated parts to the ends of their queries. rotated: [tokens, heads * rope_dim], query:
 // [tokens, heads * (something + rope_dim)].
 void place_rotated(TensorView<const float> rotated, std::size_t rope_dim, TensorView<float> query) {
+  if (query.empty()) return;
   const std::size_t heads = rotated.columns() / rope_dim;
   const std::size_t head_size = query.columns() / heads;
   for_thread_parts(rotated.rows(), rotated.size(), [&](std::size_t begin, std::size_t end) {
@@ -186,59 +187,6 @@ kernels::KvLayout LatentAttention::kv_layout(KvType type, std::size_t block_size
           .block_size = block_size,
           .key_dim = sizes_.latent,
           .value_dim = spec_.kv_lora_rank,
-          .latent = true};
-}
-
-std::size_t LatentAttention::bytes() const {
-  const std::size_t query = q_proj_ ? q_proj_->norm.bytes() + q_proj_->b_proj.bytes() : 0;
-  return down_proj_.bytes() + query + kv_a_norm_.bytes() + absorb_proj_.bytes() + value_proj_.bytes() +
-         o_proj_.bytes();
-}
-
-LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part) {
-  const LatentAttentionSizes sizes(spec, part);
-  LocalShapes shapes{.matrices = {{sizes.query_in + sizes.latent, hidden_size}, {hidden_size, sizes.value}},
-                     .vector_elements = spec.kv_lora_rank};
-  if (spec.q_lora_rank) {
-    shapes.matrices.push_back({sizes.query_nope + sizes.query_rope, *spec.q_lora_rank});
-    shapes.vector_elements += *spec.q_lora_rank;
-  }
-  for (std::size_t head = 0; head < sizes.heads.size(); ++head) {
-    shapes.matrices.push_back({spec.kv_lora_rank, spec.qk_nope_head_dim});
-    shapes.matrices.push_back({spec.v_head_dim, spec.kv_lora_rank});
-  }
-  return shapes;
-}
-
-std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part,
-                                std::size_t tokens, std::size_t threads, KvType kv_type,
-                                std::size_t block_size, std::size_t max_blocks) {
-  const LatentAttentionSizes sizes(spec, part);
-  const std::size_t heads = sizes.heads.size();
-  const std::size_t query =
-      spec.q_lora_rank
-          ? Workspace::footprint(tokens, *spec.q_lora_rank) +
-                multiply_workspace(tokens, sizes.query_nope + sizes.query_rope, *spec.q_lora_rank)
-          : 0;
-  const std::size_t scratch =
-      kernels::attention_scratch(heads, kv_layout(spec, part, kv_type, block_size), max_blocks);
-  return multiply_workspace(tokens, sizes.query_in + sizes.latent, hidden_size) + query +
-         Workspace::footprint(tokens, spec.kv_lora_rank) +  // its norm
-         Workspace::footprint(tokens, heads * sizes.latent) +
-         headwise_scratch(tokens, spec.qk_nope_head_dim, threads) +
-         Workspace::footprint(tokens, heads * spec.kv_lora_rank) + Workspace::footprint(threads, scratch) +
-         Workspace::footprint(tokens, sizes.value) + headwise_scratch(tokens, spec.kv_lora_rank, threads) +
-         multiply_workspace(tokens, hidden_size, sizes.value);
-}
-
-kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, TpRank part, KvType type,
-                            std::size_t block_size) {
-  LatentAttentionSizes(spec, part);  // refuses more ranks than heads
-  return {.type = type,
-          .kv_heads = 1,
-          .block_size = block_size,
-          .key_dim = spec.kv_lora_rank + spec.qk_rope_head_dim,
-          .value_dim = spec.kv_lora_rank,
           .latent = true};
 }
 

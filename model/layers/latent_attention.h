@@ -5,7 +5,6 @@
 #include "model/kernels/paged_cache.h"
 #include "model/layers/headwise_linear.h"
 #include "model/layers/linear.h"
-#include "model/layers/local_shapes.h"
 #include "model/layers/norm.h"
 #include "model/layers/step_context.h"
 #include "model/weights/tensor_names.h"
@@ -47,7 +46,6 @@ class LatentAttention {
 
   // What is cached of it; the same on every rank.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
-  std::size_t bytes() const;
 
  private:
   LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
@@ -73,17 +71,5 @@ class LatentAttention {
   HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]
   RowParallelLinear o_proj_;                 // [hidden_size, value]
 };
-
-// What one rank holds of it.
-LocalShapes local_shapes(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part);
-
-// Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t attention_workspace(const LatentAttentionSpec& spec, std::size_t hidden_size, TpRank part,
-                                std::size_t tokens, std::size_t threads, KvType kv_type,
-                                std::size_t block_size, std::size_t max_blocks);
-
-// What is cached of it; the same on every rank. Throws ConfigError if there are more ranks than heads.
-kernels::KvLayout kv_layout(const LatentAttentionSpec& spec, TpRank part, KvType type,
-                            std::size_t block_size);
 
 }  // namespace tp

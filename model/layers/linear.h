@@ -36,8 +36,6 @@ class ColumnParallelLinear {
   LocalActivations gated_for(const RowParallelLinear& next, TensorView<const float> x,
                              kernels::Activation activation, const StepContext& step) const;
 
-  std::size_t bytes() const { return weight_.bytes() + bias_.size() * sizeof(float); }
-
  private:
   LocalWeight weight_;
   std::vector<float> bias_;  // [local out_features] or empty
@@ -55,8 +53,6 @@ class RowParallelLinear {
 
   // Whether x of so many tokens may be in tiles.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
-
-  std::size_t bytes() const { return weight_.bytes() + bias_.size() * sizeof(float); }
 
  private:
   LocalWeight weight_;

@@ -1,8 +1,8 @@
 #include "model/layers/mixture_of_experts.h"
 
+#include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -26,19 +26,6 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
     experts.emplace_back(loader, spec.intermediate_size, hidden_size, names.expert(index));
   }
   return experts;
-}
-
-LocalShapes expert_shapes(std::size_t intermediate_size, std::size_t hidden_size, TpRank part) {
-  const std::size_t local_size = shard_columns(intermediate_size, part).size();
-  return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}}};
-}
-
-std::size_t expert_workspace(std::size_t intermediate_size, std::size_t hidden_size, TpRank part,
-                             std::size_t tokens) {
-  const std::size_t local_size = shard_columns(intermediate_size, part).size();
-  return Workspace::footprint(tokens, hidden_size) +
-         multiply_gated_workspace(tokens, 2 * local_size, hidden_size) +
-         multiply_workspace(tokens, hidden_size, local_size);
 }
 
 }  // namespace
@@ -83,7 +70,7 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
 
 PartialSum MixtureOfExperts::operator()(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> sum = step.workspace.take(x.rows(), x.columns());
-  std::fill_n(sum.data(), sum.size(), 0.0F);
+  kernels::clear(sum);
   const Routing routing = router_(x, step);
   for (std::size_t index = 0; index < experts_.size(); ++index) {
     experts_[index].add_to(sum, x, routing.of(index), step);
@@ -102,34 +89,6 @@ void MixtureOfExperts::add_shared_expert(TensorView<float> sum, TensorView<const
     for (float& weight : weights) weight = 1.0F / (1.0F + std::exp(-weight));
   }
   shared_expert_->add_to(sum, x, {all, weights}, step);
-}
-
-std::size_t MixtureOfExperts::bytes() const {
-  std::size_t bytes = router_.bytes() + shared_expert_gate_.size() * sizeof(float);
-  for (const Expert& expert : experts_) bytes += expert.bytes();
-  return bytes + (shared_expert_ ? shared_expert_->bytes() : 0);
-}
-
-LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part) {
-  const RouterSpec& router = spec.router;
-  LocalShapes shapes{
-      .matrices = {},
-      .vector_elements = router.num_experts * (hidden_size + (router.correction_bias ? 1 : 0)) +
-                         (spec.shared_expert_gate ? hidden_size : 0)};
-  const LocalShapes expert = expert_shapes(spec.intermediate_size, hidden_size, part);
-  for (std::size_t index = 0; index < router.num_experts; ++index) shapes += expert;
-  if (spec.shared_intermediate_size != 0)
-    shapes += expert_shapes(spec.shared_intermediate_size, hidden_size, part);
-  return shapes;
-}
-
-std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part,
-                                   std::size_t tokens) {
-  const std::size_t logits = Workspace::footprint(tokens, spec.router.num_experts);
-  const std::size_t expert =
-      std::max(expert_workspace(spec.intermediate_size, hidden_size, part, tokens),
-               expert_workspace(spec.shared_intermediate_size, hidden_size, part, tokens));
-  return Workspace::footprint(tokens, hidden_size) + std::max(logits, expert);
 }
 
 }  // namespace tp

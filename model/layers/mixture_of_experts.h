@@ -3,7 +3,6 @@
 
 #include "model/config/spec.h"
 #include "model/layers/linear.h"
-#include "model/layers/local_shapes.h"
 #include "model/layers/router.h"
 #include "model/weights/tensor_names.h"
 
@@ -24,8 +23,6 @@ class Expert {
   void add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
               const StepContext& step) const;
 
-  std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
-
  private:
   Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
          const GatedMlpNames& names, Range columns);
@@ -44,8 +41,6 @@ class MixtureOfExperts {
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  std::size_t bytes() const;
-
  private:
   void add_shared_expert(TensorView<float> sum, TensorView<const float> x, const StepContext& step) const;
 
@@ -54,12 +49,5 @@ class MixtureOfExperts {
   std::optional<Expert> shared_expert_;    // takes every token
   std::vector<float> shared_expert_gate_;  // [hidden_size]: the sigmoid of gate . x is its weight; or empty
 };
-
-// What one rank holds of it.
-LocalShapes local_shapes(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part);
-
-// Floats that it takes from the workspace for a step of `tokens` tokens.
-std::size_t feed_forward_workspace(const MixtureOfExpertsSpec& spec, std::size_t hidden_size, TpRank part,
-                                   std::size_t tokens);
 
 }  // namespace tp

@@ -65,30 +65,4 @@ PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& st
   return down_proj_(up, step);
 }
 
-LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part) {
-  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return {.matrices = {{2 * local_size, hidden_size}, {hidden_size, local_size}},
-          .vector_elements = spec.bias ? 2 * local_size + (part.is_first() ? hidden_size : 0) : 0};
-}
-
-LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part) {
-  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return {.matrices = {{local_size, hidden_size}, {hidden_size, local_size}},
-          .vector_elements = spec.bias ? local_size + (part.is_first() ? hidden_size : 0) : 0};
-}
-
-std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part,
-                                   std::size_t tokens) {
-  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return multiply_gated_workspace(tokens, 2 * local_size, hidden_size) +
-         multiply_workspace(tokens, hidden_size, local_size);
-}
-
-std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part,
-                                   std::size_t tokens) {
-  const std::size_t local_size = shard_columns(spec.intermediate_size, part).size();
-  return multiply_workspace(tokens, local_size, hidden_size) +
-         multiply_workspace(tokens, hidden_size, local_size);
-}
-
 }  // namespace tp

@@ -3,7 +3,6 @@
 
 #include "model/config/spec.h"
 #include "model/layers/linear.h"
-#include "model/layers/local_shapes.h"
 #include "model/weights/tensor_names.h"
 
 #include <cstddef>
@@ -18,8 +17,6 @@ class GatedMlp {
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
-
-  std::size_t bytes() const { return gate_up_proj_.bytes() + down_proj_.bytes(); }
 
  private:
   GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
@@ -38,8 +35,6 @@ class PlainMlp {
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
-  std::size_t bytes() const { return up_proj_.bytes() + down_proj_.bytes(); }
-
  private:
   PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
            Range columns);
@@ -48,15 +43,5 @@ class PlainMlp {
   ColumnParallelLinear up_proj_;  // [local_size, hidden_size]
   RowParallelLinear down_proj_;   // [hidden_size, local_size]
 };
-
-// What one rank holds of them.
-LocalShapes local_shapes(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part);
-LocalShapes local_shapes(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part);
-
-// Floats that they take from the workspace for a step of `tokens` tokens.
-std::size_t feed_forward_workspace(const GatedMlpSpec& spec, std::size_t hidden_size, TpRank part,
-                                   std::size_t tokens);
-std::size_t feed_forward_workspace(const PlainMlpSpec& spec, std::size_t hidden_size, TpRank part,
-                                   std::size_t tokens);
 
 }  // namespace tp

@@ -29,8 +29,4 @@ void Norm::apply(TensorView<const float> x, TensorView<float> out) const {
     kernels::layer_norm(x, gain_, bias_, eps_, out);
 }
 
-LocalShapes local_shapes(const NormSpec& spec, std::size_t size) {
-  return {.matrices = {}, .vector_elements = spec.kind == NormSpec::Kind::rms ? size : 2 * size};
-}
-
 }  // namespace tp

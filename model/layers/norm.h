@@ -2,7 +2,6 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/layers/local_shapes.h"
 #include "model/memory/workspace.h"
 #include "model/weights/weight_loader.h"
 
@@ -24,8 +23,6 @@ class Norm {
   // The same where x is, which may be rows of several vectors: [tokens, vectors * size].
   void apply_in_place(TensorView<float> x) const;
 
-  std::size_t bytes() const { return (gain_.size() + bias_.size()) * sizeof(float); }
-
  private:
   void apply(TensorView<const float> x, TensorView<float> out) const;
 
@@ -34,8 +31,5 @@ class Norm {
   std::vector<float> gain_;  // [size]
   std::vector<float> bias_;  // [size], or empty: an RMS norm has none
 };
-
-// What a rank holds of it.
-LocalShapes local_shapes(const NormSpec& spec, std::size_t size);
 
 }  // namespace tp

@@ -18,8 +18,4 @@ void ParallelResidualBlock::operator()(Residual& x, const StepContext& step,
   x.add_all_reduced(std::move(sum));
 }
 
-std::size_t ParallelResidualBlock::bytes() const {
-  return input_norm_.bytes() + attention_.bytes() + bytes_of(pre_feed_forward_norm_) + feed_forward_.bytes();
-}
-
 }  // namespace tp

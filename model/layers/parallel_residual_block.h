@@ -22,8 +22,6 @@ class ParallelResidualBlock {
 
   const AttentionPart& attention() const { return attention_; }
 
-  std::size_t bytes() const;
-
  private:
   Norm input_norm_;
   AttentionPart attention_;

@@ -5,12 +5,12 @@
 namespace tp {
 
 void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm) {
-  if (post_norm) {
-    const TensorView<float> whole = all_reduce(comm_, std::move(sum));
+  if (comm_ != nullptr && post_norm) {
+    const TensorView<float> whole = all_reduce(*comm_, std::move(sum));
     post_norm->apply_in_place(whole);
     kernels::add(whole, x_);
-  } else {
-    tp::add_all_reduced(comm_, std::move(sum), x_);
+  } else if (comm_ != nullptr) {
+    tp::add_all_reduced(*comm_, std::move(sum), x_);
   }
   frame_.clear();
 }

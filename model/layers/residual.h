@@ -12,9 +12,13 @@ namespace tp {
 // [tokens, hidden_size], equal on every rank. All sums over ranks of a step are taken here.
 class Residual {
  public:
-  // Begins with the embedding. Collective; throws CommError.
-  Residual(Communicator& comm, PartialSum embedding, const StepContext& step)
-      : comm_(comm), step_(step), x_(all_reduce(comm, std::move(embedding))), frame_(step.workspace) {}
+  // Begins with the embedding. Collective, unless there is no `comm` as the step is of shapes; throws
+  // CommError.
+  Residual(Communicator* comm, PartialSum embedding, const StepContext& step)
+      : comm_(comm),
+        step_(step),
+        x_(comm != nullptr ? all_reduce(*comm, std::move(embedding)) : embedding.shape()),
+        frame_(step.workspace) {}
 
   // What a part reads: norm(x), [tokens, hidden_size].
   TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
@@ -26,7 +30,7 @@ class Residual {
   TensorView<const float> rows() const { return x_; }
 
  private:
-  Communicator& comm_;
+  Communicator* comm_;
   const StepContext& step_;
   TensorView<float> x_;
   Workspace::Frame frame_;  // behind x

@@ -79,6 +79,7 @@ Rope::Rope(const RopeSpec& spec, std::size_t max_positions) : spec_(spec), frequ
 RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& workspace) const {
   const RopeAngles angles{&spec_, workspace.take(positions.size(), frequencies_.size()),
                           workspace.take(positions.size(), frequencies_.size())};
+  if (angles.cosine.empty()) return angles;
   for (std::size_t token = 0; token < positions.size(); ++token) {
     for (std::size_t i = 0; i < frequencies_.size(); ++i) {
       // A float32 product, as in the original implementations: at far positions its rounding is part of the

@@ -100,9 +100,10 @@ Routing Router::operator()(TensorView<const float> x, const StepContext& step) c
   const TensorView<float> logits = step.workspace.take(x.rows(), spec_.num_experts);
   kernels::router_logits(x, {weight_.data(), spec_.num_experts, hidden_size_}, logits);
 
-  const std::size_t per_token = spec_.num_experts_per_tok;
+  const std::size_t per_token = logits.empty() ? 1 : spec_.num_experts_per_tok;
   std::vector<std::size_t> experts(x.rows() * per_token);
   std::vector<float> weights(x.rows() * per_token);
+  if (logits.empty()) return {spec_.num_experts, per_token, experts, weights};
   for (std::size_t token = 0; token < x.rows(); ++token) {
     choose_experts(spec_, {logits.row(token), spec_.num_experts}, bias_,
                    std::span(experts).subspan(token * per_token, per_token),

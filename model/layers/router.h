@@ -50,16 +50,14 @@ class Router {
   // Throws CheckpointError.
   Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
-  // x: [tokens, hidden_size]
+  // x: [tokens, hidden_size]. Of a shape the worst choice: one expert takes all tokens.
   Routing operator()(TensorView<const float> x, const StepContext& step) const;
-
-  std::size_t bytes() const { return (weight_.size() + bias_.size()) * sizeof(float); }
 
  private:
   RouterSpec spec_;
   std::size_t hidden_size_;
-  std::vector<float> weight_;  // [num_experts, hidden_size]
-  std::vector<float> bias_;    // [num_experts], added to scores for the choice only; or empty
+  Buffer<float> weight_;     // [num_experts, hidden_size]
+  std::vector<float> bias_;  // [num_experts], added to scores for the choice only; or empty
 };
 
 }  // namespace tp

@@ -20,9 +20,4 @@ void SequentialBlock::operator()(Residual& x, const StepContext& step,
   x.add_all_reduced(feed_forward_(x.normed(pre_feed_forward_norm_), step), post_feed_forward_norm_);
 }
 
-std::size_t SequentialBlock::bytes() const {
-  return input_norm_.bytes() + attention_.bytes() + bytes_of(post_attention_norm_) +
-         pre_feed_forward_norm_.bytes() + feed_forward_.bytes() + bytes_of(post_feed_forward_norm_);
-}
-
 }  // namespace tp

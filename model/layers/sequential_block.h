@@ -21,8 +21,6 @@ class SequentialBlock {
 
   const AttentionPart& attention() const { return attention_; }
 
-  std::size_t bytes() const;
-
  private:
   Norm input_norm_;
   AttentionPart attention_;

@@ -5,15 +5,16 @@
 namespace tp {
 
 TensorView<float> Workspace::take(std::size_t rows, std::size_t columns) {
-  const std::size_t floats = footprint(rows, columns);
-  require<ConfigError>(floats <= memory_.size() - used_,
+  constexpr std::size_t kCacheLine = 16;  // floats
+  const std::size_t floats = (rows * columns + kCacheLine - 1) / kCacheLine * kCacheLine;
+  require<ConfigError>(floats <= capacity_ - used_,
                        "a step needs a workspace tensor of [{}, {}], but {} of {} floats are in use; "
                        "the step has more tokens than the engine was made for",
-                       rows, columns, used_, memory_.size());
-  const TensorView<float> view(memory_.data() + used_, rows, columns);
+                       rows, columns, used_, capacity_);
+  float* const data = memory_.data() == nullptr ? nullptr : memory_.data() + used_;
   used_ += floats;
   peak_ = std::max(peak_, used_);
-  return view;
+  return {data, rows, columns};
 }
 
 }  // namespace tp

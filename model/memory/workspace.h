@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 namespace tp {
 
@@ -13,18 +14,15 @@ namespace tp {
 // made, from the model and the largest step (the prefill chunk): a longer prompt never needs more.
 class Workspace {
  public:
-  explicit Workspace(std::size_t floats) : memory_(floats, "the workspace") {}
+  explicit Workspace(std::size_t floats) : memory_(floats, "the workspace"), capacity_(floats) {}
+  // One without memory or limit, which only counts: its tensors are shapes.
+  static Workspace counting() { return Workspace(); }
 
   // An uninitialized [rows, columns] tensor that begins on a cache line. Throws ConfigError when the step is
   // larger than the workspace was made for.
   TensorView<float> take(std::size_t rows, std::size_t columns);
 
-  // Floats that take(rows, columns) uses up.
-  static std::size_t footprint(std::size_t rows, std::size_t columns) {
-    return (rows * columns + kAlignment - 1) / kAlignment * kAlignment;
-  }
-
-  std::size_t capacity_bytes() const { return memory_.size() * sizeof(float); }
+  std::size_t capacity_bytes() const { return capacity_ * sizeof(float); }
   // The most that was in use at once.
   std::size_t peak_bytes() const { return peak_ * sizeof(float); }
 
@@ -44,9 +42,10 @@ class Workspace {
   };
 
  private:
-  static constexpr std::size_t kAlignment = 16;  // floats in a cache line
+  Workspace() : capacity_(SIZE_MAX) {}
 
   Buffer<float> memory_;
+  std::size_t capacity_;
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
 };

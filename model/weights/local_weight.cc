@@ -1,13 +1,6 @@
 #include "model/weights/local_weight.h"
 
-#include "model/kernels/elementwise.h"
-
-#include <algorithm>
-
 namespace tp {
-
-LocalWeight::LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features)
-    : layout_{type, out_features, in_features}, elements_(layout_.bytes(), "weights") {}
 
 TensorView<float> LocalWeight::multiply(TensorView<const float> x, Workspace& workspace) const {
   const TensorView<float> y = workspace.take(x.rows(), out_features());
@@ -22,13 +15,8 @@ TensorView<float> LocalWeight::multiply_gated(TensorView<const float> x, kernels
                                               Workspace& workspace) const {
   const TensorView<float> y = workspace.take(x.rows(), out_features() / 2);
   const Workspace::Frame frame(workspace);
-  if (kernels::can_gate(layout_, x.rows())) {
-    const TensorView<float> scratch =
-        workspace.take(1, kernels::matmul_scratch(type(), x.rows(), in_features()));
-    kernels::matmul_gated(x, {layout_, elements_.data()}, activation, scratch, y);
-  } else {
-    kernels::activate_and_multiply(activation, multiply(x, workspace), y);
-  }
+  const TensorView<float> scratch = workspace.take(1, kernels::matmul_gated_scratch(layout_, x.rows()));
+  kernels::matmul_gated(x, {layout_, elements_.data()}, activation, scratch, y);
   return y;
 }
 
@@ -56,25 +44,6 @@ kernels::TiledRows LocalWeight::multiply_gated_to_tiles(TensorView<const float> 
       workspace.take(1, kernels::matmul_scratch(type(), x.rows(), in_features()));
   kernels::matmul_gated(x, {layout_, elements_.data()}, activation, scratch, y);
   return y;
-}
-
-std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features) {
-  std::size_t scratch = 0;
-  for (const WeightType type :
-       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
-    scratch = std::max(scratch, kernels::matmul_scratch(type, tokens, in_features));
-  }
-  return scratch;
-}
-
-std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
-  return Workspace::footprint(tokens, out_features) +
-         Workspace::footprint(1, largest_matmul_scratch(tokens, in_features));
-}
-
-std::size_t multiply_gated_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features) {
-  return Workspace::footprint(tokens, out_features / 2) +
-         multiply_workspace(tokens, out_features, in_features);
 }
 
 }  // namespace tp

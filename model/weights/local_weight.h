@@ -14,7 +14,10 @@ namespace tp {
 // This rank's part of one weight matrix, or of several that read the same input, one below the other.
 class LocalWeight {
  public:
-  LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features);
+  LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features)
+      : layout_{type, out_features, in_features}, elements_(layout_.bytes(), "weights") {}
+  // One without memory: what it would take of it is known, but there are no elements.
+  explicit LocalWeight(const kernels::PackedLayout& layout) : layout_(layout) {}
 
   std::size_t out_features() const { return layout_.out_features; }
   std::size_t in_features() const { return layout_.in_features; }
@@ -57,13 +60,5 @@ class LocalWeight {
   kernels::PackedLayout layout_;
   Buffer<std::byte> elements_;
 };
-
-// Floats of scratch that a product takes with a weight of whatever type.
-std::size_t largest_matmul_scratch(std::size_t tokens, std::size_t in_features);
-
-// Floats that LocalWeight::multiply takes from the workspace, its result included, and multiply_gated; what
-// multiply_gated_to_tiles takes is less than multiply_gated together with the product that it stands for.
-std::size_t multiply_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
-std::size_t multiply_gated_workspace(std::size_t tokens, std::size_t out_features, std::size_t in_features);
 
 }  // namespace tp

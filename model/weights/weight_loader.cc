@@ -80,6 +80,12 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
   std::size_t rows = 0;
   for (const Slice& slice : slices) rows += slice.part.rows.size();
   const std::size_t columns = slices.front().part.columns.size();
+  const kernels::PackedLayout layout{type, rows, columns};
+  loaded_.bytes += layout.bytes();
+  if (!reads()) {
+    for (const Slice& slice : slices) finish(slice);
+    return LocalWeight(layout);
+  }
   LocalWeight weight(type, rows, columns);
 
   // Calls read(slice, its part in `wanted`, the first row of that part counted from `wanted`).
@@ -133,9 +139,9 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
 }
 
 void WeightLoader::finish(const Slice& slice) {
-  source_.done_with(slice.name);
-  loaded_ += slice.part.size();
-  if (progress_) progress_(loaded_);
+  if (reads()) source_.done_with(slice.name);
+  loaded_.elements += slice.part.size();
+  if (progress_) progress_(loaded_.elements);
 }
 
 WeightLoader::Slice WeightLoader::slice_of(const StoredLayer& layer, const TensorSlice& part) {
@@ -176,16 +182,23 @@ LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range colu
   return load({&slice, 1}, type_of({&slice, 1}));
 }
 
-std::vector<float> WeightLoader::whole_weight(const StoredLayer& layer) {
-  return elements_of(slice_of(layer, TensorSlice::whole(layer.shape)));
+Buffer<float> WeightLoader::whole_weight(const StoredLayer& layer) {
+  Buffer<float> elements;
+  if (reads()) elements = Buffer<float>(layer.shape.size(), "weights");
+  read_whole(slice_of(layer, TensorSlice::whole(layer.shape)), elements.data());
+  return elements;
 }
 
 std::vector<float> WeightLoader::elements_of(const Slice& slice) {
   std::vector<float> elements(slice.part.size());
-  read(slice, slice.part,
-       TensorView<float>(elements.data(), slice.part.rows.size(), slice.part.columns.size()));
-  finish(slice);
+  read_whole(slice, elements.data());
   return elements;
+}
+
+void WeightLoader::read_whole(const Slice& slice, float* out) {
+  if (reads()) read(slice, slice.part, {out, slice.part.rows.size(), slice.part.columns.size()});
+  loaded_.bytes += slice.part.size() * sizeof(float);
+  finish(slice);
 }
 
 std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts) {
@@ -209,6 +222,7 @@ std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size
 
 std::optional<std::size_t> WeightLoader::first_different_row(const OwnedRows& part,
                                                              const StoredLayer& other) {
+  if (!reads()) return std::nullopt;
   const Slice one = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
   const Slice two = slice_of(other, TensorSlice::of_rows(other.shape, part.rows));
   const std::size_t columns = part.layer.shape.columns;

@@ -6,6 +6,7 @@
 #include "parallel/shard.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -33,15 +34,43 @@ struct OwnedRows {
   Range rows;
 };
 
+// What has been loaded.
+struct LoadedWeights {
+  std::size_t elements = 0;
+  std::size_t bytes = 0;  // that they take in memory
+
+  LoadedWeights& operator+=(const LoadedWeights& more) {
+    elements += more.elements;
+    bytes += more.bytes;
+    return *this;
+  }
+  LoadedWeights operator-(const LoadedWeights& less) const {
+    return {elements - less.elements, bytes - less.bytes};
+  }
+};
+
 class WeightLoader {
  public:
+  // Either the source's weights, or nothing but their shapes: matrices have no memory then, vectors are
+  // zeros, and nothing is read.
+  enum class Mode : std::uint8_t { weights, shapes };
+
   // `part` is this rank; what is loaded is all that differs between ranks. Without a `type` weights are held
   // in the type in which they are stored; stored groups are taken over as they are where the type can.
-  WeightLoader(const WeightSource& source, TpRank part, std::optional<WeightType> type, LoadProgress progress)
-      : source_(source), part_(part), type_(type), progress_(std::move(progress)) {}
+  WeightLoader(const WeightSource& source, TpRank part, std::optional<WeightType> type, LoadProgress progress,
+               Mode mode = Mode::weights)
+      : source_(source), part_(part), type_(type), progress_(std::move(progress)), mode_(mode) {}
 
   TpRank part() const { return part_; }
   const WeightSource& source() const { return source_; }
+  bool reads() const { return mode_ == Mode::weights; }
+  // Whether it gives shapes only, which do not depend on names.
+  bool is_uniform() const { return !reads() && (type_ || source_.names().empty()); }
+
+  // What all calls have loaded.
+  const LoadedWeights& loaded() const { return loaded_; }
+  // Takes account of what is like something loaded before.
+  void count(const LoadedWeights& more) { loaded_ += more; }
 
   // The weights' owned rows under each other: [sum of rows, in_features].
   LocalWeight rows_of_weights(std::span<const OwnedRows> parts);
@@ -52,7 +81,7 @@ class WeightLoader {
   // Columns of one weight: [out_features, columns.size()].
   LocalWeight columns_of_weight(const StoredLayer& layer, Range columns);
   // A whole weight in float32, whatever the type of others: [out_features, in_features].
-  std::vector<float> whole_weight(const StoredLayer& layer);
+  Buffer<float> whole_weight(const StoredLayer& layer);
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
@@ -76,13 +105,15 @@ class WeightLoader {
   void read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const;
   LocalWeight load(std::span<const Slice> slices, WeightType type);
   void finish(const Slice& slice);
+  void read_whole(const Slice& slice, float* out);
   std::vector<float> elements_of(const Slice& slice);
 
   const WeightSource& source_;
   TpRank part_;
   std::optional<WeightType> type_;
   LoadProgress progress_;
-  std::size_t loaded_ = 0;
+  Mode mode_;
+  LoadedWeights loaded_;
 };
 
 }  // namespace tp

@@ -87,7 +87,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .cache_blocks = plan.cache_blocks,
           .block_size = plan.block_size,
           .limits = {.prefill_chunk = plan.prefill_chunk,
-                     .step_tokens = plan.step_limits(1).tokens,
+                     .step_tokens = plan.step_limits().tokens,
                      .max_sequences = plan.max_sequences}};
 }
 

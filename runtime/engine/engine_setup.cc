@@ -28,11 +28,10 @@ void check_options(const EngineOptions& options) {
 
 }  // namespace
 
-StepLimits EnginePlan::step_limits(std::size_t threads) const {
+StepLimits EnginePlan::step_limits() const {
   const std::size_t tokens = std::max(prefill_chunk, max_sequences);
   return {.tokens = tokens,
           .outputs = tokens,
-          .threads = threads,
           .kv_type = kv_type,
           .block_size = block_size,
           .max_blocks = (max_length + block_size - 1) / block_size};
@@ -43,9 +42,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   EnginePlan plan;
   plan.config = load_config(options.model);
   const DecoderSpec spec = make_spec(plan.config);
-  for (const BlockSpec& block : spec.blocks) {
-    kv_layout(block.attention, {0, ranks}, KvType::f32, options.block_size);  // refuses too many ranks
-  }
+  Decoder::shape_of(spec, SyntheticWeights(), {0, ranks}, {});  // refuses too many ranks
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
   plan.weights = options.weights;

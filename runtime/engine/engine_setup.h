@@ -25,7 +25,7 @@ struct EnginePlan {
   std::uint64_t max_sequences = 0;
   std::uint64_t max_length = 0;
 
-  StepLimits step_limits(std::size_t threads) const;
+  StepLimits step_limits() const;
 
   bool operator==(const EnginePlan&) const = default;
 };

@@ -2,14 +2,12 @@
 #pragma once
 
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/type_use.h"
+#include "model/weights/checkpoint/weight_source.h"
 #include "runtime/engine/engine_setup.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
-#include <vector>
 
 namespace tp {
 
@@ -34,18 +32,18 @@ struct MemoryNeed {
 
 class Footprint {
  public:
-  // `stored`: the types of the checkpoint's tensors, for weights that are held as they are stored; `threads`:
-  // of a rank. `spec` must outlive it.
-  Footprint(const DecoderSpec& spec, const EnginePlan& plan, const std::vector<TypeUse>& stored,
-            std::size_t threads);
+  // All three must outlive it.
+  Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source)
+      : spec_(spec), plan_(plan), source_(source) {}
 
-  // Of the rank `part`; with `weights` given, as if weights were held in that type.
+  // Of the rank `part`, with as many threads as OpenMP has here; with `weights` given, as if weights were
+  // held in that type. Throws as the Decoder's constructor does.
   MemoryNeed of(TpRank part, std::optional<WeightType> weights = {}) const;
 
  private:
   const DecoderSpec& spec_;
-  StepLimits limits_;
-  std::vector<std::pair<WeightType, double>> shares_;  // of all weights, by the type they are held in
+  const EnginePlan& plan_;
+  const WeightSource& source_;
 };
 
 }  // namespace tp

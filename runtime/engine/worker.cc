@@ -58,7 +58,7 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
 // CachePlan's notice on rank 0.
 std::string fit_into_memory(Communicator& comm, EnginePlan& plan, const DecoderSpec& spec,
                             const WeightSource& source, const WorkerOptions& options) {
-  const Footprint footprint(spec, plan, source.types(), options.threads);
+  const Footprint footprint(spec, plan, source);
   RankMemory own;
   fail_together(comm, [&] { own = describe_memory(footprint, {comm.rank(), comm.size()}); });
   const std::vector<RankMemory> ranks = gather_values(comm, own);
@@ -97,7 +97,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
     };
     Decoder decoder(spec, *source, part, plan.weights, on_load);
     KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), plan.cache_blocks);
-    Workspace workspace(decoder_workspace(spec, part, plan.step_limits(options.threads)));
+    Workspace workspace(decoder.workspace_floats(plan.step_limits()));
     model = std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
   });
   info_ = describe(plan, spec, *source);

@@ -131,7 +131,8 @@ TEST(Inspect, SharesAreThoseThatTheRanksThenHold) {
   const TextModel model;
   for (const std::size_t ranks : {1, 3, 4}) {
     const Finished finished =
-        run(kNoMpirun, {"inspect", "--model", model.path(), "--json", "--ranks", std::to_string(ranks)});
+        run(kNoMpirun, {"inspect", "--model", model.path(), "--json", "--ranks", std::to_string(ranks)},
+            {.variables = {"OMP_NUM_THREADS=1"}});  // as many as run() gives ranks
     expect_success(finished);
     const json planned = json::parse(finished.out);
     ASSERT_EQ(planned.at("ranks").size(), ranks);
@@ -144,8 +145,8 @@ TEST(Inspect, SharesAreThoseThatTheRanksThenHold) {
     const json row = json_lines(measured.out).at(0);
     EXPECT_EQ(row.at("parameters"), planned.at("parameters"));
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      EXPECT_EQ(row.at("per_rank").at(rank).at("weight_bytes"),
-                planned.at("ranks").at(rank).at("weight_bytes"));
+      for (const char* field : {"weight_bytes", "workspace_bytes"})
+        EXPECT_EQ(row.at("per_rank").at(rank).at(field), planned.at("ranks").at(rank).at(field)) << field;
     }
   }
 }

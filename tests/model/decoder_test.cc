@@ -159,7 +159,7 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
   const TpRank part{comm.rank(), comm.size()};
   const Decoder decoder(spec, *source, part);
   const KvCache cache(decoder.kv_layouts(KvType::f32, 8), 40);
-  Workspace workspace(decoder_workspace(spec, part, {64, 64, 1, KvType::f32, 8, 8}));
+  Workspace workspace(decoder.workspace_floats({64, 64, KvType::f32, 8, 8}));
   const std::vector<std::vector<std::int32_t>> tables = {
       {9, 3, 11, 0, 20}, {7, 8, 1, 30, 31}, {2, 39, 12, 13, 14}};
 
@@ -206,7 +206,7 @@ TEST(Decoder, GivesLogitsInGroupsOfAtMostKLogitRows) {
   EXPECT_LE(decoder.difference(logits, reference::Llama(config, source).logits(tokens)), kTolerance);
 }
 
-TEST(Decoder, HoldsAsManyParametersAsItsSpecCounts) {
+TEST(Decoder, ReadsEveryParameterThatItCountsOnce) {
   Communicator& comm = test::world();
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     Random random(seed);
@@ -216,8 +216,45 @@ TEST(Decoder, HoldsAsManyParametersAsItsSpecCounts) {
     const TpRank part{comm.rank(), comm.size()};
     const Decoder decoder(spec, source, part);
     // Stored as float32, each element read once; packed, rows are filled up to panels.
-    EXPECT_EQ(source.bytes_read(), count_local_parameters(spec, part) * sizeof(float));
+    EXPECT_EQ(source.bytes_read(), decoder.parameters() * sizeof(float));
     EXPECT_GE(decoder.weight_bytes(), source.bytes_read());
+  }
+}
+
+// What `inspect` and the memory check say of a model, against the model at work.
+TEST(Decoder, TakesAsMuchMemoryAsItsShapeSays) {
+  Communicator& comm = test::world();
+  constexpr std::size_t kLength = 64;
+  for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
+    const ModelConfig config = load_config(fixture.folder);
+    if (comm.size() > config.num_attention_heads) continue;
+    const auto source = SafetensorsCheckpoint::open(fixture.folder);
+    for (const auto weights : {std::optional<WeightType>(), std::optional(WeightType::int4)}) {
+      for (const std::size_t chunk : {1U, 5U, 14U, 40U}) {
+        SCOPED_TRACE(fmt::format("{}, steps of {}", fixture.name, chunk));
+        DecoderUnderTest decoder(comm, config, *source,
+                                 {.length = kLength, .chunk = chunk, .block_size = 8, .weights = weights});
+        const std::size_t before = source->bytes_read();
+        const Decoder shape = Decoder::shape_of(decoder.spec(), *source, {comm.rank(), comm.size()}, weights);
+        EXPECT_EQ(source->bytes_read(), before);
+        EXPECT_EQ(shape.weight_bytes(), decoder.decoder().weight_bytes());
+        EXPECT_EQ(shape.parameters(), decoder.decoder().parameters());
+        EXPECT_EQ(block_bytes(shape.kv_layouts(KvType::bf16, 8)),
+                  block_bytes(decoder.decoder().kv_layouts(KvType::bf16, 8)));
+        EXPECT_EQ(shape.workspace_floats(decoder.limits()) * sizeof(float),
+                  decoder.workspace().capacity_bytes());
+
+        const std::vector<TokenId> tokens(kLength, 1);  // equal ones take the same experts
+        for (std::size_t step = 1; step <= chunk; ++step) {
+          decoder.restart();
+          decoder.append(std::span(tokens).first(step));
+        }
+        const std::size_t peak = decoder.workspace().peak_bytes();
+        EXPECT_LE(peak, decoder.workspace().capacity_bytes());
+        // The choice of experts need not be the worst: they may all be small.
+        if (config.num_experts == 0) EXPECT_EQ(peak, decoder.workspace().capacity_bytes());
+      }
+    }
   }
 }
 

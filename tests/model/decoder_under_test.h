@@ -36,7 +36,7 @@ class DecoderUnderTest {
         decoder_(spec_, source, part_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
         cache_(decoder_.kv_layouts(options.kv_type, options.block_size), blocks_ + 1),
-        workspace_(decoder_workspace(spec_, part_, limits())) {
+        workspace_(decoder_.workspace_floats(limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)
       table_.push_back(static_cast<std::int32_t>(blocks_ - block));
@@ -47,6 +47,13 @@ class DecoderUnderTest {
   const Decoder& decoder() const { return decoder_; }
   const DecoderSpec& spec() const { return spec_; }
   std::size_t length() const { return length_; }
+  StepLimits limits() const {
+    return {.tokens = std::min(options_.chunk, options_.length),
+            .outputs = std::min(options_.chunk, options_.length),
+            .kv_type = options_.kv_type,
+            .block_size = options_.block_size,
+            .max_blocks = blocks_};
+  }
 
   // Appends tokens to the sequence, chunk by chunk. Returns their logits on this rank: [tokens, local_vocab].
   std::vector<float> append(std::span<const TokenId> tokens) {
@@ -102,15 +109,6 @@ class DecoderUnderTest {
   }
 
  private:
-  StepLimits limits() const {
-    return {.tokens = std::min(options_.chunk, options_.length),
-            .outputs = std::min(options_.chunk, options_.length),
-            .threads = 1,
-            .kv_type = options_.kv_type,
-            .block_size = options_.block_size,
-            .max_blocks = blocks_};
-  }
-
   void step(std::span<const TokenId> tokens, bool with_logits, std::vector<float>& logits) {
     Batch batch;
     batch.tokens.assign(tokens.begin(), tokens.end());

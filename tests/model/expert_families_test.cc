@@ -2,6 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/decoder.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <cmath>
@@ -94,8 +95,8 @@ TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
 }
 
 TEST(ExpertFamilies, CacheOfDeepseekV3IsOneAndAHalfPercentOfThatOfItsHeads) {
-  const DecoderSpec spec = spec_of(deepseek_v3());
-  const kernels::KvLayout layout = kv_layout(spec.blocks.front().attention, {0, 16}, KvType::bf16, 32);
+  const Decoder shape = Decoder::shape_of(spec_of(deepseek_v3()), SyntheticWeights(), {0, 16}, {});
+  const kernels::KvLayout layout = shape.kv_layouts(KvType::bf16, 32).front();
   EXPECT_EQ(layout.block_bytes() / 32, 576U * 2);
   const std::size_t of_heads = 128 * (192 + 128) * 2;  // keys and values in bf16
   EXPECT_LE(layout.block_bytes() / 32 * 1000, of_heads * 15);

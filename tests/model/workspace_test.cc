@@ -2,12 +2,14 @@
 
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
 #include "tp/error.h"
 
 #include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 namespace tp {
 namespace {
@@ -53,6 +55,15 @@ TEST(Workspace, RefusesMoreThanItWasMadeForAndStaysUsable) {
   EXPECT_NO_THROW(workspace.take(2, 16));
 }
 
+TEST(Workspace, CountsWithoutMemory) {
+  Workspace workspace = Workspace::counting();
+  const TensorView<float> tensor = workspace.take(std::size_t{1} << 40, 3);
+  EXPECT_TRUE(tensor.empty());
+  EXPECT_EQ(tensor.columns_from(1, 2).data(), nullptr);
+  EXPECT_EQ(tensor.rows_from(7, 5).rows(), 5U);
+  EXPECT_EQ(workspace.peak_bytes(), std::size_t{3 * sizeof(float)} << 40);
+}
+
 DecoderSpec spec_of_a_small_model() {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
@@ -69,21 +80,24 @@ DecoderSpec spec_of_a_small_model() {
 TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
   const DecoderSpec spec = spec_of_a_small_model();
   const auto floats = [&](std::size_t tokens, std::size_t max_blocks) {
-    return decoder_workspace(
-        spec, {0, 2},
-        {.tokens = tokens, .outputs = tokens, .threads = 2, .block_size = 32, .max_blocks = max_blocks});
+    return Decoder::shape_of(spec, SyntheticWeights(), {0, 2}, {})
+        .workspace_floats({.tokens = tokens, .outputs = tokens, .block_size = 32, .max_blocks = max_blocks});
   };
   EXPECT_LE(floats(512, 32) * 7 / 8, 8 * floats(64, 32));
   // A block of a longer sequence costs a pointer a thread, and nothing else.
-  EXPECT_LE(floats(64, 4096) - floats(64, 32), std::size_t{2 * (4096 - 32) * 2 + 64});
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  EXPECT_LE(floats(64, 4096) - floats(64, 32), threads * (4096 - 32) * 2 + 64);
 }
 
 TEST(DecoderWorkspace, DoesNotGrowWithTheNumberOfLayers) {
   DecoderSpec spec = spec_of_a_small_model();
-  const StepLimits limits{.tokens = 128, .outputs = 128, .threads = 1, .block_size = 16, .max_blocks = 64};
-  const std::size_t three = decoder_workspace(spec, {0, 1}, limits);
+  const StepLimits limits{.tokens = 128, .outputs = 128, .block_size = 16, .max_blocks = 64};
+  const auto floats = [&] {
+    return Decoder::shape_of(spec, SyntheticWeights(), {0, 1}, {}).workspace_floats(limits);
+  };
+  const std::size_t three = floats();
   spec.blocks.resize(80, spec.blocks.front());
-  EXPECT_EQ(decoder_workspace(spec, {0, 1}, limits), three);
+  EXPECT_EQ(floats(), three);
 }
 
 }  // namespace
