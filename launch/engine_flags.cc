@@ -105,8 +105,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   if (threads > allowed_processors()) {
     print_note(
         fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun has "
-                    "bound it, give mpirun "
-                    "--bind-to none or --map-by slot:PE={}\n",
+                    "bound it, give mpirun --bind-to none or --map-by slot:PE={}\n",
                     threads, allowed_processors(), online_processors(), threads));
   }
   if (flags.verbose) print_rank_map(*engine);

@@ -234,11 +234,11 @@ std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec
 void inspect(const InspectFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
   require_distinct_files({{"--output", flags.output}}, {}, model);
-  const EnginePlan plan = make_plan({.model = model,
-                                     .weights = find_weight_type(flags.weights),
-                                     .kv_type = find_kv_type(flags.kv_type),
-                                     .prefill_chunk = flags.prefill_chunk},
-                                    flags.ranks);
+  EnginePlan plan = make_plan({.model = model,
+                               .weights = find_weight_type(flags.weights),
+                               .kv_type = find_kv_type(flags.kv_type),
+                               .prefill_chunk = flags.prefill_chunk},
+                              flags.ranks);
   const DecoderSpec spec = make_spec(plan.config);
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
   const std::unique_ptr<WeightSource> source = find_weights(model);
@@ -249,13 +249,13 @@ void inspect(const InspectFlags& flags) {
       std::ranges::all_of(stored->types, [](const TypeUse& use) { return use.held_as.has_value(); });
   const SyntheticWeights synthetic(plan.config.torch_dtype);
   const WeightSource& weights = readable ? *source : static_cast<const WeightSource&>(synthetic);
-  const WeightType usual = readable ? *stored->types.front().held_as : lossless_type(plan.config.torch_dtype);
+  const WeightType usual = usual_weight_type(plan, weights);
+  if (flags.kv_type == "auto") plan.kv_type = default_kv_type(usual);
   const std::vector<RankShare> shares = shares_of(plan, spec, weights, context, flags.ranks);
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(plan.config, parameters, stored, shares, context, plan.weights.value_or(usual),
-                        plan.kv_type));
+  output.write(describe(plan.config, parameters, stored, shares, context, usual, plan.kv_type));
   output.finish();
 }
 

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-// Compiled for wider vectors besides. The loader chooses before a sanitizer is ready to be called.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__SANITIZE_THREAD__) && \
+// Compiled for wider vectors besides. The loader chooses before a sanitizer is ready to be called; clang has
+// no macro that says so.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(TP_SANITIZE_THREADS) && \
     !defined(__SANITIZE_ADDRESS__)
 #define TP_FOR_WIDE_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
 #else

@@ -36,7 +36,14 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-ver
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-version.cmake DESTINATION ${TP_PACKAGE_DIR})
 
-# For builds without CMake: mpicxx $(pkg-config --cflags --libs [--static] tp-infer)
+# For builds without CMake: g++ ... $(pkg-config --cflags --libs tp-infer). Whoever links an archive links what it needs,
+# but not statically, as --static would have it.
+set(TP_PC_REQUIRES ompi-cxx)
+set(TP_PC_LIBS "")
+if(NOT BUILD_SHARED_LIBS)
+  string(APPEND TP_PC_REQUIRES " hwloc libpcre2-8 sentencepiece libutf8proc")
+  set(TP_PC_LIBS "-lboost_serialization -lfmt -fopenmp -ldl")
+endif()
 file(RELATIVE_PATH TP_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(tp-infer.pc.in ${CMAKE_CURRENT_BINARY_DIR}/tp-infer.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -54,15 +54,15 @@
 namespace tp {
 
 struct EngineOptions {
-  std::filesystem::path model;        // a folder with config.json and *.safetensors, or a GGUF file
-  bool synthetic = false;             // `model` is a config.json, and weights of its shapes are generated
-  std::optional<WeightType> weights;  // none: as stored
-  std::optional<KvType> kv_type;      // none: f32 with f32 and f16 weights, else bf16
-  std::size_t prefill_chunk = 512;    // tokens of a step at most
-  std::size_t max_sequences = 16;     // worked on at once
-  std::size_t max_length = 0;         // tokens of a sequence at most; 0: max_position_embeddings
-  std::size_t block_size = 32;        // tokens of a cache block
-  std::size_t cache_tokens = 0;       // that the KV cache holds, if memory allows; 0: what max_sequences need
+  std::filesystem::path model;          // a folder with config.json and *.safetensors, or a GGUF file
+  bool synthetic = false;               // `model` is a config.json, and weights of its shapes are generated
+  std::optional<WeightType> weights{};  // none: as stored
+  std::optional<KvType> kv_type{};      // none: f32 with f32 and f16 weights, else bf16
+  std::size_t prefill_chunk = 512;      // tokens of a step at most
+  std::size_t max_sequences = 16;       // worked on at once
+  std::size_t max_length = 0;           // tokens of a sequence at most; 0: max_position_embeddings
+  std::size_t block_size = 32;          // tokens of a cache block
+  std::size_t cache_tokens = 0;  // that the KV cache holds, if memory allows; 0: what max_sequences need
   std::size_t threads = 0;  // of this rank; 0: the processors it may use, divided fairly among a host's ranks
 };
 

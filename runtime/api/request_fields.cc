@@ -10,6 +10,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -62,10 +63,8 @@ void read(const Json& value, std::vector<std::string>& target) {
 }
 
 void read(const Json& value, std::vector<TokenId>& target) {
-  const bool ids = value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& id) {
-                     return id.is_number_integer() && id >= std::numeric_limits<TokenId>::min() &&
-                            id <= std::numeric_limits<TokenId>::max();
-                   });
+  static_assert(std::is_same_v<TokenId, int>);
+  const bool ids = value.is_array() && std::all_of(value.begin(), value.end(), is_int);
   if (!ids) wrong_type("a list of token ids", value);
   target = value.get<std::vector<TokenId>>();
 }
@@ -146,7 +145,7 @@ const std::map<std::string, Field>& all_fields() {
       {"n", of_request(&Request::n, 1)},
       {"ignore_eos", of_request(&Request::ignore_eos)},
       {"stop", of_request(&Request::stop)},
-      {"min_tokens", rare(of_request(&Request::min_tokens))},
+      {"min_tokens", rare(of_request(&Request::min_tokens, 0))},
       {"stop_token_ids", rare(of_request(&Request::stop_token_ids))},
       {"include_stop_str_in_output", rare(of_request(&Request::include_stop_str_in_output))},
       {"bad_words", rare(of_request(&Request::bad_words))},

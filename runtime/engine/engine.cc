@@ -38,7 +38,9 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   });
   EnginePlan plan;
   fail_together(comm, [&] {
-    if (comm.is_root()) plan = make_plan(options, comm.size());
+    if (!comm.is_root()) return;
+    plan = make_plan(options, comm.size());
+    if (!options.kv_type) plan.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
   });
   broadcast_object(comm, plan);
   if (!options.model.empty()) plan.model = options.model.string();

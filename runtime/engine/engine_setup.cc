@@ -12,11 +12,6 @@
 namespace tp {
 namespace {
 
-// The type of most weights in memory.
-WeightType held_type(const EnginePlan& plan) {
-  return plan.weights.value_or(lossless_type(plan.config.torch_dtype));
-}
-
 void check_options(const EngineOptions& options) {
   require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
                        "`prefill_chunk` must be in 1..65536 tokens, found {}", options.prefill_chunk);
@@ -46,13 +41,21 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
   plan.weights = options.weights;
-  plan.kv_type = options.kv_type.value_or(default_kv_type(held_type(plan)));
+  plan.kv_type = options.kv_type.value_or(
+      default_kv_type(usual_weight_type(plan, SyntheticWeights(plan.config.torch_dtype))));
   plan.block_size = options.block_size;
   plan.prefill_chunk = options.prefill_chunk;
   plan.max_sequences = options.max_sequences;
   plan.max_length = spec.max_position_embeddings;
   if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
   return plan;
+}
+
+WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source) {
+  if (plan.weights) return *plan.weights;
+  const std::vector<TypeUse> stored = source.types();
+  const bool known = !stored.empty() && stored.front().held_as;
+  return known ? *stored.front().held_as : lossless_type(plan.config.torch_dtype);
 }
 
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {

@@ -17,7 +17,7 @@ struct EnginePlan {
   ModelConfig config;
   std::string model;
   bool synthetic = false;
-  std::optional<WeightType> weights;  // none: the type in which a weight is stored
+  std::optional<WeightType> weights{};  // none: the type in which a weight is stored
   KvType kv_type = KvType::f32;
   std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;
@@ -31,8 +31,12 @@ struct EnginePlan {
 };
 
 // Reads config.json and decides what is not given, but for the cache's size: see runtime/engine/memory_plan.
-// Rank 0 only. Throws ConfigError or CheckpointError.
+// The cache's type is what config.json suggests, for want of the weights. Rank 0 only. Throws ConfigError or
+// CheckpointError.
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
+
+// The type that most weights have in memory.
+WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source);
 
 // The checkpoint's files, or generated weights. Throws CheckpointError.
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan);

@@ -41,11 +41,8 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   EngineInfo info;
   info.config = plan.config;
   info.parameters = count_parameters(spec);
-  const std::vector<TypeUse> stored = source.types();
-  const WeightType usual = !stored.empty() && stored.front().held_as ? *stored.front().held_as
-                                                                     : lossless_type(plan.config.torch_dtype);
-  info.weights = plan.weights.value_or(usual);
-  if (!plan.weights) info.rounded = text_of_rounded(stored);
+  info.weights = usual_weight_type(plan, source);
+  if (!plan.weights) info.rounded = text_of_rounded(source.types());
   info.kv_type = plan.kv_type;
   info.stored_bytes = source.stored_bytes();
   info.bytes_read = source.bytes_read();

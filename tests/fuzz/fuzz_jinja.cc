@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include <nlohmann/json.hpp>
+
 namespace {
 
 const nlohmann::ordered_json& variables() {

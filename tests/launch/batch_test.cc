@@ -4,6 +4,8 @@
 #include "tests/launch/text_model.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -48,6 +50,30 @@ std::vector<std::string> errors_of(const TextModel& model, const std::vector<jso
   std::vector<std::string> errors;
   for (const json& line : json_lines(finished.out)) errors.push_back(line.value("error", "no error"));
   return errors;
+}
+
+// Its first block of JSON.
+std::string readmes_request() {
+  std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
+  std::string line;
+  while (std::getline(file, line) && line != "```json") continue;
+  std::getline(file, line);
+  return line;
+}
+
+TEST(Batch, TheReadmesRequestIsAnswered) {
+  const Finished finished =
+      run(2, {"generate", "--batch", "-", "--greedy"}, {.input = readmes_request() + "\n"});
+  expect_success(finished);
+  const json line = json_lines(finished.out).at(0);
+  EXPECT_EQ(line.at("id"), 8);
+  EXPECT_EQ(line.at("sampling").at("logit_bias"), (json{{"11", -5.0}}));
+  EXPECT_EQ(line.at("sampling").at("min_tokens"), 10);
+  EXPECT_EQ(line.at("finish_reason"), "stop");
+  const std::string text = line.at("text");
+  EXPECT_EQ(text.find('.'), std::string::npos) << text;
+  EXPECT_EQ(text.find("cat"), std::string::npos) << text;
+  EXPECT_GE(line.at("token_ids").size(), 10U);
 }
 
 TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {

@@ -53,7 +53,7 @@ TEST(Threads, AreNoMoreThanSlurmGivesTheTask) {
 
 TEST(Threads, ThatShareProcessorsAreMentioned) {
   const auto hint_of = [&](std::size_t threads) {
-    return rank_map({}, {"--threads", std::to_string(threads)}).find("threads of a rank share") !=
+    return rank_map({}, {"--threads", std::to_string(threads)}).find("threads per rank on") !=
            std::string::npos;
   };
   EXPECT_FALSE(hint_of(1));

@@ -154,7 +154,7 @@ TEST(Perplexity, SaysWhatCannotBeMeasured) {
                    1, "token id 2600, but the vocabulary has the ids 0 to 2599");
   expect_one_error(run(kNoMpirun, {"perplexity", "--model", fixture_folder("llama-gqa"), "--file",
                                    directory.write("text", "a")}),
-                   1, "the model has no tokenizer; give --tokens");
+                   1, "the model has no tokenizer; give token ids");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(LittleSharedMemory, CostsSpeedOnly) {
       EXPECT_EQ(finished.status, 0) << finished.err;
       EXPECT_EQ(json_lines(finished.out).at(0).at("text"), expected);
       const std::string note =
-          "all-reduces go by MPI's messages: no 516 KiB of /dev/shm for each rank: No space";
+          "all-reduces use MPI messages, not shared memory: no 516 KiB of /dev/shm for each rank: No space";
       EXPECT_EQ(finished.err.find(note) != std::string::npos, size != "64m") << finished.err;
     }
   }

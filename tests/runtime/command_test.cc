@@ -28,19 +28,21 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
   forward.tokens = {5, 0, 2147483647};
   forward.chunks.resize(2);
   forward.chunks[0] = {.sequence = 1ULL << 40, .start_position = 7, .tokens = 3, .new_blocks = {4, 9}};
-  forward.chunks[0].start = SequenceStart{.sampling = {.temperature = 0.5F,
-                                                       .top_k = 3,
-                                                       .top_p = 0.25F,
-                                                       .min_p = 0.125F,
-                                                       .repetition_penalty = 1.5F,
-                                                       .presence_penalty = 2.5F,
-                                                       .frequency_penalty = 3.5F,
-                                                       .logprobs = 4,
-                                                       .logit_bias = {{6, -7.5F}}},
-                                          .seed = 1ULL << 60,
-                                          .sample = 8,
-                                          .prefix = {9, 10},
-                                          .prompt_tokens = 11};
+  SequenceStart& start_sent = forward.chunks[0].start.emplace();
+  start_sent.seed = 1ULL << 60;
+  start_sent.sample = 8;
+  start_sent.prefix = {9, 10};
+  start_sent.prompt_tokens = 11;
+  SamplingParams& sampling = start_sent.sampling;
+  sampling.temperature = 0.5F;
+  sampling.top_k = 3;
+  sampling.top_p = 0.25F;
+  sampling.min_p = 0.125F;
+  sampling.repetition_penalty = 1.5F;
+  sampling.presence_penalty = 2.5F;
+  sampling.frequency_penalty = 3.5F;
+  sampling.logprobs = 4;
+  sampling.logit_bias.push_back({6, -7.5F});
   forward.chunks[1] = {.sequence = 2, .start_position = 0, .tokens = 1, .new_blocks = {}};
   forward.outputs = {{1, {2, 1}, want::Choose{}},
                      {2, {0, 1}, want::Candidates{12, true}},

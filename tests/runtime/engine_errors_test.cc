@@ -129,7 +129,7 @@ TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
 TEST(EngineErrors, NameWhatIsWrongInTheConfig) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint& c) { c.config["hidden_size"] = 0; }),
-            "model/config/config.json: hidden_size must be a whole number >= 1, found 0");
+            "model/config.json: hidden_size must be a whole number >= 1, found 0");
 }
 
 TEST(EngineErrors, RefuseMoreRanksThanHeadsBeforeAnythingIsLoaded) {
@@ -166,9 +166,8 @@ TEST(EngineErrors, NameAFileThatIsMissingOnOneRankOnly) {
   // Only rank 0 reads the config.
   const OwnDirectory directory;
   TinyCheckpoint().write("model");
-  if (comm.is_root()) std::filesystem::remove("model/config/config.json");
-  EXPECT_EQ(refusal(comm),
-            "cannot open model/config/config.json: no such file; check the path, on every host");
+  if (comm.is_root()) std::filesystem::remove("model/config.json");
+  EXPECT_EQ(refusal(comm), "cannot open model/config.json: no such file; check the path, on every host");
 }
 
 TEST(EngineErrors, NameAFileThatIsTruncatedOnOneRankOnly) {

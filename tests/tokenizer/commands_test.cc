@@ -1,4 +1,5 @@
 #include "launch/detokenize_command.h"
+#include "launch/subcommand.h"
 #include "launch/tokenize_command.h"
 #include "tests/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
@@ -118,8 +119,8 @@ TEST(Commands, UndoEachOther) {
 // Parses a command line as the program does and returns what the command writes to standard output.
 std::string run(const std::vector<std::string>& arguments) {
   CLI::App app;
-  add_tokenize_command(app);
-  add_detokenize_command(app);
+  int status = 0;
+  Subcommand::add_all(app, status);
   ::testing::internal::CaptureStdout();
   std::string output;
   try {
