@@ -1,6 +1,6 @@
 // All-reduces of 1 KiB to 16 MiB: ours against MPI_Allreduce, in the same run, values verified first.
 //
-//   mpirun -np 2 bench/collectives [--json]
+//   mpirun -np 2 build-check/bin/bench_collectives [--json]
 
 #include "parallel/collectives.h"
 
