@@ -1,7 +1,7 @@
 // How an EnginePlan travels to the ranks.
 #pragma once
 
-#include "model/layers/config_archive.h"
+#include "model/config/config_archive.h"
 #include "runtime/engine/archive_types.h"
 #include "runtime/engine/engine_setup.h"
 

@@ -1,6 +1,6 @@
 #include "model/config/config.h"
 
-#include "model/layers/config_archive.h"
+#include "model/config/config_archive.h"
 #include "parallel/archive.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/reference/fixture.h"
