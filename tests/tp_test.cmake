@@ -14,6 +14,7 @@ function(tp_test name)
   cmake_parse_arguments(ARG "" "" "LIBS;RANKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest)
+  target_precompile_headers(${name} REUSE_FROM tp_test_headers)
   target_compile_definitions(${name} PRIVATE TP_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/data"
                                              TP_SHARED_FIXTURES="${PROJECT_SOURCE_DIR}/../shared/fixtures")
   if(NOT ARG_RANKS)

@@ -1,0 +1,1 @@
+// Has the headers of tp_test_headers compiled: a target must have a source.
