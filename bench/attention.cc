@@ -8,7 +8,7 @@
 
 #include "model/kernels/attention.h"
 
-#include "model/ceilings.h"
+#include "model/peak_rates.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/openblas.h"
 #include "model/memory/buffer.h"
@@ -223,7 +223,7 @@ void report_token(const Options& options, std::size_t tokens, double streaming) 
 
 void run(const Options& options) {
   omp_set_num_threads(static_cast<int>(options.threads));
-  const double streaming = local_ceilings().streaming_bytes_per_second;
+  const double streaming = local_peak_rates().streaming_bytes_per_second;
   if (!options.json) {
     fmt::print(
         "A prompt, causal; {} query heads of {} on one KV head, {} thread{}, kernels {}. Memory beside "

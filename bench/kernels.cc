@@ -3,7 +3,7 @@
 //
 //   OMP_NUM_THREADS=1 bench_kernels [--json] [bf16 int8 ...]
 
-#include "model/ceilings.h"
+#include "model/peak_rates.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
@@ -72,11 +72,11 @@ double best_seconds(const auto& call) {
   return best;
 }
 
-double peak_of(WeightType type, const Ceilings& ceilings) {
+double peak_of(WeightType type, const PeakRates& peaks) {
   const bool integers = type == WeightType::int8 || type == WeightType::int4;
-  if (integers && ceilings.int8_per_second > 0) return ceilings.int8_per_second;
-  return type == WeightType::bf16 && ceilings.bf16_per_second > 0 ? ceilings.bf16_per_second
-                                                                  : ceilings.f32_per_second;
+  if (integers && peaks.int8_per_second > 0) return peaks.int8_per_second;
+  return type == WeightType::bf16 && peaks.bf16_per_second > 0 ? peaks.bf16_per_second
+                                                                  : peaks.f32_per_second;
 }
 
 // Seconds of OpenBLAS' product with float32 weights, for every number of tokens.
@@ -98,7 +98,7 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
 }
 
 void measure_products(const std::vector<LocalWeight>& weights, const std::vector<float>& activations,
-                      const std::vector<double>& openblas, const Ceilings& ceilings, bool json) {
+                      const std::vector<double>& openblas, const PeakRates& peaks, bool json) {
   const LocalWeight& first = weights.front();
   Workspace counting = Workspace::counting();
   first.multiply(TensorView<const float>(nullptr, kMostTokens, kInFeatures), counting);
@@ -120,7 +120,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
                                    "\"of_openblas\":{:.3f}}}\n"
                                  : "{:<8} {:>7} {:>10.1f} {:>8.2f} {:>9.1f} {:>13.3f} {:>8.3f} {:>12.2f}\n"),
                name_of(first.type()), tokens, seconds * 1e6, bytes / 1e9, operations / 1e9,
-               bytes / ceilings.streaming_bytes_per_second, operations / peak_of(first.type(), ceilings),
+               bytes / peaks.streaming_bytes_per_second, operations / peak_of(first.type(), peaks),
                openblas[i] / seconds);
     std::fflush(stdout);
   }
@@ -154,14 +154,14 @@ void measure_packing(WeightType type, DType stored, const std::vector<std::uint6
 }
 
 void run(bool json, const std::vector<std::string_view>& types) {
-  const Ceilings ceilings = local_ceilings();
+  const PeakRates peaks = local_peak_rates();
   fmt::print(
       fmt::runtime(json ? "{{\"isa\":\"{}\",\"threads\":{},\"streaming_gb_s\":{:.2f},\"f32_gflops\":{:.1f},"
                           "\"bf16_gflops\":{:.1f},\"int8_gops\":{:.1f}}}\n"
                         : "{}, {} threads: {:.1f} GB/s; f32 {:.0f}, bf16 {:.0f}, int8 {:.0f} Gop/s\n"),
       kernels::name_of(kernels::active_isa()), omp_get_max_threads(),
-      ceilings.streaming_bytes_per_second / 1e9, ceilings.f32_per_second / 1e9,
-      ceilings.bf16_per_second / 1e9, ceilings.int8_per_second / 1e9);
+      peaks.streaming_bytes_per_second / 1e9, peaks.f32_per_second / 1e9,
+      peaks.bf16_per_second / 1e9, peaks.int8_per_second / 1e9);
   const std::vector<float> elements = numbers(kOutFeatures * kInFeatures);
   const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
@@ -181,7 +181,7 @@ void run(bool json, const std::vector<std::string_view>& types) {
     for (std::size_t bytes = 0; bytes < kBytesInTurn; bytes += weights.back().bytes()) {
       weights.emplace_back(type, kOutFeatures, kInFeatures).pack(0, StoredRows::of(rows));
     }
-    measure_products(weights, activations, openblas, ceilings, json);
+    measure_products(weights, activations, openblas, peaks, json);
   }
   // A number near 1 in float16, and a small one in the other types.
   const std::vector<std::uint64_t> memory(kOutFeatures * kInFeatures / 2, 0x3c013c013c013c01);

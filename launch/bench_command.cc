@@ -131,7 +131,7 @@ BenchRow measure_decode(Engine& engine, const SamplingParams& sampling, std::siz
   return row;
 }
 
-void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, TraceFile& trace,
+void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, TraceFile& trace,
            ResultOutput& output) {
   std::size_t next_prompt = 1;
   const SamplingParams sampling = sampling_of(flags);
@@ -139,7 +139,7 @@ void bench(Engine& engine, const Ceilings& ceilings, const BenchFlags& flags, Tr
                   0);  // warms up threads and memory
   trace.begin(engine);
   if (!flags.json) output.write(bench_header());
-  const auto print = [&](const BenchRow& row) { output.write(text_of(row, engine, ceilings, flags.json)); };
+  const auto print = [&](const BenchRow& row) { output.write(text_of(row, engine, peaks, flags.json)); };
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
       for (int run = 0; run < flags.repeat; ++run) {
@@ -233,11 +233,11 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       output.emplace(flags.output);
     });
     settle_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
-    const Ceilings ceilings = measure_ceilings(comm, flags.engine.options.threads);
+    const PeakRates peaks = measure_peak_rates(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, [&] {
       check_room(*engine, flags);
-      bench(*engine, ceilings, flags, *trace, *output);
+      bench(*engine, peaks, flags, *trace, *output);
       return 0;
     });
   });
@@ -300,8 +300,9 @@ static void add(CLI::App& app, int& status) {
       "`of streaming` is the rate at which weights are read, against plain reading of memory by the same\n"
       "ranks and threads; `of arithmetic` that of multiplications and additions, against a loop in "
       "registers.\n"
-      "`over` marks what passed such a ceiling, which then is none: a line below has the numbers, JSON\n"
-      "`ceilings_exceeded`.\n"
+      "`over` marks a rate above the measured peak, which makes the peak meaningless: the numbers follow on "
+      "a\n"
+      "line below, and are listed in JSON's `peaks_exceeded`.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");

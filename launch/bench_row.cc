@@ -25,16 +25,16 @@ nlohmann::json rank_json(const RankReport& report) {
 }
 
 // The rate of the fastest unit that products of many tokens can run on.
-double peak_of(const Ceilings& ceilings, WeightType weights) {
-  if (weights == WeightType::bf16 && ceilings.bf16_per_second > 0) return ceilings.bf16_per_second;
+double peak_of(const PeakRates& peaks, WeightType weights) {
+  if (weights == WeightType::bf16 && peaks.bf16_per_second > 0) return peaks.bf16_per_second;
   const bool integers = weights == WeightType::int8 || weights == WeightType::int4;
-  return integers && ceilings.int8_per_second > 0 ? ceilings.int8_per_second : ceilings.f32_per_second;
+  return integers && peaks.int8_per_second > 0 ? peaks.int8_per_second : peaks.f32_per_second;
 }
 
 Rate streaming_of(const nlohmann::json& row) { return {row.at("bandwidth_gb_s"), row.at("streaming_gb_s")}; }
 Rate arithmetic_of(const nlohmann::json& row) { return {row.at("tflops"), row.at("peak_tflops")}; }
 
-nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceilings& ceilings) {
+nlohmann::json row_json(const BenchRow& row, const Engine& engine, const PeakRates& peaks) {
   std::size_t weight_bytes = 0;
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankReport& report : row.ranks) {
@@ -63,10 +63,10 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
       {"parameters", engine.info().parameters},
       {"weight_bytes_per_step", weight_bytes},
       {"bandwidth_gb_s", rounded(weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9)},
-      {"streaming_gb_s", rounded(ceilings.streaming_bytes_per_second / 1e9)},
+      {"streaming_gb_s", rounded(peaks.streaming_bytes_per_second / 1e9)},
       {"tflops",
        rounded(2.0 * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12)},
-      {"peak_tflops", rounded(peak_of(ceilings, engine.info().weights) / 1e12)},
+      {"peak_tflops", rounded(peak_of(peaks, engine.info().weights) / 1e12)},
       {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
       {"all_reduce_bytes_per_token",
        rounded(static_cast<double>(row.ranks.front().all_reduce_bytes) / static_cast<double>(row.tokens), 9)},
@@ -77,8 +77,8 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const Ceiling
       {"control_share", rounded(time.control / row.seconds)},
       {"slowest_rank", slowest_rank(row.ranks)},
       {"per_rank", ranks}};
-  if (streaming_of(json).exceeds()) json["ceilings_exceeded"].push_back("streaming_gb_s");
-  if (arithmetic_of(json).exceeds()) json["ceilings_exceeded"].push_back("peak_tflops");
+  if (streaming_of(json).exceeds()) json["peaks_exceeded"].push_back("streaming_gb_s");
+  if (arithmetic_of(json).exceeds()) json["peaks_exceeded"].push_back("peak_tflops");
   if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
   return json;
 }
@@ -129,8 +129,8 @@ std::string line_text(const BenchRow& row, const nlohmann::json& object) {
 
 std::string bench_header() { return make_table().header(); }
 
-std::string text_of(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json) {
-  const nlohmann::json object = row_json(row, engine, ceilings);
+std::string text_of(const BenchRow& row, const Engine& engine, const PeakRates& peaks, bool json) {
+  const nlohmann::json object = row_json(row, engine, peaks);
   return json ? object.dump() + "\n" : line_text(row, object);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tp/ceilings.h"
+#include "tp/peak_rates.h"
 #include "tp/engine.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
@@ -32,6 +32,6 @@ struct BenchRow {
 std::string bench_header();
 
 // A row of the table, with lines below it about what was unusual; or an object on a line.
-std::string text_of(const BenchRow& row, const Engine& engine, const Ceilings& ceilings, bool json);
+std::string text_of(const BenchRow& row, const Engine& engine, const PeakRates& peaks, bool json);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// What was measured, against what the machine can do at best.
+// A measured rate beside the machine's peak.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@ namespace tp {
 // Both in the same unit.
 struct Rate {
   double found;
-  double ceiling;
+  double peak;
 
-  // A ceiling that something has passed is none: it was taken while the machine was disturbed, or what is
-  // meant to be read from memory is in the caches.
-  bool exceeds() const { return found > ceiling; }
+  // A rate above the peak means that the peak is wrong (the machine was disturbed while it was measured) or
+  // that the data came from a cache and not from memory.
+  bool exceeds() const { return found > peak; }
 
   // "0.85", or "over"
-  std::string share() const { return exceeds() ? "over" : fmt::format("{:.2f}", found / ceiling); }
+  std::string share() const { return exceeds() ? "over" : fmt::format("{:.2f}", found / peak); }
 
-  // "34.2 GB/s, but 19.8 were measured as the ceiling"
+  // "34.2 GB/s, above the measured peak of 19.8"
   std::string excess(std::string_view unit) const {
-    return fmt::format("{:.3g} {}, but {:.3g} were measured as the ceiling", found, unit, ceiling);
+    return fmt::format("{:.3g} {}, above the measured peak of {:.3g}", found, unit, peak);
   }
 };
 

@@ -1,4 +1,4 @@
-// Do all ranks hold the same, and has one of them failed?
+// Checks that ranks agree, and tells all of them of a failure on one.
 #pragma once
 
 #include "tp/communicator.h"
@@ -11,8 +11,8 @@
 namespace tp {
 
 // Collective. Throws CommError on every rank, naming the first rank that differs from rank 0, unless
-// `fingerprint` is equal on all ranks. `what` names the thing compared and `advice` says what to do: "do all
-// hosts see the same files?"
+// `fingerprint` is equal on all ranks. `what` names what is compared; `advice` says what to do, such as "do
+// all hosts see the same files?"
 void require_agreement(Communicator& comm, std::uint64_t fingerprint, const std::string& what,
                        const std::string& advice);
 
@@ -21,8 +21,8 @@ struct RankError {
   std::string text;
 };
 
-// Tells every rank the text of the lowest rank that has one; nothing if all are empty. Ranks wait for rank 0
-// for as long as it likes. Collective. Throws CommError.
+// Collective. Gives every rank the text of the lowest rank whose text is not empty; empty if all are. The
+// wait for rank 0 never times out. Throws CommError.
 std::optional<RankError> first_error(Exchange& exchange, const std::string& own);
 
 }  // namespace tp

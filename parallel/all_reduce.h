@@ -1,4 +1,4 @@
-// The sum over ranks, through shared memory where ranks share a host, else by messages.
+// The sum over ranks: through shared memory within a host, by messages between hosts.
 #pragma once
 
 #include "parallel/exchange.h"
@@ -14,23 +14,23 @@
 
 namespace tp {
 
-// Both implementations take a sum in the same order, so that its bits depend on the ranks and their hosts
-// alone: first the addends of each host's ranks, in the order of the ranks, then the sums of the hosts, in
-// the order of their first ranks, and last, if the sum is to be added to something, that.
+// Both implementations add in the same order, so that the bits of a sum depend only on the ranks and their
+// hosts: first the addends of each host, in rank order; then the hosts' sums, in the order of their lowest
+// ranks; last, if there is one, the target that the sum is added to.
 class AllReduce {
  public:
-  // Collective over `comm`. TP_ALL_REDUCE=messages in rank 0's environment does without shared memory. Throws
-  // CommError, and ConfigError for another value of it than that and `shared`.
+  // Collective over `comm`. TP_ALL_REDUCE=messages in rank 0's environment disables shared memory. Throws
+  // CommError, and ConfigError if the variable is neither `messages` nor `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
-  // Replaces `data` by the sum over ranks, or, with `onto` given, adds the sum to the floats there and leaves
-  // `data` alone. Every rank gives as many floats.
+  // Replaces `data` by the sum over ranks or, if `onto` is given, adds the sum to it and leaves `data`
+  // unchanged. Every rank passes the same number of floats.
   void operator()(std::span<float> data, float* onto = nullptr);
 
-  // Why sums do not go through shared memory although ranks share a host; empty if they do.
+  // Why sums do not use shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const { return not_shared_because_; }
 
-  // The ways by themselves. The first is taken where it is there, else null.
+  // The two implementations. The first is used if it is not null.
   SharedMemoryAllReduce* shared() { return shared_.get(); }
   MessageAllReduce& messages() { return messages_; }
 

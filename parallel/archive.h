@@ -1,4 +1,4 @@
-// The control plane: objects as Boost.Serialization archives, sent from rank 0 to all.
+// The control plane: objects broadcast from rank 0 as Boost.Serialization archives.
 #pragma once
 
 #include "parallel/collectives.h"
@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// An object as bytes. All ranks run the same program on the same kind of machine, so the archive is binary.
+// Serializes an object. The archive is binary, as all ranks run the same program on the same architecture.
 template <class T>
 std::string to_archive(const T& object) {
   std::ostringstream stream(std::ios::binary);
@@ -24,7 +24,7 @@ std::string to_archive(const T& object) {
   return std::move(stream).str();
 }
 
-// Throws CommError if the bytes are no archive of a T.
+// Throws CommError if the bytes are not an archive of a T.
 template <class T>
 void from_archive(const std::string& bytes, T& object) {
   try {
@@ -43,10 +43,10 @@ void from_archive(const std::string& bytes, T& object) {
   }
 }
 
-// Rank 0's object replaces those of the others.
+// Replaces the object on every other rank by rank 0's.
 //
-// The first message has a fixed size and carries a short archive whole: a decode step is one broadcast. A
-// longer archive follows in a second one.
+// The first message has a fixed size, enough for a short archive, so that a decode step takes one broadcast.
+// The rest of a longer archive follows in a second one.
 template <class T>
 void broadcast_object(Communicator& comm, T& object) {
   if (comm.size() == 1) return;

@@ -1,4 +1,4 @@
-// The memory that this process may still take.
+// The memory that this process can still allocate.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@ namespace tp {
 
 struct AvailableMemory {
   std::uint64_t bytes = UINT64_MAX;
-  std::string limit;  // what says so: "MemAvailable", "memory.max of the cgroup /job_7"
+  std::string limit;  // what sets it: "MemAvailable", "memory.max of the cgroup /job_7"
 };
 
-// Physical memory, shared with everything else that runs on this host or in this process's control groups:
-// what the kernel can give without swapping, or what the groups' limits leave if that is less. Page cache
-// does not count as used, the kernel gives it back. `root` holds proc and sys, for tests.
+// Physical memory available without swapping, or what the limits of this process's control groups leave, if
+// that is less. It is shared with everything else on the host or in those groups. Page cache counts as
+// available. `root` contains proc and sys; tests pass another folder.
 AvailableMemory available_memory(const std::filesystem::path& root = "/");
 
-// Bytes of address space that this process may still map: RLIMIT_AS (ulimit -v) less what it has mapped, or
-// the largest number if there is no limit.
+// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus what it has mapped, or
+// the largest integer without a limit.
 std::uint64_t available_addresses();
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// The processors to which a launcher has bound this process.
+// Widens a core binding that a launcher made without being asked.
 #pragma once
 
 #include "parallel/host_cores.h"
@@ -8,24 +8,24 @@
 
 namespace tp {
 
-// What became of a binding that nobody asked for; in cores.
+// The number of cores before and after a binding was widened.
 struct WidenedBinding {
   std::size_t from = 0;
   std::size_t to = 0;
 };
 
-// Unless told otherwise, Open MPI binds a rank to a single core where it starts one or two. This process then
-// gets its share of the host's cores instead, as all other ranks must. Nothing if the binding was asked for,
-// or is no smaller than the share. The first call does it, before there are threads; later ones tell what it
-// did.
+// By default Open MPI binds each rank to a single core when it starts one or two. This gives the process its
+// share of the host's cores instead; all ranks of the host must call it. Returns nothing if the user asked
+// for the binding or it is no smaller than the share. Call it first before any thread exists; later calls
+// return what the first one did.
 const std::optional<WidenedBinding>& widen_default_binding();
 
-// Whether a variable of the environment, "NAME=value", tells that mpirun's user chose processors and not only
+// Whether an environment variable, "NAME=value", shows that the user of mpirun chose processors, not only
 // hosts.
 bool chooses_processors(std::string_view variable);
 
-// The cores for rank `part.rank` of a host's `part.size` whose launcher may use `available`; none if `bound`
-// has no fewer.
+// The cores for rank `part.rank` of a host's `part.size` ranks, out of those `available` to the launcher;
+// none if `bound` has at least as many.
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
                                 hwloc_const_cpuset_t available, TpRank part);
 

@@ -12,17 +12,16 @@
 
 namespace tp {
 
-// The sum of all ranks' addends, [tokens, hidden_size], equal on every rank; it replaces this rank's addend
-// in place. Throws CommError.
+// The sum of all ranks' addends, [tokens, hidden_size], equal on every rank. Overwrites this rank's addend.
+// Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
 
-// x += all_reduce(partial), without another pass over the sum: the residual stream `x`, [tokens,
-// hidden_size], is equal on every rank before and after. Counts as an all-reduce, the addition included.
-// Throws CommError.
+// x += all_reduce(partial) in one pass: the residual stream `x`, [tokens, hidden_size], is equal on every
+// rank before and after. Counted as one all-reduce, including the addition. Throws CommError.
 void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x);
 
-// Joins column shards on rank 0: rank r holds `local`, [rows, shards[r].size()], and rank 0 gets them side by
-// side in `out`, [rows, sum of sizes]; on other ranks `out` is ignored. Throws CommError.
+// Concatenates column shards on rank 0: rank r passes `local`, [rows, shards[r].size()]; rank 0 receives them
+// side by side in `out`, [rows, sum of sizes], which other ranks leave empty. Throws CommError.
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,
                     TensorView<float> out);
 
@@ -39,12 +38,11 @@ std::vector<T> gather_values(Communicator& comm, const T& local) {
   return all;
 }
 
-// Every value becomes the greatest of the ranks' values, on every rank. No value may be NaN. Throws
-// CommError.
+// Element-wise maximum over ranks, on every rank. No value may be NaN. Throws CommError.
 void exchange_max(Communicator& comm, std::span<float> values);
 
-// Every value becomes the sum of the ranks' values, on every rank. The order of addition is not specified, so
-// the values should be such that it does not matter. Throws CommError.
+// Element-wise sum over ranks, on every rank. The order of addition is unspecified: pass values whose sum
+// does not depend on it. Throws CommError.
 void exchange_sum(Communicator& comm, std::span<double> values);
 
 // Every rank receives every rank's `local` bytes, in rank order; the sizes must be equal. `out` has size() *
@@ -60,17 +58,17 @@ std::vector<T> exchange_values(Communicator& comm, std::span<const T> local) {
   return all;
 }
 
-// Rank 0's bytes replace those of every other rank. Waiting ranks sleep after a short while, so that a rank
-// that has nothing to do does not burn a core. Throws CommError.
+// Broadcasts rank 0's bytes. Waiting ranks sleep after a short while, so that an idle rank does not occupy a
+// core. Throws CommError.
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);
 
-// The largest of the ranks' values, on every rank. Throws CommError.
+// The maximum over ranks, on every rank. Throws CommError.
 std::int64_t max_over_ranks(Communicator& comm, std::int64_t value);
 
-// Seconds that this rank waited for others inside all-reduces, as far as Communicator::stats() counts them: a
-// call takes as long as the exchange on the rank that comes last, and whatever it takes longer elsewhere is
-// waiting. Collective: the ranks compare their times of the calls that they have not compared yet. Throws
-// CommError.
+// Seconds that this rank spent waiting for others inside the all-reduces that Communicator::stats() counts.
+// The last rank to arrive does not wait, so the shortest duration of a call is that of the exchange itself;
+// whatever the call took longer on other ranks is waiting. Collective: ranks compare the durations of the
+// calls not compared yet. Throws CommError.
 double waiting_seconds(Communicator& comm);
 
 // Returns when every rank has called it. Throws CommError.

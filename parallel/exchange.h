@@ -1,5 +1,5 @@
-// Messages between the ranks of a communicator, straight from each to each, so that whoever waits knows for
-// whom.
+// Point-to-point messages between the ranks of a communicator. Unlike with MPI's collectives, a waiting rank
+// knows for which ranks it waits.
 #pragma once
 
 #include "parallel/wait.h"
@@ -18,10 +18,10 @@ class Exchange {
   using Bytes = std::span<std::byte>;
   using ConstBytes = std::span<const std::byte>;
 
-  // Between all ranks of the placement.
+  // Connects all ranks of the placement.
   Exchange(MPI_Comm comm, const Patience& patience);
-  // Between some of them, each of which communicates for several: members[r] for rank r of `comm`, in
-  // ascending order and the rank itself first.
+  // Connects some of them, each acting for several: members[r] are those that rank r of `comm` acts for, in
+  // ascending order, itself first.
   Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ranks> members);
   ~Exchange();
   Exchange(const Exchange&) = delete;
@@ -30,17 +30,16 @@ class Exchange {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return members_.size(); }
 
-  // Sends to[r] to every rank r and receives from[r] from it, [size()] each; nothing where a span is empty,
-  // and nothing to and from this rank itself. Collective. Throws CommError.
+  // Sends to[r] to every rank r and receives from[r] from it, [size()] each. Skips empty spans and this rank
+  // itself. Collective. Throws CommError.
   void all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, const Wait::Manner& manner);
-  // `own` to every rank; from[r] as above.
+  // Sends `own` to every rank; from[r] as above.
   void to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner);
 
-  // Sends `bytes` to every rank, which all_to_all receives there. A short message is copied and nobody waits
-  // for its arrival: a rank that does not come is missed in what follows, by all ranks alike. Throws
-  // CommError.
+  // Sends `bytes` to every rank, where all_to_all receives them. A short message is copied without waiting
+  // for its arrival, so that a missing rank is noticed later, by all ranks alike. Throws CommError.
   void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
-  // For whoever waits without MPI, which posted messages may need.
+  // Lets MPI progress posted messages; called by those who wait without MPI.
   void progress();
 
   // Every rank's value, in rank order.
@@ -55,7 +54,7 @@ class Exchange {
   }
 
  private:
-  // Messages on their way, and with which rank each.
+  // Pending messages, and the rank each is exchanged with.
   struct Messages {
     std::vector<MPI_Request> requests{};
     std::vector<std::size_t> partners{};

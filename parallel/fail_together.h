@@ -1,4 +1,4 @@
-// One rank's error becomes one message and the end of all ranks.
+// Turns an error on one rank into the same error on all of them.
 #pragma once
 
 #include "tp/communicator.h"
@@ -11,9 +11,9 @@
 
 namespace tp {
 
-// Runs `work` on every rank, then tells all ranks whether it succeeded. If it threw anywhere, every rank
-// throws AgreedError with the text of the lowest rank that failed. Collective, and `work` itself must not
-// communicate unless it does so only when nothing before that can fail on one rank alone.
+// Runs `work` on every rank. If it throws on any, every rank throws AgreedError with the message of the
+// lowest rank that failed. Collective. `work` may communicate only where nothing before it can fail on some
+// ranks and not on others.
 void fail_together(Communicator& comm, const std::function<void()>& work);
 
 }  // namespace tp

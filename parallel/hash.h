@@ -1,4 +1,4 @@
-// Small 64-bit hashes: not against attackers, but equal on every machine and in every run.
+// Fast 64-bit hashes, equal on every machine and in every run. Not cryptographic.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// FNV-1a. Pass the hash so far to go on with it.
+// FNV-1a. Pass an earlier result to continue it.
 constexpr std::uint64_t hash_of(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325u) {
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;

@@ -13,28 +13,28 @@ namespace tp {
 struct FreeBitmap {
   void operator()(hwloc_bitmap_t bitmap) const { hwloc_bitmap_free(bitmap); }
 };
-// Hardware threads, by the operating system's numbers.
+// Hardware threads, as numbered by the operating system.
 using ProcessorSet = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
-// What the machine is made of, as far as the control groups allow this process to use it. Throws Error.
+// The cores that the control groups of this process allow, by NUMA domain. Throws Error.
 hwloc_topology_t host_topology();
 
 // The processors that the calling thread may run on.
 ProcessorSet allowed_set();
 
-// A core's hardware threads, by the operating system's numbers.
+// The hardware threads of one core, as numbered by the operating system.
 using Core = std::vector<unsigned>;
-// The cores next to one memory.
+// The cores of one NUMA domain.
 using NumaDomain = std::vector<Core>;
 
-// The cores of which `processors` has at least one hardware thread, with those that it has; neighbours in the
-// machine are neighbours here. Domains without such a core are left out.
+// The cores with at least one hardware thread in `processors`, restricted to those threads, in topological
+// order. Domains without such a core are omitted.
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors);
 
 std::size_t count_cores(const std::vector<NumaDomain>& domains);
 
-// The cores of rank `part.rank` of the `part.size` ranks of a host: as many for each, none for two, and in as
-// few domains as possible, whole ones first. Empty if there are more ranks than cores.
+// The cores of rank `part.rank` out of a host's `part.size` ranks: equally many and disjoint for all ranks,
+// in as few NUMA domains as possible, preferring whole ones. Empty if there are more ranks than cores.
 std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank part);
 
 }  // namespace tp

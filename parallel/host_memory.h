@@ -1,4 +1,4 @@
-// Memory that the ranks of one host share.
+// Shared memory of the ranks of one host.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace tp {
 
-// As many bytes for every rank, all zero. Each rank's come from the memory that is close to it, and are
-// there: a full /dev/shm is noticed here and not where they are first touched.
+// An equal number of zeroed bytes per rank, allocated in the rank's own NUMA domain. The pages are allocated
+// here, so that a full /dev/shm is noticed here, not at the first access.
 class HostMemory {
  public:
-  // Collective over `host`, whose ranks share a host. Null where it fails, and on at least one rank `why`
-  // says for which reason; it is for the ranks to agree then to do without. Throws CommError.
+  // Collective over `host`, whose ranks share a host. Returns null on ranks where it fails, with the reason
+  // in `why` on at least one of them; the ranks then have to agree to go without. Throws CommError.
   static std::unique_ptr<HostMemory> create(MPI_Comm host, std::size_t bytes_of_rank, std::string& why);
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;

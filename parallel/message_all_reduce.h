@@ -1,4 +1,4 @@
-// The sum over ranks by messages alone.
+// The sum over ranks, by messages only.
 #pragma once
 
 #include "parallel/exchange.h"
@@ -9,12 +9,13 @@
 
 namespace tp {
 
-// Every rank receives the addends and adds them up itself, small ones whole, of larger ones its part, which
-// it then sends to all. The sum is taken in one order, see AllReduce: ranks of a host first, then hosts.
+// One-shot for small messages: every rank receives all addends and adds them up. Two-shot for larger ones:
+// every rank adds up its part (reduce-scatter) and sends the sum to all (all-gather). Both add in the order
+// that AllReduce specifies.
 class MessageAllReduce {
  public:
-  // `hosts`: the ranks of `exchange` on each host, in the order in which they are added up; by default they
-  // are all on hosts of their own.
+  // `hosts`: the ranks of `exchange` on each host, in the order of addition. By default every rank is on a
+  // host of its own.
   explicit MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts = {});
 
   // As AllReduce::operator().

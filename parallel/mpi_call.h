@@ -1,4 +1,4 @@
-// Every return code of MPI is looked at.
+// Checks the return codes of MPI.
 #pragma once
 
 namespace tp {
@@ -8,5 +8,5 @@ void check_mpi(int code, const char* call);
 
 }  // namespace tp
 
-// TP_MPI(MPI_Barrier(comm)): calls and checks.
+// TP_MPI(MPI_Barrier(comm)) calls the function and checks its return code.
 #define TP_MPI(call) ::tp::check_mpi((call), #call)

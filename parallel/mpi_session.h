@@ -1,4 +1,4 @@
-// MPI's life time in a program of ours.
+// The lifetime of MPI in our programs.
 #pragma once
 
 #include <cstddef>
@@ -6,13 +6,13 @@
 
 namespace tp {
 
-// Initializes MPI for this process and finalizes it at the end. Without mpirun the process is the only rank.
+// Initializes MPI, and finalizes it on destruction. Without mpirun the process is the only rank.
 //
-// While an exception is on its way it is not finalized, because MPI would wait for ranks that wait for this
-// one: whoever catches it says what has happened and aborts.
+// MPI is not finalized during stack unwinding, because that would wait for ranks that wait for this one:
+// whoever catches the exception reports it and aborts.
 class MpiSession {
  public:
-  // Throws CommError, on every rank, if srun has started several that cannot find each other.
+  // Throws CommError on every rank if srun started several ranks without PMIx, so that they cannot connect.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -21,8 +21,8 @@ class MpiSession {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
 
-  // Ends every rank of the job at once with this exit status: for an error which the others cannot be told
-  // of, because they wait inside a collective.
+  // Ends every rank of the job immediately with this exit status: for an error while the others wait inside a
+  // collective and cannot be told.
   [[noreturn]] static void abort(int status);
 
  private:
@@ -30,16 +30,16 @@ class MpiSession {
   std::size_t size_ = 1;
 };
 
-// This process's rank and the number of ranks as the launcher says in the environment, before MPI is started:
-// 0 and 1 without a launcher.
+// This process's rank and the number of ranks according to the launcher's environment variables, before MPI
+// is initialized; 0 and 1 without a launcher.
 struct LaunchedRank {
   int rank = 0;
   int size = 1;
-  bool by_mpirun = false;  // which ends all ranks when one has failed
+  bool by_mpirun = false;  // mpirun ends all ranks when one fails
 };
 LaunchedRank launched_rank();
 
-// "Open MPI v4.1.4", the first line of what the library says of itself.
+// "Open MPI v4.1.4": the first line of the library's version string.
 std::string mpi_library();
 
 }  // namespace tp

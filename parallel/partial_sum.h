@@ -1,4 +1,4 @@
-// A sum over ranks that has not been taken yet is a type of its own.
+// A type of its own for values that still have to be summed over ranks.
 #pragma once
 
 #include "parallel/sums.h"
@@ -13,9 +13,9 @@ class Communicator;
 
 // This rank's addend of a row-parallel layer's result, [tokens, hidden_size].
 //
-// Only all_reduce and add_all_reduced can turn it into a tensor. A forgotten all-reduce is invisible on one
-// rank and garbage on two; with this type it does not compile. It views memory of the workspace and is
-// movable only, so that it is summed once.
+// Only all_reduce and add_all_reduced turn it into a tensor. A forgotten all-reduce goes unnoticed on one
+// rank and gives garbage on two; with this type it does not compile. It views memory of the workspace and is
+// move-only, so that it is summed exactly once.
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : addend_(addend) {}
@@ -24,8 +24,7 @@ class [[nodiscard]] PartialSum {
   PartialSum(const PartialSum&) = delete;
   PartialSum& operator=(const PartialSum&) = delete;
 
-  // The addend of the sum of two layers' results, for which one all-reduce does. Both are [tokens,
-  // hidden_size].
+  // Adds the results of two layers, [tokens, hidden_size] each, so that they need only one all-reduce.
   PartialSum& operator+=(PartialSum other) {
     if (addend_.empty()) return *this;
     const bool together = addend_.contiguous() && other.addend_.contiguous();

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// The processes of a communicator, equal on every rank but for `rank`.
+// The processes of a communicator. Equal on every rank except for `rank`.
 struct Placement {
   struct Process {
     std::int64_t id = 0;
@@ -19,7 +19,7 @@ struct Placement {
 
   std::size_t rank = 0;                         // this one
   std::vector<Process> processes;               // [ranks]
-  std::vector<std::vector<std::size_t>> hosts;  // ranks in ascending order; hosts in the order of their first
+  std::vector<std::vector<std::size_t>> hosts;  // ranks ascending; hosts ordered by their lowest rank
   std::vector<std::size_t> host_of;             // [ranks]
 
   std::size_t size() const { return processes.size(); }
@@ -28,11 +28,11 @@ struct Placement {
   bool on_own_host(std::size_t other) const { return host_of[other] == host_of[rank]; }
 };
 
-// Collective over `comm`. Ranks that give different `group`s are taken to be on different hosts, whatever MPI
+// Collective over `comm`. Ranks that pass different `group`s count as being on different hosts, whatever MPI
 // says. Throws CommError.
 Placement find_placement(MPI_Comm comm, int group = 0);
 
-// Whether this host's process has been stopped, by SIGSTOP or a debugger.
+// Whether a process of this host is stopped, by SIGSTOP or a debugger.
 bool is_stopped(std::int64_t process);
 
 }  // namespace tp

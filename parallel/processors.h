@@ -1,25 +1,24 @@
-// The processors that this process may use.
+// The processors available to this process.
 #pragma once
 
 #include <cstddef>
 
 namespace tp {
 
-// Processors of this host that are switched on.
+// Processors of this host that are online.
 std::size_t online_processors();
 
 // Processors that this process is allowed to run on (its affinity mask).
 std::size_t allowed_processors();
 
-// Cores of which the calling thread is allowed to run on at least one hardware thread.
+// Cores on at least one of whose hardware threads the calling thread may run.
 std::size_t allowed_cores();
 
-constexpr std::size_t kMostThreads = 1024;  // of a rank
+constexpr std::size_t kMostThreads = 1024;  // per rank
 
-// Threads for a rank when the user names none with --threads: OMP_NUM_THREADS, else one for each core that
-// the process may run on, at most its share of the host's cores and of the CPU quota of its control groups,
-// and at most SLURM_CPUS_PER_TASK. At least 1. Throws ConfigError for more of OMP_NUM_THREADS than
-// kMostThreads.
+// The number of threads without --threads: OMP_NUM_THREADS, else one per core that the process may run on,
+// limited by its share of the host's cores, by its share of the CPU quota of its control groups, and by
+// SLURM_CPUS_PER_TASK. At least 1. Throws ConfigError if OMP_NUM_THREADS exceeds kMostThreads.
 std::size_t default_threads(std::size_t ranks_on_host);
 
 }  // namespace tp

@@ -1,7 +1,6 @@
-// Who owns what: arithmetic only, no communication and no tensors.
+// Which rank owns what: arithmetic only, no communication and no tensors.
 //
-// Every rank can compute every rank's share, so `tp-infer inspect` shows a plan without MPI and tests need
-// none.
+// Every rank can compute the share of every other, so neither `tp-infer inspect` nor the tests need MPI.
 #pragma once
 
 #include <cstddef>
@@ -24,18 +23,18 @@ struct TpRank {
   std::size_t rank = 0;
   std::size_t size = 1;
 
-  // The rank that holds what must be counted once, for example the bias of a row-parallel layer.
+  // The rank that contributes what must be counted once, such as the bias of a row-parallel layer.
   bool is_first() const { return rank == 0; }
 };
 
-// Part `part.rank` of [0, total) in `part.size` contiguous parts of whole granules. The first parts get one
-// granule more where they do not divide, and the last granule may be cut short by `total`. A part may be
-// empty.
+// Part `part.rank` of [0, total), divided into `part.size` contiguous parts of whole granules. If the
+// granules do not divide evenly, the first parts get one more. The last granule may be cut short by `total`;
+// a part may be empty.
 Range split_evenly(std::size_t total, TpRank part, std::size_t granule = 1);
 
-// The attention heads of one rank: query heads are split evenly, and the rank holds every KV head that one of
-// its query heads reads. Where the ranks divide num_key_value_heads these are whole KV groups; elsewhere a KV
-// head is held by every rank that needs it.
+// The attention heads of one rank. Query heads are divided evenly, and the rank holds every KV head that one
+// of its query heads reads: whole groups if the number of ranks divides num_key_value_heads, else some KV
+// heads are replicated on several ranks.
 struct HeadShard {
   Range query_heads;
   Range kv_heads;
@@ -49,12 +48,12 @@ struct HeadShard {
   }
 };
 
-// Throws ConfigError if there are more ranks than query heads, or if the query heads are no multiple of the
-// KV heads.
+// Throws ConfigError if there are more ranks than query heads, or if the number of query heads is not a
+// multiple of the number of KV heads.
 HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank part);
 
-// The columns of a feed-forward layer, or the rows of a vocabulary, of one rank. They are cut at multiples of
-// the kernels' tile width, or of a smaller power of two where tiles are too few to be shared out evenly.
+// One rank's columns of a feed-forward layer, or rows of a vocabulary. Boundaries are multiples of the
+// kernels' tile width, or of a smaller power of two if there are too few tiles to divide evenly.
 Range shard_columns(std::size_t total, TpRank part);
 
 }  // namespace tp

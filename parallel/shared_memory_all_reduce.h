@@ -1,5 +1,4 @@
-// The sum over ranks through shared memory among the ranks of a host, and one rank of each host talks to
-// other hosts.
+// The sum over ranks: through shared memory within a host, and by messages between one rank per host.
 #pragma once
 
 #include "parallel/exchange.h"
@@ -17,22 +16,22 @@
 
 namespace tp {
 
-// Every rank has a slot for its addend in memory that its host shares, twice, for calls in turn.
+// Every rank has two slots for its addend in its host's shared memory, which successive calls use in turn.
 //
-// A call copies the addend to the own slot, announces it, waits until all ranks have announced theirs, and
-// adds the slots up in the order of the ranks, so that the result has the same bits on every rank. While a
-// rank still reads the slots of one call, others may already fill those of the next; the call after that
-// finds all ranks done with the first, because they have announced the second. So there is one wait a call.
-// Large messages go in pieces; where ranks are many and pieces large, each rank adds up its part of the piece
-// and the others copy it.
+// A call copies the addend into this rank's slot, announces it, waits until all ranks have announced theirs,
+// and adds up the slots in rank order, so that the result has the same bits on every rank. While a rank still
+// reads the slots of one call, others may already fill those of the next. By the call after that, every rank
+// has announced the second and hence finished reading the first. So each call needs only one wait. Large
+// messages are processed in pieces. With many ranks and large pieces, each rank adds up only its part of the
+// piece, and the others copy the sum (two-shot).
 //
-// With several hosts, the first rank of each, its host root, adds up its host's slots, the host roots add up
-// the sums of their hosts by messages, and the host's other ranks copy the sum from the host root's slot: a
-// second wait a call.
+// With several hosts, the lowest rank of each host is its host root. It adds up its host's slots, adds the
+// sums of the other hosts by messages, and leaves the result in its slot for the host's other ranks: a second
+// wait per call.
 class SharedMemoryAllReduce {
  public:
-  // Collective over `comm`, to which `exchange` belongs. Null if no two ranks share a host, or if a host has
-  // no memory to share, and then `why` says so on every rank. Throws CommError.
+  // Collective over `comm`, to which `exchange` belongs. Returns null if no two ranks share a host, or if a
+  // host has no shared memory, which `why` then explains on every rank. Throws CommError.
   static std::unique_ptr<SharedMemoryAllReduce> create(MPI_Comm comm, const Patience& patience,
                                                        Exchange& exchange, std::string& why);
   ~SharedMemoryAllReduce();
@@ -46,7 +45,7 @@ class SharedMemoryAllReduce {
   SharedMemoryAllReduce(const Patience& patience, Exchange& exchange);
 
   struct Slot;
-  // Where a sum goes: it replaces the floats there, or is added to them.
+  // The destination of a sum, which overwrites the floats there or is added to them.
   struct Target {
     float* floats;
     bool adds;

@@ -1,4 +1,4 @@
-// A shard of a stored tensor: which rows and columns, and so which bytes of its file.
+// A shard of a stored tensor: its rows and columns, and hence its bytes in the file.
 #pragma once
 
 #include "parallel/shard.h"
@@ -17,8 +17,8 @@ struct MatrixShape {
   bool operator==(const MatrixShape&) const = default;
 };
 
-// Rows x columns of a stored matrix: rows only for a column-parallel weight (its output features), columns
-// only for a row-parallel one (its input features).
+// A block of rows and columns of a stored matrix: some of the rows (output features) of a column-parallel
+// weight, some of the columns (input features) of a row-parallel one.
 struct TensorSlice {
   Range rows;
   Range columns;
@@ -34,8 +34,7 @@ struct TensorSlice {
   }
 };
 
-// The bytes of row `row` (counted in the whole matrix) of a slice, relative to the start of the tensor's
-// data.
+// The bytes of a slice in row `row` of the whole matrix, relative to the start of the tensor's data.
 inline Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
   const std::size_t first = row * shape.columns;
   return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};

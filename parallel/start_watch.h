@@ -10,12 +10,13 @@
 
 namespace tp {
 
-// Watches the start of MPI, which waits for all ranks of the job without a word: for one that has been
-// stopped, or that runs another program and never starts MPI.
+// Watches MPI_Init, which silently waits for all ranks of the job, even for one that is stopped or that runs
+// another program and never initializes MPI.
 class StartWatch {
  public:
-  // Until its end a thread tells of a wait as `waits` says. After the timeout it calls on_timeout, which must
-  // end the process: MPI_Init cannot be left. Where there can be no thread nothing is told.
+  // Until destruction, a thread reports the wait as `waits` says. After the timeout it calls on_timeout,
+  // which must end the process, as MPI_Init cannot be interrupted. If no thread can be created, nothing is
+  // reported.
   StartWatch(WaitOptions waits, std::function<void(const std::string& text)> on_timeout);
   ~StartWatch();
   StartWatch(const StartWatch&) = delete;
@@ -31,7 +32,8 @@ class StartWatch {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool started_ = false;
-  // Not of std::thread, which frees memory in the thread: malloc would keep 64 MB of address space for that.
+  // Not a std::thread, which frees memory in the thread: malloc would reserve 64 MB of address space for
+  // that.
   pthread_t thread_{};
   bool is_watching_ = false;
 };

@@ -4,11 +4,11 @@
 
 namespace tp {
 
-// Seconds since it was made, or since the last restart.
+// Measures the seconds since its construction or the last restart.
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  // Seconds so far; starts again from zero.
+  // Returns the seconds so far and starts again from zero.
   double restart() {
     const auto now = Clock::now();
     const double passed = std::chrono::duration<double>(now - start_).count();

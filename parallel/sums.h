@@ -1,4 +1,4 @@
-// Sums of addends in the order in which they are given.
+// Sums of vectors in a fixed order.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Records what this rank does, if it is asked to.
+// Records a timeline of what this rank does, when enabled.
 #pragma once
 
 #include "parallel/stopwatch.h"
@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// Off until start(); then every TraceSpan of this rank's communicator becomes an event.
+// Disabled until start(); from then on every TraceSpan of this rank's communicator becomes an event.
 class Tracer {
  public:
-  // Events that a rank keeps: some 30 MB.
+  // Events that a rank keeps, about 30 MB.
   static constexpr std::size_t kCapacity = 1'000'000;
 
-  // Time counts from here; ranks that leave a barrier together share their zero.
+  // Sets the time to zero. Call it on all ranks right after a barrier, so that their times agree.
   void start();
   bool on() const { return on_; }
   double now() const { return watch_.seconds(); }
@@ -29,7 +29,7 @@ class Tracer {
   RankTrace trace_;
 };
 
-// The time from its construction to its end, as an event of a tracer, if there is one.
+// Records the time from its construction to its destruction as an event.
 class TraceSpan {
  public:
   TraceSpan(Tracer* tracer, Activity activity, std::uint64_t detail)
@@ -46,7 +46,7 @@ class TraceSpan {
   TraceSpan& operator=(const TraceSpan&) = delete;
 
  private:
-  Tracer* tracer_;  // null where nothing is recorded
+  Tracer* tracer_;  // null if nothing is recorded
   TraceEvent event_;
 };
 

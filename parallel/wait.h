@@ -1,4 +1,4 @@
-// How a rank waits for others, and what it does about one that does not come.
+// How a rank waits for others, and what it does if one does not arrive.
 #pragma once
 
 #include "parallel/placement.h"
@@ -14,7 +14,7 @@
 
 namespace tp {
 
-// What all waits of a communicator have in common.
+// State shared by all waits of a communicator.
 struct Patience {
   const Placement& placement;
   WaitOptions options;
@@ -26,27 +26,26 @@ struct Patience {
 //   Wait wait(...);
 //   while (!it_has_come()) wait.turn();
 //
-// Turns spin at first, then yield the processor or, if polite, sleep. A wait that takes long is told to
-// WaitOptions::on_long_wait, once and by one rank; one that takes longer than WaitOptions::timeout is an
-// error.
+// Turns spin at first, then yield the processor or, if polite, sleep. A long wait is reported to
+// WaitOptions::on_long_wait, once and by one rank; a wait longer than WaitOptions::timeout is an error.
 class Wait {
  public:
   struct Manner {
     const char* collective = "";  // "an all-reduce"
-    bool polite = false;          // sleeps soon: what it waits for may take a while
-    // Rank 0 may keep the others waiting for as long as it likes, say because it waits for its user. Then a
-    // wait for it alone is no news unless its process has been stopped.
+    bool polite = false;          // sleeps soon, as the wait may be long
+    // Whether rank 0 may be late for legitimate reasons, such as waiting for user input. A wait for rank 0
+    // alone is then reported only if its process is stopped.
     bool root_has_time = false;
-    double patience = 1.0;  // factor of the time until it is told of
+    double patience = 1.0;  // multiplies the time after which the wait is reported
   };
   using Ranks = std::vector<std::size_t>;
 
-  // `together`: the ranks that wait for the same thing, this one among them; the first of them that is not
-  // missing speaks. `missing`: for which ranks it still waits; none, if others are to speak of it.
+  // `together`: the ranks that wait for the same thing, including this one; the first that is not missing
+  // reports. `missing`: the ranks it still waits for; empty if other ranks report the wait.
   Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
        std::function<Ranks()> missing);
 
-  // Between two looks whether it has come. Throws CommError after the timeout.
+  // Call between two checks whether the wait is over. Throws CommError after the timeout.
   void turn();
 
  private:

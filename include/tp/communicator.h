@@ -1,4 +1,4 @@
-// A group of MPI ranks that hold one model together.
+// A group of MPI ranks that share one model.
 #pragma once
 
 #include <cstddef>
@@ -9,32 +9,32 @@
 
 namespace tp {
 
-// Counts of what a communicator did on this rank.
+// How often a communicator ran one kind of collective on this rank, and for how long.
 struct CommCounter {
   std::size_t calls = 0;
-  std::size_t bytes = 0;  // of this rank's payload, not of what the network carried
-  double seconds = 0.0;   // from entering the call to leaving it, waiting for other ranks included
+  std::size_t bytes = 0;  // this rank's payload, not network traffic
+  double seconds = 0.0;   // inside the calls, including the wait for other ranks
 };
 
 struct CommStats {
   CommCounter all_reduce;
   CommCounter gather;
-  CommCounter exchange;  // of small values that all ranks get, while they choose tokens
+  CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
-  // Seconds of each of the last all-reduces, which have not been compared over ranks yet; see
-  // waiting_seconds.
+  // Duration of each all-reduce that has not been compared across ranks yet; see waiting_seconds().
   std::vector<float> all_reduce_seconds;
-  double waiting_seconds = 0.0;  // of the all-reduces that were compared
+  double waiting_seconds = 0.0;  // spent waiting, in the all-reduces that were compared
 };
 
-// What a rank does about ranks that do not reach a collective: stopped, swapping, or with a slow
-// disk.
+// What a rank does about others that do not reach a collective, because they are stopped, swapping or reading
+// from a slow disk.
 struct WaitOptions {
-  // Called for a wait that takes longer than `patience` seconds, once a wait and by one of the ranks that
-  // wait: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  // Called once per wait that exceeds `patience` seconds, on one of the waiting ranks, with a text such as
+  // "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
-  // Seconds after which a wait is a CommError; 0: never. Waiting for rank 0 to begin a step has no end.
+  // Seconds after which a wait throws CommError; 0: never. Waiting for rank 0 to start a step never times
+  // out.
   double timeout = 0.0;
 };
 
@@ -45,11 +45,11 @@ struct Patience;   // parallel/wait.h
 struct Placement;  // parallel/placement.h
 class Tracer;      // parallel/tracer.h
 
-// A duplicate of an MPI communicator, so that our messages never mix with the embedding program's. MPI must
-// be initialized while it lives. Calls that fail throw CommError. Used by one thread at a time.
+// Duplicates an MPI communicator, so that our messages never mix with those of the embedding program. MPI
+// must stay initialized for its whole lifetime. Failed calls throw CommError. Not thread-safe.
 class Communicator {
  public:
-  // Collective over `parent`: an MPI_Comm, for which tp/mpi.h is included. Throws CommError.
+  // Collective over `parent`, an MPI_Comm (include tp/mpi.h to pass one). Throws CommError.
   explicit Communicator(const MpiHandle& parent, WaitOptions waits = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -58,7 +58,7 @@ class Communicator {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  // This rank among the ranks of its host, and their number.
+  // This rank's index among the ranks of its host, and how many those are.
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
 
@@ -68,7 +68,7 @@ class Communicator {
   const MpiHandle& handle() const { return *handle_; }
   Exchange& exchange() { return *exchange_; }
   AllReduce& sums() { return *sums_; }
-  // Why all-reduces do not go through shared memory although ranks share a host; empty if they do.
+  // Why all-reduces do not use shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const;
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }

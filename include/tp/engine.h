@@ -27,9 +27,10 @@
 //     return status;
 //   }
 //
-// Everything but the constructor, info() and follow() is rank 0's alone, and for one thread unless it says
-// otherwise. A member may throw what its comment says; LockstepError besides, where it runs steps: the engine
-// cannot go on then, and the job has to end (MPI_Abort), as the other ranks wait inside a collective.
+// Only the constructor, info() and follow() may be called on ranks other than 0, and only the members marked
+// "from any thread" are thread-safe. Each member lists the exceptions it throws. Those that run steps also
+// throw LockstepError: the engine is then unusable and the job has to be ended (MPI_Abort), because the other
+// ranks are waiting inside a collective.
 #pragma once
 
 #include "tp/communicator.h"
@@ -54,38 +55,38 @@
 namespace tp {
 
 struct EngineOptions {
-  std::filesystem::path model;          // a folder with config.json and *.safetensors, or a GGUF file
-  bool synthetic = false;               // `model` is a config.json, and weights of its shapes are generated
-  std::optional<WeightType> weights{};  // none: as stored
-  std::optional<KvType> kv_type{};      // none: f32 with f32 and f16 weights, else bf16
-  std::size_t prefill_chunk = 512;      // tokens of a step at most
-  std::size_t max_sequences = 16;       // worked on at once
-  std::size_t max_length = 0;           // tokens of a sequence at most; 0: max_position_embeddings
-  std::size_t block_size = 32;          // tokens of a cache block
-  std::size_t cache_tokens = 0;  // that the KV cache holds, if memory allows; 0: what max_sequences need
-  std::size_t threads = 0;  // of this rank; 0: the processors it may use, divided fairly among a host's ranks
+  std::filesystem::path model;  // a folder with config.json and *.safetensors, or a GGUF file
+  bool synthetic = false;       // `model` is a config.json; random weights of its shapes are generated
+  std::optional<WeightType> weights{};  // none: the checkpoint's
+  std::optional<KvType> kv_type{};      // none: f32 for f32 and f16 weights, else bf16
+  std::size_t prefill_chunk = 512;      // maximum tokens per step
+  std::size_t max_sequences = 16;       // maximum running at the same time
+  std::size_t max_length = 0;           // maximum tokens per sequence; 0: max_position_embeddings
+  std::size_t block_size = 32;          // tokens per KV cache block
+  std::size_t cache_tokens = 0;  // capacity of the KV cache, memory permitting; 0: what max_sequences need
+  std::size_t threads = 0;       // of this rank; 0: its fair share of the host's cores
 };
 
-// What an engine is made of, as seen by this rank.
+// What an engine loaded, as seen by this rank.
 struct EngineInfo {
   ModelConfig config;
   std::size_t parameters = 0;            // of the whole model
-  WeightType weights = WeightType::f32;  // the type of most of them in memory
-  std::string rounded;  // stored types that `auto` rounds: "Q4_K as bf16, Q6_K as bf16"; usually empty
-  // Of the checkpoint, outside of the model's blocks, and unknown; known to rank 0, usually empty.
+  WeightType weights = WeightType::f32;  // the in-memory type of most of them
+  std::string rounded;  // stored types that lose precision in memory: "Q4_K as bf16"; usually empty
+  // Tensors of the checkpoint outside the model's blocks that nothing uses. Rank 0 only, usually empty.
   std::vector<std::string> unused_tensors;
   KvType kv_type = KvType::f32;
   std::size_t threads = 1;
-  std::size_t weight_bytes = 0;  // this rank holds
+  std::size_t weight_bytes = 0;  // on this rank
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
-  std::size_t bytes_read = 0;    // of them, by this rank
+  std::size_t bytes_read = 0;    // of stored_bytes, by this rank
   std::size_t cache_tokens = 0;
-  // That memory allows a smaller cache than was asked for, or than a sequence may need; known to rank 0,
+  // Says that memory allows only a smaller cache than requested, or than one sequence may need. Rank 0 only,
   // usually empty.
   std::string cache_notice;
-  std::size_t cache_bytes = 0;      // when the cache is full, on this rank
+  std::size_t cache_bytes = 0;      // of a full cache, on this rank
   std::size_t workspace_bytes = 0;  // on this rank
-  std::size_t max_length = 0;       // tokens of a sequence
+  std::size_t max_length = 0;       // maximum tokens per sequence
   double load_seconds = 0.0;
   std::vector<TokenId> eos_token_ids;
   SamplingParams default_sampling;  // from generation_config.json
@@ -93,68 +94,68 @@ struct EngineInfo {
 
 class Engine {
  public:
-  // Called with the fraction of this rank's weights that has been loaded, in [0, 1].
+  // Called with the fraction of this rank's weights loaded so far, in [0, 1].
   using Progress = std::function<void(double fraction)>;
 
-  // Collective. Rank 0's options hold for all ranks, except `threads` and `model`: a rank that is given a
-  // path reads the model there, whose content must be that of the others. Throws AgreedError, the same on
-  // every rank and of the kind of what went wrong (ErrorKind), or CommError.
+  // Collective. Rank 0's options apply to all ranks, except `threads` and `model`: a rank may read its own
+  // copy of the model, whose content must equal the others'. Throws AgreedError, with the same text and
+  // ErrorKind on every rank, or CommError.
   Engine(Communicator& comm, EngineOptions options, const Progress& progress = {});
-  // On rank 0 it lets the other ranks return from follow(): with 0, or with 1 during stack
-  // unwinding.
+  // On rank 0: makes follow() return on the other ranks, with 0, or with 1 during stack unwinding.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   const EngineInfo& info() const;
 
-  // Ranks > 0: serves rank 0's steps. Returns the exit status that rank 0 ends with. Throws CommError.
+  // On ranks > 0: takes part in rank 0's steps until its engine is destroyed. Returns rank 0's exit status.
+  // Throws CommError.
   int follow();
 
-  // Text to ids and back, with the model's tokenizer. encode adds the special tokens with which its prompts
-  // begin, unless `add_special` is false: a chat template has written them out. Throws CheckpointError if the
-  // model has none; decode throws RequestError for an id that is not in the vocabulary.
+  // Text to ids and back, with the model's tokenizer. encode adds the special tokens that prompts begin with,
+  // unless `add_special` is false, as for the output of a chat template, which contains them. Throws
+  // CheckpointError if the model has no tokenizer; decode throws RequestError for an id outside the
+  // vocabulary.
   bool has_tokenizer() const;
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::string decode(std::span<const TokenId> ids) const;
-  // Whether an id is that of a control token, such as BOS, which decode leaves out.
+  // Whether the id is a control token, such as BOS, which decode leaves out.
   bool is_special(TokenId id) const;
 
-  // From any thread: queues a request; returns its number. What becomes of it goes to the sink. Throws
-  // RequestError for one that cannot be served, TooLongError if it is too long, OverloadedError if memory is
-  // short.
+  // From any thread: queues a request and returns its number. Its events go to `sink`. Throws RequestError if
+  // it can never be served, TooLongError if it is too long, OverloadedError if there is no memory for it now.
   RequestId submit(Request request, EventSink sink);
-  // The same for programs that only want tokens: step() returns them.
+  // The same without a sink: step() returns the tokens.
   RequestId submit(Request request);
-  // From any thread: the request's continuations end without further tokens.
+  // From any thread: ends the request's continuations without further tokens.
   void cancel(RequestId request);
-  // From any thread: how busy the engine is, as of the last step.
+  // From any thread: the engine's load, as of the last step.
   LeaderStatus status() const;
 
   // Whether there are requests that have not ended, or tokens that step() has not returned.
   bool has_work() const;
-  // Runs one step: a forward pass over what is most urgent. Returns the tokens that it gave to requests
-  // without a sink, perhaps none. Throws LockstepError.
+  // Runs one step, a forward pass over the most urgent work. Returns the new tokens of requests without a
+  // sink, if any. Throws LockstepError.
   std::vector<TokenEvent> step();
 
-  // What every rank is and did, in rank order.
+  // One report per rank, in rank order.
   std::vector<RankReport> reports();
-  // Starts the counts of reports() afresh.
+  // Resets the counters that reports() shows.
   void reset_statistics();
 
-  // From here on every rank records what it does, as far as there is room.
+  // Starts recording a trace on every rank, until its buffer is full.
   void start_trace();
-  // What every rank recorded, in rank order.
+  // The recorded traces, in rank order.
   std::vector<RankTrace> traces();
 
-  // The logits of every position of a sequence: on_row(position, [vocab_size]). A request like any other,
-  // with max_tokens 0 and prompt_logits: runs steps until it has ended. Throws RequestError.
+  // The logits at every position of a sequence, as on_row(position, [vocab_size]). Submits a request with
+  // max_tokens 0 and prompt_logits, and runs steps until it has finished. Throws RequestError.
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t position, std::span<const float> logits)>& on_row);
 
-  // How well the model predicts a sequence: the natural logarithm of the probability of every token from
-  // `first` (>= 1) on, given all tokens before it. [tokens.size() - first]. A request like any other, with
-  // max_tokens 0 and score_from: runs steps until it has ended. Throws RequestError.
+  // How well the model predicts a sequence: the log-probability (natural) of every token from `first` (>= 1)
+  // on, given all tokens before it, [tokens.size() - first]. Submits a request with max_tokens 0 and
+  // score_from, and runs steps until it has finished. Throws RequestError.
   std::vector<double> logprobs(std::span<const TokenId> tokens, std::size_t first = 1);
 
  private:

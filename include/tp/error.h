@@ -1,6 +1,6 @@
-// The errors of tp-infer. A text has four parts: what cannot be done, what was expected, what was found,
-// and what to do about it; options are named as the fields that they are, in backquotes. No library code
-// aborts or exits.
+// The exceptions of tp-infer. A message has four parts: what cannot be done, what was expected, what was
+// found, and what to do about it. Options are named by their fields, in backquotes. Library code never aborts
+// or exits.
 #pragma once
 
 #include <cstddef>
@@ -10,20 +10,20 @@
 
 namespace tp {
 
-// What an error is about, for programs that answer somebody else: a server makes a status code of it.
+// What an error is about, for programs that translate it: a server maps it to a status code.
 enum class ErrorKind : std::uint8_t {
-  config,           // options, or a config.json, that cannot work
-  checkpoint,       // a file of the model is missing, damaged or not what the config says
+  config,           // options or a config.json that cannot work
+  checkpoint,       // a file of the model is missing, damaged, or contradicts the config
   communication,    // MPI failed, or the ranks disagree
-  lost_rank,        // a step broke off: the engine cannot go on, and neither can the other ranks
-  out_of_memory,    // of a rank
+  lost_rank,        // a step failed midway: neither the engine nor the other ranks can go on
+  out_of_memory,    // on some rank
   invalid_request,  // a request that can never be served
-  too_long,         // a request with more tokens than a sequence or the cache holds
-  overloaded,       // a request that there is no memory for at the moment
+  too_long,         // a request with more tokens than fit into a sequence or the cache
+  overloaded,       // there is no memory for the request at the moment
   other,
 };
 
-// The base of all errors that a user can cause or meet.
+// The base class of all errors that a user can cause or run into.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -37,7 +37,7 @@ class ConfigError : public Error {
   ErrorKind kind() const noexcept override { return ErrorKind::config; }
 };
 
-// A file of a checkpoint that is missing, truncated or not what the config says.
+// A file of a checkpoint is missing, truncated, or contradicts the config.
 class CheckpointError : public Error {
  public:
   using Error::Error;
@@ -51,21 +51,21 @@ class CommError : public Error {
   ErrorKind kind() const noexcept override { return ErrorKind::communication; }
 };
 
-// An error in the middle of a step: the other ranks wait inside a collective and cannot be told, only ended.
+// An error in the middle of a step: the other ranks are waiting inside a collective and can only be aborted.
 class LockstepError : public Error {
  public:
   using Error::Error;
   ErrorKind kind() const noexcept override { return ErrorKind::lost_rank; }
 };
 
-// An error that every rank knows of: all ranks throw it, and one of them should report it.
+// An error that all ranks throw together; one of them should report it.
 class AgreedError : public Error {
  public:
   AgreedError(const std::string& message, std::size_t rank, ErrorKind kind = ErrorKind::other)
       : Error(message), rank_(rank), kind_(kind) {}
-  // The rank on which it happened (the lowest, if it was several).
+  // The rank on which it happened (the lowest, if several).
   std::size_t rank() const noexcept { return rank_; }
-  // Of the error that happened there.
+  // The kind of the original error.
   ErrorKind kind() const noexcept override { return kind_; }
 
  private:
@@ -73,21 +73,21 @@ class AgreedError : public Error {
   ErrorKind kind_;
 };
 
-// One request that cannot be served. It ends the request, not the program.
+// A request that cannot be served. Other requests are not affected.
 class RequestError : public Error {
  public:
   using Error::Error;
   ErrorKind kind() const noexcept override { return ErrorKind::invalid_request; }
 };
 
-// It has more tokens than a sequence or the cache holds.
+// A request with more tokens than fit into a sequence or the cache.
 class TooLongError : public RequestError {
  public:
   using RequestError::RequestError;
   ErrorKind kind() const noexcept override { return ErrorKind::too_long; }
 };
 
-// There is no memory for it at the moment.
+// There is no memory for a request at the moment.
 class OverloadedError : public RequestError {
  public:
   using RequestError::RequestError;

@@ -1,4 +1,4 @@
-// What becomes of a request: the events that its sink is given.
+// The events of a request, as its sink receives them.
 #pragma once
 
 #include "tp/request.h"
@@ -17,27 +17,27 @@ namespace tp {
 // The number of a request, unique within an engine.
 using RequestId = std::uint64_t;
 
-// When things happened to a request. A time that has not come is the clock's epoch.
+// Time stamps of a request. One that is not set yet is the clock's epoch.
 struct RequestTimes {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point queued{};           // submitted
-  Clock::time_point first_scheduled{};  // a step was planned that computes some of it
+  Clock::time_point first_scheduled{};  // the first step that computes part of it was planned
   Clock::time_point first_token{};
   Clock::time_point finished{};
 };
 
-// Log-probabilities of prompt tokens, in the order of the prompt; a long prompt's come in several events.
+// Log-probabilities of consecutive prompt tokens; those of a long prompt arrive in several events.
 struct PromptLogprobs {
   RequestId request = 0;
-  std::size_t first = 0;         // the token of the prompt that logprobs[0] belongs to
+  std::size_t first = 0;         // index in the prompt of the token that logprobs[0] belongs to
   std::vector<double> logprobs;  // natural logarithms
 };
 
-// The logits after consecutive positions of a prompt, in the order of the prompt.
+// The logits at consecutive positions of a prompt.
 struct PromptLogits {
   RequestId request = 0;
-  std::size_t first = 0;          // the position that the first row belongs to
+  std::size_t first = 0;          // position of the first row
   std::size_t vocab_size = 0;     // columns of a row
   std::span<const float> logits;  // [positions, vocab_size]; valid during the call
 
@@ -45,21 +45,21 @@ struct PromptLogits {
   std::span<const float> row(std::size_t i) const { return logits.subspan(i * vocab_size, vocab_size); }
 };
 
-// The last event of a request is one of these three, and there is exactly one.
+// A request's last event is exactly one of the following three.
 
-// Every continuation has ended, each with its own FinishReason.
+// Every continuation has finished, each with its own FinishReason.
 struct RequestFinished {
   RequestId request = 0;
   RequestTimes times;
 };
 
-// It was cancelled before that.
+// The request was cancelled before that.
 struct RequestCancelled {
   RequestId request = 0;
   RequestTimes times;
 };
 
-// It could not be queued, for want of memory.
+// The request could not be queued for lack of memory.
 struct RequestRejected {
   RequestId request = 0;
   RequestTimes times;
@@ -69,7 +69,7 @@ struct RequestRejected {
 using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, RequestFinished, RequestCancelled,
                            RequestRejected>;
 
-// Called for every event of a request, in order, by the thread that steps the engine, between steps. It may
+// Called for every event of a request, in order, between steps, on the thread that steps the engine. May
 // submit and cancel requests.
 using EventSink = std::function<void(const Event&)>;
 

@@ -1,4 +1,4 @@
-// In which types weights, keys and values are held in memory.
+// In-memory types of weights and of the KV cache.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ enum class WeightType : std::uint8_t {
   f32,
   f16,
   bf16,
-  int8,  // groups of 32 along in_features with an f16 scale each: the arithmetic of GGUF's Q8_0
-  int4,  // the same with 4 bits, of Q4_0
+  int8,  // groups of 32 along in_features with an f16 scale per group, as GGUF's Q8_0
+  int4,  // the same with 4 bits, as GGUF's Q4_0
 };
 
 constexpr std::string_view name_of(WeightType type) {
@@ -34,7 +34,7 @@ constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
 enum class KvType : std::uint8_t {
   f32,
   bf16,  // rounded to nearest even
-  int8,  // with a float32 scale for every token's key, and one for its value, of every KV head
+  int8,  // with a float32 scale per token and KV head, for keys and values each
 };
 
 constexpr std::string_view name_of(KvType type) {

@@ -1,4 +1,4 @@
-// What a checkpoint's config.json says, in its own names.
+// The contents of a checkpoint's config.json, under the names used there.
 #pragma once
 
 #include "tp/tensor.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// How rotary positions are stretched beyond the length that a model was first trained for (config:
+// How rotary position embeddings are scaled beyond the length of the original training (config:
 // rope_scaling).
 struct RopeScaling {
   enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope };
@@ -23,18 +23,17 @@ struct RopeScaling {
   std::size_t original_max_position_embeddings = 0;
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
-  double attention_factor = 1.0;  // yarn, longrope: what cosines and sines are multiplied by
-  double score_factor = 1.0;      // yarn: by whose square DeepSeek's scores are multiplied
-  // longrope: what every pair's frequency is divided by, [rotary_dim / 2], in sequences of at most
-  // original_max_position_embeddings tokens and in longer ones.
+  double attention_factor = 1.0;  // yarn, longrope: factor of cosines and sines
+  double score_factor = 1.0;      // yarn: DeepSeek's attention scores are multiplied by its square
+  // longrope: divisors of the frequencies, [rotary_dim / 2], for sequences of at most
+  // original_max_position_embeddings tokens and for longer ones.
   std::vector<double> short_factor{};
   std::vector<double> long_factor{};
 
   bool operator==(const RopeScaling&) const = default;
 };
 
-// Where families have several names for a field, it has that of Llama's config. Their defaults differ too;
-// those here are Llama's.
+// Fields that families name differently have the name, and the default, of Llama's config.
 struct ModelConfig {
   std::string architecture;  // "LlamaForCausalLM"
   std::size_t hidden_size = 0;
@@ -59,12 +58,11 @@ struct ModelConfig {
 
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
-  std::size_t max_window_layers = 0;  // so many layers are without the window
-  std::vector<std::string>
-      layer_types{};                     // "full_attention" or "sliding_attention" for every layer, or empty
-  double query_pre_attn_scalar = 0.0;    // 0: head_dim
-  double attn_logit_softcapping = 0.0;   // 0: none
-  double final_logit_softcapping = 0.0;  // 0: none
+  std::size_t max_window_layers = 0;       // the first so many layers have no window
+  std::vector<std::string> layer_types{};  // "full_attention" or "sliding_attention" per layer, or empty
+  double query_pre_attn_scalar = 0.0;      // 0: head_dim
+  double attn_logit_softcapping = 0.0;     // 0: none
+  double final_logit_softcapping = 0.0;    // 0: none
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
   bool use_parallel_residual = true;
@@ -89,7 +87,7 @@ struct ModelConfig {
   std::vector<std::size_t> mlp_only_layers{};
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
-  std::size_t num_nextn_predict_layers = 0;  // stored behind the others
+  std::size_t num_nextn_predict_layers = 0;  // stored after the others
 
   // Latent attention.
   std::size_t q_lora_rank = 0;  // 0: none

@@ -1,4 +1,4 @@
-// What the ranks are and did.
+// What each rank holds and how it spent its time.
 #pragma once
 
 #include <cstdint>
@@ -6,31 +6,31 @@
 
 namespace tp {
 
-// Where a rank's time went, in seconds. The parts make up the whole.
+// Where a rank's time went, in seconds. The parts add up to the total.
 struct TimeParts {
   double compute = 0.0;      // the model
-  double collectives = 0.0;  // exchanging with other ranks
-  double waiting = 0.0;      // for slower ranks, before an exchange
-  double sampling = 0.0;     // choosing tokens and making text of them, or waiting while rank 0 does
-  double control = 0.0;      // everything between steps but that: planning, telling the ranks, the caller
+  double collectives = 0.0;  // exchanging data with other ranks
+  double waiting = 0.0;      // for slower ranks, before the exchange
+  double sampling = 0.0;     // choosing and detokenizing tokens, or waiting while rank 0 does
+  double control = 0.0;      // the rest between steps: planning, broadcasting commands, the caller
 
   double total() const { return compute + collectives + waiting + sampling + control; }
 };
 
-// What one rank is and did since the engine was opened or the statistics were reset.
+// One rank's report since the engine was created or its statistics were reset.
 struct RankReport {
   char host[64] = "";
   std::uint64_t cores = 0;  // that the rank may run on
   std::uint64_t threads = 0;
-  std::uint64_t weight_bytes = 0;  // held
-  std::uint64_t bytes_read = 0;    // of the checkpoint's tensors
+  std::uint64_t weight_bytes = 0;  // in memory
+  std::uint64_t bytes_read = 0;    // from the checkpoint's tensors
   std::uint64_t cache_bytes = 0;   // when full
   std::uint64_t workspace_bytes = 0;
   std::uint64_t peak_resident_bytes = 0;
   std::uint64_t steps = 0;
   std::uint64_t all_reduces = 0;
   std::uint64_t all_reduce_bytes = 0;
-  double all_reduce_seconds = 0.0;  // waiting included
+  double all_reduce_seconds = 0.0;  // including waiting
   double gather_seconds = 0.0;      // logits to rank 0
   TimeParts time;
 };
@@ -38,7 +38,7 @@ struct RankReport {
 // The means over the ranks. `reports` must not be empty.
 TimeParts mean_time(std::span<const RankReport> reports);
 
-// The rank that the others wait for: the one that waits least itself.
+// The slowest rank: the one that waits least for others.
 std::size_t slowest_rank(std::span<const RankReport> reports);
 
 }  // namespace tp

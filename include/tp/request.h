@@ -1,4 +1,4 @@
-// What a program asks of an engine, and what it gets back.
+// Requests to an engine, and the tokens it returns.
 #pragma once
 
 #include "tp/token_id.h"
@@ -21,19 +21,19 @@ struct LogitBias {
   float bias = 0.0F;
 };
 
-// How the next token is chosen from the logits. The order is: bias, penalties, temperature, top-k, top-p,
-// min-p, draw.
+// How the next token is chosen from the logits. Steps, in order: bias, penalties, temperature, top-k, top-p,
+// min-p, random draw.
 struct SamplingParams {
   float temperature = 1.0F;  // >= 0; 0 is greedy
   int top_k = 0;             // keep the k most likely tokens; 0 keeps all
   float top_p = 1.0F;        // keep the most likely tokens whose probabilities sum to p, in (0, 1]
   float min_p = 0.0F;        // keep tokens with at least min_p of the best one's probability, in [0, 1]
   float repetition_penalty =
-      1.0F;  // > 0; logits of tokens seen in prompt or text: / if positive, * if negative
-  float presence_penalty = 0.0F;   // subtracted once from the logit of a token generated before
-  float frequency_penalty = 0.0F;  // subtracted from the logit for every time the token was generated before
-  std::optional<std::uint64_t> seed{};  // without one, every request draws a seed of its own
-  int logprobs = -1;  // log-probabilities of the chosen and the n most likely tokens; -1: none
+      1.0F;  // > 0; divides positive logits of tokens seen so far, multiplies negative ones
+  float presence_penalty = 0.0F;        // subtracted once from the logit of every generated token
+  float frequency_penalty = 0.0F;       // subtracted from a token's logit once per time it was generated
+  std::optional<std::uint64_t> seed{};  // without one, each request gets a random seed
+  int logprobs = -1;  // log-probabilities of the chosen token and the n most likely ones; -1: none
   std::vector<LogitBias> logit_bias{};  // finite
 
   bool greedy() const { return temperature == 0.0F; }
@@ -42,47 +42,46 @@ struct SamplingParams {
   void validate() const;
 };
 
-// Continuations of one request at most.
+// The maximum of Request::n.
 inline constexpr int kMaxSamples = 4096;
 
-// A random seed, for a request that has none and is to be repeated: below 2^53, so that every reader of JSON
-// keeps it as it is.
+// A random seed for a request without one, below 2^53 so that every JSON reader preserves it.
 std::uint64_t draw_seed();
 
-// One prompt to be continued.
+// One prompt to continue.
 struct Request {
   std::vector<TokenId> prompt{};
   SamplingParams sampling{};
-  int max_tokens = 256;  // tokens to generate at most, >= 1; 0 only asks about the prompt
-  int n = 1;           // continuations of this prompt, 1 to kMaxSamples; they share the prompt's cache blocks
-  int min_tokens = 0;  // no end-of-sequence token and no stop before so many tokens, <= max_tokens
-  bool ignore_eos = false;                  // go on after an end-of-sequence token
-  std::vector<TokenId> stop_token_ids{};    // tokens that end a continuation as end-of-sequence tokens do
-  std::vector<std::string> stop{};          // texts that end a continuation; they are not part of it,
+  int max_tokens = 256;     // maximum tokens to generate; 0 only evaluates the prompt
+  int n = 1;                // continuations of this prompt, 1 to kMaxSamples, which share its cache blocks
+  int min_tokens = 0;       // no stop of any kind before this many tokens, <= max_tokens
+  bool ignore_eos = false;  // continue after an end-of-sequence token
+  std::vector<TokenId> stop_token_ids{};    // further tokens that end a continuation
+  std::vector<std::string> stop{};          // texts that end a continuation and are cut off,
   bool include_stop_str_in_output = false;  // unless this is set
-  // What a continuation must not hold: texts, which need a tokenizer, and rows of tokens.
+  // What a continuation must not contain: texts (which need a tokenizer) and token sequences.
   std::vector<std::string> bad_words{};
   std::vector<std::vector<TokenId>> bad_words_ids{};
-  // The tokens that may come next, given those generated so far. Called once for every token, while the ranks
-  // are busy with the forward pass, in a thread of its own, for several continuations at once; what it throws
-  // ends the continuation with an error.
+  // The tokens allowed next, given those generated so far. Called once per token on a separate thread, while
+  // the ranks run the forward pass, and concurrently for several continuations. An exception ends the
+  // continuation with an error.
   std::function<TokenMask(std::span<const TokenId> generated)> allowed_tokens{};
-  // Log-probabilities of the prompt's tokens from this one on (>= 1), given all tokens before each: as
-  // PromptLogprobs. The vocabulary stays on its ranks.
+  // Asks for the log-probabilities of the prompt's tokens from this index (>= 1) on, given all tokens before
+  // each, as PromptLogprobs events. The logits themselves stay on their ranks.
   std::optional<std::size_t> score_from{};
-  bool prompt_logits = false;  // the logits after every position of the prompt: as PromptLogits
+  bool prompt_logits = false;  // asks for the logits at every position of the prompt, as PromptLogits events
 
-  // Throws RequestError naming the first value out of range, in `sampling` too. What depends on the model
-  // (token ids, the longest sequence) is checked by Engine::submit.
+  // Throws RequestError naming the first value out of range, including those of `sampling`. Limits of the
+  // model (token ids, maximum length) are checked by Engine::submit.
   void validate() const;
 };
 
 enum class FinishReason : std::uint8_t {
   none,    // not finished
   stop,    // an end-of-sequence token or a stop text
-  length,  // max_tokens, or the model's longest sequence
+  length,  // max_tokens or the maximum sequence length was reached
   cancelled,
-  error,  // TokenEvent::error says what
+  error,  // see TokenEvent::error
 };
 
 // "stop", "length", ... as in `--json`.
@@ -90,24 +89,23 @@ std::string_view name_of(FinishReason reason);
 
 struct TokenLogprob {
   TokenId id = 0;
-  float logprob =
-      0.0F;  // natural logarithm, of the model's own distribution (before penalties and temperature)
+  float logprob = 0.0F;  // natural logarithm, before penalties and temperature
 };
 
-// A token that was chosen, with what is known of it.
+// One generated token.
 struct TokenEvent {
-  std::uint64_t request = 0;  // what Engine::submit returned
+  std::uint64_t request = 0;  // the number returned by Engine::submit
   int sample = 0;             // which of the request's n continuations
   TokenId token = 0;
-  std::string text;  // the text that has become certain with it: whole UTF-8 characters, may be empty
-  std::size_t cached_tokens = 0;  // of the prompt: those that needed no work, as the cache still held them
+  std::string text;               // the text completed by this token, in whole UTF-8 characters; may be empty
+  std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
   std::optional<TokenLogprob> logprob;
-  std::vector<TokenLogprob> top_logprobs;  // the most likely first
+  std::vector<TokenLogprob> top_logprobs;  // most likely first
   FinishReason finish_reason = FinishReason::none;
-  // Which of the request's stop_token_ids or stop texts ended it; none if the model did, with an
-  // end-of-sequence token.
+  // Which of the request's stop_token_ids or stop texts ended it; none for the model's own end-of-sequence
+  // token.
   std::variant<std::monostate, TokenId, std::string> matched_stop;
-  std::string error;  // why the request cannot go on; there is no token then
+  std::string error;  // why the request failed; there is no token then
 };
 
 }  // namespace tp

@@ -9,11 +9,11 @@
 
 namespace tp {
 
-// A set of tokens, as bits over the vocabulary.
+// A set of tokens, as a bit set over the vocabulary.
 class TokenMask {
  public:
   TokenMask() = default;
-  // No token is in it, or every one.
+  // Contains no tokens, or all of them.
   explicit TokenMask(std::size_t vocab_size, bool all = false)
       : words_((vocab_size + 63) / 64, all ? ~std::uint64_t{0} : 0) {}
 

@@ -1,4 +1,4 @@
-// What a rank did when: for a picture of the ranks side by side.
+// A timeline of what each rank did, for a trace viewer.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 namespace tp {
 
 enum class Activity : std::uint8_t {
-  step,          // a forward pass, with everything inside; detail: its tokens
-  attention,     // of a block, without the all-reduce; detail: the step's tokens
+  step,          // a whole forward pass; detail: tokens
+  attention,     // of one block, without the all-reduce; detail: tokens
   feed_forward,  // likewise
   logits,        // final norm and LM head; detail: rows
-  all_reduce,    // waiting for other ranks included; detail: bytes
+  all_reduce,    // including the wait for other ranks; detail: bytes
   gather,        // to rank 0; detail: this rank's bytes
-  broadcast,     // from rank 0, waiting for it included; detail: bytes
-  sample,        // rank 0 takes the chosen tokens and makes text of them; detail: outputs
-  exchange,      // of small values among all ranks, while they choose tokens; detail: bytes
-  choose,        // tokens for some rows, with the exchanges and the gather; detail: rows
+  broadcast,     // from rank 0, including the wait for it; detail: bytes
+  sample,        // rank 0 collects and detokenizes the chosen tokens; detail: outputs
+  exchange,      // of small values while ranks choose tokens; detail: bytes
+  choose,        // choosing tokens, including exchanges and gather; detail: rows
 };
 
 constexpr std::string_view name_of(Activity activity) {
@@ -27,7 +27,7 @@ constexpr std::string_view name_of(Activity activity) {
 }
 
 struct TraceEvent {
-  double begin = 0.0;  // seconds since all ranks began to trace
+  double begin = 0.0;  // seconds since tracing began on all ranks
   double end = 0.0;
   std::uint64_t detail = 0;
   Activity activity = Activity::step;
@@ -36,7 +36,7 @@ struct TraceEvent {
 // One rank's events, in the order in which they ended.
 struct RankTrace {
   std::vector<TraceEvent> events;
-  std::uint64_t dropped = 0;  // that came when there was no room left
+  std::uint64_t dropped = 0;  // events lost after the buffer was full
 };
 
 }  // namespace tp

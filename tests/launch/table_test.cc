@@ -24,14 +24,14 @@ TEST(Table, LinesThatWerePrintedBeforeAWiderOneStillHaveSpacesBetweenCells) {
   EXPECT_EQ(table.line({"1234567", "12345678901.5", "0.80"}), "1234567  12345678901.5          0.80\n");
 }
 
-TEST(Rate, IsNoShareOfACeilingThatItExceeds) {
+TEST(Rate, HasNoShareOfAPeakThatItExceeds) {
   EXPECT_EQ((Rate{10.0, 20.0}).share(), "0.50");
   EXPECT_EQ((Rate{20.0, 20.0}).share(), "1.00");
   EXPECT_FALSE((Rate{20.0, 20.0}).exceeds());
   const Rate cached{34.24, 19.8};
   EXPECT_TRUE(cached.exceeds());
   EXPECT_EQ(cached.share(), "over");
-  EXPECT_EQ(cached.excess("GB/s"), "34.2 GB/s, but 19.8 were measured as the ceiling");
+  EXPECT_EQ(cached.excess("GB/s"), "34.2 GB/s, above the measured peak of 19.8");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-#include "tp/ceilings.h"
+#include "tp/peak_rates.h"
 
-#include "model/ceilings.h"
+#include "model/peak_rates.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/processors.h"
@@ -10,14 +10,14 @@
 
 namespace tp {
 
-Ceilings measure_ceilings(Communicator& comm, std::size_t threads) {
+PeakRates measure_peak_rates(Communicator& comm, std::size_t threads) {
   omp_set_num_threads(static_cast<int>(threads != 0 ? threads : default_threads(comm.local_size())));
   barrier(comm);
-  Ceilings local;
-  fail_together(comm, [&] { local = local_ceilings(); });
+  PeakRates local;
+  fail_together(comm, [&] { local = local_peak_rates(); });
   forget_peak_memory();
-  Ceilings sum;
-  for (const Ceilings& rank : gather_values(comm, local)) {
+  PeakRates sum;
+  for (const PeakRates& rank : gather_values(comm, local)) {
     sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;
     sum.f32_per_second += rank.f32_per_second;
     sum.bf16_per_second += rank.bf16_per_second;

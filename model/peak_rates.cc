@@ -1,4 +1,4 @@
-#include "model/ceilings.h"
+#include "model/peak_rates.h"
 
 #include "model/kernels/simd/packed.h"
 #include "model/memory/buffer.h"
@@ -56,7 +56,7 @@ double arithmetic(double (*multiply)(std::size_t)) {
 
 }  // namespace
 
-Ceilings local_ceilings() {
+PeakRates local_peak_rates() {
   const kernels::PeakKernels peaks = kernels::peak_kernels();
   return {streaming(), arithmetic(peaks.multiply_f32), arithmetic(peaks.multiply_bf16),
           arithmetic(peaks.multiply_int8)};

@@ -1,12 +1,12 @@
 // What this machine can do at best, to measure kernels against.
 #pragma once
 
-#include "tp/ceilings.h"
+#include "tp/peak_rates.h"
 
 namespace tp {
 
 // Measures this rank's rates. Takes one to two seconds and 512 MiB. Ranks that share a host should measure at
 // the same time, as they compute.
-Ceilings local_ceilings();
+PeakRates local_peak_rates();
 
 }  // namespace tp
