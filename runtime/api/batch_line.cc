@@ -31,7 +31,7 @@ Json parse_line(std::string_view line) {
   return object;
 }
 
-// Whole numbers beyond 64 bits become doubles, and several of them the same.
+// Integers beyond 64 bits are parsed as doubles, so that different ids could become equal.
 bool is_exact(const Json& value) {
   if (value.is_structured())
     return std::all_of(value.begin(), value.end(), [](const Json& part) { return is_exact(part); });
@@ -47,7 +47,7 @@ Json read_id(const Json& id) {
   return id;
 }
 
-// A line in our own form.
+// Parses a line in our own form.
 void read_line(Json object, ApiRequest& request) {
   request.id = read_id(object.value("id", Json()));
   const int prompts = static_cast<int>(object.contains("prompt")) + static_cast<int>(object.contains("ids")) +
@@ -70,7 +70,7 @@ void read_line(Json object, ApiRequest& request) {
   request.settings = std::move(object);
 }
 
-// Which of OpenAI's forms a line has: as its address says, which may be left out.
+// Which of OpenAI's forms a line has, according to its `url`, which is optional.
 Form form_of(const Json& line, const Json& body) {
   const bool is_chat = body.is_object() && body.contains("messages");
   const Json url = line.value("url", Json(is_chat ? "/v1/chat/completions" : "/v1/completions"));
@@ -82,7 +82,7 @@ Form form_of(const Json& line, const Json& body) {
 }
 
 void read_openai_line(const Json& line, ApiRequest& request) {
-  request.form = Form::chat_completion;  // so that an error is answered in OpenAI's form
+  request.form = Form::chat_completion;  // so that an error is reported in OpenAI's form
   request.id = line.value("custom_id", Json());
   require<RequestError>(request.id.is_string(), "`custom_id`: expected a text beside `body`, found {}",
                         request.id.is_null() ? "none" : request.id.type_name());

@@ -1,4 +1,4 @@
-// The lines of a batch: one JSON object each, a request.
+// The lines of a batch file: one request per line, as a JSON object.
 #pragma once
 
 #include "runtime/api/api_request.h"
@@ -7,13 +7,13 @@
 
 namespace tp {
 
-// Reads a line, in either of two forms:
+// Parses a line in one of two forms:
 //
 //   {"id": any name, "prompt": "..." | "ids": [...] | "messages": [...], "max_tokens": 20, ...}
 //   {"custom_id": "...", "method": "POST", "url": "/v1/chat/completions" | "/v1/completions", "body": {...}}
 //
-// The second is that of OpenAI's batch API. What is wrong with a line is its request's `error`; `where` is
-// the line's place, for whoever tells of one.
+// The second is that of OpenAI's batch API. If the line is invalid, the returned request's `error` says why.
+// `where` names the line in errors.
 ApiRequest read_batch_line(std::string_view line, std::string_view where);
 
 }  // namespace tp

@@ -9,7 +9,8 @@ Continuation& Completion::add(const TokenEvent& event) {
   continuation.finish_reason = event.finish_reason;
   continuation.error = event.error;
   if (event.finish_reason == FinishReason::error) return continuation;  // it has no token
-  if (event.sample == 0) cached_tokens = event.cached_tokens;  // the others find the first one's prompt
+  if (event.sample == 0)
+    cached_tokens = event.cached_tokens;  // the other samples always find the primary's prompt
   continuation.text += event.text;
   continuation.token_ids.push_back(event.token);
   if (const auto* id = std::get_if<TokenId>(&event.matched_stop)) continuation.stop_reason = *id;

@@ -10,33 +10,33 @@
 
 namespace tp {
 
-// A token with the log-probabilities that were asked for.
+// A token with the requested log-probabilities.
 struct ScoredToken {
   TokenLogprob chosen;
-  std::vector<TokenLogprob> top;  // the most likely first
+  std::vector<TokenLogprob> top;  // most likely first
 };
 
-// One continuation of a prompt, as far as it has got.
+// One continuation of a prompt, so far.
 struct Continuation {
   std::string text;
   std::vector<TokenId> token_ids;
-  std::vector<ScoredToken> logprobs;  // of every token, or none
+  std::vector<ScoredToken> logprobs;  // one per token, or empty
   FinishReason finish_reason = FinishReason::none;
-  nlohmann::json stop_reason;  // the stop text or token id of the request that ended it; null: none did
-  std::string error;           // why it cannot go on
+  nlohmann::json stop_reason;  // the stop text or token id that ended it, else null
+  std::string error;           // why it failed
 
   bool finished() const { return finish_reason != FinishReason::none; }
 };
 
-// What has come of a request: its n continuations.
+// The result of a request: its n continuations.
 struct Completion {
   nlohmann::json settings =
-      nlohmann::json::object();  // in force, as members of a request: see request_fields.h
+      nlohmann::json::object();  // the effective settings, in the format of request_fields.h
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;  // of the prompt: those that needed no work
+  std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
   std::vector<Continuation> continuations;
 
-  // Adds what a step has given to the event's continuation, and returns that.
+  // Adds an event to its continuation, and returns the continuation.
   Continuation& add(const TokenEvent& event);
   bool finished() const;
 };

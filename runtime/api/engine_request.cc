@@ -13,7 +13,7 @@ Request make_engine_request(const ApiRequest& asked, Request defaults, const Eng
       "answers in OpenAI's form are texts, but the model has no tokenizer; give token ids in `ids`");
   Request request = std::move(defaults);
   set_fields(asked.settings, request);
-  // The answer names the seed, so that whatever was drawn can be drawn again.
+  // The response contains the seed, so that every result can be reproduced.
   if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
   if (asked.conversation) {
     require<RequestError>(chat != nullptr, "cannot make a prompt of `messages`: there is no chat template");

@@ -7,8 +7,8 @@
 
 namespace tp {
 
-// The request that an engine gets: `defaults` with the settings and the prompt of what was asked. `chat`
-// makes a prompt of a conversation; it may be null for other requests. Throws RequestError.
+// Converts a client's request into an engine's: `defaults` overridden by its settings, with its prompt.
+// `chat` renders conversations and may be null for other requests. Throws RequestError.
 Request make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
                             const ChatPrompts* chat);
 

@@ -1,13 +1,13 @@
-// The messages of a conversation, as OpenAI's API has them.
+// The messages of a conversation, in the format of OpenAI's API.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace tp {
 
-// The messages as chat templates expect them: `content` is a text, where it was a list of parts that are
-// texts, and the role `developer` is `system`. Throws RequestError for what is no list of messages, and for
-// parts that are no texts.
+// Converts messages to what chat templates expect: joins a `content` that is a list of text parts into one
+// text, and turns the role `developer` into `system`. Throws RequestError for anything but a list of
+// messages, and for parts that are not text.
 nlohmann::ordered_json read_messages(const nlohmann::ordered_json& messages);
 
 }  // namespace tp

@@ -16,8 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
-// Members that become a setting of the engine's request, and its name. What their values may be is said
-// there.
+// Members that become a setting, and the setting's name. The values are checked there.
 const std::map<std::string, std::string>& settings() {
   static const std::map<std::string, std::string> table = {
       {"max_tokens", "max_tokens"},
@@ -30,7 +29,7 @@ const std::map<std::string, std::string>& settings() {
       {"presence_penalty", "presence_penalty"},
       {"frequency_penalty", "frequency_penalty"},
       {"logit_bias", "logit_bias"},
-      // Not OpenAI's own, but known to most servers that speak its words.
+      // Extensions that most OpenAI-compatible servers accept.
       {"top_k", "top_k"},
       {"min_p", "min_p"},
       {"repetition_penalty", "repetition_penalty"},
@@ -43,7 +42,7 @@ const std::map<std::string, std::string>& settings() {
   return table;
 }
 
-// Members that do not change the answer.
+// Members that do not change the response.
 const std::set<std::string>& ignored() {
   static const std::set<std::string> names = {"metadata",
                                               "parallel_tool_calls",
@@ -57,7 +56,7 @@ const std::set<std::string>& ignored() {
   return names;
 }
 
-// Members that are not supported, with the values that ask for nothing.
+// Unsupported members, with the values at which they have no effect.
 const std::map<std::string, std::vector<Json>>& unsupported() {
   static const std::map<std::string, std::vector<Json>> table = {
       {"best_of", {1}},
@@ -75,7 +74,7 @@ const std::map<std::string, std::vector<Json>>& unsupported() {
 }
 
 void read_prompt(const Json& prompt, ApiRequest& request) {
-  // A list of one prompt is that prompt.
+  // A list of one prompt is the same as that prompt.
   if (prompt.is_array() && !prompt.empty() && !prompt.front().is_number()) {
     require<RequestError>(prompt.size() == 1,
                           "`prompt`: expected one prompt, found {}; write a request for each", prompt.size());
@@ -99,7 +98,7 @@ void read_template_arguments(const Json& arguments, ApiRequest& request) {
   }
 }
 
-// In a chat `logprobs` is a wish and `top_logprobs` the number of them; in a completion it is the number.
+// For chats `logprobs` is a switch and `top_logprobs` the number; for completions `logprobs` is the number.
 void read_logprobs(const Json& body, Form form, ApiRequest& request) {
   const Json wish = body.value("logprobs", Json());
   const Json number = body.value("top_logprobs", Json());
@@ -118,7 +117,7 @@ void read_model(const Json& model, ApiRequest& request) {
   request.model = model.get<std::string>();
 }
 
-// A member that is neither the prompt nor part of log-probabilities.
+// Applies a member other than the prompt and those about log-probabilities.
 void read_member(const std::string& name, const Json& value, ApiRequest& request) {
   if (const auto setting = settings().find(name); setting != settings().end()) {
     request.settings[setting->second] = value;
@@ -158,7 +157,7 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request) {
   for (const auto& [name, value] : body.items()) {
     if (!value.is_null() && !read.contains(name)) read_member(name, value, request);
   }
-  // The newer name of the two wins.
+  // The newer of the two names wins.
   if (const Json tokens = member("max_completion_tokens"); !tokens.is_null())
     request.settings["max_tokens"] = tokens;
 }

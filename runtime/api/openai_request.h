@@ -1,4 +1,4 @@
-// Requests in the words of OpenAI's API.
+// Requests in the format of OpenAI's API.
 #pragma once
 
 #include "runtime/api/api_request.h"
@@ -7,11 +7,10 @@
 
 namespace tp {
 
-// Reads the body of a request to /v1/chat/completions or /v1/completions, whichever `form` says, into
-// `request`; what it says of samples and penalties becomes settings. A member that is null counts as not
-// given, and members that only matter to OpenAI's own service (`user`, `metadata`, ...) are ignored. Throws
-// RequestError for members that are not known and for what would change the answer and is not supported:
-// tools, JSON formats, several prompts.
+// Parses the body of a request to /v1/chat/completions or /v1/completions, as `form` says, into `request`;
+// sampling parameters become settings. Null members count as absent, and members that only matter to OpenAI's
+// own service (`user`, `metadata`, ...) are ignored. Throws RequestError for unknown members, and for
+// unsupported ones that would change the response: tools, JSON formats, several prompts.
 void read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form, ApiRequest& request);
 
 }  // namespace tp

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
-// The text of a token inside of a text: alone some lose the space that they begin with.
+// The text of a token in context: on their own, some tokens lose their leading space.
 std::string text_of_token(const Engine& engine, TokenId id) {
   const std::array<TokenId, 2> twice = {id, id};
   const std::size_t once = engine.decode(std::span(twice).first(1)).size();
@@ -24,7 +24,7 @@ std::string text_of_token(const Engine& engine, TokenId id) {
   return both.substr(std::min(once, both.size()));
 }
 
-// The tokens that make up the text: not the control token that ended it.
+// The tokens of the text, without the control token that ended it.
 std::span<const ScoredToken> shown(const Continuation& continuation, const Engine& engine) {
   const std::span<const ScoredToken> all = continuation.logprobs;
   const bool has_end = continuation.finish_reason == FinishReason::stop && !all.empty() &&
@@ -32,7 +32,7 @@ std::span<const ScoredToken> shown(const Continuation& continuation, const Engin
   return all.first(all.size() - (has_end ? 1 : 0));
 }
 
-// A token of which the text is only a part of a character has no bytes that could be told.
+// The bytes of a token; null if it is only part of a character.
 Json bytes_of(const std::string& text) {
   if (text.find("\uFFFD") != std::string::npos) return nullptr;
   Json bytes = Json::array();
@@ -73,7 +73,7 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation) {
     lists["top_logprobs"].push_back(std::move(top));
     lists["text_offset"].push_back(offset);
     offset += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-      return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // begins a character
+      return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // first byte of a character
     }));
   }
   return lists;
@@ -89,7 +89,7 @@ Json choice_of(Form form, const Engine& engine, const Continuation& continuation
     choice["logprobs"] = chat_logprobs(engine, continuation);
   }
   choice["finish_reason"] = std::string(name_of(continuation.finish_reason));
-  // Not OpenAI's own.
+  // Not part of OpenAI's API.
   if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
   return choice;
 }

@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// A prompt that is given as a JSON list of token ids. Throws RequestError, which names `where`.
+// Parses a prompt given as a JSON list of token ids. Throws RequestError, naming `where`.
 std::vector<TokenId> prompt_ids_of(const nlohmann::ordered_json& list, std::string_view where);
 
 }  // namespace tp

@@ -25,13 +25,13 @@ using Json = nlohmann::json;
   throw_error<RequestError>("expected {}, found {}", expected, found.dump());
 }
 
-// Comparisons of JSON numbers take an unsigned one for a signed one of the same bits.
+// nlohmann::json compares an unsigned number as a signed one of the same bits.
 bool is_int(const Json& value) {
   if (value.is_number_unsigned()) return std::in_range<int>(value.get<std::uint64_t>());
   return value.is_number_integer() && std::in_range<int>(value.get<std::int64_t>());
 }
 
-// Whether it is at least `least` is for Request::validate to say, which knows what for.
+// The lower bound is checked by Request::validate, which knows the field.
 void read(const Json& value, int& target, int least) {
   if (!is_int(value))
     wrong_type(fmt::format("a whole number from {} to {}", least, std::numeric_limits<int>::max()), value);
@@ -103,7 +103,7 @@ Json written(float value) { return rounded(value); }
 
 Json written(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
 
-// One setting: how it gets into a request and out of it.
+// How one setting is read from JSON and written to it.
 struct Field {
   std::function<void(const Json&, Request&)> set;
   std::function<Json(const Request&)> get;
@@ -131,7 +131,7 @@ Field of_sampling(T SamplingParams::*member) {
           [member](const Request& request) { return written(request.sampling.*member); }};
 }
 
-// Is not told where a request does without it.
+// Not written if the request does not have it.
 Field rare(const Field& field) {
   return {field.set, [field](const Request& request) {
             Json value = field.get(request);

@@ -1,4 +1,4 @@
-// A request's settings as JSON: what a line of a batch may say, and what a line of output repeats.
+// A request's settings as JSON: the members that a batch line may have, and that an output line repeats.
 #pragma once
 
 #include "tp/request.h"
@@ -7,11 +7,11 @@
 
 namespace tp {
 
-// Replaces the request's settings by the members of `fields`: "max_tokens", "temperature", ... Throws
-// RequestError for a member that is not known or has a value of the wrong type.
+// Overrides the request's settings by the members of `fields`: "max_tokens", "temperature", ... Throws
+// RequestError for an unknown member or a value of the wrong type.
 void set_fields(const nlohmann::json& fields, Request& request);
 
-// All settings of a request, as set_fields takes them.
+// All settings of a request, in the format of set_fields.
 nlohmann::json fields_of(const Request& request);
 
 }  // namespace tp

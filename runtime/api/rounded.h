@@ -1,5 +1,5 @@
-// Numbers as people and programs want to read them: JSON prints a double with all its 17 digits, of which a
-// time or a rate that was measured means few.
+// Rounds numbers for output: JSON prints a double with 17 digits, of which few are significant in a measured
+// time or rate.
 #pragma once
 
 #include <cstdlib>
@@ -8,12 +8,12 @@
 
 namespace tp {
 
-// The number with that many significant digits.
+// Rounds to that many significant digits.
 inline double rounded(double value, int digits = 5) {
   return std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr);
 }
 
-// The number with as few digits as tell it from all other floats.
+// The shortest decimal that identifies the float.
 inline double rounded(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
 
 }  // namespace tp

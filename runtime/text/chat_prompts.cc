@@ -20,8 +20,8 @@ std::string ChatPrompts::prompt_of(Json conversation) const {
   return template_.render(conversation);
 }
 
-// eos_token, and what the template writes behind an assistant's message: configurations of models that were
-// made for chatting later often miss it.
+// eos_token, and the token that the template writes after an assistant's message, which configurations of
+// models fine-tuned for chat often lack.
 std::vector<TokenId> ChatPrompts::find_stop_ids(const Engine& engine) const {
   std::vector<TokenId> ids;
   const std::string eos = template_.eos_token();
@@ -41,7 +41,7 @@ std::vector<TokenId> ChatPrompts::find_stop_ids(const Engine& engine) const {
     const std::vector<TokenId> tokens = engine.encode(rest, false);
     if (!tokens.empty() && engine.is_special(tokens.front())) ids.push_back(tokens.front());
   } catch (const RequestError&) {
-    // The template wants other messages than these; eos_token has to do.
+    // The template does not accept these messages; only eos_token is known then.
   }
   return ids;
 }

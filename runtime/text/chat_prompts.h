@@ -10,19 +10,18 @@
 
 namespace tp {
 
-// How one converses with a model: the prompt that its chat template makes of messages, and the tokens with
-// which it ends an answer.
+// Renders conversations with the model's chat template, and knows the tokens that end a reply.
 class ChatPrompts {
  public:
   // `engine` must outlive it and have a tokenizer.
   ChatPrompts(const Engine& engine, ChatTemplate chat_template);
 
-  // The text that the model is to continue with its answer. `conversation` has `messages`, and perhaps more
-  // that the template knows by name. Control tokens are written out: encode it without adding any. Throws
-  // RequestError if the template refuses the messages.
+  // The prompt for the model's next reply. `conversation` has `messages`, and any further variables of the
+  // template. The text contains its control tokens: encode it without adding any. Throws RequestError if the
+  // template rejects the messages.
   std::string prompt_of(nlohmann::ordered_json conversation) const;
 
-  // The tokens with which the model may end an answer, besides those of its configuration.
+  // Tokens that may end a reply, besides the configuration's end-of-sequence tokens.
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }
 
  private:

@@ -11,23 +11,23 @@ namespace tp {
 
 // Decodes tokens as they are generated.
 //
-// All that push() and finish() return, put together, is what Tokenizer::decode() returns for the same ids,
-// and every single text is well-formed UTF-8 in whole characters. A token that leaves a character unfinished,
-// or whose text depends on what follows, returns less or nothing, and a later one more.
+// The concatenation of everything that push() and finish() return equals Tokenizer::decode() of the same ids,
+// and each returned text is well-formed UTF-8 in whole characters. For a token that ends in the middle of a
+// character, or whose text depends on the next token, push() returns less or nothing, and more for a later
+// token.
 class Detokenizer {
  public:
-  // `prompt`: the ids that come before the generated ones, or the last of them (with some text in them, for
-  // tokenizers that treat the first word of a text in another way). Their text is not returned, but the first
-  // generated token is spaced as one that follows them. A character that the prompt leaves unfinished is
-  // returned when it is complete. The tokenizer must outlive this. Throws RequestError for an id that is not
-  // in the vocabulary.
+  // `prompt`: the ids before the generated ones, or the last of them (containing some text, as tokenizers may
+  // treat the first word of a text differently). Their text is not returned, but the first generated token is
+  // spaced as one that follows them, and a character that begins in the prompt is returned once it is
+  // complete. The tokenizer must outlive this object. Throws RequestError for an id outside the vocabulary.
   Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> prompt, SkipSpecial skip_special);
 
-  // The text that this token makes certain. Throws RequestError for an id that is not in the vocabulary; the
-  // detokenizer is unchanged then.
+  // The text completed by this token. Throws RequestError for an id outside the vocabulary and is then
+  // unchanged.
   std::string push(TokenId id);
 
-  // The text that was kept back. To be called once, after the last token.
+  // The text held back so far. Call it once, after the last token.
   std::string finish();
 
  private:

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-// The length of the longest end of `text` that `stop` begins with, without being the whole of it.
+// The length of the longest proper prefix of `stop` that `text` ends with.
 std::size_t overlap(std::string_view text, std::string_view stop) {
   for (std::size_t size = std::min(text.size(), stop.size() - 1); size > 0; --size) {
     if (text.substr(text.size() - size) == stop.substr(0, size)) return size;
@@ -25,8 +25,8 @@ std::string StopMatcher::push(const std::string& piece) {
   std::size_t keep = 0;
   for (const std::string& stop : stops_) {
     if (stop.empty()) continue;
-    // The stop text that is complete first counts, so that it does not matter how the text is cut into
-    // pieces; of several that end together, the longest.
+    // The stop text completed first wins, so that the result does not depend on how the text is divided into
+    // pieces; among several completed at the same place, the longest.
     if (const std::size_t found = held_.find(stop); found != std::string::npos) {
       const std::size_t stop_end = found + stop.size();
       if (stop_end < end || (stop_end == end && found < first)) {

@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// The text of one continuation on its way out.
+// The streamed text of one continuation: detokenized, and searched for stop texts.
 class TextStream {
  public:
   // `tokenizer` must outlive it.
@@ -17,16 +17,16 @@ class TextStream {
       : detokenizer_(tokenizer, request.prompt, SkipSpecial::yes),
         stops_(request.stop, request.include_stop_str_in_output) {}
 
-  // The text that a token makes certain. What comes before min_tokens is not searched for stop texts.
+  // The text completed by a token. Stop texts are ignored before min_tokens.
   std::string push(TokenId token, bool may_stop) {
     std::string text = detokenizer_.push(token);
     return may_stop ? stops_.push(text) : text;
   }
-  // What was held back, after the last token.
+  // The text held back, after the last token.
   std::string finish() { return stops_.push(detokenizer_.finish()) + stops_.finish(); }
-  // Whether a stop text has ended it.
+  // Whether a stop text was found.
   bool stopped() const { return stops_.matched(); }
-  // Which one; there must be one.
+  // The stop text found. Requires that there is one.
   const std::string& stop() const { return stops_.match(); }
 
  private:
