@@ -21,6 +21,17 @@ constexpr std::size_t kStepColumns = 128;
 // A thread is worth waiting for when it has so many positions to read.
 constexpr std::size_t kWorthSplitting = 512;
 
+// The largest number of query heads that share a KV head, at least 1.
+std::size_t largest_group(std::span<const std::size_t> kv_of_head) {
+  std::size_t largest = 1;
+  for (auto begin = kv_of_head.begin(); begin != kv_of_head.end();) {
+    const auto end = std::upper_bound(begin, kv_of_head.end(), *begin);
+    largest = std::max<std::size_t>(largest, end - begin);
+    begin = end;
+  }
+  return largest;
+}
+
 std::size_t tokens_per_tile(std::size_t group) { return std::max<std::size_t>(1, kTileRows / group); }
 
 // Rows for which there must be memory: a matrix unit has 16 at a time.
@@ -103,11 +114,11 @@ struct Tile {
 // One call's tiles.
 class Attention {
  public:
-  explicit Attention(const AttentionArgs& args) : args_(args), layout_(args.cache.layout), kernel_(kernel()) {
-    for (std::size_t kv_head = 0; kv_head < layout_.kv_heads; ++kv_head) {
-      const auto [begin, end] = group_of(kv_head);
-      largest_group_ = std::max(largest_group_, end - begin);
-    }
+  explicit Attention(const AttentionArgs& args)
+      : args_(args),
+        layout_(args.cache.layout),
+        kernel_(kernel()),
+        largest_group_(largest_group(args.kv_of_head)) {
     tile_tokens_ = tokens_per_tile(largest_group_);
     for (const AttentionSpan& span : args.spans) {
       tiles_ += tiles_of(span);
@@ -117,7 +128,7 @@ class Attention {
       longest_ = std::max(longest_, seen);
       work_ += span.tokens * seen * args.query.columns();
     }
-    assert(args.scratch.columns() >= attention_scratch(largest_group_, layout_, max_blocks_));
+    assert(args.scratch.columns() >= attention_scratch(args.kv_of_head, layout_, max_blocks_));
   }
 
   void run() const {
@@ -347,7 +358,7 @@ class Attention {
   const AttentionArgs& args_;
   const KvLayout& layout_;
   void (*kernel_)(const AttentionTile&);  // chosen before threads begin, as choosing may throw
-  std::size_t largest_group_ = 1;
+  std::size_t largest_group_;
   std::size_t tile_tokens_ = 1;
   std::size_t tiles_ = 0;
   std::size_t max_blocks_ = 0;
@@ -357,10 +368,10 @@ class Attention {
 
 }  // namespace
 
-std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::size_t max_blocks) {
+std::size_t attention_scratch(std::span<const std::size_t> kv_of_head, const KvLayout& layout,
+                              std::size_t max_blocks) {
   Carver count(nullptr);
-  // No smaller group fills more rows, so that the largest one suffices.
-  TileScratch(count, std::max(kTileRows, whole_tiles(group)), layout, max_blocks);
+  TileScratch(count, std::max(kTileRows, whole_tiles(largest_group(kv_of_head))), layout, max_blocks);
   return count.used();
 }
 

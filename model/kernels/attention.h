@@ -27,15 +27,15 @@ struct AttentionArgs {
   TensorView<float> out;      // [tokens, heads * value_dim]
 };
 
-// Floats of scratch that a thread needs for query heads of which at most `group` share a KV head, and
-// sequences of at most `max_blocks` blocks.
-std::size_t attention_scratch(std::size_t group, const KvLayout& layout, std::size_t max_blocks);
+// Floats of scratch per thread, for these query heads and sequences of at most `max_blocks` blocks.
+std::size_t attention_scratch(std::span<const std::size_t> kv_of_head, const KvLayout& layout,
+                              std::size_t max_blocks);
 
-// softmax(query . keys^T * scale) . values for every token and head of a ragged batch, tile by tile: the
-// memory it needs does not grow with the square of the tokens. Where there are fewer tiles than threads, long
-// contexts are split among them. A bf16 cache is multiplied with queries and softmax weights rounded to bf16
-// where the machine is fast at that - on a matrix unit, if keys and blocks are multiples of 32 long - and
-// with float32 elsewhere.
+// softmax(query . keys^T * scale) . values for every token and head of a ragged batch, in tiles, so that
+// memory does not grow quadratically with the tokens. If there are fewer tiles than threads, long contexts
+// are split among threads. With a bf16 cache, queries and softmax weights are rounded to bf16 too if the
+// machine multiplies those faster (on a matrix unit, if keys and blocks are multiples of 32 long); otherwise
+// the arithmetic is float32.
 void paged_attention(const AttentionArgs& args);
 
 }  // namespace tp::kernels

@@ -81,7 +81,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
 
   std::size_t max_blocks = 0;
   for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
-  const std::size_t scratch = kernels::attention_scratch(kv_of_head_.size(), cache.layout, max_blocks);
+  const std::size_t scratch = kernels::attention_scratch(kv_of_head_, cache.layout, max_blocks);
   const TensorView<float> attended = step.workspace.take(x.rows(), query_size_);
   kernels::paged_attention(
       {.query = query,

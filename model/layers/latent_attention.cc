@@ -169,7 +169,7 @@ void LatentAttention::attend(TensorView<const float> query, const StepContext& s
                              const kernels::PagedCache& cache, TensorView<float> out) const {
   std::size_t max_blocks = 0;
   for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
-  const std::size_t scratch = kernels::attention_scratch(latent_of_head_.size(), cache.layout, max_blocks);
+  const std::size_t scratch = kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks);
   kernels::paged_attention(
       {.query = query,
        .cache = cache,

@@ -122,10 +122,19 @@ TEST(PagedAttention, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
 
 TEST(AttentionScratch, DoesNotGrowWithTheLengthOfTheSequenceButForItsBlockTable) {
   const kernels::KvLayout layout{KvType::bf16, 2, 32, 64, 64};
-  const std::size_t short_one = kernels::attention_scratch(8, layout, 1);
-  const std::size_t long_one = kernels::attention_scratch(8, layout, 1001);
-  // A pointer of eight bytes a block, plus rounding to a cache line.
+  const std::vector<std::size_t> kv_of_head = {0, 0, 0, 0, 1, 1, 1, 1};
+  const std::size_t short_one = kernels::attention_scratch(kv_of_head, layout, 1);
+  const std::size_t long_one = kernels::attention_scratch(kv_of_head, layout, 1001);
+  // A pointer of eight bytes per block, plus rounding to a cache line.
   EXPECT_LE(long_one - short_one, 1000 * 2 + 16);
+}
+
+TEST(AttentionScratch, DependsOnTheHeadsThatShareAKvHeadNotOnAllOfThem) {
+  const kernels::KvLayout layout{KvType::bf16, 32, 32, 64, 64};
+  std::vector<std::size_t> kv_of_head;
+  for (std::size_t head = 0; head < 128; ++head) kv_of_head.push_back(head / 4);
+  EXPECT_EQ(kernels::attention_scratch(kv_of_head, layout, 1),
+            kernels::attention_scratch(std::span(kv_of_head).first(4), layout, 1));
 }
 
 TEST(KvLayout, TakesTheBytesOfItsElements) {

@@ -149,8 +149,7 @@ class PagedSequences {
     constexpr float kGuard = 12345.0F;
     constexpr std::size_t kGuards = 1024;  // a whole number of cache lines
     const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-    // As the layers ask for it: they know how many heads there are, not how they are grouped.
-    const std::size_t scratch = kernels::attention_scratch(kv_of_head.size(), cache_.layout, max_blocks);
+    const std::size_t scratch = kernels::attention_scratch(kv_of_head, cache_.layout, max_blocks);
     const std::size_t stride = scratch + kGuards;
     std::vector<float> memory(threads * stride, kGuard);
     kernels::paged_attention({.query = query,

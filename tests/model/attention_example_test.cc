@@ -78,15 +78,14 @@ TEST(AttentionExample, GivesTheNumbersOfTheTextOnEveryRank) {
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
     kv_of_head.push_back(shard.local_kv_of(head));
   const TensorView<float> attended = workspace.take(3, width);
-  kernels::paged_attention(
-      {.query = qkv.columns_from(0, width),
-       .cache = cache.layer(0),
-       .spans = spans,
-       .kv_of_head = kv_of_head,
-       .pattern = {.causal = false, .window = {}},
-       .scale = static_cast<float>(1.0 / std::sqrt(2.0)),
-       .scratch = workspace.take(1, kernels::attention_scratch(shard.local_heads(), layout, 2)),
-       .out = attended});
+  kernels::paged_attention({.query = qkv.columns_from(0, width),
+                            .cache = cache.layer(0),
+                            .spans = spans,
+                            .kv_of_head = kv_of_head,
+                            .pattern = {.causal = false, .window = {}},
+                            .scale = static_cast<float>(1.0 / std::sqrt(2.0)),
+                            .scratch = workspace.take(1, kernels::attention_scratch(kv_of_head, layout, 2)),
+                            .out = attended});
   const TensorView<float> out = all_reduce(comm, o_proj(attended, step));
   for (std::size_t token = 0; token < 3; ++token) {
     for (std::size_t i = 0; i < 4; ++i) {
