@@ -159,4 +159,28 @@ class LeaderRun {
   }
 };
 
+// Token ids first, first + 1, ...
+inline std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
+  std::vector<TokenId> prompt(size);
+  for (std::size_t i = 0; i < size; ++i) prompt[i] = (first + static_cast<TokenId>(i)) % 97;
+  return prompt;
+}
+
+inline SchedulerLimits limits_of(std::size_t chunk, std::size_t sequences) {
+  return {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences};
+}
+
+// The tokens of each sequence in a step.
+inline std::vector<std::size_t> chunk_sizes(const Forward& forward) {
+  std::vector<std::size_t> sizes;
+  for (const SequenceChunk& chunk : forward.chunks) sizes.push_back(chunk.tokens);
+  return sizes;
+}
+
+inline void expect_all_free(const LeaderRun& run) {
+  EXPECT_EQ(run.leader.status().used_blocks, 0U);
+  EXPECT_EQ(run.leader.status().running, 0U);
+  EXPECT_EQ(run.leader.status().queued, 0U);
+}
+
 }  // namespace tp::test
