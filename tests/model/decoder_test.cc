@@ -252,7 +252,9 @@ TEST(Decoder, TakesAsMuchMemoryAsItsShapeSays) {
         const std::size_t peak = decoder.workspace().peak_bytes();
         EXPECT_LE(peak, decoder.workspace().capacity_bytes());
         // The choice of experts need not be the worst: they may all be small.
-        if (config.num_experts == 0) EXPECT_EQ(peak, decoder.workspace().capacity_bytes());
+        if (config.num_experts == 0) {
+          EXPECT_EQ(peak, decoder.workspace().capacity_bytes());
+        }
       }
     }
   }
