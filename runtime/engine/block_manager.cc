@@ -1,6 +1,5 @@
 #include "runtime/engine/block_manager.h"
 
-#include "parallel/hash.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -28,36 +27,53 @@ std::size_t checked_block_size(std::size_t block_size) {
 
 }  // namespace
 
-std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> tokens) {
-  std::uint64_t hash = mixed(prefix + 1);  // the empty prefix is 0, which mixed() leaves
-  for (const TokenId token : tokens) hash = mixed(hash ^ static_cast<std::uint32_t>(token));
-  return hash;
-}
-
-BlockManager::BlockManager(std::size_t num_blocks, std::size_t block_size, BlockHash hash)
+BlockManager::BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows,
+                           BlockHash hash)
     : block_size_(checked_block_size(block_size)),
-      hash_(hash),
+      windows_(std::move(windows)),
       blocks_(checked_num_blocks(num_blocks)),
-      tokens_(num_blocks * block_size),
-      free_(num_blocks) {}
+      free_(num_blocks),
+      contents_(windows_.size(), hash) {}
 
 std::size_t BlockManager::cached_blocks() const {
-  // Every known block is in the index once; those that are owned are not free.
-  return static_cast<std::size_t>(std::count_if(
-      index_.begin(), index_.end(), [this](const auto& entry) { return block(entry.second).owners == 0; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      blocks_, [](const Block& block) { return block.owners == 0 && block.contents != kNoContents; }));
+}
+
+// The contents of the longest beginning of which every group holds what the next token sees.
+std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens) const {
+  std::vector<ContentId> known;
+  std::vector<std::size_t> held(groups(), 0);  // of the known contents, the last so many
+  std::size_t longest = 0;
+  // "<": the last token is never taken from the cache.
+  while ((known.size() + 1) * block_size_ < tokens.size()) {
+    const ContentId preceding = known.empty() ? kNoContents : known.back();
+    const ContentId next = contents_.find(preceding, tokens.subspan(known.size() * block_size_, block_size_));
+    if (next == kNoContents) break;
+    known.push_back(next);
+    bool all_held = true;
+    for (std::size_t group = 0; group < groups(); ++group) {
+      held[group] = contents_.holder(next, group) != kNoBlock ? held[group] + 1 : 0;
+      const std::size_t needed = known.size() - first_block(group, known.size() * block_size_);
+      all_held = all_held && held[group] >= needed;
+    }
+    if (all_held) longest = known.size();
+  }
+  known.resize(longest);
+  return known;
 }
 
 PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens) const {
-  PrefixMatch match;
-  ContentId preceding = kNothing;
-  // "<": the last token is never taken from the cache.
-  while (match.tokens + block_size_ < tokens.size()) {
-    const BlockId found = find(preceding, tokens.subspan(match.tokens, block_size_));
-    if (found == kNone) break;
-    match.blocks.push_back(found);
-    match.tokens += block_size_;
-    if (block(found).owners == 0) ++match.free_blocks;
-    preceding = block(found).contents;
+  const std::vector<ContentId> known = longest_match(tokens);
+  PrefixMatch match{.tables = std::vector(groups(), std::vector(known.size(), kNoBlock)),
+                    .tokens = known.size() * block_size_};
+  if (!known.empty()) match.contents = known.back();
+  for (std::size_t group = 0; group < groups(); ++group) {
+    for (std::size_t i = first_block(group, match.tokens); i < known.size(); ++i) {
+      const BlockId found = contents_.holder(known[i], group);
+      match.tables[group][i] = found;
+      if (block(found).owners == 0) ++match.free_blocks;
+    }
   }
   return match;
 }
@@ -66,52 +82,66 @@ std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId>
   PrefixMatch match = match_prefix(tokens);
   const auto [entry, is_new] = sequences_.try_emplace(id);
   require<std::logic_error>(is_new, "sequence {} begins twice", id);
-  for (const BlockId shared : match.blocks) acquire(shared);
+  for (const std::vector<BlockId>& table : match.tables)
+    std::ranges::for_each(table, [&](BlockId shared) { acquire(shared); });
   Sequence& started = entry->second;
   started.computed_tokens = match.tokens;
-  if (!match.blocks.empty()) started.last_contents = block(match.blocks.back()).contents;
-  started.table = std::move(match.blocks);
+  started.last_contents = match.contents;
+  contents_.use(match.contents);
+  started.tables = std::move(match.tables);
   return match.tokens;
 }
 
 bool BlockManager::try_reserve(SequenceId id, std::size_t total_tokens, std::vector<BlockId>& new_blocks) {
-  std::vector<BlockId>& table = sequence(id).table;
-  const std::size_t needed = blocks_for(total_tokens);
-  if (needed > table.size() + free_blocks()) return false;
-  while (table.size() < needed) {
-    table.push_back(take_free());
-    new_blocks.push_back(table.back());
+  Sequence& reserving = sequence(id);
+  const std::size_t length = reserving.length();
+  const std::size_t needed = std::max(blocks_for(total_tokens), length);
+  if ((needed - length) * groups() > free_blocks()) return false;
+  for (std::vector<BlockId>& table : reserving.tables) {
+    while (table.size() < needed) table.push_back(new_blocks.emplace_back(take_free()));
   }
   return true;
 }
 
 void BlockManager::commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens) {
   Sequence& committed = sequence(id);
+  const std::size_t before = committed.computed_tokens;
   require<std::logic_error>(
-      computed_tokens <= tokens.size() && computed_tokens <= committed.table.size() * block_size_ &&
-          computed_tokens >= committed.computed_tokens,
+      computed_tokens <= tokens.size() && computed_tokens <= committed.length() * block_size_ &&
+          computed_tokens >= before,
       "sequence {} cannot have {} computed tokens: it has {} tokens, {} blocks of {}, and had {} "
       "computed before",
-      id, computed_tokens, tokens.size(), committed.table.size(), block_size_, committed.computed_tokens);
-  const std::size_t full_blocks = computed_tokens / block_size_;
-  for (std::size_t i = committed.computed_tokens / block_size_; i < full_blocks; ++i) {
-    const std::span<const TokenId> contents = tokens.subspan(i * block_size_, block_size_);
+      id, computed_tokens, tokens.size(), committed.length(), block_size_, before);
+  for (std::size_t i = before / block_size_; i < computed_tokens / block_size_; ++i) {
     const ContentId preceding = committed.last_contents;
-    BlockId known = find(preceding, contents);
-    if (known == kNone) {
-      known = committed.table[i];
-      publish(known, preceding, contents);
+    const ContentId contents = contents_.use(preceding, tokens.subspan(i * block_size_, block_size_));
+    for (std::size_t group = 0; group < groups(); ++group) {
+      if (contents_.holder(contents, group) == kNoBlock) publish(committed.tables[group][i], contents, group);
     }
-    committed.last_contents = block(known).contents;
+    committed.last_contents = contents;
+    contents_.drop(preceding);
   }
   committed.computed_tokens = computed_tokens;
+  leave_windows(committed, before);
+}
+
+// Gives back the blocks that the next token does not see, nor any after it.
+void BlockManager::leave_windows(Sequence& committed, std::size_t computed_before) {
+  for (std::size_t group = 0; group < groups(); ++group) {
+    const std::size_t end = first_block(group, committed.computed_tokens);
+    for (std::size_t i = first_block(group, computed_before); i < end; ++i)
+      release(std::exchange(committed.tables[group][i], kNoBlock));
+  }
 }
 
 void BlockManager::end_sequence(SequenceId id) {
-  // From the end, so that the beginning, which more prompts have in common, is evicted last.
-  const std::vector<BlockId> table = std::move(sequence(id).table);
+  const Sequence ended = std::move(sequence(id));
   sequences_.erase(id);
-  for (auto owned = table.rbegin(); owned != table.rend(); ++owned) release(*owned);
+  // From the end, so that the beginning, which more prompts have in common, is evicted last.
+  for (std::size_t i = ended.length(); i-- > 0;) {
+    for (const std::vector<BlockId>& table : ended.tables) release(table[i]);
+  }
+  contents_.drop(ended.last_contents);
 }
 
 BlockManager::Sequence& BlockManager::sequence(SequenceId id) {
@@ -125,30 +155,13 @@ const BlockManager::Sequence& BlockManager::sequence(SequenceId id) const {
   return found->second;
 }
 
-std::span<TokenId> BlockManager::tokens_of(BlockId id) {
-  return std::span(tokens_).subspan(static_cast<std::size_t>(id) * block_size_, block_size_);
-}
-
-std::span<const TokenId> BlockManager::tokens_of(BlockId id) const {
-  return std::span(tokens_).subspan(static_cast<std::size_t>(id) * block_size_, block_size_);
-}
-
-BlockId BlockManager::find(ContentId preceding, std::span<const TokenId> tokens) const {
-  const auto [begin, end] = index_.equal_range(hash_(preceding, tokens));
-  for (auto entry = begin; entry != end; ++entry) {
-    const BlockId id = entry->second;
-    if (block(id).preceding == preceding && std::ranges::equal(tokens_of(id), tokens)) return id;
-  }
-  return kNone;
-}
-
 void BlockManager::acquire(BlockId id) {
-  if (block(id).owners++ == 0) free_.remove(id);
+  if (id != kNoBlock && block(id).owners++ == 0) free_.remove(id);
 }
 
 void BlockManager::release(BlockId id) {
-  if (--block(id).owners > 0) return;
-  if (block(id).contents == kNothing) {
+  if (id == kNoBlock || --block(id).owners > 0) return;
+  if (block(id).contents == kNoContents) {
     free_.push_front(id);
   } else {
     free_.push_back(id);
@@ -157,36 +170,48 @@ void BlockManager::release(BlockId id) {
 
 BlockId BlockManager::take_free() {
   const BlockId id = free_.pop_front();
-  if (block(id).contents != kNothing) evict(id);
-  block(id).owners = 1;
+  if (block(id).contents != kNoContents) contents_.evict(block(id).contents, block(id).group);
+  block(id) = {.owners = 1};
   return id;
 }
 
-void BlockManager::publish(BlockId id, ContentId preceding, std::span<const TokenId> tokens) {
-  Block& published = block(id);
-  published.contents = next_contents_++;
-  published.preceding = preceding;
-  published.hash = hash_(preceding, tokens);
-  std::ranges::copy(tokens, tokens_of(id).begin());
-  index_.emplace(published.hash, id);
-}
-
-void BlockManager::evict(BlockId id) {
-  const auto [begin, end] = index_.equal_range(block(id).hash);
-  index_.erase(std::find_if(begin, end, [id](const auto& entry) { return entry.second == id; }));
-  block(id) = Block{};
+void BlockManager::publish(BlockId id, ContentId contents, std::size_t group) {
+  block(id).contents = contents;
+  block(id).group = group;
+  contents_.hold(contents, group, id);
 }
 
 void BlockManager::check_invariants() const {
+  check_tables();
   check_owners();
-  check_index();
+  check_contents();
   check_writable_blocks();
+}
+
+// Every group has the blocks that the next token sees, and no other.
+void BlockManager::check_tables() const {
+  for (const auto& [id, owner] : sequences_) {
+    for (std::size_t group = 0; group < groups(); ++group) {
+      const std::vector<BlockId>& table = owner.tables[group];
+      require<std::logic_error>(table.size() == owner.length(), "tables of sequence {} differ in length", id);
+      const auto first = static_cast<std::ptrdiff_t>(first_block(group, owner.computed_tokens));
+      const auto behind = std::ranges::count(table, kNoBlock);
+      require<std::logic_error>(
+          behind == first && std::all_of(table.begin(), table.begin() + first,
+                                         [](BlockId entry) { return entry == kNoBlock; }),
+          "sequence {} has given back {} blocks of group {}, not its first {}", id, behind, group, first);
+    }
+  }
 }
 
 void BlockManager::check_owners() const {
   std::vector<std::int32_t> owners(blocks_.size(), 0);
   for (const auto& [id, owner] : sequences_) {
-    for (const BlockId owned : owner.table) ++owners[static_cast<std::size_t>(owned)];
+    for (const std::vector<BlockId>& table : owner.tables) {
+      for (const BlockId owned : table) {
+        if (owned != kNoBlock) ++owners[static_cast<std::size_t>(owned)];
+      }
+    }
   }
   std::size_t free_count = 0;
   for (const BlockId listed : free_.blocks()) {
@@ -204,27 +229,28 @@ void BlockManager::check_owners() const {
   }
 }
 
-void BlockManager::check_index() const {
-  std::size_t known = 0;
+void BlockManager::check_contents() const {
+  std::vector<ContentId> users;
+  for (const auto& [id, owner] : sequences_) users.push_back(owner.last_contents);
+  contents_.check_invariants(users);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    if (blocks_[i].contents == kNothing) continue;
-    ++known;
-    const auto id = static_cast<BlockId>(i);
-    require<std::logic_error>(find(blocks_[i].preceding, tokens_of(id)) == id,
-                              "the contents of block {} are not found, or in another block", i);
+    if (blocks_[i].contents == kNoContents) continue;
+    require<std::logic_error>(
+        contents_.holder(blocks_[i].contents, blocks_[i].group) == static_cast<BlockId>(i),
+        "the contents of block {} are in another block", i);
   }
-  require<std::logic_error>(known == index_.size(), "{} blocks are known, {} are in the index", known,
-                            index_.size());
 }
 
 // Where keys and values are still to be written: nobody else may own that block, nor find it.
 void BlockManager::check_writable_blocks() const {
   for (const auto& [id, owner] : sequences_) {
-    for (std::size_t i = owner.computed_tokens / block_size_; i < owner.table.size(); ++i) {
-      const Block& writable = block(owner.table[i]);
-      require<std::logic_error>(writable.owners == 1 && writable.contents == kNothing,
-                                "sequence {} writes to block {}, which is shared or can be found", id,
-                                owner.table[i]);
+    for (const std::vector<BlockId>& table : owner.tables) {
+      for (std::size_t i = owner.computed_tokens / block_size_; i < table.size(); ++i) {
+        const Block& writable = block(table[i]);
+        require<std::logic_error>(writable.owners == 1 && writable.contents == kNoContents,
+                                  "sequence {} writes to block {}, which is shared or can be found", id,
+                                  table[i]);
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 // looks whether a sequence still finds its own text there.
 #include "runtime/engine/block_manager.h"
 
+#include <algorithm>
 #include <map>
 #include <ostream>
 #include <random>
@@ -25,6 +26,7 @@ struct ModelCase {
   std::size_t num_blocks;
   std::size_t block_size;
   BlockHash hash;
+  CacheWindows windows = {std::nullopt};
 };
 
 // For GoogleTest, which otherwise prints bytes.
@@ -33,7 +35,10 @@ void PrintTo(const ModelCase& c, std::ostream* stream) { *stream << c.name; }
 class Model {
  public:
   explicit Model(const ModelCase& c)
-      : random_(c.seed), manager_(c.num_blocks, c.block_size, c.hash), cache_(c.num_blocks * c.block_size) {}
+      : random_(c.seed),
+        windows_(c.windows),
+        manager_(c.num_blocks, c.block_size, c.windows, c.hash),
+        cache_(c.num_blocks * c.block_size) {}
 
   void operate() {
     const auto dice = random_() % 10;
@@ -61,6 +66,11 @@ class Model {
   struct Sequence {
     Tokens tokens;
     std::size_t computed = 0;
+  };
+  // A position of the cache.
+  struct Slot {
+    std::size_t group = 0;  // that it was written for
+    Tokens text;            // up to the position that was written there
   };
 
   // Two different tokens: beginnings in common are frequent.
@@ -100,39 +110,60 @@ class Model {
     manager_.commit(id, sequence.tokens, end);
   }
 
+  // [groups]
+  std::vector<std::vector<BlockId>> tables_of(SequenceId id) const {
+    std::vector<std::vector<BlockId>> tables;
+    for (std::size_t group = 0; group < windows_.size(); ++group) {
+      const auto table = manager_.table(id, group);
+      tables.emplace_back(table.begin(), table.end());
+    }
+    return tables;
+  }
+
   bool reserve(SequenceId id, std::size_t total_tokens) {
     const std::size_t free_before = manager_.free_blocks();
-    const auto before = manager_.table(id);
-    const Tokens old_table(before.begin(), before.end());
+    std::vector<std::vector<BlockId>> expected = tables_of(id);
     std::vector<BlockId> new_blocks;
+    const std::size_t length = expected.front().size();
     const std::size_t needed = manager_.blocks_for(total_tokens);
-    const std::size_t missing = needed > old_table.size() ? needed - old_table.size() : 0;
+    const std::size_t missing = needed > length ? (needed - length) * expected.size() : 0;
     const bool reserved = manager_.try_reserve(id, total_tokens, new_blocks);
     EXPECT_EQ(reserved, missing <= free_before);
     EXPECT_EQ(new_blocks.size(), reserved ? missing : 0);
     EXPECT_EQ(manager_.free_blocks(), free_before - new_blocks.size());
-    Tokens expected = old_table;
-    expected.insert(expected.end(), new_blocks.begin(), new_blocks.end());
-    EXPECT_TRUE(std::ranges::equal(manager_.table(id), expected));
+    auto next = new_blocks.begin();
+    const auto each = static_cast<std::ptrdiff_t>(new_blocks.size() / expected.size());
+    for (std::vector<BlockId>& table : expected) {
+      table.insert(table.end(), next, next + each);
+      next += each;
+    }
+    EXPECT_EQ(tables_of(id), expected);
     refusals_ += reserved ? 0 : 1;
     return reserved;
   }
 
-  Tokens& slot(SequenceId id, std::size_t position) {
-    const auto block = static_cast<std::size_t>(manager_.table(id)[position / manager_.block_size()]);
-    return cache_[block * manager_.block_size() + position % manager_.block_size()];
+  Slot& slot(SequenceId id, std::size_t group, std::size_t position) {
+    const auto block = static_cast<std::size_t>(manager_.table(id, group)[position / manager_.block_size()]);
+    return cache_.at(block * manager_.block_size() + position % manager_.block_size());
   }
 
   void write(SequenceId id, const Sequence& sequence, std::size_t position) {
-    slot(id, position)
-        .assign(sequence.tokens.begin(), sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position) + 1);
+    const auto end = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position) + 1;
+    for (std::size_t group = 0; group < windows_.size(); ++group)
+      slot(id, group, position) = {group, {sequence.tokens.begin(), end}};
   }
 
+  // What the next token will see, in every group.
   void expect_intact(SequenceId id, const Sequence& sequence) {
-    for (std::size_t position = 0; position < sequence.computed; ++position) {
-      const Tokens& held = slot(id, position);
-      ASSERT_EQ(held.size(), position + 1);
-      ASSERT_TRUE(std::equal(held.begin(), held.end(), sequence.tokens.begin()));
+    for (std::size_t group = 0; group < windows_.size(); ++group) {
+      const std::size_t window = windows_[group].value_or(sequence.computed + 1);
+      const std::size_t begin = sequence.computed + 1 > window ? sequence.computed + 1 - window : 0;
+      for (std::size_t position = begin; position < sequence.computed; ++position) {
+        const Slot& held = slot(id, group, position);
+        ASSERT_EQ(held.group, group);
+        ASSERT_EQ(held.text.size(), position + 1);
+        ASSERT_TRUE(std::equal(held.text.begin(), held.text.end(), sequence.tokens.begin()));
+      }
     }
   }
 
@@ -144,9 +175,9 @@ class Model {
   }
 
   std::mt19937 random_;
+  CacheWindows windows_;
   BlockManager manager_;
-  std::vector<Tokens>
-      cache_;  // [num_blocks * block_size], the text up to the position that was written there
+  std::vector<Slot> cache_;  // [num_blocks * block_size]
   std::map<SequenceId, Sequence> sequences_;
   std::vector<Tokens> ended_;
   SequenceId next_id_ = 1;
@@ -173,7 +204,11 @@ INSTANTIATE_TEST_SUITE_P(Cases, BlockManagerModel,
                                            ModelCase{"ConstantHash", 2, 14, 4, constant_hash},
                                            ModelCase{"TwoBitHash", 3, 14, 4, two_bit_hash},
                                            ModelCase{"SmallBlocks", 4, 30, 1, two_bit_hash},
-                                           ModelCase{"FewBlocks", 5, 5, 3, hash_of_block}),
+                                           ModelCase{"FewBlocks", 5, 5, 3, hash_of_block},
+                                           ModelCase{"OneWindow", 6, 7, 4, hash_of_block, {6}},
+                                           ModelCase{"WindowsOfABlock", 7, 20, 2, two_bit_hash, {2, {}}},
+                                           ModelCase{"ThreeGroups", 8, 40, 3, hash_of_block, {{}, 5, 5}},
+                                           ModelCase{"NarrowWindows", 9, 14, 1, constant_hash, {1, 3}}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "tp/error.h"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -204,16 +205,17 @@ TEST(BlockManager, FindsTheContinuationOfAPrefixThatTwoComputedAtOnce) {
   manager.commit(2, tokens, 13);
   manager.check_invariants();
   const PrefixMatch match = manager.match_prefix(tokens);
-  EXPECT_EQ(match.blocks, (Blocks{manager.table(1)[0], manager.table(1)[1], manager.table(2)[2]}));
+  EXPECT_EQ(match.tables[0], (Blocks{manager.table(1)[0], manager.table(1)[1], manager.table(2)[2]}));
 }
 
 TEST(BlockManager, CollisionOfHashesMixesNothing) {
-  BlockManager manager(16, 4, [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 7; });
+  BlockManager manager(16, 4, {std::nullopt},
+                       [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 7; });
   run(manager, 1, tokens_from(0, 9));
   run(manager, 2, tokens_from(100, 9));
-  EXPECT_EQ(manager.match_prefix(tokens_from(0, 9)).blocks,
+  EXPECT_EQ(manager.match_prefix(tokens_from(0, 9)).tables[0],
             (Blocks{manager.table(1)[0], manager.table(1)[1]}));
-  EXPECT_EQ(manager.match_prefix(tokens_from(100, 9)).blocks,
+  EXPECT_EQ(manager.match_prefix(tokens_from(100, 9)).tables[0],
             (Blocks{manager.table(2)[0], manager.table(2)[1]}));
   // The second block of one after the first of the other: every hash and every token is known, the row is
   // not.
@@ -221,6 +223,92 @@ TEST(BlockManager, CollisionOfHashesMixesNothing) {
   const Tokens tail = tokens_from(104, 5);
   mixed.insert(mixed.end(), tail.begin(), tail.end());
   EXPECT_EQ(manager.match_prefix(mixed).tokens, 4U);
+}
+
+// Tokens [0, 6) see what the first of them sees; the seventh, of a window of 6, does not see token 0.
+TEST(BlockManager, GivesBackTheBlocksThatHaveLeftTheWindow) {
+  BlockManager manager(16, 4, {6});
+  Tokens tokens = tokens_from(0, 9);
+  manager.begin_sequence(1, tokens);
+  Blocks blocks;
+  ASSERT_TRUE(manager.try_reserve(1, 9, blocks));
+  manager.commit(1, tokens, 8);  // the next one, at 8, sees 3
+  EXPECT_EQ(table_of(manager, 1), blocks);
+  manager.commit(1, tokens, 9);  // the one at 9 sees 4
+  EXPECT_EQ(table_of(manager, 1), (Blocks{kNoBlock, blocks[1], blocks[2]}));
+  EXPECT_EQ(manager.free_blocks(), 14U);
+  manager.check_invariants();
+  // However long it becomes, it owns what the window needs.
+  for (std::size_t length = 10; length <= 1000; ++length) {
+    tokens.push_back(7);
+    ASSERT_TRUE(manager.try_reserve(1, length, blocks));
+    manager.commit(1, tokens, length);
+    ASSERT_GE(manager.free_blocks(), 13U);
+  }
+  manager.end_sequence(1);
+  EXPECT_EQ(manager.free_blocks(), 16U);
+  manager.check_invariants();
+}
+
+TEST(BlockManager, GivesBackTheBlocksOfWindowedLayersAlone) {
+  BlockManager manager(32, 4, {std::nullopt, 6, 10});
+  run(manager, 1, tokens_from(0, 40));
+  const auto behind = [&](std::size_t group) {
+    return std::ranges::count(manager.table(1, group), kNoBlock);
+  };
+  EXPECT_EQ(behind(0), 0);
+  EXPECT_EQ(behind(1), 8);  // the token at 40 sees 35
+  EXPECT_EQ(behind(2), 7);  // and 31
+  EXPECT_EQ(manager.free_blocks(), 32U - 10 - 2 - 3);
+}
+
+TEST(BlockManager, FindsABeginningOfWhichTheWindowsBlocksAreLeft) {
+  BlockManager manager(20, 4, {std::nullopt, 6});
+  const Tokens tokens = tokens_from(0, 33);
+  run(manager, 1, tokens);  // 9 blocks of the first group, at the end 2 of the second
+  manager.end_sequence(1);
+  // Others take the blocks that went first: the window's, from the beginning on.
+  Blocks taken;
+  manager.begin_sequence(2, tokens_from(100, 1));
+  ASSERT_TRUE(manager.try_reserve(2, 16, taken));
+  EXPECT_EQ(taken.size(), 8U);
+  const PrefixMatch match = manager.match_prefix(tokens);
+  EXPECT_EQ(match.tokens, 32U);
+  EXPECT_EQ(std::ranges::count(match.tables[0], kNoBlock), 0);
+  EXPECT_EQ(std::ranges::count(match.tables[1], kNoBlock), 6);
+  // A shorter beginning would need blocks of the window that are gone.
+  EXPECT_EQ(manager.match_prefix(tokens_from(0, 13)).tokens, 0U);
+  EXPECT_EQ(manager.begin_sequence(3, tokens), 32U);
+  manager.check_invariants();
+}
+
+TEST(BlockManager, FindsWhatIsLeftOfATextWhoseBeginningNoBlockHolds) {
+  BlockManager manager(4, 4, {6});
+  Tokens tokens;
+  manager.begin_sequence(1, tokens);
+  Blocks blocks;
+  for (std::size_t length = 1; length <= 41; ++length) {
+    tokens.push_back(static_cast<TokenId>(length));
+    ASSERT_TRUE(manager.try_reserve(1, length, blocks));
+    manager.commit(1, tokens, length);
+  }
+  manager.end_sequence(1);
+  EXPECT_EQ(manager.match_prefix(tokens).tokens, 40U);
+  EXPECT_EQ(manager.match_prefix(tokens_from(1, 30)).tokens, 0U);
+  EXPECT_EQ(manager.begin_sequence(2, tokens), 40U);
+  manager.check_invariants();
+}
+
+TEST(BlockManager, ReservesForAllGroupsOrForNone) {
+  BlockManager manager(5, 4, {std::nullopt, 6});
+  manager.begin_sequence(1, tokens_from(0, 12));
+  Blocks new_blocks;
+  EXPECT_FALSE(manager.try_reserve(1, 12, new_blocks));
+  EXPECT_EQ(manager.free_blocks(), 5U);
+  EXPECT_TRUE(manager.try_reserve(1, 8, new_blocks));
+  EXPECT_EQ(new_blocks, (Blocks{0, 1, 2, 3}));
+  EXPECT_EQ(table_of(manager, 1), (Blocks{0, 1}));
+  EXPECT_TRUE(std::ranges::equal(manager.table(1, 1), Blocks{2, 3}));
 }
 
 TEST(BlockManager, RefusesSizesThatCannotWork) {
