@@ -77,16 +77,16 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
     kernels::rotate(query, head_dim_, angles.cosine, angles.sine);
     kernels::rotate(key, head_dim_, angles.cosine, angles.sine);
   }
-  kernels::store_keys_values(key, value, step.batch.spans, cache);
+  kernels::store_keys_values(key, value, step.spans(), cache);
 
   std::size_t max_blocks = 0;
-  for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
+  for (const auto& span : step.spans()) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(kv_of_head_, cache.layout, max_blocks);
   const TensorView<float> attended = step.workspace.take(x.rows(), query_size_);
   kernels::paged_attention(
       {.query = query,
        .cache = cache,
-       .spans = step.batch.spans,
+       .spans = step.spans(),
        .kv_of_head = kv_of_head_,
        .pattern = pattern_,
        .scale = scale_,

@@ -110,11 +110,12 @@ void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, 
   const Workspace::Frame frame(workspace);
   std::vector<RopeAngles> angles;
   for (const Rope& rope : ropes_) angles.push_back(rope(batch.positions, workspace));
-  const StepContext step{batch, workspace, angles, comm != nullptr ? &comm->tracer() : nullptr};
+  StepContext step{batch, workspace, angles, comm != nullptr ? &comm->tracer() : nullptr};
   Residual residual(comm, embedding_(step), step);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const bool again = layer > 0 && blocks_[layer] == blocks_[layer - 1];  // a shape: it takes no more
     if (again) continue;
+    step.cache_group = cache.group(layer);
     std::visit([&](const auto& block) { block(residual, step, cache.layer(layer)); }, *blocks_[layer]);
   }
 
@@ -158,7 +159,7 @@ std::size_t Decoder::workspace_floats(const StepLimits& limits) const {
     Batch batch;
     batch.tokens.resize(tokens);
     batch.positions.resize(tokens);
-    batch.spans = {{0, tokens, 0, table}};
+    batch.spans = {{{0, tokens, 0, table}}};
     batch.output_rows.resize(std::min({tokens, limits.outputs, kLogitRows}));
     run(nullptr, batch, cache, workspace, [](std::size_t, TensorView<const float>) {}, {});
   };

@@ -151,7 +151,7 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
     rotate(query_rope, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
     rotate(rope_key, spec_.qk_rope_head_dim, angles.cosine, angles.sine);
   }
-  kernels::store_keys_values(rope_key, latent, step.batch.spans, cache);
+  kernels::store_keys_values(rope_key, latent, step.spans(), cache);
 
   // A head's absorbed query and, behind it, its rotated part, as in the cache: [tokens, heads * latent].
   const TensorView<float> absorbed = step.workspace.take(x.rows(), sizes_.heads.size() * sizes_.latent);
@@ -168,12 +168,12 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
 void LatentAttention::attend(TensorView<const float> query, const StepContext& step,
                              const kernels::PagedCache& cache, TensorView<float> out) const {
   std::size_t max_blocks = 0;
-  for (const auto& span : step.batch.spans) max_blocks = std::max(max_blocks, span.block_table.size());
+  for (const auto& span : step.spans()) max_blocks = std::max(max_blocks, span.block_table.size());
   const std::size_t scratch = kernels::attention_scratch(latent_of_head_, cache.layout, max_blocks);
   kernels::paged_attention(
       {.query = query,
        .cache = cache,
-       .spans = step.batch.spans,
+       .spans = step.spans(),
        .kv_of_head = latent_of_head_,
        .pattern = {},
        .scale = spec_.scale,

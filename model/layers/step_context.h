@@ -17,6 +17,7 @@ struct StepContext {
   Workspace& workspace;
   std::span<const RopeAngles> ropes{};  // of every RopeSpec of the model
   Tracer* tracer = nullptr;             // null: nobody asks what takes how long
+  std::size_t cache_group = 0;          // that the layer at hand belongs to
 
   const RopeAngles& angles(const RopeSpec& spec) const {
     const auto found =
@@ -24,6 +25,8 @@ struct StepContext {
     assert(found != ropes.end());
     return *found;
   }
+  // With the block tables of the layer at hand.
+  std::span<const kernels::AttentionSpan> spans() const { return batch.spans[cache_group]; }
 };
 
 }  // namespace tp

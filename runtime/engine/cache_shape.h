@@ -20,8 +20,14 @@ struct CacheShape {
   // The most blocks that so many sequences can own together if they have `tokens` tokens, or that one can.
   std::size_t blocks_for(std::size_t tokens, std::size_t sequences = 1) const;
 
-  // The most tokens, up to `most`, for which so many blocks suffice.
-  std::size_t tokens_in(std::size_t blocks, std::size_t sequences, std::size_t most) const;
+  // The most tokens that so many sequences can have together in so many blocks, or that one can, if none has
+  // more than `longest`.
+  std::size_t tokens_in(std::size_t blocks, std::size_t sequences, std::size_t longest) const;
+
+ private:
+  std::size_t whole_blocks(std::size_t tokens) const {
+    return tokens / block_size + (tokens % block_size != 0 ? 1 : 0);
+  }
 };
 
 }  // namespace tp

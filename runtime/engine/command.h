@@ -27,7 +27,9 @@ struct SequenceChunk {
   SequenceId sequence = 0;
   std::uint64_t start_position = 0;  // tokens of the sequence that are in the cache already
   std::uint32_t tokens = 0;
-  std::vector<BlockId> new_blocks{};  // that the sequence got since its last chunk, appended to its table
+  // That the sequence got since its last chunk, appended to its tables: as many for every group, group by
+  // group. kNoBlock where no token to come looks.
+  std::vector<BlockId> new_blocks{};
   // At its first chunk, and at the first after it was preempted: whatever the ranks knew of it is replaced.
   std::optional<SequenceStart> start{};
 };

@@ -1,5 +1,6 @@
 #include "tp/engine.h"
 
+#include "model/config/architectures.h"
 #include "model/config/generation_config.h"
 #include "model/kernels/isa.h"
 #include "model/tokenizer/tokenizer.h"
@@ -87,7 +88,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .max_length = plan.max_length,
           .eos_token_ids = info.eos_token_ids,
           .cache_blocks = plan.cache_blocks,
-          .block_size = plan.block_size,
+          .cache = plan.cache_shape(CacheGroups::of(make_spec(plan.config))),
           .limits = {.prefill_chunk = plan.prefill_chunk,
                      .step_tokens = plan.step_limits().tokens,
                      .max_sequences = plan.max_sequences}};

@@ -32,6 +32,10 @@ StepLimits EnginePlan::step_limits() const {
           .max_blocks = (max_length + block_size - 1) / block_size};
 }
 
+CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
+  return {.block_size = block_size, .chunk = prefill_chunk, .windows = groups.windows};
+}
+
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   check_options(options);
   EnginePlan plan;

@@ -4,6 +4,7 @@
 #include "model/config/config.h"
 #include "model/layers/decoder.h"
 #include "model/weights/checkpoint/weight_source.h"
+#include "runtime/engine/cache_shape.h"
 #include "tp/engine.h"
 
 #include <cstdint>
@@ -26,6 +27,8 @@ struct EnginePlan {
   std::uint64_t max_length = 0;
 
   StepLimits step_limits() const;
+  // Of a model whose layers are in these groups.
+  CacheShape cache_shape(const CacheGroups& groups) const;
 
   bool operator==(const EnginePlan&) const = default;
 };

@@ -12,7 +12,7 @@ MemoryNeed Footprint::of(TpRank part, std::optional<WeightType> weights) const {
   return {.weights = decoder.weight_bytes(),
           .workspace = decoder.workspace_floats(plan_.step_limits()) * sizeof(float),
           .other = kAllowance,
-          .cache_block = block_bytes(decoder.kv_layouts(plan_.kv_type, plan_.block_size))};
+          .cache_block = block_bytes(decoder.kv_layouts(plan_.kv_type, plan_.block_size), groups_)};
 }
 
 }  // namespace tp

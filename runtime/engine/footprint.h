@@ -16,7 +16,7 @@ struct MemoryNeed {
   std::uint64_t weights = 0;
   std::uint64_t workspace = 0;
   std::uint64_t other = 0;        // the tokenizer, messages, stacks: an allowance
-  std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers
+  std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group
 
   std::uint64_t with_blocks(std::uint64_t blocks) const {
     return weights + workspace + other + blocks * cache_block;
@@ -34,7 +34,9 @@ class Footprint {
  public:
   // All three must outlive it.
   Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source)
-      : spec_(spec), plan_(plan), source_(source) {}
+      : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec)) {}
+
+  const CacheGroups& groups() const { return groups_; }
 
   // Of the rank `part`, with as many threads as OpenMP has here; with `weights` given, as if weights were
   // held in that type. Throws as the Decoder's constructor does.
@@ -44,6 +46,7 @@ class Footprint {
   const DecoderSpec& spec_;
   const EnginePlan& plan_;
   const WeightSource& source_;
+  CacheGroups groups_;
 };
 
 }  // namespace tp

@@ -16,7 +16,7 @@ using Clock = RequestTimes::Clock;
 Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
-      blocks_(options_.cache_blocks, options_.block_size),
+      blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows),
       scheduler_(blocks_, options_.limits) {
   publish_status();
 }

@@ -34,10 +34,8 @@ struct LeaderOptions {
   std::size_t max_length = 0;  // tokens of a sequence
   std::vector<TokenId> eos_token_ids;
   std::size_t cache_blocks = 0;
-  std::size_t block_size = 0;  // tokens
+  CacheShape cache;
   SchedulerLimits limits;
-
-  std::size_t cache_tokens() const { return cache_blocks * block_size; }
 };
 
 class Leader {

@@ -71,6 +71,11 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
   return pools;
 }
 
+// That all sequences can have together in so many blocks.
+std::size_t tokens_in(const EnginePlan& plan, const Footprint& footprint, std::uint64_t blocks) {
+  return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.max_length);
+}
+
 // What would let a cache of so many blocks fit.
 std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint, std::size_t ranks,
                                   const std::vector<Pool>& pools, const Pool& full, std::uint64_t blocks) {
@@ -98,11 +103,12 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     break;
   }
   if (full.room() > 0)
-    found.push_back(fmt::format("a shorter cache (`cache_tokens` {})", full.room() * plan.block_size));
+    found.push_back(
+        fmt::format("a shorter cache (`cache_tokens` {})", tokens_in(plan, footprint, full.room())));
   return found;
 }
 
-[[noreturn]] void refuse(const EnginePlan& plan, const Pool& pool, std::uint64_t blocks,
+[[noreturn]] void refuse(const Pool& pool, std::uint64_t blocks, std::size_t tokens,
                          const std::vector<std::string>& would_fit) {
   throw_error<ConfigError>(
       "cannot load the model: {} on {} would take {} of memory (weights {}, workspace {}, a cache of {} "
@@ -110,9 +116,8 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
       pool.is_host ? fmt::format("{} rank{}", pool.ranks.size(), pool.ranks.size() == 1 ? "" : "s")
                    : fmt::format("rank {}", pool.ranks.front()),
       pool.host, format_bytes(pool.need.with_blocks(blocks)), format_bytes(pool.need.weights),
-      format_bytes(pool.need.workspace), blocks * plan.block_size,
-      format_bytes(blocks * pool.need.cache_block), format_bytes(pool.need.other),
-      format_bytes(pool.available), pool.limit,
+      format_bytes(pool.need.workspace), tokens, format_bytes(blocks * pool.need.cache_block),
+      format_bytes(pool.need.other), format_bytes(pool.available), pool.limit,
       would_fit.empty() ? "use a smaller model, or hosts with more memory"
                         : fmt::format("what would fit: {}", fmt::join(would_fit, "; or ")));
 }
@@ -129,17 +134,17 @@ RankMemory describe_memory(const Footprint& footprint, TpRank part) {
 
 CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,
                      const Placement& placement, std::size_t tokens) {
-  const auto blocks_for = [&](std::uint64_t count) {
-    return count / plan.block_size + (count % plan.block_size != 0 ? 1 : 0);
-  };
-  const std::uint64_t longest = blocks_for(plan.max_length);
-  const std::uint64_t wanted = tokens != 0 ? blocks_for(tokens) : plan.max_sequences * longest;
-  const std::uint64_t least = std::min({wanted, longest, blocks_for(kLeastTokens)});
+  const CacheShape shape = plan.cache_shape(footprint.groups());
+  const std::uint64_t longest = shape.blocks_for(plan.max_length);
+  const std::uint64_t wanted =
+      tokens != 0 ? shape.blocks_for(tokens, plan.max_sequences) : plan.max_sequences * longest;
+  const std::uint64_t least = std::min({wanted, longest, shape.blocks_for(kLeastTokens)});
   const std::vector<Pool> pools = pools_of(ranks, placement);
   const Pool& full =
       *std::ranges::max_element(pools, {}, [&](const Pool& pool) { return pool.lacks(least); });
   if (full.lacks(least) > 0)
-    refuse(plan, full, least, remedies(plan, footprint, ranks.size(), pools, full, least));
+    refuse(full, least, tokens_in(plan, footprint, least),
+           remedies(plan, footprint, ranks.size(), pools, full, least));
 
   const Pool& tight = *std::ranges::min_element(pools, {}, &Pool::room);
   CachePlan cache;
@@ -149,7 +154,8 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
       "the KV cache holds {} tokens instead of {}: {} has {} of memory ({}), of which all but the cache "
       "takes "
       "{}; fewer bits (`weights`, `kv_type`) or more hosts free more memory for it",
-      cache.blocks * plan.block_size,
+      tokens != 0 ? tokens_in(plan, footprint, cache.blocks)
+                  : shape.tokens_in(cache.blocks, 1, plan.max_length),
       tokens != 0 ? fmt::format("{}", tokens)
                   : fmt::format("the {} of the longest sequence", plan.max_length),
       tight.host, format_bytes(tight.available), tight.limit, format_bytes(tight.need.with_blocks(0)));

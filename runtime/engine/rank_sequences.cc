@@ -11,21 +11,33 @@ Batch RankSequences::begin(const Forward& forward) {
   cut_.clear();
   Batch batch;
   batch.tokens = forward.tokens;
+  batch.spans.resize(groups_);
   for (const SequenceChunk& chunk : forward.chunks) {
     Entry& entry = sequences_[chunk.sequence];
     if (chunk.start) {
       entry = Entry();
       entry.start = *chunk.start;
+      entry.tables.resize(groups_);
     }
     entry.first_row = batch.positions.size();
     entry.start_position = chunk.start_position;
-    entry.table.insert(entry.table.end(), chunk.new_blocks.begin(), chunk.new_blocks.end());
     begin_history(entry, chunk, std::span(forward.tokens).subspan(entry.first_row, chunk.tokens));
-    batch.spans.push_back({entry.first_row, chunk.tokens, chunk.start_position, entry.table});
-    for (std::size_t token = 0; token < chunk.tokens; ++token)
-      batch.positions.push_back(chunk.start_position + token);
+    lay_out(entry, chunk, batch);
   }
   return batch;
+}
+
+void RankSequences::lay_out(Entry& entry, const SequenceChunk& chunk, Batch& batch) const {
+  const std::span<const BlockId> new_blocks(chunk.new_blocks);
+  const std::size_t each = new_blocks.size() / groups_;
+  for (std::size_t group = 0; group < groups_; ++group) {
+    const auto added = new_blocks.subspan(group * each, each);
+    std::vector<BlockId>& table = entry.tables[group];
+    table.insert(table.end(), added.begin(), added.end());
+    batch.spans[group].push_back({entry.first_row, chunk.tokens, chunk.start_position, table});
+  }
+  for (std::size_t token = 0; token < chunk.tokens; ++token)
+    batch.positions.push_back(chunk.start_position + token);
 }
 
 void RankSequences::begin_history(Entry& entry, const SequenceChunk& chunk, std::span<const TokenId> tokens) {

@@ -15,6 +15,9 @@ namespace tp {
 
 class RankSequences {
  public:
+  // `groups`: of layers that share a table.
+  explicit RankSequences(std::size_t groups) : groups_(groups) {}
+
   // Takes what a pass says of its sequences, and lays its tokens out for the model.
   Batch begin(const Forward& forward);
 
@@ -27,15 +30,17 @@ class RankSequences {
 
  private:
   struct Entry {
-    std::vector<BlockId> table;
-    SequenceStart start;             // without its prefix
-    TokenHistory history;            // empty unless penalties need it
-    std::size_t first_row = 0;       // of its chunk in the pass
-    std::size_t start_position = 0;  // of its chunk
+    std::vector<std::vector<BlockId>> tables;  // [groups]
+    SequenceStart start;                       // without its prefix
+    TokenHistory history;                      // empty unless penalties need it
+    std::size_t first_row = 0;                 // of its chunk in the pass
+    std::size_t start_position = 0;            // of its chunk
   };
 
+  void lay_out(Entry& entry, const SequenceChunk& chunk, Batch& batch) const;
   static void begin_history(Entry& entry, const SequenceChunk& chunk, std::span<const TokenId> tokens);
 
+  std::size_t groups_;
   std::unordered_map<SequenceId, Entry> sequences_;
   std::deque<TokenHistory> cut_;  // histories up to another row than the chunk's last
 };

@@ -36,10 +36,10 @@ void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t longest =
       std::min<std::size_t>(options.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
   require<TooLongError>(
-      longest <= options.cache_tokens(),
+      options.cache.blocks_for(longest) <= options.cache_blocks,
       "prompt and continuation have up to {} tokens but the cache holds {}; lower `max_tokens` or "
       "raise `cache_tokens`",
-      longest, options.cache_tokens());
+      longest, options.cache.tokens_in(options.cache_blocks, 1, longest));
 }
 
 }  // namespace

@@ -61,14 +61,12 @@ bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedS
   SequenceChunk chunk;
   if (!blocks_.try_reserve(sequence.id, end, chunk.new_blocks)) return false;
 
-  const std::span<const BlockId> table = blocks_.table(sequence.id);
   chunk.sequence = sequence.id;
   chunk.start_position = begin;
   chunk.tokens = static_cast<std::uint32_t>(tokens);
   if (!sequence.announced) chunk.start = start_of(sequence, begin);
-  chunk.new_blocks.assign(table.begin() + static_cast<std::ptrdiff_t>(sequence.sent_blocks), table.end());
+  chunk.new_blocks = unsent_blocks(sequence);
   sequence.announced = true;
-  sequence.sent_blocks = table.size();
 
   std::vector<Output> outputs = outputs_of(sequence, begin, end, forward.tokens.size());
   planned.chunks.push_back({shared, tokens, forward.outputs.size(), outputs.size()});
@@ -80,6 +78,17 @@ bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedS
   sequence.awaits_token = end == sequence.tokens.size() && sequence.state->max_tokens > 0;
   ++sequence.in_flight;
   return true;
+}
+
+// What the ranks do not know of its tables: what it shares with others, at its first chunk, and new blocks.
+std::vector<BlockId> Scheduler::unsent_blocks(Sequence& sequence) const {
+  std::vector<BlockId> unsent;
+  for (std::size_t group = 0; group < blocks_.groups(); ++group) {
+    const auto added = blocks_.table(sequence.id, group).subspan(sequence.sent_blocks);
+    unsent.insert(unsent.end(), added.begin(), added.end());
+  }
+  sequence.sent_blocks = blocks_.table(sequence.id).size();
+  return unsent;
 }
 
 void Scheduler::plan_running(PlannedStep& planned) {

@@ -48,7 +48,7 @@ struct Sequence {
   std::size_t in_flight = 0;        // steps that compute some of it and have not been settled
   bool awaits_token = false;        // one of them gives its next token
   std::size_t asked_from = 0;       // the first position of the prompt that something is still asked about
-  std::size_t sent_blocks = 0;      // of its table that the ranks know
+  std::size_t sent_blocks = 0;      // of each of its tables that the ranks know
   bool announced = false;           // the ranks have a table for it
   std::optional<TextStream> text;   // from its first token on, if there is a tokenizer
   FinishReason finish_reason = FinishReason::none;

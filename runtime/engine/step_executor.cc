@@ -74,7 +74,12 @@ void conclude(const Output& output, std::size_t offset, std::span<const ShardRow
 
 StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
                            Workspace& workspace, std::size_t vocab_size)
-    : comm_(comm), decoder_(decoder), cache_(cache), workspace_(workspace), largest_shard_(0) {
+    : comm_(comm),
+      decoder_(decoder),
+      cache_(cache),
+      workspace_(workspace),
+      largest_shard_(0),
+      sequences_(cache.groups()) {
   for (std::size_t rank = 0; rank < comm.size(); ++rank) {
     vocab_shards_.push_back(shard_columns(vocab_size, {rank, comm.size()}));
     largest_shard_ = std::max(largest_shard_, vocab_shards_.back().size());

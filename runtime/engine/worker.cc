@@ -46,7 +46,8 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   info.kv_type = plan.kv_type;
   info.stored_bytes = source.stored_bytes();
   info.bytes_read = source.bytes_read();
-  info.cache_tokens = plan.cache_blocks * plan.block_size;
+  const CacheShape cache = plan.cache_shape(CacheGroups::of(spec));
+  info.cache_tokens = cache.tokens_in(plan.cache_blocks, plan.max_sequences, plan.max_length);
   info.max_length = plan.max_length;
   return info;
 }
@@ -93,7 +94,8 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
     };
     Decoder decoder(spec, *source, part, plan.weights, on_load);
-    KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), plan.cache_blocks);
+    KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), CacheGroups::of(spec),
+                  plan.cache_blocks);
     Workspace workspace(decoder.workspace_floats(plan.step_limits()));
     model = std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
   });

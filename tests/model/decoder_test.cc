@@ -170,7 +170,7 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
     Batch batch;
     for (std::size_t s = 0; s < 3; ++s) {
       if (count[s] == 0) continue;
-      batch.spans.push_back({batch.tokens.size(), count[s], begin[s], tables[s]});
+      batch.spans[0].push_back({batch.tokens.size(), count[s], begin[s], tables[s]});
       for (std::size_t position = begin[s]; position < begin[s] + count[s]; ++position) {
         batch.output_rows.push_back(batch.tokens.size());
         batch.positions.push_back(position);
@@ -239,8 +239,9 @@ TEST(Decoder, TakesAsMuchMemoryAsItsShapeSays) {
         EXPECT_EQ(source->bytes_read(), before);
         EXPECT_EQ(shape.weight_bytes(), decoder.decoder().weight_bytes());
         EXPECT_EQ(shape.parameters(), decoder.decoder().parameters());
-        EXPECT_EQ(block_bytes(shape.kv_layouts(KvType::bf16, 8)),
-                  block_bytes(decoder.decoder().kv_layouts(KvType::bf16, 8)));
+        const CacheGroups groups = CacheGroups::of(decoder.spec());
+        EXPECT_EQ(block_bytes(shape.kv_layouts(KvType::bf16, 8), groups),
+                  block_bytes(decoder.decoder().kv_layouts(KvType::bf16, 8), groups));
         EXPECT_EQ(shape.workspace_floats(decoder.limits()) * sizeof(float),
                   decoder.workspace().capacity_bytes());
 

@@ -112,7 +112,7 @@ class DecoderUnderTest {
   void step(std::span<const TokenId> tokens, bool with_logits, std::vector<float>& logits) {
     Batch batch;
     batch.tokens.assign(tokens.begin(), tokens.end());
-    batch.spans.push_back({0, tokens.size(), length_, table_});
+    batch.spans[0].push_back({0, tokens.size(), length_, table_});
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       batch.positions.push_back(length_ + i);
       if (with_logits) batch.output_rows.push_back(i);

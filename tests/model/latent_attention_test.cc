@@ -136,7 +136,7 @@ std::vector<float> run(Communicator& comm, const LatentAttention& attention, con
     const std::size_t tokens = std::min(chunk, x.rows() - begin);
     Batch batch;
     for (std::size_t i = 0; i < tokens; ++i) batch.positions.push_back(begin + i);
-    batch.spans.push_back({0, tokens, begin, table});
+    batch.spans[0].push_back({0, tokens, begin, table});
     const RopeAngles angles = rope(batch.positions, workspace);
     const StepContext step{batch, workspace, {&angles, 1}};
     const TensorView<float> y = all_reduce(comm, attention(x.rows_from(begin, tokens), step, cache.layer(0)));

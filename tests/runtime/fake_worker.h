@@ -39,11 +39,13 @@ inline double logprob_after(std::span<const TokenId> tokens, TokenId target) {
   return -1.0 - static_cast<double>((digest(tokens) + static_cast<std::uint64_t>(target)) % 1000);
 }
 
-// Every position of the cache holds the digest of the tokens up to it, so that a sequence that finds another
-// one's blocks, or blocks that were written before it, is noticed.
+// Every position of the cache holds the tokens up to it, so that a sequence that finds another one's blocks,
+// or blocks that were written before it, or for other layers, is noticed. Of windowed layers only what a
+// token sees is looked at.
 class FakeWorker {
  public:
-  explicit FakeWorker(std::size_t block_size) : block_size_(block_size) {}
+  explicit FakeWorker(std::size_t block_size, CacheWindows windows = {std::nullopt})
+      : block_size_(block_size), windows_(std::move(windows)) {}
 
   // Sequences with this token in their chunk give NaN.
   TokenId spoilt_token = -1;
@@ -74,7 +76,7 @@ class FakeWorker {
 
  private:
   struct Sequence {
-    std::vector<BlockId> table;
+    std::vector<std::vector<BlockId>> tables;  // [groups]
     bool spoilt = false;
   };
   // A row of the pass: where its cache entries are.
@@ -84,47 +86,67 @@ class FakeWorker {
   };
   // What a position of the cache holds.
   struct Slot {
+    std::size_t group = 0;
     std::uint64_t digest = 0;
-    TokenId token = 0;
+    std::vector<TokenId> text{};
   };
 
-  Slot& slot(const Sequence& sequence, std::size_t position) {
-    const auto block = static_cast<std::size_t>(sequence.table.at(position / block_size_));
+  Slot& slot(const Sequence& sequence, std::size_t group, std::size_t position) {
+    const auto block = static_cast<std::size_t>(sequence.tables[group].at(position / block_size_));
     return cache_[block * block_size_ + position % block_size_];
   }
 
-  // As every rank does: keeps the table, writes the chunk's positions, and reads all before them.
+  // As every rank does: keeps the tables, writes the chunk's positions, and reads what they see.
   void compute(const SequenceChunk& chunk, std::span<const TokenId> tokens) {
     EXPECT_EQ(chunk.start.has_value(), sequences_.count(chunk.sequence) == 0)
         << "sequence " << chunk.sequence << " begins twice, or never";
     Sequence& sequence = sequences_[chunk.sequence];
-    sequence.table.insert(sequence.table.end(), chunk.new_blocks.begin(), chunk.new_blocks.end());
-    ASSERT_LE(chunk.start_position + tokens.size(), sequence.table.size() * block_size_) << "a short table";
-    std::vector<TokenId> all = tokens_before(sequence, chunk.start_position);
+    add_blocks(sequence, chunk.new_blocks);
+    ASSERT_LE(chunk.start_position + tokens.size(), sequence.tables[0].size() * block_size_)
+        << "a short table";
+    std::vector<TokenId> all = text_before(sequence, chunk.start_position);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       all.push_back(tokens[i]);
-      slot(sequence, chunk.start_position + i) = {digest(all), tokens[i]};
+      for (std::size_t group = 0; group < windows_.size(); ++group)
+        slot(sequence, group, chunk.start_position + i) = {group, digest(all), all};
       rows_.push_back({chunk.sequence, chunk.start_position + i});
       sequence.spoilt = sequence.spoilt || tokens[i] == spoilt_token;
     }
   }
 
-  // The sequence's first tokens, as the cache has them; every one must have been written after those before
-  // it.
-  std::vector<TokenId> tokens_before(const Sequence& sequence, std::size_t end) {
-    std::vector<TokenId> tokens;
-    for (std::size_t position = 0; position < end; ++position) {
-      tokens.push_back(slot(sequence, position).token);
-      EXPECT_EQ(slot(sequence, position).digest, digest(tokens)) << "something else is at " << position;
+  void add_blocks(Sequence& sequence, std::span<const BlockId> blocks) {
+    sequence.tables.resize(windows_.size());
+    const std::size_t each = blocks.size() / windows_.size();
+    EXPECT_EQ(each * windows_.size(), blocks.size()) << "tables differ in length";
+    for (std::size_t group = 0; group < windows_.size(); ++group) {
+      const auto added = blocks.subspan(group * each, each);
+      sequence.tables[group].insert(sequence.tables[group].end(), added.begin(), added.end());
     }
-    return tokens;
+  }
+
+  // The sequence's first `end` tokens, as the cache has them. All that the token at `end` sees of them must
+  // be there.
+  std::vector<TokenId> text_before(const Sequence& sequence, std::size_t end) {
+    if (end == 0) return {};
+    const std::vector<TokenId> text = slot(sequence, 0, end - 1).text;
+    EXPECT_EQ(text.size(), end) << "something else is at " << end - 1;
+    for (std::size_t group = 0; group < windows_.size(); ++group) {
+      const std::size_t window = windows_[group].value_or(end + 1);
+      for (std::size_t position = end < window ? 0 : end + 1 - window; position < end; ++position) {
+        const Slot& seen = slot(sequence, group, position);
+        EXPECT_EQ(seen.group, group) << "layers of another group have written at " << position;
+        EXPECT_EQ(seen.digest, digest(std::span(text).first(std::min(position + 1, text.size()))))
+            << "something else is at " << position;
+      }
+    }
+    return text;
   }
 
   Result result_of(const Output& output) {
     const Row& last = rows_.at(output.rows.first + output.rows.count - 1);
     EXPECT_EQ(last.sequence, output.sequence);
     const Sequence& sequence = sequences_.at(last.sequence);
-    const std::vector<TokenId> tokens = tokens_before(sequence, last.position + 1);
+    const std::vector<TokenId> tokens = text_before(sequence, last.position + 1);
     const auto until = [&](std::size_t row) {
       return std::span(tokens).first(tokens.size() - output.rows.count + row + 1);
     };
@@ -158,6 +180,7 @@ class FakeWorker {
   }
 
   std::size_t block_size_;
+  CacheWindows windows_;
   std::unordered_map<SequenceId, Sequence> sequences_;
   std::unordered_map<std::size_t, Slot> cache_;  // by block * block_size + slot
   std::vector<Row> rows_;                        // of the pass

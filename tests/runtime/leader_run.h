@@ -39,15 +39,17 @@ class LeaderRun {
     }
   };
 
-  LeaderRun(std::size_t num_blocks, std::size_t block_size, SchedulerLimits limits)
+  // `windows`: of the groups of layers.
+  LeaderRun(std::size_t num_blocks, std::size_t block_size, SchedulerLimits limits,
+            const CacheWindows& windows = {std::nullopt})
       : limits_(limits),
-        worker(block_size),
+        worker(block_size, windows),
         leader({.model = "model",
                 .vocab_size = kVocabulary,
                 .max_length = 1000000,
                 .eos_token_ids = {kEos},
                 .cache_blocks = num_blocks,
-                .block_size = block_size,
+                .cache = {.block_size = block_size, .chunk = limits.prefill_chunk, .windows = windows},
                 .limits = limits},
                nullptr) {}
 

@@ -62,6 +62,15 @@ void expect_answer(const LeaderRun::Told& told, const Sent& sent) {
   }
 }
 
+// Layers that see everything, layers with windows, or both.
+CacheWindows random_windows(Random& random) {
+  CacheWindows windows(random.integer(1, 3));
+  for (CacheWindow& window : windows) {
+    if (random.coin()) window = random.integer(2, 30);  // of 1, a token would not see the one before it
+  }
+  return windows;
+}
+
 // One leader with `requests` requests; up to `in_flight` steps at once.
 void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << in_flight << " in flight");
@@ -70,9 +79,12 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   const std::size_t cache_tokens = random.integer(20, 120);
   const std::size_t chunk = random.integer(1, 20);
   const std::size_t sequences = random.integer(1, 8);
+  const CacheWindows windows = random_windows(random);
+  const CacheShape shape{.block_size = block_size, .chunk = chunk, .windows = windows};
   LeaderRun run(
-      (cache_tokens + block_size - 1) / block_size, block_size,
-      {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences});
+      shape.blocks_for(cache_tokens), block_size,
+      {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences},
+      windows);
   std::map<RequestId, Sent> sent;
   const auto cancel_one = [&] {
     auto one = sent.begin();

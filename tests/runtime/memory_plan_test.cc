@@ -164,6 +164,42 @@ TEST_F(MemoryPlanTest, SurvivesACacheOfEveryNumberOfTokens) {
   EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), SIZE_MAX).blocks, 100U);
 }
 
+// Every second layer has a window of 1000: of these layers a sequence has 35 blocks at most, wherever they
+// begin: 999 tokens and a chunk of 64.
+TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
+  const MemoryNeed all = need_of(1);
+  for (std::size_t layer = 0; layer < spec_.blocks.size(); layer += 2)
+    std::get<AttentionSpec>(spec_.blocks[layer].attention).pattern.window = 1000;
+  EXPECT_EQ(need_of(1).cache_block, all.cache_block / 2);
+  EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2)).blocks, 4U * (8192 / 32 + 35));
+  // Tokens of four sequences, of which each may have a window's.
+  EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 64).blocks, 4U);
+  EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 32000).blocks, 1000U + 4 * 35);
+  const CachePlan tight = cache(ranks_on({room_for(32 * 200, 1)}, 1), 1'000'000);
+  EXPECT_EQ(tight.blocks, 200U);
+  EXPECT_CONTAINS(tight.notice, "the KV cache holds 3200 tokens instead of 1000000: ");
+  const CachePlan longest = cache(ranks_on({room_for(32 * 200, 1)}, 1));
+  EXPECT_EQ(longest.blocks, 100U);
+  EXPECT_CONTAINS(longest.notice, "holds 2080 tokens instead of the 8192 of the longest sequence: node0 has");
+}
+
+TEST(CacheShape, CountsTheBlocksOfSequences) {
+  const CacheShape full{.block_size = 4, .chunk = 8, .windows = {std::nullopt}};
+  EXPECT_EQ(full.blocks_for(0), 0U);
+  EXPECT_EQ(full.blocks_for(9), 3U);
+  EXPECT_EQ(full.blocks_for(9, 5), 3U);
+  EXPECT_EQ(full.tokens_in(3, 5, 100), 12U);
+  const CacheShape both{.block_size = 4, .chunk = 8, .windows = {std::nullopt, 10}};
+  EXPECT_EQ(both.blocks_for(9), 6U);
+  EXPECT_EQ(both.blocks_for(400), 100U + 5);
+  EXPECT_EQ(both.blocks_for(400, 3), 100U + 15);
+  EXPECT_EQ(both.tokens_in(105, 1, 1000), 400U);
+  const CacheShape windowed{.block_size = 4, .chunk = 8, .windows = {10}};
+  EXPECT_EQ(windowed.blocks_for(SIZE_MAX), 5U);
+  EXPECT_EQ(windowed.tokens_in(4, 1, 1000), 16U);
+  EXPECT_EQ(windowed.tokens_in(5, 1, 1000), 1000U) << "as long as the model allows";
+}
+
 // A checkpoint with many types: loading tells what they take.
 TEST(Footprint, OfQuantizedModelsIsWhatTheyTakeOnceLoaded) {
   for (const reference::Fixture& fixture : reference::gguf_fixtures()) {

@@ -1,0 +1,108 @@
+#include "model/memory/cache_groups.h"
+
+#include "model/config/architectures.h"
+#include "model/memory/kv_cache.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// A model of which these layers have windows.
+DecoderSpec model_with(const std::vector<CacheWindow>& windows) {
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.hidden_size = 64;
+  config.intermediate_size = 160;
+  config.num_hidden_layers = windows.size();
+  config.num_attention_heads = 8;
+  config.num_key_value_heads = 2;
+  config.head_dim = 8;
+  config.vocab_size = 100;
+  DecoderSpec spec = make_spec(config);
+  for (std::size_t layer = 0; layer < windows.size(); ++layer)
+    std::get<AttentionSpec>(spec.blocks[layer].attention).pattern.window = windows[layer];
+  return spec;
+}
+
+// Every `period`-th of the layers sees everything.
+DecoderSpec alternating(std::size_t layers, std::size_t period, std::size_t window) {
+  std::vector<CacheWindow> windows(layers, window);
+  for (std::size_t layer = period - 1; layer < layers; layer += period) windows[layer].reset();
+  return model_with(windows);
+}
+
+void expect_consistent(const DecoderSpec& spec, const CacheGroups& groups) {
+  ASSERT_EQ(groups.places.size(), spec.blocks.size());
+  std::set<std::pair<std::size_t, std::size_t>> taken;
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    const auto& [group, slot] = groups.places[layer];
+    EXPECT_LT(slot, groups.slots);
+    EXPECT_TRUE(taken.emplace(group, slot).second) << "two layers in one place";
+    EXPECT_EQ(groups.windows.at(group), std::get<AttentionSpec>(spec.blocks[layer].attention).pattern.window);
+  }
+}
+
+TEST(CacheGroups, AreOneWhereAllLayersSeeEquallyFar) {
+  const CacheGroups full = CacheGroups::of(model_with({{}, {}, {}}));
+  EXPECT_EQ(full.windows, CacheWindows{std::nullopt});
+  EXPECT_EQ(full.slots, 3U);
+  const CacheGroups windowed = CacheGroups::of(model_with({4096, 4096}));
+  EXPECT_EQ(windowed.windows, CacheWindows{4096});
+  EXPECT_EQ(windowed.slots, 2U);
+}
+
+TEST(CacheGroups, HaveTheSameNumberOfLayersAndHardlyAnyRoomThatNoLayerUses) {
+  struct Case {
+    std::size_t layers, period, slots, groups;
+  };
+  for (const Case& c : {Case{26, 2, 13, 2}, Case{48, 6, 8, 6}, Case{26, 6, 2, 13}, Case{34, 6, 5, 7},
+                        Case{62, 6, 5, 13}, Case{2, 2, 1, 2}}) {
+    SCOPED_TRACE(testing::Message() << c.layers << " layers, of which every " << c.period << "th has none");
+    const DecoderSpec spec = alternating(c.layers, c.period, 1024);
+    const CacheGroups groups = CacheGroups::of(spec);
+    EXPECT_EQ(groups.slots, c.slots);
+    EXPECT_EQ(groups.windows.size(), c.groups);
+    expect_consistent(spec, groups);
+  }
+}
+
+TEST(CacheGroups, AreOneWithoutAWindowWhereBlocksDifferInSize) {
+  DecoderSpec spec = alternating(4, 2, 8);
+  std::get<AttentionSpec>(spec.blocks[1].attention).num_key_value_heads = 4;
+  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{std::nullopt});
+}
+
+TEST(CacheGroups, KeepWhatIsSeenFromAfar) {
+  DecoderSpec spec = model_with({8, 8});
+  for (BlockSpec& block : spec.blocks) std::get<AttentionSpec>(block.attention).pattern.global_tokens = 1;
+  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{std::nullopt});
+  for (BlockSpec& block : spec.blocks)
+    std::get<AttentionSpec>(block.attention).pattern = {.window = 8, .dilation = 3};
+  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{22});
+}
+
+// Layers of different groups share the bytes of a slot, those of one group share nothing.
+TEST(KvCache, GivesEveryLayerTheBytesOfItsSlot) {
+  const CacheGroups groups = CacheGroups::of(alternating(6, 3, 8));
+  const kernels::KvLayout layout{KvType::f32, 2, 4, 8, 8};
+  const std::vector<kernels::KvLayout> layouts(6, layout);
+  const KvCache cache(layouts, groups, 10);
+  EXPECT_EQ(groups.slots, 2U);
+  EXPECT_EQ(cache.groups(), 3U);
+  EXPECT_EQ(block_bytes(layouts, groups), 2 * layout.block_bytes());
+  EXPECT_EQ(cache.capacity_bytes(), 10 * 2 * layout.block_bytes());
+  for (std::size_t one = 0; one < 6; ++one) {
+    for (std::size_t other = 0; other < one; ++other) {
+      const bool same_slot = groups.places[one].slot == groups.places[other].slot;
+      EXPECT_EQ(cache.layer(one).base == cache.layer(other).base, same_slot);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,141 @@
+// What the engine generates with models whose layers have windows, where blocks that have left them are given
+// back and written to by others.
+#include "tests/mpi_test.h"
+#include "tests/runtime/engine_run.h"
+#include "tp/mpi.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using test::Continuations;
+using test::greedy_request;
+using test::ModelFolder;
+using test::run_all;
+using test::run_alone;
+using test::run_engine;
+
+// A fixture whose config.json has these fields too, without a tokenizer.
+class ChangedFixture {
+ public:
+  ChangedFixture(const std::string& name, const nlohmann::json& fields)
+      : fixture_(reference::fixture(name)), folder_(fixture_) {
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(fixture_.folder / "config.json"));
+    config.update(fields);
+    folder_.write("config.json", config.dump());
+  }
+
+  EngineOptions options() const {
+    return {.model = folder_.path(), .weights = WeightType::f32, .kv_type = KvType::f32};
+  }
+  // So many tokens, the same for all that have the same `first`.
+  std::vector<TokenId> prompt(std::size_t size, std::size_t first) const {
+    std::vector<TokenId> tokens;
+    for (std::size_t i = 0; i < size; ++i)
+      tokens.push_back(
+          fixture_.prompt[(first + i * (1 + i / fixture_.prompt.size())) % fixture_.prompt.size()]);
+    return tokens;
+  }
+
+ private:
+  reference::Fixture fixture_;
+  ModelFolder folder_;
+};
+
+// Every second layer, as Gemma 2 has them, and all, as Mistral's.
+ChangedFixture gemma2() { return {"gemma2-bf16", nlohmann::json::object()}; }
+ChangedFixture mistral() {
+  return {"llama-gqa", {{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 11}}};
+}
+
+// Prompts longer than the window, some with a beginning in common.
+std::vector<Request> long_requests(const ChangedFixture& model) {
+  std::vector<Request> requests;
+  for (const std::size_t length : {3U, 40U, 41U, 64U, 90U, 100U, 100U}) {
+    requests.push_back(greedy_request(model.prompt(length, length % 3), 4 + static_cast<int>(length % 9)));
+    if (length % 2 != 0) continue;
+    requests.back().sampling.temperature = 0.9F;
+    requests.back().sampling.seed = 1000 + requests.size();
+    requests.back().n = 2;
+  }
+  return requests;
+}
+
+using Texts = std::vector<std::vector<std::vector<TokenId>>>;  // of every request and sample
+
+Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool one_by_one) {
+  std::vector<RequestId> ids;
+  Continuations all;
+  for (const Request& request : requests) {
+    ids.push_back(engine.submit(request));
+    if (one_by_one) all.merge(run_all(engine));
+  }
+  all.merge(run_all(engine));
+  Texts texts;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    texts.emplace_back();
+    for (int sample = 0; sample < requests[i].n; ++sample)
+      texts.back().push_back(all[{ids[i], sample}].tokens);
+  }
+  return texts;
+}
+
+void expect_same_texts(Communicator& comm, const ChangedFixture& model) {
+  const std::vector<Request> requests = long_requests(model);
+  // Blocks that never leave the window, and nobody beside.
+  Texts expected;
+  EngineOptions options = model.options();
+  options.block_size = 256;
+  run_engine(comm, options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
+  struct Setting {
+    std::size_t chunk, sequences, block_size, cache_tokens;
+  };
+  for (const Setting& setting : {Setting{512, 16, 4, 0}, Setting{1, 16, 8, 0}, Setting{3, 2, 4, 120},
+                                 Setting{7, 16, 1, 110}, Setting{16, 5, 4, 116}, Setting{5, 1, 8, 112}}) {
+    options.prefill_chunk = setting.chunk;
+    options.max_sequences = setting.sequences;
+    options.block_size = setting.block_size;
+    options.cache_tokens = setting.cache_tokens;
+    run_engine(comm, options, [&](Engine& engine) {
+      for (const bool one_by_one : {false, true}) {
+        EXPECT_EQ(texts_of(engine, requests, one_by_one), expected)
+            << "chunk " << setting.chunk << ", " << setting.sequences << " sequences, cache of "
+            << setting.cache_tokens << " in blocks of " << setting.block_size;
+        EXPECT_EQ(engine.status().used_blocks, 0U);
+      }
+    });
+  }
+}
+
+TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
+  expect_same_texts(test::world(), gemma2());
+}
+
+TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
+  expect_same_texts(test::world(), mistral());
+}
+
+TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
+  const ChangedFixture model = mistral();
+  const Request request = greedy_request(model.prompt(90, 0), 100);
+  std::vector<TokenId> expected;
+  EngineOptions options = model.options();
+  options.block_size = 256;
+  run_engine(test::world(), options, [&](Engine& engine) { expected = run_alone(engine, request).tokens; });
+  options.block_size = 4;
+  options.prefill_chunk = 8;
+  options.max_sequences = 1;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    const LeaderStatus before = engine.status();
+    EXPECT_EQ(before.free_blocks, 6U);  // 10 tokens that a chunk's first one sees, and 8
+    EXPECT_EQ(run_alone(engine, request).tokens, expected);
+    EXPECT_EQ(engine.status().preemptions, 0U);
+  });
+}
+
+}  // namespace
+}  // namespace tp
