@@ -61,6 +61,25 @@ HeadShard heads_of(const LatentAttentionSpec& spec, TpRank part) {
   return shard_heads(spec.num_attention_heads, 1, part);
 }
 
+// A cache for one sequence.
+struct CacheUse {
+  std::size_t tokens = 0;
+  std::size_t windowed_layers = 0;  // that keep no more than a window
+  std::size_t blocks = 0;
+  // That it would take if every layer kept all tokens, times as many bytes as there are.
+  double without_windows = 1.0;
+};
+
+CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_t context) {
+  CacheUse use{.tokens = context, .blocks = plan.cache_shape(groups).blocks_for(context)};
+  for (const CacheGroups::Place& place : groups.places)
+    use.windowed_layers += groups.windows[place.group] ? 1 : 0;
+  const std::size_t whole = plan.cache_shape(CacheGroups::one(groups.places.size())).blocks_for(context);
+  use.without_windows =
+      static_cast<double>(whole * groups.places.size()) / static_cast<double>(use.blocks * groups.slots);
+  return use;
+}
+
 RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks,
                    TpRank part) {
   const BlockSpec& first = spec.blocks.front();
@@ -127,7 +146,7 @@ std::string text_of(const TypeUse& use) {
 
 std::string table_of(const ModelConfig& config, const Parameters& parameters,
                      const std::optional<Stored>& stored, const std::vector<RankShare>& shares,
-                     std::size_t context, WeightType weights, KvType kv_type) {
+                     const CacheUse& cache, WeightType weights, KvType kv_type) {
   std::string text;
   const auto out = std::back_inserter(text);
   const auto row = [&](const char* name, const auto& value) {
@@ -158,8 +177,14 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
   row("rope_theta", config.rope_theta);
   row("rope_scaling", rope_text(config.rope_scaling));
   row("tie_word_embeddings", config.tie_word_embeddings);
-  fmt::format_to(out, "\n{} rank{}, weights in {}, cache for {} tokens in {}:\n", shares.size(),
-                 shares.size() == 1 ? "" : "s", name_of(weights), context, name_of(kv_type));
+  if (cache.windowed_layers != 0)
+    row("sliding_window",
+        fmt::format("{} tokens, in {} layers", config.sliding_window, cache.windowed_layers));
+  fmt::format_to(out, "\n{} rank{}, weights in {}, cache for {} tokens in {}", shares.size(),
+                 shares.size() == 1 ? "" : "s", name_of(weights), cache.tokens, name_of(kv_type));
+  if (cache.without_windows > 1.0)
+    fmt::format_to(out, " ({:.1f} times as much without windows)", cache.without_windows);
+  text += ":\n";
   Table table({"rank", "q heads", "kv heads", "mlp columns", "vocabulary", "weights", "cache", "workspace"});
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     const RankShare& share = shares[rank];
@@ -173,7 +198,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
 
 std::string json_of(const ModelConfig& config, const Parameters& parameters,
                     const std::optional<Stored>& stored, const std::vector<RankShare>& shares,
-                    std::size_t context, WeightType weights, KvType kv_type) {
+                    const CacheUse& cache, WeightType weights, KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -212,7 +237,9 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
                                  {"rope_theta", config.rope_theta},
                                  {"rope_scaling", rope_text(config.rope_scaling)},
                                  {"tie_word_embeddings", config.tie_word_embeddings},
-                                 {"context", context},
+                                 {"sliding_window", config.sliding_window},
+                                 {"windowed_layers", cache.windowed_layers},
+                                 {"context", cache.tokens},
                                  {"weights", name_of(weights)},
                                  {"kv_type", name_of(kv_type)},
                                  {"ranks", ranks}};
@@ -221,10 +248,9 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
 
 // As the engine plans, with all ranks on this machine.
 std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& weights,
-                                 std::size_t context, std::size_t ranks) {
+                                 std::size_t cache_blocks, std::size_t ranks) {
   omp_set_num_threads(static_cast<int>(default_threads(ranks)));
   const Footprint footprint(spec, plan, weights);
-  const std::size_t cache_blocks = (context + plan.block_size - 1) / plan.block_size;
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)
     shares.push_back(share_of(spec, footprint, cache_blocks, {rank, ranks}));
@@ -251,11 +277,12 @@ void inspect(const InspectFlags& flags) {
   const WeightSource& weights = readable ? *source : static_cast<const WeightSource&>(synthetic);
   const WeightType usual = usual_weight_type(plan, weights);
   if (flags.kv_type == "auto") plan.kv_type = default_kv_type(usual);
-  const std::vector<RankShare> shares = shares_of(plan, spec, weights, context, flags.ranks);
+  const CacheUse cache = cache_use(plan, CacheGroups::of(spec), context);
+  const std::vector<RankShare> shares = shares_of(plan, spec, weights, cache.blocks, flags.ranks);
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(plan.config, parameters, stored, shares, context, usual, plan.kv_type));
+  output.write(describe(plan.config, parameters, stored, shares, cache, usual, plan.kv_type));
   output.finish();
 }
 
@@ -276,7 +303,8 @@ static void add(CLI::App& app, int& /*status*/) {
       ->type_name("N")
       ->capture_default_str();
   command
-      ->add_option("--context", flags->context, "Tokens in the cache (default: the model's longest sequence)")
+      ->add_option("--context", flags->context,
+                   "Tokens of a sequence in the cache (default: the model's longest)")
       ->check(whole_number(1))
       ->type_name("N");
   command->add_option("--prefill-chunk", flags->prefill_chunk, "Tokens of a step at most")

@@ -177,6 +177,25 @@ TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
   EXPECT_CONTAINS(text.out, "checkpoint                not here");
 }
 
+// Half of gemma2-bf16's layers see 8 tokens. Blocks of 32: a window and a chunk of 32 lie in at most 3.
+TEST(Inspect, CountsOfWindowedLayersTheWindowsBlocksOnly) {
+  const auto inspected = [&](const std::string& context) {
+    const std::vector<std::string> args = {
+        "inspect", "--model", fixture_folder("gemma2-bf16"), "--prefill-chunk", "32", "--context", context};
+    std::vector<std::string> as_json = args;
+    as_json.push_back("--json");
+    return std::pair(run(kNoMpirun, args).out, json::parse(run(kNoMpirun, as_json).out));
+  };
+  const auto [short_text, short_plan] = inspected("32");
+  const auto [long_text, long_plan] = inspected("256");
+  const auto bytes = [](const json& plan) { return plan.at("ranks").at(0).at("cache_bytes").get<int>(); };
+  EXPECT_EQ(short_plan.at("windowed_layers"), 2);
+  EXPECT_EQ(2 * bytes(long_plan), (8 + 3) * bytes(short_plan));
+  EXPECT_CONTAINS(short_text, "sliding_window            8 tokens, in 2 layers\n");
+  EXPECT_CONTAINS(short_text, "cache for 32 tokens in bf16:\n");
+  EXPECT_CONTAINS(long_text, "cache for 256 tokens in bf16 (1.5 times as much without windows):\n");
+}
+
 TEST(Inspect, SaysWhatIsWrong) {
   const CheckpointCopies copies;
   const auto folder = copies.copy("llama-gqa-bf16", "other");
