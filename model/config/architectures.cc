@@ -1,33 +1,32 @@
 #include "model/config/architectures.h"
 
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
 
-#include <map>
+#include <algorithm>
+#include <set>
 
 #include <fmt/ranges.h>
 
 namespace tp {
 namespace {
 
-const std::map<std::string, Family>& table() {
-  static const std::map<std::string, Family> families = {
-      {"DeepseekV2ForCausalLM", families::deepseek2()},
-      {"DeepseekV3ForCausalLM", families::deepseek3()},
-      {"FalconForCausalLM", families::falcon()},
-      {"GPT2LMHeadModel", families::gpt2()},
-      {"GPTNeoXForCausalLM", families::gpt_neox()},
-      {"Gemma2ForCausalLM", families::gemma2()},
-      {"GemmaForCausalLM", families::gemma()},
-      {"LlamaForCausalLM", families::llama()},
-      {"MistralForCausalLM", families::mistral()},
-      {"MixtralForCausalLM", families::mixtral()},
-      {"Phi3ForCausalLM", families::phi3()},
-      {"Qwen2MoeForCausalLM", families::qwen2_moe()},
-      {"Qwen3MoeForCausalLM", families::qwen3_moe()},
-      {"Qwen2ForCausalLM", families::qwen2()},
-      {"Qwen3ForCausalLM", families::qwen3()},
+const std::vector<Family>& all_families() {
+  static const std::vector<Family> families = {
+      families::deepseek2(), families::deepseek3(), families::falcon(),    families::gemma(),
+      families::gemma2(),    families::gpt2(),      families::gpt_neox(),  families::llama(),
+      families::mistral(),   families::mixtral(),   families::phi3(),      families::qwen2(),
+      families::qwen2_moe(), families::qwen3(),     families::qwen3_moe(),
   };
   return families;
+}
+
+std::set<std::string> gguf_architectures() {
+  std::set<std::string> names;
+  for (const Family& family : all_families()) names.insert(family.gguf.architecture);
+  names.erase("");  // of families that are not read from GGUF files
+  return names;
 }
 
 }  // namespace
@@ -35,15 +34,31 @@ const std::map<std::string, Family>& table() {
 DecoderSpec make_spec(const ModelConfig& config) { return family_of(config.architecture).make_spec(config); }
 
 const Family& family_of(const std::string& architecture) {
-  const auto found = table().find(architecture);
-  require<ConfigError>(found != table().end(), "models of the family {} are not supported; supported are {}",
-                       architecture, fmt::join(supported_architectures(), ", "));
-  return found->second;
+  const auto found = std::ranges::find(all_families(), architecture, &Family::architecture);
+  if (found == all_families().end()) {
+    throw_error<ConfigError>("models of the family {} are not supported; supported are {}", architecture,
+                             fmt::join(supported_architectures(), ", "));
+  }
+  return *found;
+}
+
+const Family& family_of(const ModelMetadata& model) {
+  const auto found = std::ranges::find_if(all_families(), [&](const Family& family) {
+    return family.gguf.architecture == model.architecture() &&
+           (family.gguf.is_of == nullptr || family.gguf.is_of(model));
+  });
+  if (found == all_families().end()) {
+    throw_error<ConfigError>("{}: GGUF models of the architecture {} are not supported; supported are {}",
+                             model.files().name(), printable(model.architecture()),
+                             fmt::join(gguf_architectures(), ", "));
+  }
+  return *found;
 }
 
 std::vector<std::string> supported_architectures() {
   std::vector<std::string> names;
-  for (const auto& [name, family] : table()) names.push_back(name);
+  for (const Family& family : all_families()) names.push_back(family.architecture);
+  std::ranges::sort(names);
   return names;
 }
 

@@ -13,8 +13,10 @@ namespace tp {
 // Throws ConfigError for a family that is not supported, or a config that its parts cannot express.
 DecoderSpec make_spec(const ModelConfig& config);
 
-// The family of that name, as in `architectures` of config.json. Throws ConfigError if it is not supported.
+// The family of that name, as in `architectures` of config.json, or that of a GGUF model. Throws ConfigError
+// if it is not supported.
 const Family& family_of(const std::string& architecture);
+const Family& family_of(const ModelMetadata& model);
 
 // The names that family_of knows.
 std::vector<std::string> supported_architectures();

@@ -1,9 +1,9 @@
 #include "model/config/config.h"
 
 #include "model/config/architectures.h"
+#include "model/config/gguf_config.h"
 #include "model/config/json_fields.h"
 #include "model/config/rope_scaling.h"
-#include "model/weights/checkpoint/gguf_config.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,5 @@
-// The names of tensors in Hugging Face checkpoints, and what is stored together; no other file knows them.
+// What a family's tensors are called in Hugging Face checkpoints and in GGUF files, and what is stored
+// together. The names themselves are in model/config/families; those that GGUF files have in common are here.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +65,23 @@ struct BlockNames {
   bool transposed = false;  // weights are stored as [in_features, out_features]
 };
 
+// The layers of a block in GGUF files, whose names follow "blk.N.". They are the same for all families that
+// store the same parts. An expert's matrix is one of a stack that has the name in `experts.parts`.
+BlockNames gguf_block();
+
+// The tensors of a family in GGUF files, and what the converters did to them.
+struct GgufTensorNames {
+  std::string embed_tokens = "token_embd";
+  std::string embed_positions = "position_embd";
+  std::string final_norm = "output_norm";
+  std::string lm_head = "output";
+  BlockNames block = gguf_block();
+  // The two halves of a query or key head, which RoPE rotates against each other, are interleaved: row i of
+  // the first, row i of the second.
+  bool interleaved_query_key = false;
+  float norm_offset = 0.0F;  // was added to the gains of norms
+};
+
 // The tensors of a family.
 struct TensorNames {
   std::string prefix;  // of all but the LM head; what was saved without a head has none
@@ -75,6 +93,7 @@ struct TensorNames {
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // how names end that hold no weights
   std::vector<std::size_t> ignored_blocks{};                   // stored beside those of the decoder
+  GgufTensorNames gguf{};
 
   BlockNames block(std::size_t layer) const { return names_of_block(blocks + std::to_string(layer) + "."); }
 
@@ -82,18 +101,7 @@ struct TensorNames {
   TensorNames as_stored_in(const WeightSource& source) const;
 };
 
-// Those of every family.
 namespace tensor_names {
-
-TensorNames llama();
-TensorNames mixtral();
-TensorNames deepseek();
-TensorNames gemma2();
-TensorNames phi3();
-TensorNames gpt2();
-TensorNames gpt_neox();
-TensorNames falcon();
-TensorNames falcon_with_two_norms();
 
 // The names above are of layers; these are of what a layer holds.
 std::string weight_of(const std::string& layer);

@@ -2,8 +2,8 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/weights/checkpoint/open_checkpoint.h"
 #include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/weights/open_checkpoint.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "model/weights/checkpoint/gguf_checkpoint.h"
+#include "model/weights/gguf_checkpoint.h"
 
 #include "tests/checkpoint/gguf_builder.h"
 
@@ -201,6 +201,75 @@ TEST_F(GgufCheckpointTest, TellsTheNamesThatItsTensorsHaveInACheckpoint) {
                                       "model.layers.7.mlp.experts.1.up_proj.weight", "unheard.of"}));
   for (const std::string& name : source->names())
     EXPECT_EQ(source->contains(name), name.find("sinks") == name.npos && name != "unheard.of") << name;
+}
+
+struct NamePair {
+  std::string architecture;
+  std::string in_file;
+  std::string in_checkpoint;
+};
+
+// As GGUF's converters name what these families have and others have not.
+TEST_F(GgufCheckpointTest, KnowsTheTensorsOfEveryFamilyByBothNames) {
+  const std::vector<NamePair> pairs = {
+      {"llama", "output_norm", "model.norm"},
+      {"llama", "blk.2.ffn_norm", "model.layers.2.post_attention_layernorm"},
+      {"llama", "blk.2.attn_output", "model.layers.2.self_attn.o_proj"},
+      {"qwen2moe", "blk.2.ffn_gate_inp_shexp", "model.layers.2.mlp.shared_expert_gate"},
+      {"qwen2moe", "blk.2.ffn_down_shexp", "model.layers.2.mlp.shared_expert.down_proj"},
+      {"qwen3", "blk.2.attn_k_norm", "model.layers.2.self_attn.k_norm"},
+      {"qwen3moe", "blk.2.ffn_gate_inp", "model.layers.2.mlp.gate"},
+      {"phi3", "blk.2.attn_qkv", "model.layers.2.self_attn.qkv_proj"},
+      {"phi3", "blk.2.ffn_up", "model.layers.2.mlp.gate_up_proj"},
+      {"gemma", "blk.2.ffn_norm", "model.layers.2.post_attention_layernorm"},
+      {"gemma2", "blk.2.post_attention_norm", "model.layers.2.post_attention_layernorm"},
+      {"gemma2", "blk.2.ffn_norm", "model.layers.2.pre_feedforward_layernorm"},
+      {"gemma2", "blk.2.post_ffw_norm", "model.layers.2.post_feedforward_layernorm"},
+      {"deepseek2", "blk.2.attn_q", "model.layers.2.self_attn.q_proj"},
+      {"deepseek2", "blk.2.attn_q_a_norm", "model.layers.2.self_attn.q_a_layernorm"},
+      {"deepseek2", "blk.2.attn_kv_a_mqa", "model.layers.2.self_attn.kv_a_proj_with_mqa"},
+      {"deepseek2", "blk.2.ffn_up_shexp", "model.layers.2.mlp.shared_experts.up_proj"},
+      {"gpt2", "position_embd", "transformer.wpe"},
+      {"gpt2", "blk.2.attn_norm", "transformer.h.2.ln_1"},
+      {"gpt2", "blk.2.ffn_up", "transformer.h.2.mlp.c_fc"},
+      {"gptneox", "output", "embed_out"},
+      {"gptneox", "blk.2.attn_qkv", "gpt_neox.layers.2.attention.query_key_value"},
+      {"gptneox", "blk.2.ffn_down", "gpt_neox.layers.2.mlp.dense_4h_to_h"},
+      {"falcon", "blk.2.attn_norm", "transformer.h.2.input_layernorm"},
+      {"falcon", "blk.2.attn_output", "transformer.h.2.self_attention.dense"},
+  };
+  for (const NamePair& pair : pairs) {
+    const auto source =
+        open(model(pair.architecture).tensor(pair.in_file + ".weight", {2, 1}, "F32", counting(2)));
+    EXPECT_EQ(source->names(), std::vector<std::string>{pair.in_checkpoint + ".weight"}) << pair.in_file;
+    EXPECT_TRUE(source->contains(pair.in_checkpoint + ".weight")) << pair.in_file;
+  }
+}
+
+TEST_F(GgufCheckpointTest, KnowsTensorsThatDependOnTheModel) {
+  const auto falcon = open(model("falcon")
+                               .tensor("blk.0.attn_norm.weight", {2}, "F32", counting(2))
+                               .tensor("blk.0.attn_norm_2.weight", {2}, "F32", counting(2)));
+  EXPECT_EQ(falcon->names(),
+            (std::vector<std::string>{"transformer.h.0.ln_attn.weight", "transformer.h.0.ln_mlp.weight"}));
+  const auto mixtral = open(model("llama")
+                                .whole("llama.expert_count", 2)
+                                .tensor("blk.3.ffn_down_exps.weight", {2, 2, 1}, "F32", counting(4)));
+  EXPECT_EQ(mixtral->names(),
+            (std::vector<std::string>{"model.layers.3.block_sparse_moe.experts.0.w2.weight",
+                                      "model.layers.3.block_sparse_moe.experts.1.w2.weight"}));
+  const auto deepseek3 = open(model("deepseek2")
+                                  .whole("deepseek2.expert_gating_func", 2)
+                                  .tensor("blk.1.exp_probs_b.bias", {2}, "F32", counting(2)));
+  EXPECT_EQ(deepseek3->names(), std::vector<std::string>{"model.layers.1.mlp.gate.e_score_correction_bias"});
+  EXPECT_TRUE(deepseek3->contains("model.layers.1.mlp.gate.e_score_correction_bias"));
+}
+
+TEST_F(GgufCheckpointTest, RefusesAnArchitectureThatNoFamilyHas) {
+  EXPECT_EQ(
+      error_of<ConfigError>([&] { open(model("mamba")); }),
+      "m.gguf: GGUF models of the architecture mamba are not supported; supported are deepseek2, falcon, "
+      "gemma, gemma2, gpt2, gptneox, llama, phi3, qwen2, qwen2moe, qwen3, qwen3moe");
 }
 
 }  // namespace

@@ -26,17 +26,17 @@ std::unique_ptr<SafetensorsCheckpoint> checkpoint_of(const test::TemporaryDirect
 TEST(TensorNames, HaveTheirPrefixUnlessTheCheckpointIsWithoutIt) {
   const test::TemporaryDirectory folder;
   const auto with = checkpoint_of(folder, {"transformer.wte.weight"});
-  const TensorNames prefixed = tensor_names::gpt2().as_stored_in(*with);
+  const TensorNames prefixed = family_of("GPT2LMHeadModel").names.as_stored_in(*with);
   EXPECT_EQ(prefixed.embed_positions, "transformer.wpe");
   EXPECT_EQ(prefixed.block(3).up_proj, "transformer.h.3.mlp.c_fc");
   EXPECT_EQ(prefixed.lm_head, "lm_head");
   const test::TemporaryDirectory other_folder;
   const auto without = checkpoint_of(other_folder, {"wte.weight"});
-  const TensorNames plain = tensor_names::gpt2().as_stored_in(*without);
+  const TensorNames plain = family_of("GPT2LMHeadModel").names.as_stored_in(*without);
   EXPECT_EQ(plain.embed_positions, "wpe");
   EXPECT_EQ(plain.block(3).up_proj, "h.3.mlp.c_fc");
   // An error names the tensor as most checkpoints of the family do.
-  EXPECT_EQ(tensor_names::llama().as_stored_in(*without).embed_tokens, "model.embed_tokens");
+  EXPECT_EQ(family_of("LlamaForCausalLM").names.as_stored_in(*without).embed_tokens, "model.embed_tokens");
 }
 
 std::vector<Range> rows_of(const StoredProjection& projection, Range rows) {
@@ -76,7 +76,7 @@ TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
                              "transformer.h.0.attn.masked_bias", "score.weight", "v_head.summary.bias"});
   source->read("transformer.wte.weight", {1, 2}, TensorSlice::whole({1, 2}),
                TensorView<float>(std::vector<float>(2).data(), 1, 2));
-  const TensorNames names = tensor_names::gpt2().as_stored_in(*source);
+  const TensorNames names = family_of("GPT2LMHeadModel").names.as_stored_in(*source);
   EXPECT_EQ(find_unused_tensors(names, *source, {0, 2}),
             (std::vector<std::string>{"score.weight", "v_head.summary.bias"}));
   EXPECT_EQ(find_unused_tensors(names, *source, {1, 2}), std::vector<std::string>());
@@ -87,7 +87,7 @@ TEST(UnusedTensors, OfABlockAreAnError) {
   const auto source = checkpoint_of(folder, {"model.layers.0.self_attn.q_proj.bias"});
   EXPECT_EQ(
       error_of<CheckpointError>([&] {
-        find_unused_tensors(tensor_names::llama().as_stored_in(*source), *source, {0, 1});
+        find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source), *source, {0, 1});
       }),
       "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its config.json "
       "does not use; config.json and the weights must be of the same model");

@@ -1,7 +1,7 @@
 // Tied embeddings: one matrix, which checkpoints store as the embedding, as the LM head, or as both.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/gguf_checkpoint.h"
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/gguf_checkpoint.h"
 #include "parallel/fail_together.h"
 #include "tests/checkpoint/gguf_builder.h"
 #include "tests/model/decoder_under_test.h"

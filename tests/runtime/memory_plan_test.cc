@@ -2,8 +2,8 @@
 #include "runtime/engine/memory_plan.h"
 
 #include "model/config/architectures.h"
-#include "model/weights/checkpoint/gguf_checkpoint.h"
 #include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/weights/gguf_checkpoint.h"
 #include "runtime/text/format_bytes.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/reference/fixture.h"

@@ -1,9 +1,13 @@
 // DeepSeek-V2 and V3: latent attention and experts, some of them shared.
 #include "model/config/config.h"
-#include "model/config/families/family.h"
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -53,7 +57,6 @@ RouterSpec router(const ModelConfig& config) {
 
 DecoderSpec deepseek_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
-  spec.names = tensor_names::deepseek();
   MixtureOfExpertsSpec experts;
   experts.router = router(config);
   experts.intermediate_size = config.moe_intermediate_size;
@@ -71,17 +74,77 @@ DecoderSpec deepseek_spec(const ModelConfig& config) {
   return spec;
 }
 
+BlockNames deepseek_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  const std::string attention = prefix + "self_attn.";
+  names.latent_attention = {.q_proj = attention + "q_proj",
+                            .q_a_proj = attention + "q_a_proj",
+                            .q_a_norm = attention + "q_a_layernorm",
+                            .q_b_proj = attention + "q_b_proj",
+                            .kv_a_proj = attention + "kv_a_proj_with_mqa",
+                            .kv_a_norm = attention + "kv_a_layernorm",
+                            .kv_b_proj = attention + "kv_b_proj",
+                            .o_proj = attention + "o_proj"};
+  names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
+  return names;
+}
+
+// Versions differ in how experts are chosen: by a sigmoid (2 in the file) in version 3.
+bool is_version_3(const ModelMetadata& model) { return model.whole_or("expert_gating_func", 1) == 2; }
+
+// Newer files describe heads of the compressed cache, and those of the model in keys that end in _mla.
+nlohmann::json deepseek_config(const ModelMetadata& model) {
+  const std::uint64_t groups = std::max<std::uint64_t>(1, model.whole_or("expert_group_count", 1));
+  const std::uint64_t rotary = model.whole("rope.dimension_count");
+  const std::uint64_t key = model.whole_or("attention.key_length_mla", model.head_dim());
+  const std::uint64_t value =
+      model.whole_or("attention.value_length_mla", model.whole_or("attention.value_length", key));
+  if (key <= rotary) {
+    throw_error<ConfigError>("{}: heads of {} elements have no room for {} rotary ones and others",
+                             model.files().name(), key, rotary);
+  }
+  const bool has_q_lora = model.has("attention.q_lora_rank");
+  return {{"num_key_value_heads", model.heads()},
+          {"q_lora_rank",
+           has_q_lora ? nlohmann::json(model.whole("attention.q_lora_rank")) : nlohmann::json(nullptr)},
+          {"kv_lora_rank", model.whole("attention.kv_lora_rank")},
+          {"qk_rope_head_dim", rotary},
+          {"qk_nope_head_dim", key - rotary},
+          {"v_head_dim", value},
+          {"n_routed_experts", model.whole_or("expert_count", 0)},
+          {"num_experts_per_tok", model.whole_or("expert_used_count", 0)},
+          {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
+          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+          {"moe_layer_freq", 1},
+          {"first_k_dense_replace", model.whole_or("leading_dense_block_count", 0)},
+          {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
+          {"norm_topk_prob", model.boolean_or("expert_weights_norm", false)},
+          {"topk_method", is_version_3(model) ? "noaux_tc"
+                          : groups > 1        ? "group_limited_greedy"
+                                              : "greedy"},
+          {"n_group", groups},
+          {"topk_group", model.whole_or("expert_group_used_count", groups)}};
+}
+
 }  // namespace
 
 Family deepseek2() {
-  Family family{.defaults = {}, .make_spec = deepseek_spec};
+  Family family{.architecture = "DeepseekV2ForCausalLM", .names = llama_names(), .make_spec = deepseek_spec};
+  family.names.names_of_block = deepseek_block;
+  // What F8 elements are multiplied by; it belongs to their tensors.
+  family.names.buffers.emplace_back(".weight_scale_inv");
+  family.gguf = {.architecture = "deepseek2",
+                 .is_of = [](const ModelMetadata& model) { return !is_version_3(model); },
+                 .config = deepseek_config};
   family.defaults.scoring_func = "softmax";
   family.defaults.topk_method = "greedy";
   return family;
 }
 
 Family deepseek3() {
-  Family family{.defaults = {}, .make_spec = deepseek_spec};
+  Family family = deepseek2();
+  family.architecture = "DeepseekV3ForCausalLM";
+  family.gguf.is_of = is_version_3;
   family.defaults.max_position_embeddings = 4096;
   family.defaults.norm_topk_prob = true;
   family.defaults.scoring_func = "sigmoid";

@@ -1,9 +1,12 @@
 // Falcon: GPT-NeoX with fewer KV heads, without most biases, and with one norm for both halves of a block or
 // one each.
-#include "model/config/families/family.h"
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
 
 #include <bit>
 #include <cmath>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -28,10 +31,24 @@ bool has_two_norms(const ModelConfig& config) {
   return config.num_ln_in_parallel_attn != 1;
 }
 
+BlockNames falcon_block(const std::string& prefix) {
+  BlockNames names = gpt_neox_block(prefix);
+  set_qkv(names, prefix + "self_attention.query_key_value");
+  names.o_proj = prefix + "self_attention.dense";
+  return names;
+}
+
+BlockNames falcon_block_with_two_norms(const std::string& prefix) {
+  BlockNames names = falcon_block(prefix);
+  names.input_norm = prefix + "ln_attn";
+  names.pre_feed_forward_norm = prefix + "ln_mlp";
+  return names;
+}
+
 DecoderSpec falcon_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
-  const bool new_names = config.new_decoder_architecture && has_two_norms(config);
-  spec.names = new_names ? tensor_names::falcon_with_two_norms() : tensor_names::falcon();
+  if (config.new_decoder_architecture && has_two_norms(config))
+    spec.names.names_of_block = falcon_block_with_two_norms;
   for (BlockSpec& block : spec.blocks) {
     const bool parallel = config.parallel_attn || config.new_decoder_architecture;
     block.wiring = parallel ? BlockSpec::Wiring::parallel : BlockSpec::Wiring::sequential;
@@ -46,12 +63,40 @@ DecoderSpec falcon_spec(const ModelConfig& config) {
   return spec;
 }
 
+// The newer generation (40B, 180B) has a norm for each half of a block.
+bool is_new(const ModelMetadata& model) { return model.has_tensor("blk.0.attn_norm_2.weight"); }
+
+nlohmann::json falcon_config(const ModelMetadata& model) {
+  nlohmann::json config = {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
+                           {"new_decoder_architecture", is_new(model)},
+                           {"parallel_attn", true},
+                           {"hidden_act", "gelu"}};
+  if (is_new(model)) config["num_ln_in_parallel_attn"] = 2;
+  return config;
+}
+
+void adapt_names(const ModelMetadata& model, TensorNames& names) {
+  if (!is_new(model)) return;
+  names.names_of_block = falcon_block_with_two_norms;
+  names.gguf.block.input_norm = "attn_norm_2";
+  names.gguf.block.pre_feed_forward_norm = "attn_norm";
+}
+
 }  // namespace
 
 Family falcon() {
-  Family family{.defaults = {}, .intermediate_per_hidden = 4, .make_spec = falcon_spec};
+  Family family{.architecture = "FalconForCausalLM", .intermediate_per_hidden = 4, .make_spec = falcon_spec};
   family.defaults.hidden_act = "gelu";
   family.defaults.tie_word_embeddings = true;
+  family.names = {.prefix = "transformer.",
+                  .embed_tokens = "word_embeddings",
+                  .embed_positions = {},
+                  .final_norm = "ln_f",
+                  .lm_head = "lm_head",
+                  .blocks = "h.",
+                  .names_of_block = falcon_block};
+  set_qkv(family.names.gguf.block, "attn_qkv");
+  family.gguf = {.architecture = "falcon", .config = falcon_config, .adapt_names = adapt_names};
   return family;
 }
 

@@ -1,7 +1,12 @@
-// Gemma: Llama with another activation, gains that are stored less 1, and a scaled embedding.
-#include "model/config/families/family.h"
+// Gemma: Llama with another activation, gains that are stored less 1, and a scaled embedding. Gemma 2 has
+// norms after the halves of a block too, softcaps, and a window in every other layer.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -25,7 +30,6 @@ std::optional<float> cap_of(double value) {
 
 DecoderSpec gemma2_spec(const ModelConfig& config) {
   DecoderSpec spec = gemma_spec(config);
-  spec.names = tensor_names::gemma2();
   spec.logit_softcap = cap_of(config.final_logit_softcapping);
   for (BlockSpec& block : spec.blocks) {
     block.post_attention_norm = spec.final_norm;
@@ -38,20 +42,52 @@ DecoderSpec gemma2_spec(const ModelConfig& config) {
   return spec;
 }
 
+// Here post_attention_layernorm is what it says.
+BlockNames gemma2_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.post_attention_norm = prefix + "post_attention_layernorm";
+  names.pre_feed_forward_norm = prefix + "pre_feedforward_layernorm";
+  names.post_feed_forward_norm = prefix + "post_feedforward_layernorm";
+  return names;
+}
+
+nlohmann::json gemma_config(const ModelMetadata&) { return {{"hidden_act", "gelu_pytorch_tanh"}}; }
+
+// The file does not say what attention scores are divided by. It is the square root of head_dim in the
+// released models with heads of 256 elements (2B, 9B), and of hidden_size / num_attention_heads in the others
+// (27B).
+nlohmann::json gemma2_config(const ModelMetadata& model) {
+  nlohmann::json config = gemma_config(model);
+  config["query_pre_attn_scalar"] =
+      model.head_dim() == 256 ? model.head_dim()
+                              : model.whole("embedding_length") / std::max<std::uint64_t>(1, model.heads());
+  config["attn_logit_softcapping"] = model.number("attn_logit_softcapping");
+  config["final_logit_softcapping"] = model.number("final_logit_softcapping");
+  config["sliding_window"] = model.whole("attention.sliding_window");
+  return config;
+}
+
 }  // namespace
 
 Family gemma() {
-  Family family{.defaults = {}, .make_spec = [](const ModelConfig& config) { return gemma_spec(config); }};
+  Family family{.architecture = "GemmaForCausalLM",
+                .names = llama_names(),
+                .make_spec = [](const ModelConfig& config) { return gemma_spec(config); }};
   family.defaults.hidden_act = "gelu_pytorch_tanh";
   family.defaults.head_dim = 256;
   family.defaults.max_position_embeddings = 8192;
   family.defaults.tie_word_embeddings = true;
+  family.names.gguf.norm_offset = 1.0F;
+  family.gguf = {.architecture = "gemma", .config = gemma_config};
   return family;
 }
 
 Family gemma2() {
   Family family = gemma();
+  family.architecture = "Gemma2ForCausalLM";
   family.make_spec = gemma2_spec;
+  family.names.names_of_block = gemma2_block;
+  family.gguf = {.architecture = "gemma2", .config = gemma2_config};
   family.defaults.query_pre_attn_scalar = 256;
   family.defaults.sliding_window = 4096;
   family.defaults.attn_logit_softcapping = 50;

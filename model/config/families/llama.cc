@@ -1,6 +1,8 @@
-// Llama, and what differs from it by a few numbers.
+// Llama, from which most families start.
+#include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/config/families/family.h"
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <cmath>
@@ -8,15 +10,6 @@
 #include <string>
 
 namespace tp::families {
-namespace {
-
-DecoderSpec phi3_spec(const ModelConfig& config) {
-  DecoderSpec spec = mistral_spec(config);
-  spec.names = tensor_names::phi3();
-  return spec;
-}
-
-}  // namespace
 
 DecoderSpec llama_spec(const ModelConfig& config) {
   const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps)};
@@ -37,33 +30,13 @@ DecoderSpec llama_spec(const ModelConfig& config) {
                                     .bias = config.mlp_bias};
 
   DecoderSpec spec;
-  spec.names = tensor_names::llama();
+  spec.names = family_of(config.architecture).names;
   spec.vocab_size = config.vocab_size;
   spec.hidden_size = config.hidden_size;
   spec.max_position_embeddings = config.max_position_embeddings;
   spec.blocks.assign(config.num_hidden_layers, block);
   spec.final_norm = norm;
   spec.tied_embeddings = config.tie_word_embeddings;
-  return spec;
-}
-
-DecoderSpec mistral_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
-  set_windows(config, spec, [](std::size_t) { return true; });
-  return spec;
-}
-
-DecoderSpec qwen2_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
-  for (BlockSpec& block : spec.blocks) attention_of(block).qkv_bias = true;
-  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
-  return spec;
-}
-
-DecoderSpec qwen3_spec(const ModelConfig& config) {
-  DecoderSpec spec = llama_spec(config);
-  for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = block.input_norm;
-  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
   return spec;
 }
 
@@ -83,35 +56,50 @@ Activation activation_of(const ModelConfig& config) {
   return found->second;
 }
 
-Family llama() { return {.defaults = {}, .make_spec = llama_spec}; }
-
-Family mistral() {
-  Family family{.defaults = {}, .make_spec = mistral_spec};
-  family.defaults.sliding_window = 4096;
-  family.defaults.max_position_embeddings = 4096 * 32;
-  return family;
+GatedMlpNames gated_mlp(const std::string& prefix) {
+  return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
 }
 
-Family qwen2() {
-  Family family{.defaults = {}, .make_spec = qwen2_spec};
-  family.defaults.max_position_embeddings = 32768;
-  family.defaults.sliding_window = 4096;
-  family.defaults.use_sliding_window = false;
-  family.defaults.max_window_layers = 28;
-  return family;
+BlockNames llama_block(const std::string& prefix) {
+  const std::string attention = prefix + "self_attn.";
+  const std::string mlp = prefix + "mlp.";
+  return {.input_norm = prefix + "input_layernorm",
+          .q_proj = attention + "q_proj",
+          .k_proj = attention + "k_proj",
+          .v_proj = attention + "v_proj",
+          .q_norm = attention + "q_norm",
+          .k_norm = attention + "k_norm",
+          .o_proj = attention + "o_proj",
+          .post_attention_norm = {},
+          .pre_feed_forward_norm = prefix + "post_attention_layernorm",
+          .gate_proj = mlp + "gate_proj",
+          .up_proj = mlp + "up_proj",
+          .down_proj = mlp + "down_proj",
+          .post_feed_forward_norm = {},
+          .experts = {.router = mlp + "gate",
+                      .correction_bias = mlp + "gate.e_score_correction_bias",
+                      .shared_expert = gated_mlp(mlp + "shared_expert."),
+                      .shared_expert_gate = mlp + "shared_expert_gate",
+                      .experts = mlp + "experts.",
+                      .parts = gated_mlp("")}};
 }
 
-Family qwen3() {
-  Family family = qwen2();
-  family.make_spec = qwen3_spec;
-  family.defaults.head_dim = 128;
-  return family;
+TensorNames llama_names() {
+  return {.prefix = "model.",
+          .embed_tokens = "embed_tokens",
+          .embed_positions = {},
+          .final_norm = "norm",
+          .lm_head = "lm_head",
+          .blocks = "layers.",
+          .names_of_block = llama_block};
 }
 
-Family phi3() {
-  Family family{.defaults = {}, .make_spec = phi3_spec};
-  family.defaults.max_position_embeddings = 4096;
-  family.defaults.rms_norm_eps = 1e-5;
+// GGUF files of Mistral are Llama's, too; their window is not stored.
+Family llama() {
+  Family family{.architecture = "LlamaForCausalLM", .names = llama_names(), .make_spec = llama_spec};
+  family.names.gguf.interleaved_query_key = true;
+  family.gguf = {.architecture = "llama",
+                 .is_of = [](const ModelMetadata& model) { return !model.has("expert_count"); }};
   return family;
 }
 

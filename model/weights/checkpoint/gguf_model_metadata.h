@@ -43,6 +43,11 @@ class ModelMetadata {
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
   }
+  // The part of a head that is rotated.
+  double rotary_factor() const {
+    const std::uint64_t size = std::max<std::uint64_t>(1, head_dim());
+    return static_cast<double>(whole_or("rope.dimension_count", head_dim())) / static_cast<double>(size);
+  }
   bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
 
  private:

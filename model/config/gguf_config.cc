@@ -1,7 +1,7 @@
-#include "model/weights/checkpoint/gguf_config.h"
+#include "model/config/gguf_config.h"
 
+#include "model/config/architectures.h"
 #include "model/weights/checkpoint/gguf_dequantize.h"
-#include "model/weights/checkpoint/gguf_families.h"
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 #include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
@@ -138,8 +138,10 @@ json common_config(const ModelMetadata& model) {
 
 json gguf_config(const GgufFiles& files) {
   const ModelMetadata model(files);
+  const Family& family = family_of(model);
   json config = common_config(model);
-  config.update(gguf_family_config(model));
+  config["architectures"] = {family.architecture};
+  if (family.gguf.config != nullptr) config.update(family.gguf.config(model));
   return config;
 }
 

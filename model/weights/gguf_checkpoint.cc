@@ -1,4 +1,4 @@
-#include "model/weights/checkpoint/gguf_checkpoint.h"
+#include "model/weights/gguf_checkpoint.h"
 
 #include "model/weights/checkpoint/gguf_dequantize.h"
 #include "model/weights/checkpoint/printable.h"
@@ -58,7 +58,7 @@ std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path
 }
 
 GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
-    : files_(first), names_(files_.metadata(), files_.find("blk.0.attn_norm_2.weight") != nullptr) {}
+    : files_(first), names_(ModelMetadata(files_)) {}
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);

@@ -1,7 +1,7 @@
-#include "model/weights/checkpoint/open_checkpoint.h"
+#include "model/weights/open_checkpoint.h"
 
-#include "model/weights/checkpoint/gguf_checkpoint.h"
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/gguf_checkpoint.h"
 
 namespace tp {
 

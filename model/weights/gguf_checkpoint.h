@@ -2,9 +2,9 @@
 #pragma once
 
 #include "model/weights/checkpoint/gguf_files.h"
-#include "model/weights/checkpoint/gguf_names.h"
 #include "model/weights/checkpoint/gguf_split_kv_b.h"
 #include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/gguf_names.h"
 
 #include <atomic>
 #include <cstddef>

@@ -1,11 +1,13 @@
 // Where a tensor of a Hugging Face checkpoint is in a GGUF file, and how it was rearranged on its way there.
 //
-// The program knows tensors by the names of Hugging Face checkpoints (tensor_names.h), and rows, columns and
-// values as they are there. What GGUF's converters have done to them is undone here, by index.
+// Layers ask for tensors by the names of Hugging Face checkpoints, and expect rows, columns and values as
+// they are there. TensorNames says what they are called in GGUF files; what GGUF's converters did to them is
+// undone here, by index.
 #pragma once
 
 #include "model/weights/checkpoint/gguf_header.h"
-#include "model/weights/checkpoint/gguf_metadata.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/tensor_names.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +23,8 @@ namespace tp {
 struct GgufRowOrder {
   enum class Kind : std::uint8_t {
     as_it_was,
-    // The halves of a head, which rotary positions turn against each other, are interleaved: 0, d/2, 1, ...
-    pairs,
+    // The halves of a head, which RoPE rotates against each other, are interleaved: 0, d/2, 1, ...
+    interleaved,
     // A group's query heads, key head and value head follow each other in the checkpoint; in the file all
     // queries come first, then all keys, then all values.
     by_kind,
@@ -40,17 +42,18 @@ struct GgufRowOrder {
 };
 
 struct GgufPlace {
-  std::string tensor;                 // "blk.3.attn_q.weight"
-  std::optional<std::size_t> expert;  // the tensor is a stack [experts, rows, columns], and this one is meant
-  GgufRowOrder rows;
+  std::string tensor{};                 // "blk.3.attn_q.weight"
+  std::optional<std::size_t> expert{};  // of a stack [experts, rows, columns]: which one
+  GgufRowOrder rows{};
   bool is_transposed = false;  // in the checkpoint, with regard to the file
   float addend = 0.0F;         // what makes the file's values the checkpoint's
 };
 
 class GgufNames {
  public:
-  // `metadata` is that of the model; `has_two_norms`: its blocks have a tensor attn_norm_2 (Falcon).
-  GgufNames(const GgufMetadata& metadata, bool has_two_norms);
+  // Throws ConfigError if the model is of a family that is not supported, and CheckpointError if its metadata
+  // does not say how many heads it has.
+  explicit GgufNames(const ModelMetadata& model);
 
   // Nothing for a name that the family does not have.
   std::optional<GgufPlace> find(std::string_view name) const;
@@ -61,15 +64,17 @@ class GgufNames {
   std::vector<std::string> in_checkpoint(const GgufTensor& tensor) const;
 
  private:
-  void add_arrangement(std::string_view layer, GgufPlace& place) const;
+  GgufNames(const TensorNames& names, const ModelMetadata& model);
 
-  std::string architecture_;  // "llama"
-  // Of layers, with # for numbers.
-  std::map<std::string_view, std::string_view> names_;             // the checkpoint's to the file's
-  std::map<std::string_view, std::string_view> checkpoint_names_;  // the other way round
-  std::size_t head_dim_ = 0;
-  std::size_t kv_heads_ = 1;
-  std::size_t queries_per_kv_ = 1;
+  void add(const std::string& name, GgufPlace place);
+  void add_block(const TensorNames& names, const ModelMetadata& model);
+  void add_experts(const ExpertNames& names, const ExpertNames& stored);
+
+  // Patterns: names of layers or tensors with # for the number of a block and, after it, that of an expert.
+  std::map<std::string, GgufPlace, std::less<>>
+      places_;  // by the checkpoint's pattern; `tensor` is the file's
+  std::map<std::string, std::string, std::less<>> stored_;  // the file's patterns to the checkpoint's
+  std::string blocks_;                                      // "model.layers."
 };
 
 }  // namespace tp

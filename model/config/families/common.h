@@ -1,0 +1,48 @@
+// What several families have in common, to start from.
+#pragma once
+
+#include "model/config/families/family.h"
+
+#include <string>
+
+namespace tp::families {
+
+DecoderSpec llama_spec(const ModelConfig& config);
+DecoderSpec mistral_spec(const ModelConfig& config);
+DecoderSpec gpt_neox_spec(const ModelConfig& config);
+
+TensorNames llama_names();
+BlockNames llama_block(const std::string& prefix);
+BlockNames gpt_neox_block(const std::string& prefix);
+
+// One tensor for queries, keys and values.
+void set_qkv(BlockNames& names, const std::string& name);
+
+// The layers of a gated MLP under Llama's names.
+GatedMlpNames gated_mlp(const std::string& prefix);
+
+// What configs of mixtures of experts have in common.
+MixtureOfExpertsSpec experts_of(const ModelConfig& config);
+
+// Throws ConfigError unless a token finds its experts.
+void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec);
+
+// hidden_act. Throws ConfigError for one that is not supported.
+Activation activation_of(const ModelConfig& config);
+
+// A block's attention, where it is the usual one.
+inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
+
+// Gives layers the sliding window: those that layer_types names where config.json has it, else those for
+// which `slides(layer)` is true.
+template <class Slides>
+void set_windows(const ModelConfig& config, DecoderSpec& spec, const Slides& slides) {
+  if (config.sliding_window == 0 || !config.use_sliding_window) return;
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    const bool sliding =
+        config.layer_types.empty() ? slides(layer) : config.layer_types[layer] == "sliding_attention";
+    if (sliding) attention_of(spec.blocks[layer]).pattern.window = config.sliding_window;
+  }
+}
+
+}  // namespace tp::families

@@ -1,0 +1,68 @@
+// GPT-NeoX: Llama with layer norms, a plain MLP, biases, and blocks whose halves read the same.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+nlohmann::json gpt_neox_config(const ModelMetadata& model) {
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
+          {"partial_rotary_factor", model.rotary_factor()},
+          {"use_parallel_residual", model.boolean_or("use_parallel_residual", true)},
+          {"hidden_act", "gelu"}};
+}
+
+}  // namespace
+
+DecoderSpec gpt_neox_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  spec.final_norm = {.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.layer_norm_eps)};
+  for (BlockSpec& block : spec.blocks) {
+    if (config.use_parallel_residual) block.wiring = BlockSpec::Wiring::parallel;
+    block.input_norm = spec.final_norm;
+    block.pre_feed_forward_norm = spec.final_norm;
+    block.feed_forward = PlainMlpSpec{.intermediate_size = config.intermediate_size,
+                                      .activation = activation_of(config),
+                                      .bias = config.mlp_bias};
+  }
+  return spec;
+}
+
+void set_qkv(BlockNames& names, const std::string& name) {
+  names.q_proj = names.k_proj = names.v_proj = name;
+}
+
+BlockNames gpt_neox_block(const std::string& prefix) {
+  BlockNames names;
+  names.input_norm = prefix + "input_layernorm";
+  set_qkv(names, prefix + "attention.query_key_value");
+  names.fused_qkv = BlockNames::FusedQkv::by_kv_head;
+  names.o_proj = prefix + "attention.dense";
+  names.pre_feed_forward_norm = prefix + "post_attention_layernorm";
+  names.up_proj = prefix + "mlp.dense_h_to_4h";
+  names.down_proj = prefix + "mlp.dense_4h_to_h";
+  return names;
+}
+
+Family gpt_neox() {
+  Family family{.architecture = "GPTNeoXForCausalLM", .make_spec = gpt_neox_spec};
+  family.defaults.hidden_act = "gelu";
+  family.defaults.partial_rotary_factor = 0.25;
+  family.defaults.attention_bias = true;
+  family.defaults.mlp_bias = true;
+  family.names = {.prefix = "gpt_neox.",
+                  .embed_tokens = "embed_in",
+                  .embed_positions = {},
+                  .final_norm = "final_layer_norm",
+                  .lm_head = "embed_out",
+                  .blocks = "layers.",
+                  .names_of_block = gpt_neox_block,
+                  .buffers = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"}};
+  set_qkv(family.names.gguf.block, "attn_qkv");
+  family.gguf = {.architecture = "gptneox", .config = gpt_neox_config};
+  return family;
+}
+
+}  // namespace tp::families

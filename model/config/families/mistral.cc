@@ -1,0 +1,62 @@
+// Mistral: Llama with a sliding window. Mixtral: Mistral whose feed-forward halves are mixtures of experts.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec mixtral_spec(const ModelConfig& config) {
+  DecoderSpec spec = mistral_spec(config);
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.router.normalize = true;
+  require_experts(config, experts);
+  for (BlockSpec& block : spec.blocks) block.feed_forward = experts;
+  return spec;
+}
+
+BlockNames mixtral_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.experts.router = prefix + "block_sparse_moe.gate";
+  names.experts.experts = prefix + "block_sparse_moe.experts.";
+  names.experts.parts = {"w1", "w3", "w2"};
+  return names;
+}
+
+nlohmann::json mixtral_config(const ModelMetadata& model) {
+  return {{"num_local_experts", model.whole("expert_count")},
+          {"num_experts_per_tok", model.whole("expert_used_count")}};
+}
+
+}  // namespace
+
+DecoderSpec mistral_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  set_windows(config, spec, [](std::size_t) { return true; });
+  return spec;
+}
+
+Family mistral() {
+  Family family{.architecture = "MistralForCausalLM", .names = llama_names(), .make_spec = mistral_spec};
+  family.defaults.sliding_window = 4096;
+  family.defaults.max_position_embeddings = 4096 * 32;
+  return family;
+}
+
+Family mixtral() {
+  Family family{.architecture = "MixtralForCausalLM", .names = llama_names(), .make_spec = mixtral_spec};
+  family.defaults.max_position_embeddings = 4096 * 32;
+  family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.rope_theta = 1e6;
+  family.defaults.num_experts = 8;
+  family.defaults.num_experts_per_tok = 2;
+  family.names.names_of_block = mixtral_block;
+  family.names.gguf.interleaved_query_key = true;
+  family.gguf = {.architecture = "llama",
+                 .is_of = [](const ModelMetadata& model) { return model.has("expert_count"); },
+                 .config = mixtral_config};
+  return family;
+}
+
+}  // namespace tp::families

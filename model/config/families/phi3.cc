@@ -1,0 +1,38 @@
+// Phi-3: Mistral whose projections are stored as one, with rotary scaling of its own (longrope).
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+BlockNames phi3_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  set_qkv(names, prefix + "self_attn.qkv_proj");
+  names.gate_proj = names.up_proj = prefix + "mlp.gate_up_proj";
+  return names;
+}
+
+nlohmann::json phi3_config(const ModelMetadata& model) {
+  const std::uint64_t window = model.whole_or("attention.sliding_window", 0);
+  return {{"partial_rotary_factor", model.rotary_factor()},
+          {"original_max_position_embeddings",
+           model.whole_or("rope.scaling.original_context_length", model.whole("context_length"))},
+          {"sliding_window", window == 0 ? nlohmann::json(nullptr) : nlohmann::json(window)}};
+}
+
+}  // namespace
+
+Family phi3() {
+  Family family{.architecture = "Phi3ForCausalLM", .names = llama_names(), .make_spec = mistral_spec};
+  family.defaults.max_position_embeddings = 4096;
+  family.defaults.rms_norm_eps = 1e-5;
+  family.names.names_of_block = phi3_block;
+  set_qkv(family.names.gguf.block, "attn_qkv");
+  family.names.gguf.block.gate_proj = family.names.gguf.block.up_proj;
+  family.gguf = {.architecture = "phi3", .config = phi3_config};
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,110 @@
+// Qwen: Llama with biases of queries, keys and values (2) or norms of queries and keys (3), and both with
+// experts.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec qwen2_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) attention_of(block).qkv_bias = true;
+  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
+  return spec;
+}
+
+DecoderSpec qwen3_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = block.input_norm;
+  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
+  return spec;
+}
+
+// Experts in every decoder_sparse_step-th layer, but for those that mlp_only_layers names.
+void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
+  require_experts(config, experts);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    const auto& dense = config.mlp_only_layers;
+    const bool is_dense = std::find(dense.begin(), dense.end(), layer) != dense.end();
+    if (!is_dense && (layer + 1) % config.decoder_sparse_step == 0) spec.blocks[layer].feed_forward = experts;
+  }
+}
+
+DecoderSpec qwen2_moe_spec(const ModelConfig& config) {
+  DecoderSpec spec = qwen2_spec(config);
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.shared_intermediate_size = config.shared_expert_intermediate_size;
+  experts.shared_expert_gate = true;
+  set_experts(config, experts, spec);
+  return spec;
+}
+
+DecoderSpec qwen3_moe_spec(const ModelConfig& config) {
+  DecoderSpec spec = qwen3_spec(config);
+  set_experts(config, experts_of(config), spec);
+  return spec;
+}
+
+nlohmann::json qwen3_moe_config(const ModelMetadata& model) {
+  return {{"num_experts", model.whole("expert_count")},
+          {"num_experts_per_tok", model.whole("expert_used_count")},
+          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+          {"norm_topk_prob", true}};
+}
+
+nlohmann::json qwen2_moe_config(const ModelMetadata& model) {
+  nlohmann::json config = qwen3_moe_config(model);
+  config["shared_expert_intermediate_size"] = model.whole("expert_shared_feed_forward_length");
+  config["norm_topk_prob"] = false;
+  return config;
+}
+
+}  // namespace
+
+Family qwen2() {
+  Family family{.architecture = "Qwen2ForCausalLM", .names = llama_names(), .make_spec = qwen2_spec};
+  family.defaults.max_position_embeddings = 32768;
+  family.defaults.sliding_window = 4096;
+  family.defaults.use_sliding_window = false;
+  family.defaults.max_window_layers = 28;
+  family.gguf = {.architecture = "qwen2"};
+  return family;
+}
+
+Family qwen3() {
+  Family family = qwen2();
+  family.architecture = "Qwen3ForCausalLM";
+  family.make_spec = qwen3_spec;
+  family.defaults.head_dim = 128;
+  family.gguf = {.architecture = "qwen3"};
+  return family;
+}
+
+Family qwen2_moe() {
+  Family family = qwen2();
+  family.architecture = "Qwen2MoeForCausalLM";
+  family.make_spec = qwen2_moe_spec;
+  family.defaults.num_experts = 60;
+  family.defaults.num_experts_per_tok = 4;
+  family.defaults.moe_intermediate_size = 1408;
+  family.defaults.shared_expert_intermediate_size = 5632;
+  family.gguf = {.architecture = "qwen2moe", .config = qwen2_moe_config};
+  return family;
+}
+
+Family qwen3_moe() {
+  Family family = qwen2();
+  family.architecture = "Qwen3MoeForCausalLM";
+  family.make_spec = qwen3_moe_spec;
+  family.defaults.num_experts = 128;
+  family.defaults.num_experts_per_tok = 8;
+  family.defaults.moe_intermediate_size = 768;
+  family.gguf = {.architecture = "qwen3moe", .config = qwen3_moe_config};
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,196 @@
+#include "model/weights/gguf_names.h"
+
+#include "model/config/architectures.h"
+
+#include <algorithm>
+#include <charconv>
+#include <span>
+
+namespace tp {
+namespace {
+
+const std::string kBlocks = "blk.";
+const std::string kBlock = kBlocks + "#.";
+
+// A name with its numbers taken out: "model.layers.#.mlp.experts.#.up_proj" and {3, 17}.
+struct Pattern {
+  std::string text;
+  std::vector<std::size_t> numbers;
+};
+
+Pattern pattern_of(std::string_view name) {
+  Pattern pattern;
+  while (true) {
+    const std::size_t dot = std::min(name.find('.'), name.size());
+    const std::string_view word = name.substr(0, dot);
+    std::size_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (!word.empty() && error == std::errc() && end == word.data() + word.size()) {
+      pattern.numbers.push_back(number);
+      pattern.text += '#';
+    } else {
+      pattern.text += word;
+    }
+    if (dot == name.size()) return pattern;
+    pattern.text += '.';
+    name.remove_prefix(dot + 1);
+  }
+}
+
+// The name with its first marks replaced by the numbers.
+std::string with_numbers(std::string_view name, std::span<const std::size_t> numbers) {
+  std::string result(name);
+  for (const std::size_t number : numbers) {
+    const std::size_t mark = result.find('#');
+    if (mark == result.npos) break;
+    result.replace(mark, 1, std::to_string(number));
+  }
+  return result;
+}
+
+TensorNames names_of(const ModelMetadata& model) {
+  const Family& family = family_of(model);
+  TensorNames names = family.names;
+  if (family.gguf.adapt_names != nullptr) family.gguf.adapt_names(model, names);
+  return names;
+}
+
+}  // namespace
+
+bool GgufRowOrder::fits(std::size_t rows) const {
+  if (kind == Kind::as_it_was) return true;
+  const bool has_whole_heads = head_dim != 0 && rows % head_dim == 0;
+  if (kind == Kind::interleaved) return has_whole_heads && head_dim % 2 == 0;
+  return has_whole_heads && rows / head_dim == groups * (queries_per_group + 2);
+}
+
+std::size_t GgufRowOrder::stored_row(std::size_t row) const {
+  switch (kind) {
+    case Kind::as_it_was:
+      return row;
+    case Kind::interleaved: {
+      const std::size_t half = head_dim / 2;
+      return row / head_dim * head_dim + row % half * 2 + row % head_dim / half;
+    }
+    case Kind::by_kind: {
+      const std::size_t group = row / head_dim / (queries_per_group + 2);
+      const std::size_t head = row / head_dim % (queries_per_group + 2);
+      const std::size_t stored_head = head < queries_per_group
+                                          ? group * queries_per_group + head
+                                          : groups * head + group;  // head: queries_per_group, or one more
+      return stored_head * head_dim + row % head_dim;
+    }
+  }
+  return row;
+}
+
+GgufNames::GgufNames(const ModelMetadata& model) : GgufNames(names_of(model), model) {}
+
+GgufNames::GgufNames(const TensorNames& names, const ModelMetadata& model)
+    : blocks_(names.prefix + names.blocks) {
+  const GgufTensorNames& stored = names.gguf;
+  add(names.prefix + names.embed_tokens, {.tensor = stored.embed_tokens});
+  if (!names.embed_positions.empty())
+    add(names.prefix + names.embed_positions, {.tensor = stored.embed_positions});
+  add(names.prefix + names.final_norm, {.tensor = stored.final_norm, .addend = -stored.norm_offset});
+  add(names.lm_head, {.tensor = stored.lm_head});
+  add_block(names, model);
+}
+
+void GgufNames::add(const std::string& name, GgufPlace place) {
+  if (name.empty()) return;
+  stored_[place.tensor] = name;
+  places_[name] = std::move(place);
+}
+
+// What is stored as one is added several times, the same each time.
+void GgufNames::add_block(const TensorNames& names, const ModelMetadata& model) {
+  const BlockNames block = names.names_of_block(blocks_ + "#.");
+  const BlockNames& stored = names.gguf.block;
+  for (const auto norm :
+       {&BlockNames::input_norm, &BlockNames::q_norm, &BlockNames::k_norm, &BlockNames::post_attention_norm,
+        &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm})
+    add(block.*norm, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
+  for (const auto projection :
+       {&BlockNames::o_proj, &BlockNames::gate_proj, &BlockNames::up_proj, &BlockNames::down_proj})
+    add(block.*projection, {.tensor = kBlock + stored.*projection, .is_transposed = block.transposed});
+
+  const std::size_t kv_heads = std::max<std::size_t>(1, model.kv_heads());
+  GgufRowOrder fused{.head_dim = model.head_dim(),
+                     .groups = kv_heads,
+                     .queries_per_group = std::max<std::size_t>(1, model.heads()) / kv_heads};
+  if (block.fused_qkv == BlockNames::FusedQkv::by_kv_head) fused.kind = GgufRowOrder::Kind::by_kind;
+  GgufRowOrder rotated = fused;
+  if (names.gguf.interleaved_query_key) rotated.kind = GgufRowOrder::Kind::interleaved;
+  const auto add_projection = [&](auto projection, const GgufRowOrder& rows) {
+    add(block.*projection,
+        {.tensor = kBlock + stored.*projection, .rows = rows, .is_transposed = block.transposed});
+  };
+  add_projection(&BlockNames::q_proj, rotated);
+  add_projection(&BlockNames::k_proj, rotated);
+  add_projection(&BlockNames::v_proj, fused);
+
+  using Latent = LatentAttentionNames;
+  for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
+                           &Latent::kv_a_norm, &Latent::kv_b_proj})
+    add(block.latent_attention.*layer, {.tensor = kBlock + stored.latent_attention.*layer});
+  if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
+}
+
+void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored) {
+  for (const auto layer :
+       {&ExpertNames::router, &ExpertNames::correction_bias, &ExpertNames::shared_expert_gate})
+    add(names.*layer, {.tensor = kBlock + stored.*layer});
+  for (const auto part : {&GatedMlpNames::gate_proj, &GatedMlpNames::up_proj, &GatedMlpNames::down_proj}) {
+    add(names.shared_expert.*part, {.tensor = kBlock + stored.shared_expert.*part});
+    add(names.experts + "#." + names.parts.*part, {.tensor = kBlock + stored.parts.*part});
+  }
+}
+
+std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
+  // Most names are those of a layer and ".weight" or ".bias"; some are a tensor's.
+  std::string_view end;
+  Pattern pattern = pattern_of(name);
+  if (!places_.contains(pattern.text)) {
+    const std::size_t dot = std::min(name.rfind('.'), name.size());
+    end = name.substr(dot);
+    pattern = pattern_of(name.substr(0, dot));
+  }
+  const auto found = places_.find(pattern.text);
+  if (found == places_.end()) return std::nullopt;
+  GgufPlace place = found->second;
+  place.tensor = with_numbers(place.tensor, pattern.numbers).append(end);
+  if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
+  if (end != ".weight") place.is_transposed = false;
+  return place;
+}
+
+std::vector<std::string> GgufNames::in_checkpoint(const GgufTensor& tensor) const {
+  // These are part of the config.
+  if (tensor.name == "rope_freqs.weight" || tensor.name.starts_with("rope_factors_")) return {};
+  std::string_view end;
+  Pattern pattern = pattern_of(tensor.name);
+  if (!stored_.contains(pattern.text)) {
+    const std::string_view name = tensor.name;
+    const std::size_t dot = std::min(name.rfind('.'), name.size());
+    end = name.substr(dot);
+    pattern = pattern_of(name.substr(0, dot));
+  }
+  // What is left of kv_b where it is in two stacks.
+  if (pattern.text == "blk.#.attn_k_b" || pattern.text == "blk.#.attn_v_b") pattern.text = "blk.#.attn_kv_b";
+  const auto name = stored_.find(pattern.text);
+  if (name == stored_.end()) {
+    if (!tensor.name.starts_with(kBlocks)) return {tensor.name};
+    return {blocks_ + tensor.name.substr(kBlocks.size())};
+  }
+  const bool is_stack = std::count(name->second.begin(), name->second.end(), '#') > 1;
+  std::vector<std::string> result;
+  for (std::size_t expert = 0; expert < (is_stack ? tensor.shape.front() : 1); ++expert) {
+    std::vector<std::size_t> numbers = pattern.numbers;
+    numbers.push_back(expert);
+    result.push_back(with_numbers(name->second, numbers).append(end));
+  }
+  return result;
+}
+
+}  // namespace tp
