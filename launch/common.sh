@@ -6,7 +6,7 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libopenblas-openmp-dev
                 libboost-serialization-dev libfmt-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
                 libsentencepiece-dev libhwloc-dev libedit-dev)
-test_packages=(libgtest-dev clang-format)
+test_packages=(libgtest-dev clang-format patch)
 # What only some tests need, which are skipped without it.
 optional_test_packages=(python3-matplotlib slurm-wlm munge iproute2)
 
