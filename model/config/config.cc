@@ -2,8 +2,8 @@
 
 #include "model/config/architectures.h"
 #include "model/config/gguf_config.h"
-#include "model/config/json_fields.h"
 #include "model/config/rope_scaling.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
@@ -18,16 +18,17 @@ DType parse_dtype(const std::string& name, const std::string& where) {
   throw_error<ConfigError>("{}: torch_dtype must be float32, float16 or bfloat16, found \"{}\"", where, name);
 }
 
-std::string architecture_of(const nlohmann::json& object, const std::string& where) {
-  const auto found = object.find("architectures");
+std::string architecture_of(const JsonNode& fields, const std::string& where) {
+  const std::vector<std::string> names = fields.list_or_empty("architectures", &JsonNode::string);
   require<ConfigError>(
-      found != object.end() && found->is_array() && !found->empty() && found->front().is_string(),
-      "{}: architectures must be a list with the model's class, e.g. [\"LlamaForCausalLM\"]", where);
-  return found->front().get<std::string>();
+      !names.empty(),
+      "{}: architectures must be a list with the model's class, e.g. [\"LlamaForCausalLM\"]; found none",
+      where);
+  return names.front();
 }
 
-void read_heads(const JsonFields& fields, const std::string& where, ModelConfig& config) {
-  config.num_attention_heads = fields.size(fields.name_of({"num_attention_heads", "n_head"}));
+void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  config.num_attention_heads = fields.at(fields.name_of({"num_attention_heads", "n_head"})).size();
   // Falcon's multi_query means one KV head, and makes num_kv_heads void but in the new architecture.
   const bool one_kv_head = fields.boolean_or("multi_query", false) && !config.new_decoder_architecture;
   config.num_key_value_heads =
@@ -52,26 +53,26 @@ void read_heads(const JsonFields& fields, const std::string& where, ModelConfig&
                        config.head_dim);
 }
 
-void read_sizes(const JsonFields& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
-  config.hidden_size = fields.size(fields.name_of({"hidden_size", "n_embd"}));
+void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
+  config.hidden_size = fields.at(fields.name_of({"hidden_size", "n_embd"})).size();
   const std::string intermediate = fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size"});
   config.intermediate_size = intermediate_per_hidden == 0 || fields.has(intermediate)
-                                 ? fields.size(intermediate)
+                                 ? fields.at(intermediate).size()
                                  : intermediate_per_hidden * config.hidden_size;
-  config.num_hidden_layers = fields.size(fields.name_of({"num_hidden_layers", "n_layer"}));
-  config.vocab_size = fields.size("vocab_size");
+  config.num_hidden_layers = fields.at(fields.name_of({"num_hidden_layers", "n_layer"})).size();
+  config.vocab_size = fields.at("vocab_size").size();
   config.max_position_embeddings = fields.size_or(fields.name_of({"max_position_embeddings", "n_positions"}),
                                                   config.max_position_embeddings);
 }
 
-void read_rope(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base"}), config.rope_theta);
   config.partial_rotary_factor =
       fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct"}), config.partial_rotary_factor);
   // Newer configs keep all of it in rope_parameters.
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(field)) continue;
-    const JsonFields rope = fields.object(field);
+    const JsonNode rope = fields.at(field);
     config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
     config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
     const RopeContext context{.rotary_dim = rotary_dim(config),
@@ -87,12 +88,12 @@ void read_rope(const JsonFields& fields, const std::string& where, ModelConfig& 
       where, config.head_dim, config.partial_rotary_factor);
 }
 
-void read_windows(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.sliding_window =
       fields.is_null("sliding_window") ? 0 : fields.size_or("sliding_window", config.sliding_window);
   config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
   config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
-  config.layer_types = fields.texts("layer_types");
+  config.layer_types = fields.list_or_empty("layer_types", &JsonNode::string);
   require<ConfigError>(
       config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
       "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
@@ -105,11 +106,11 @@ void read_windows(const JsonFields& fields, const std::string& where, ModelConfi
 }
 
 // A number that null takes away: absent, the family's own holds.
-double number_or_none(const JsonFields& fields, const std::string& field, double otherwise) {
+double number_or_none(const JsonNode& fields, const std::string& field, double otherwise) {
   return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
 }
 
-void read_attention(const JsonFields& fields, ModelConfig& config) {
+void read_attention(const JsonNode& fields, ModelConfig& config) {
   config.attention_bias =
       fields.boolean_or(fields.name_of({"attention_bias", "bias"}), config.attention_bias);
   config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
@@ -123,12 +124,12 @@ void read_attention(const JsonFields& fields, ModelConfig& config) {
   config.alibi = fields.boolean_or("alibi", config.alibi);
 }
 
-void read_experts(const JsonFields& fields, ModelConfig& config) {
+void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.num_experts = fields.count_or(
       fields.name_of({"num_experts", "num_local_experts", "n_routed_experts"}), config.num_experts);
   if (config.num_experts == 0) return;
   config.num_experts_per_tok = config.num_experts_per_tok == 0
-                                   ? fields.size("num_experts_per_tok")
+                                   ? fields.at("num_experts_per_tok").size()
                                    : fields.size_or("num_experts_per_tok", config.num_experts_per_tok);
   // Where all layers have experts, some families give them the field of the others' size.
   config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
@@ -139,29 +140,29 @@ void read_experts(const JsonFields& fields, ModelConfig& config) {
   config.n_shared_experts = fields.count_or("n_shared_experts", config.n_shared_experts);
   config.norm_topk_prob = fields.boolean_or("norm_topk_prob", config.norm_topk_prob);
   config.routed_scaling_factor = fields.number_or("routed_scaling_factor", config.routed_scaling_factor);
-  config.scoring_func = fields.text_or("scoring_func", config.scoring_func);
-  config.topk_method = fields.text_or("topk_method", config.topk_method);
+  config.scoring_func = fields.string_or("scoring_func", config.scoring_func);
+  config.topk_method = fields.string_or("topk_method", config.topk_method);
   config.n_group = fields.size_or("n_group", config.n_group);
   config.topk_group = fields.size_or("topk_group", config.topk_group);
   config.decoder_sparse_step = fields.size_or("decoder_sparse_step", config.decoder_sparse_step);
-  config.mlp_only_layers = fields.counts("mlp_only_layers");
+  config.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
   config.first_k_dense_replace = fields.count_or("first_k_dense_replace", config.first_k_dense_replace);
   config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
   config.num_nextn_predict_layers =
       fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
 }
 
-void read_latent_attention(const JsonFields& fields, ModelConfig& config) {
+void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
   if (!fields.has("kv_lora_rank")) return;
   config.q_lora_rank = fields.count_or("q_lora_rank", 0);
-  config.kv_lora_rank = fields.size("kv_lora_rank");
-  config.qk_nope_head_dim = fields.size("qk_nope_head_dim");
-  config.qk_rope_head_dim = fields.size("qk_rope_head_dim");
-  config.v_head_dim = fields.size("v_head_dim");
+  config.kv_lora_rank = fields.at("kv_lora_rank").size();
+  config.qk_nope_head_dim = fields.at("qk_nope_head_dim").size();
+  config.qk_rope_head_dim = fields.at("qk_rope_head_dim").size();
+  config.v_head_dim = fields.at("v_head_dim").size();
   config.rope_interleave = fields.boolean_or("rope_interleave", config.rope_interleave);
 }
 
-void read_norms(const JsonFields& fields, const std::string& where, ModelConfig& config) {
+void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
   config.layer_norm_eps =
       fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon"}), config.layer_norm_eps);
@@ -179,24 +180,10 @@ const Family& family_in(const std::string& where, const std::string& architectur
   }
 }
 
-}  // namespace
+ModelConfig read_config(const nlohmann::json& document, const std::string& name) {
+  const JsonNode fields(document, name);
 
-std::size_t rotary_dim(const ModelConfig& config) {
-  return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
-}
-
-ModelConfig load_config(const std::filesystem::path& file) {
-  if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
-    return parse_config(gguf_config(GgufFiles(*gguf)).dump(), gguf->string());
-  const std::filesystem::path path = std::filesystem::is_directory(file) ? file / "config.json" : file;
-  return parse_config(read_text_file(path), path.string());
-}
-
-ModelConfig parse_config(const std::string& text, const std::string& name) {
-  const nlohmann::json object = parse_json_object(text, name);
-  const JsonFields fields(object, name);
-
-  const std::string architecture = architecture_of(object, name);
+  const std::string architecture = architecture_of(fields, name);
   const Family& family = family_in(name, architecture);
   ModelConfig config = family.defaults;
   config.architecture = architecture;
@@ -215,13 +202,31 @@ ModelConfig parse_config(const std::string& text, const std::string& name) {
   read_norms(fields, name, config);
   config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias"}), config.mlp_bias);
   config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
-  config.hidden_act =
-      fields.text_or(fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),
-                     config.hidden_act);
+  config.hidden_act = fields.string_or(
+      fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),
+      config.hidden_act);
   const char* dtype_field = fields.has("dtype") ? "dtype" : "torch_dtype";
-  config.torch_dtype = parse_dtype(fields.text_or(dtype_field, "float32"), name);
-  config.eos_token_ids = fields.token_ids("eos_token_id");
+  config.torch_dtype = parse_dtype(fields.string_or(dtype_field, "float32"), name);
+  if (const std::optional<JsonNode> eos = fields.find("eos_token_id"))
+    config.eos_token_ids = eos->token_ids();
   return config;
+}
+
+}  // namespace
+
+std::size_t rotary_dim(const ModelConfig& config) {
+  return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
+}
+
+ModelConfig load_config(const std::filesystem::path& file) {
+  if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
+    return read_config(gguf_config(GgufFiles(*gguf)), gguf->string());
+  const std::filesystem::path path = std::filesystem::is_directory(file) ? file / "config.json" : file;
+  return read_config(read_json_file(path), path.string());
+}
+
+ModelConfig parse_config(const std::string& text, const std::string& name) {
+  return read_config(parse_json_file(text, name), name);
 }
 
 }  // namespace tp

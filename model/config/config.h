@@ -9,7 +9,7 @@
 namespace tp {
 
 // Reads `file`, or config.json or the GGUF file in it if it is a folder. Throws CheckpointError if it cannot
-// be read and ConfigError if a value is missing, has the wrong type, or cannot work.
+// be read or a value is missing or has the wrong type, and ConfigError if a value cannot work.
 ModelConfig load_config(const std::filesystem::path& file);
 
 // The same from JSON text; `name` stands for the file in error texts.

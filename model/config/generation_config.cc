@@ -1,6 +1,6 @@
 #include "model/config/generation_config.h"
 
-#include "model/config/json_fields.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
@@ -14,8 +14,8 @@ GenerationConfig load_generation_config(const std::filesystem::path& directory) 
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return config;
 
-  const nlohmann::json object = parse_json_object(read_text_file(path), path.string());
-  const JsonFields fields(object, path.string());
+  const nlohmann::json document = read_json_file(path);
+  const JsonNode fields(document, path);
   const auto number_or = [&](const char* field, float otherwise) {
     return static_cast<float>(fields.number_or(field, otherwise));
   };
@@ -23,14 +23,15 @@ GenerationConfig load_generation_config(const std::filesystem::path& directory) 
   if (fields.boolean_or("do_sample", false)) {
     sampling.temperature = number_or("temperature", 1.0F);
     // transformers keeps the 50 best unless told otherwise; a file that says nothing of it means that.
-    sampling.top_k = fields.has("top_k") && fields.number("top_k") == 0
+    sampling.top_k = fields.has("top_k") && fields.at("top_k").number() == 0
                          ? 0
                          : static_cast<int>(fields.size_or("top_k", 50));
     sampling.top_p = number_or("top_p", 1.0F);
     sampling.min_p = number_or("min_p", 0.0F);
   }
   sampling.repetition_penalty = number_or("repetition_penalty", 1.0F);
-  config.eos_token_ids = fields.token_ids("eos_token_id");
+  if (const std::optional<JsonNode> eos = fields.find("eos_token_id"))
+    config.eos_token_ids = eos->token_ids();
   try {
     sampling.validate();
   } catch (const RequestError& error) {

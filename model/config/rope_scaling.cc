@@ -12,24 +12,24 @@ double yarn_mscale(double factor, double mscale) {
 }
 
 // The factor that yarn multiplies cosines and sines by; 0.1 ln(factor) + 1 unless the config names one.
-double yarn_attention_factor(const JsonFields& fields, double factor) {
-  if (fields.has("attention_factor")) return fields.number("attention_factor");
+double yarn_attention_factor(const JsonNode& fields, double factor) {
+  if (fields.has("attention_factor")) return fields.at("attention_factor").number();
   if (fields.has("mscale") && fields.has("mscale_all_dim")) {
-    return yarn_mscale(factor, fields.number("mscale")) /
-           yarn_mscale(factor, fields.number("mscale_all_dim"));
+    return yarn_mscale(factor, fields.at("mscale").number()) /
+           yarn_mscale(factor, fields.at("mscale_all_dim").number());
   }
   return yarn_mscale(factor, 1.0);
 }
 
-void read_llama3(const JsonFields& fields, const std::string& where, RopeScaling& scaling) {
-  scaling.low_freq_factor = fields.number("low_freq_factor");
-  scaling.high_freq_factor = fields.number("high_freq_factor");
+void read_llama3(const JsonNode& fields, const std::string& where, RopeScaling& scaling) {
+  scaling.low_freq_factor = fields.at("low_freq_factor").number();
+  scaling.high_freq_factor = fields.at("high_freq_factor").number();
   require<ConfigError>(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor,
                        "{}: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found {} and {}",
                        where, scaling.low_freq_factor, scaling.high_freq_factor);
 }
 
-void read_yarn(const JsonFields& fields, const std::string& where, RopeScaling& scaling) {
+void read_yarn(const JsonNode& fields, const std::string& where, RopeScaling& scaling) {
   scaling.beta_fast = fields.number_or("beta_fast", 32.0);
   scaling.beta_slow = fields.number_or("beta_slow", 1.0);
   require<ConfigError>(scaling.beta_fast > 0 && scaling.beta_slow > 0,
@@ -41,10 +41,10 @@ void read_yarn(const JsonFields& fields, const std::string& where, RopeScaling& 
 
 // Ding et al., LongRoPE, 2024, as in Phi-3: the cosines and sines grow with the context as the entropy of
 // attention does.
-void read_longrope(const JsonFields& fields, const RopeContext& context, const std::string& where,
+void read_longrope(const JsonNode& fields, const RopeContext& context, const std::string& where,
                    RopeScaling& scaling) {
   const auto factors = [&](const char* name) {
-    std::vector<double> values = fields.numbers(name);
+    std::vector<double> values = fields.list_or_empty(name, &JsonNode::number);
     require<ConfigError>(values.size() == context.rotary_dim / 2,
                          "{}: rope_scaling: {} must have a number for every pair that is turned, expected "
                          "{}, found {}",
@@ -77,11 +77,10 @@ RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
 
 }  // namespace
 
-RopeScaling parse_rope_scaling(const JsonFields& fields, const RopeContext& context,
-                               const std::string& where) {
+RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& context, const std::string& where) {
   RopeScaling scaling;
-  scaling.kind =
-      kind_of(fields.has("rope_type") ? fields.text("rope_type") : fields.text_or("type", "default"), where);
+  scaling.kind = kind_of(
+      fields.has("rope_type") ? fields.at("rope_type").string() : fields.string_or("type", "default"), where);
   if (scaling.kind == RopeScaling::Kind::none) return scaling;
   scaling.original_max_position_embeddings =
       fields.size_or("original_max_position_embeddings", context.original_max_position_embeddings);
@@ -89,7 +88,7 @@ RopeScaling parse_rope_scaling(const JsonFields& fields, const RopeContext& cont
     read_longrope(fields, context, where, scaling);
     return scaling;
   }
-  scaling.factor = fields.number("factor");
+  scaling.factor = fields.at("factor").number();
   require<ConfigError>(scaling.factor >= 1, "{}: rope_scaling: factor must be >= 1, found {}", where,
                        scaling.factor);
   if (scaling.kind == RopeScaling::Kind::llama3) read_llama3(fields, where, scaling);

@@ -1,7 +1,7 @@
 // rope_scaling of config.json.
 #pragma once
 
-#include "model/config/json_fields.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "tp/model_config.h"
 
 #include <cstddef>
@@ -18,7 +18,6 @@ struct RopeContext {
 
 // Throws ConfigError, naming the file `where`, if the scaling is of a kind that is not supported or cannot
 // work.
-RopeScaling parse_rope_scaling(const JsonFields& fields, const RopeContext& context,
-                               const std::string& where);
+RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& context, const std::string& where);
 
 }  // namespace tp

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "model/tokenizer/json_node.h"
 #include "model/tokenizer/span.h"
 #include "model/tokenizer/string_set.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "tp/token_id.h"
 
 #include <functional>

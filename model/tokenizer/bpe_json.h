@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/tokenizer/bpe.h"
-#include "model/tokenizer/json_node.h"
+#include "model/weights/checkpoint/json_node.h"
 
 namespace tp {
 

@@ -1,8 +1,8 @@
 #include "model/tokenizer/chat_template.h"
 
 #include "model/tokenizer/gguf_vocabulary.h"
-#include "model/tokenizer/json_node.h"
 #include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
 #include <fstream>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "model/tokenizer/json_node.h"
 #include "model/tokenizer/regex.h"
+#include "model/weights/checkpoint/json_node.h"
 
 namespace tp {
 

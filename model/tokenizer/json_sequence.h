@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/tokenizer/json_node.h"
+#include "model/weights/checkpoint/json_node.h"
 
 #include <functional>
 #include <string_view>

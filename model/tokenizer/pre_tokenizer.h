@@ -1,9 +1,9 @@
 #pragma once
 
 #include "model/tokenizer/byte_level_split.h"
-#include "model/tokenizer/json_node.h"
 #include "model/tokenizer/metaspace.h"
 #include "model/tokenizer/split.h"
+#include "model/weights/checkpoint/json_node.h"
 
 #include <variant>
 #include <vector>

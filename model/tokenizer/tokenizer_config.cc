@@ -1,7 +1,7 @@
 #include "model/tokenizer/tokenizer_config.h"
 
-#include "model/tokenizer/json_node.h"
 #include "model/tokenizer/vocabulary.h"
+#include "model/weights/checkpoint/json_node.h"
 
 #include <algorithm>
 #include <charconv>

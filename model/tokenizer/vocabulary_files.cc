@@ -1,7 +1,7 @@
 #include "model/tokenizer/vocabulary_files.h"
 
 #include "model/tokenizer/embedded_vocabulary.h"
-#include "model/tokenizer/json_node.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
 #include <fstream>

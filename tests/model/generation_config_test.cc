@@ -14,10 +14,11 @@ GenerationConfig load(const std::string& text) {
   return load_generation_config(directory.path());
 }
 
+template <class E>
 std::string refusal_of(const std::string& text) {
   const TemporaryDirectory directory;
   const std::string path = directory.write("generation_config.json", text).string();
-  const std::string error = error_of<ConfigError>([&] { load_generation_config(directory.path()); });
+  const std::string error = error_of<E>([&] { load_generation_config(directory.path()); });
   EXPECT_EQ(error.find(path + ": "), 0U) << error;
   return error.substr(std::min(error.size(), path.size() + 2));
 }
@@ -53,17 +54,20 @@ TEST(GenerationConfig, KeepsTheFiftyBestUnlessToldOtherwiseAsTransformersDoes) {
 }
 
 TEST(GenerationConfig, RefusesValuesThatCannotWork) {
-  EXPECT_EQ(refusal_of(R"({"do_sample": true, "temperature": "hot"})"),
-            "temperature must be a number, found \"hot\"");
-  EXPECT_EQ(refusal_of(R"({"do_sample": true, "top_p": 1.5})"),
+  const std::string advice = "; the file may be damaged: get it again from where the model comes from";
+  EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": true, "temperature": "hot"})"),
+            "cannot use temperature: found the string 'hot', expected a number" + advice);
+  EXPECT_EQ(refusal_of<ConfigError>(R"({"do_sample": true, "top_p": 1.5})"),
             "cannot sample: top_p is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
-  EXPECT_EQ(refusal_of(R"({"do_sample": 1})"), "do_sample must be true or false, found 1");
-  EXPECT_EQ(refusal_of(R"({"do_sample": true, "top_k": 2.5})"),
-            "top_k must be a whole number >= 1, found 2.5");
-  EXPECT_EQ(refusal_of(R"({"repetition_penalty": 0})"),
+  EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": 1})"),
+            "cannot use do_sample: found 1, expected true or false" + advice);
+  EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": true, "top_k": 2.5})"),
+            "cannot use top_k: found 2.5, expected a whole number >= 1" + advice);
+  EXPECT_EQ(refusal_of<ConfigError>(R"({"repetition_penalty": 0})"),
             "cannot sample: repetition_penalty is 0, expected a finite number > 0; use 1 for no penalty");
-  EXPECT_EQ(refusal_of(R"({"eos_token_id": "two"})"),
-            "eos_token_id must be a token id or a list of token ids, found \"two\"");
+  EXPECT_EQ(
+      refusal_of<CheckpointError>(R"({"eos_token_id": "two"})"),
+      "cannot use eos_token_id: found the string 'two', expected a token id or a list of token ids" + advice);
 }
 
 }  // namespace

@@ -129,7 +129,9 @@ TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
 TEST(EngineErrors, NameWhatIsWrongInTheConfig) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint& c) { c.config["hidden_size"] = 0; }),
-            "model/config.json: hidden_size must be a whole number >= 1, found 0");
+            "model/config.json: cannot use hidden_size: found 0, expected a whole number >= 1; the file may "
+            "be damaged: get "
+            "it again from where the model comes from");
 }
 
 TEST(EngineErrors, RefuseMoreRanksThanHeadsBeforeAnythingIsLoaded) {
@@ -167,7 +169,9 @@ TEST(EngineErrors, NameAFileThatIsMissingOnOneRankOnly) {
   const OwnDirectory directory;
   TinyCheckpoint().write("model");
   if (comm.is_root()) std::filesystem::remove("model/config.json");
-  EXPECT_EQ(refusal(comm), "cannot open model/config.json: no such file; check the path, on every host");
+  EXPECT_EQ(refusal(comm),
+            "model/config.json: cannot read the file: expected a JSON file, found: No such file or "
+            "directory; check the path, on every host");
 }
 
 TEST(EngineErrors, NameAFileThatIsTruncatedOnOneRankOnly) {

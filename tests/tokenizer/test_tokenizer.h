@@ -1,8 +1,8 @@
 // Tokenizers for tests.
 #pragma once
 
-#include "model/tokenizer/json_node.h"
 #include "model/tokenizer/tokenizer.h"
+#include "model/weights/checkpoint/json_node.h"
 
 #include <filesystem>
 #include <random>

@@ -1,13 +1,16 @@
-#include "model/tokenizer/json_node.h"
+#include "model/weights/checkpoint/json_node.h"
 
 #include "model/tokenizer/utf8.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iterator>
+#include <limits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -15,18 +18,21 @@ namespace tp {
 namespace {
 
 // Ten times the largest tokenizer.json known; more is a mistake, say weights under the wrong name.
-constexpr std::uintmax_t max_file_size = 512u << 20;
+constexpr std::uintmax_t kMaxFileSize = 512u << 20;
+
+// No size in a model's files is larger, and no product of two overflows.
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 
 std::string read_file(const std::filesystem::path& file) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
-  require<CheckpointError>(!error,
-                           "{}: cannot read the file: expected a JSON file, found: {}; check the path",
-                           file.string(), error.message());
   require<CheckpointError>(
-      size <= max_file_size,
-      "{}: cannot read the file: found {} bytes, expected at most {}; this is no tokenizer", file.string(),
-      size, max_file_size);
+      !error, "{}: cannot read the file: expected a JSON file, found: {}; check the path, on every host",
+      file.string(), error.message());
+  require<CheckpointError>(
+      size <= kMaxFileSize,
+      "{}: cannot read the file: expected at most {} bytes, found {}; is this the right file?", file.string(),
+      kMaxFileSize, size);
   std::ifstream stream(file, std::ios::binary);
   std::string text(size, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(size));
@@ -38,8 +44,8 @@ std::string read_file(const std::filesystem::path& file) {
 
 // Names a value in an error. Never prints what a value contains: it may be huge or nested without end.
 std::string description_of(const nlohmann::json& value) {
-  constexpr std::size_t longest_quote = 60;
-  if (value.is_string() && value.get_ref<const std::string&>().size() <= longest_quote)
+  constexpr std::size_t kLongestQuote = 60;
+  if (value.is_string() && value.get_ref<const std::string&>().size() <= kLongestQuote)
     return fmt::format("the string '{}'", value.get_ref<const std::string&>());
   if (value.is_number() || value.is_boolean()) return value.dump();
   return fmt::format("a value of type {}", value.type_name());
@@ -48,12 +54,15 @@ std::string description_of(const nlohmann::json& value) {
 }  // namespace
 
 nlohmann::json read_json_file(const std::filesystem::path& file) {
-  const std::string text = read_file(file);
+  return parse_json_file(read_file(file), file);
+}
+
+nlohmann::json parse_json_file(const std::string& text, const std::filesystem::path& file) {
   try {
     return parse_strict_json(text);
   } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: cannot read the file: expected JSON, found: {}; {}", file.string(),
-                                 error.what(), JsonNode::damaged_advice);
+                                 error.what(), JsonNode::kDamagedAdvice);
   }
 }
 
@@ -80,6 +89,18 @@ JsonNode JsonNode::at(std::string_view key) const {
   return *member;
 }
 
+bool JsonNode::has(std::string_view key) const { return find(key).has_value(); }
+
+bool JsonNode::is_null(std::string_view key) const {
+  const auto member = value().find(key);
+  return member != value().end() && member->is_null();
+}
+
+std::string JsonNode::name_of(std::initializer_list<std::string> names) const {
+  const auto given = std::find_if(names.begin(), names.end(), [&](const auto& name) { return has(name); });
+  return given == names.end() ? *names.begin() : *given;
+}
+
 std::vector<JsonNode> JsonNode::elements() const {
   if (!value().is_array()) fail_type("a list");
   std::vector<JsonNode> nodes;
@@ -102,25 +123,73 @@ bool JsonNode::boolean() const {
   return value().get<bool>();
 }
 
+double JsonNode::number() const {
+  if (!value().is_number() || !std::isfinite(value().get<double>())) fail_type("a number");
+  return value().get<double>();
+}
+
+bool JsonNode::is_integer_within(std::int64_t least, std::int64_t most) const {
+  if (value().is_number_unsigned() && !std::in_range<std::int64_t>(value().get<std::uint64_t>()))
+    return false;
+  return value().is_number_integer() && value().get<std::int64_t>() >= least &&
+         value().get<std::int64_t>() <= most;
+}
+
 std::int64_t JsonNode::integer_below(std::int64_t limit) const {
-  const std::string expected = fmt::format("an integer from 0 to {}", limit - 1);
-  if (!value().is_number_integer()) fail_type(expected);
-  // Numbers beyond the range of int64 come out negative.
-  const auto number = value().get<std::int64_t>();
-  if (number < 0 || number >= limit) fail_type(expected);
-  return number;
+  if (!is_integer_within(0, limit - 1)) fail_type(fmt::format("an integer from 0 to {}", limit - 1));
+  return value().get<std::int64_t>();
+}
+
+std::size_t JsonNode::count() const {
+  if (!is_integer_within(0, kMaxCount)) fail_type("a whole number >= 0");
+  return value().get<std::size_t>();
+}
+
+std::size_t JsonNode::size() const {
+  if (!is_integer_within(1, kMaxCount)) fail_type("a whole number >= 1");
+  return value().get<std::size_t>();
+}
+
+std::vector<TokenId> JsonNode::token_ids() const {
+  std::vector<TokenId> ids;
+  for (const JsonNode& node : is_array() ? elements() : std::vector<JsonNode>{*this}) {
+    if (!node.is_integer_within(0, std::numeric_limits<TokenId>::max()))
+      node.fail_type("a token id or a list of token ids");
+    ids.push_back(node.value().get<TokenId>());
+  }
+  return ids;
 }
 
 const std::string& JsonNode::character() const {
   const std::string& text = string();
-  if (text.empty() || utf8::first_character(text).length != text.size())
-    fail_type("a string of one character");
+  const auto begins_character = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; };
+  if (std::count_if(text.begin(), text.end(), begins_character) != 1) fail_type("a string of one character");
   return text;
 }
 
 bool JsonNode::boolean_or(std::string_view key, bool fallback) const {
   const std::optional<JsonNode> member = find(key);
   return member ? member->boolean() : fallback;
+}
+
+double JsonNode::number_or(std::string_view key, double fallback) const {
+  const std::optional<JsonNode> member = find(key);
+  return member ? member->number() : fallback;
+}
+
+std::size_t JsonNode::count_or(std::string_view key, std::size_t fallback) const {
+  const std::optional<JsonNode> member = find(key);
+  return member ? member->count() : fallback;
+}
+
+std::size_t JsonNode::size_or(std::string_view key, std::size_t fallback) const {
+  const std::optional<JsonNode> member = find(key);
+  return member ? member->size() : fallback;
+}
+
+std::string JsonNode::string_or(std::string_view key, const std::string& fallback) const {
+  const std::optional<JsonNode> member = find(key);
+  return member ? member->string() : fallback;
 }
 
 const std::string& JsonNode::type() const { return at("type").string(); }
