@@ -52,13 +52,13 @@ struct RankShare {
   std::size_t workspace_bytes = 0;
 };
 
-HeadShard heads_of(const AttentionSpec& spec, TpRank part) {
-  return shard_heads(spec.num_attention_heads, spec.num_key_value_heads, part);
+HeadShard heads_of(const AttentionSpec& spec, TpRank tp) {
+  return shard_heads(spec.num_attention_heads, spec.num_key_value_heads, tp);
 }
 
 // Every rank has the one latent that all heads share.
-HeadShard heads_of(const LatentAttentionSpec& spec, TpRank part) {
-  return shard_heads(spec.num_attention_heads, 1, part);
+HeadShard heads_of(const LatentAttentionSpec& spec, TpRank tp) {
+  return shard_heads(spec.num_attention_heads, 1, tp);
 }
 
 // A cache for one sequence.
@@ -81,14 +81,14 @@ CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_
 }
 
 RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks,
-                   TpRank part) {
+                   TpRank tp) {
   const BlockSpec& first = spec.blocks.front();
-  const MemoryNeed need = footprint.of(part);
+  const MemoryNeed need = footprint.of(tp);
   return {
-      .heads = std::visit([&](const auto& attention) { return heads_of(attention, part); }, first.attention),
-      .columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, part); },
+      .heads = std::visit([&](const auto& attention) { return heads_of(attention, tp); }, first.attention),
+      .columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, tp); },
                             first.feed_forward),
-      .vocab = shard_columns(spec.vocab_size, part),
+      .vocab = shard_columns(spec.vocab_size, tp),
       .weight_bytes = need.weights,
       .cache_bytes = cache_blocks * need.cache_block,
       .workspace_bytes = need.workspace};

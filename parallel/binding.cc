@@ -47,11 +47,10 @@ std::optional<WidenedBinding> widen() {
   const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (rank == nullptr || size == nullptr) return std::nullopt;
-  const TpRank part{std::strtoul(rank, nullptr, 10), std::max(1UL, std::strtoul(size, nullptr, 10))};
+  const TpRank tp{std::strtoul(rank, nullptr, 10), std::max(1UL, std::strtoul(size, nullptr, 10))};
 
   const ProcessorSet bound = allowed_set();
-  const std::vector<Core> cores =
-      wider_binding(host_topology(), bound.get(), launcher_set(bound).get(), part);
+  const std::vector<Core> cores = wider_binding(host_topology(), bound.get(), launcher_set(bound).get(), tp);
   if (cores.empty()) return std::nullopt;
   const ProcessorSet wider(hwloc_bitmap_alloc());
   for (const Core& core : cores) {
@@ -85,8 +84,8 @@ bool chooses_processors(std::string_view variable) {
 }
 
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
-                                hwloc_const_cpuset_t available, TpRank part) {
-  std::vector<Core> share = share_of_cores(numa_domains(topology, available), part);
+                                hwloc_const_cpuset_t available, TpRank tp) {
+  std::vector<Core> share = share_of_cores(numa_domains(topology, available), tp);
   if (share.size() <= count_cores(numa_domains(topology, bound))) share.clear();
   return share;
 }

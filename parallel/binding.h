@@ -24,9 +24,9 @@ const std::optional<WidenedBinding>& widen_default_binding();
 // hosts.
 bool chooses_processors(std::string_view variable);
 
-// The cores for rank `part.rank` of a host's `part.size` ranks, out of those `available` to the launcher;
+// The cores for rank `tp.rank` of a host's `tp.size` ranks, out of those `available` to the launcher;
 // none if `bound` has at least as many.
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
-                                hwloc_const_cpuset_t available, TpRank part);
+                                hwloc_const_cpuset_t available, TpRank tp);
 
 }  // namespace tp

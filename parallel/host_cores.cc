@@ -79,10 +79,10 @@ std::size_t count_cores(const std::vector<NumaDomain>& domains) {
   return count;
 }
 
-std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank part) {
-  const std::size_t each = count_cores(domains) / part.size;
+std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank tp) {
+  const std::size_t each = count_cores(domains) / tp.size;
   std::vector<Core> share;
-  for (std::size_t rank = 0; rank <= part.rank; ++rank) share = take_cores(domains, each);
+  for (std::size_t rank = 0; rank <= tp.rank; ++rank) share = take_cores(domains, each);
   return share;
 }
 

@@ -33,8 +33,8 @@ std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpus
 
 std::size_t count_cores(const std::vector<NumaDomain>& domains);
 
-// The cores of rank `part.rank` out of a host's `part.size` ranks: equally many and disjoint for all ranks,
+// The cores of rank `tp.rank` out of a host's `tp.size` ranks: equally many and disjoint for all ranks,
 // in as few NUMA domains as possible, preferring whole ones. Empty if there are more ranks than cores.
-std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank part);
+std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank tp);
 
 }  // namespace tp

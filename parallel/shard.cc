@@ -13,35 +13,35 @@ constexpr std::size_t kTilesPerRank = 8;
 
 }  // namespace
 
-Range split_evenly(std::size_t total, TpRank part, std::size_t granule) {
+Range split_evenly(std::size_t total, TpRank tp, std::size_t granule) {
   const std::size_t granules = (total + granule - 1) / granule;
-  const std::size_t each = granules / part.size;
-  const std::size_t extra = granules % part.size;
+  const std::size_t each = granules / tp.size;
+  const std::size_t extra = granules % tp.size;
   const auto start = [&](std::size_t rank) {
     return std::min(total, (rank * each + std::min(rank, extra)) * granule);
   };
-  return {start(part.rank), start(part.rank + 1)};
+  return {start(tp.rank), start(tp.rank + 1)};
 }
 
-HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank part) {
+HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank tp) {
   require<ConfigError>(num_key_value_heads > 0 && num_attention_heads % num_key_value_heads == 0,
                        "num_attention_heads must be a multiple of num_key_value_heads, found {} and {}; "
                        "check config.json",
                        num_attention_heads, num_key_value_heads);
   require<ConfigError>(
-      part.size <= num_attention_heads,
+      tp.size <= num_attention_heads,
       "cannot divide the model over {} ranks: it has {} attention heads, so at most {} ranks can each own "
       "one (mpirun -np {})",
-      part.size, num_attention_heads, num_attention_heads, num_attention_heads);
+      tp.size, num_attention_heads, num_attention_heads, num_attention_heads);
   const std::size_t group = num_attention_heads / num_key_value_heads;
-  const Range query = split_evenly(num_attention_heads, part);
+  const Range query = split_evenly(num_attention_heads, tp);
   return {query, {query.begin / group, (query.end + group - 1) / group}, group};
 }
 
-Range shard_columns(std::size_t total, TpRank part) {
+Range shard_columns(std::size_t total, TpRank tp) {
   std::size_t granule = kTileWidth;
-  while (granule > 1 && total / granule < kTilesPerRank * part.size) granule /= 2;
-  return split_evenly(total, part, granule);
+  while (granule > 1 && total / granule < kTilesPerRank * tp.size) granule /= 2;
+  return split_evenly(total, tp, granule);
 }
 
 }  // namespace tp

@@ -27,10 +27,10 @@ struct TpRank {
   bool is_first() const { return rank == 0; }
 };
 
-// Part `part.rank` of [0, total), divided into `part.size` contiguous parts of whole granules. If the
+// Part `tp.rank` of [0, total), divided into `tp.size` contiguous parts of whole granules. If the
 // granules do not divide evenly, the first parts get one more. The last granule may be cut short by `total`;
 // a part may be empty.
-Range split_evenly(std::size_t total, TpRank part, std::size_t granule = 1);
+Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // The attention heads of one rank. Query heads are divided evenly, and the rank holds every KV head that one
 // of its query heads reads: whole groups if the number of ranks divides num_key_value_heads, else some KV
@@ -50,10 +50,10 @@ struct HeadShard {
 
 // Throws ConfigError if there are more ranks than query heads, or if the number of query heads is not a
 // multiple of the number of KV heads.
-HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank part);
+HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value_heads, TpRank tp);
 
 // One rank's columns of a feed-forward layer, or rows of a vocabulary. Boundaries are multiples of the
 // kernels' tile width, or of a smaller power of two if there are too few tiles to divide evenly.
-Range shard_columns(std::size_t total, TpRank part);
+Range shard_columns(std::size_t total, TpRank tp);
 
 }  // namespace tp

@@ -35,7 +35,7 @@ std::optional<Norm> head_norm(WeightLoader& loader, const std::string& name, con
 Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
                      const BlockNames& names)
     : Attention(loader, spec, hidden_size, names,
-                shard_heads(spec.num_attention_heads, spec.num_key_value_heads, loader.part())) {}
+                shard_heads(spec.num_attention_heads, spec.num_key_value_heads, loader.tp())) {}
 
 Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
                      const BlockNames& names, const HeadShard& shard)

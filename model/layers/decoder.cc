@@ -46,7 +46,7 @@ void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNam
     return StoredLayer{layer, {spec.vocab_size, spec.hidden_size}, "vocab_size", "hidden_size"};
   };
   const std::optional<std::size_t> row = loader.first_different_row(
-      {table(names.embed_tokens), shard_columns(spec.vocab_size, loader.part())}, table(names.lm_head));
+      {table(names.embed_tokens), shard_columns(spec.vocab_size, loader.tp())}, table(names.lm_head));
   if (!row) return;
   throw_error<CheckpointError>(
       "cannot use one matrix as embedding and LM head: config.json ties them (tie_word_embeddings), but {} "
@@ -78,14 +78,14 @@ std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const Dec
 
 }  // namespace
 
-Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                  std::optional<WeightType> weights, const LoadProgress& progress)
-    : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, part, weights, progress)) {}
+    : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, tp, weights, progress)) {}
 
-Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights) {
   return {spec, spec.names.as_stored_in(source),
-          WeightLoader(source, part, weights, {}, WeightLoader::Mode::shapes)};
+          WeightLoader(source, tp, weights, {}, WeightLoader::Mode::shapes)};
 }
 
 Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader)
@@ -96,7 +96,7 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
       lm_head_(output_tokens_, spec.logit_softcap),
       ropes_(distinct_ropes(spec)),
-      unused_tensors_(loader.reads() ? find_unused_tensors(names, loader.source(), loader.part())
+      unused_tensors_(loader.reads() ? find_unused_tensors(names, loader.source(), loader.tp())
                                      : std::vector<std::string>()),
       loaded_(loader.loaded()) {}
 

@@ -30,12 +30,12 @@ class Decoder {
  public:
   // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
   // ConfigError or CheckpointError; does not communicate.
-  Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+  Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
 
   // The same decoder without its weights: it can say what it takes of memory, and nothing is read. Throws as
   // the constructor does, as far as names and shapes tell.
-  static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank part,
+  static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights);
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.

@@ -8,7 +8,7 @@ namespace tp {
 
 VocabShard::VocabShard(WeightLoader& loader, const std::string& layer, std::size_t rows,
                        std::size_t hidden_size, const std::string& reason)
-    : tokens_(shard_columns(rows, loader.part())),
+    : tokens_(shard_columns(rows, loader.tp())),
       weight_(loader.rows_of_vocabulary({{layer, {rows, hidden_size}, reason, "hidden_size"}, tokens_})) {}
 
 bool VocabShard::copy_row(std::size_t id, float* out) const {

@@ -99,8 +99,8 @@ void place_rotated(TensorView<const float> rotated, std::size_t rope_dim, Tensor
 
 }  // namespace
 
-LatentAttentionSizes::LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank part)
-    : heads(shard_heads(spec.num_attention_heads, spec.num_attention_heads, part).query_heads),
+LatentAttentionSizes::LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank tp)
+    : heads(shard_heads(spec.num_attention_heads, spec.num_attention_heads, tp).query_heads),
       query_nope(heads.size() * spec.qk_nope_head_dim),
       query_rope(heads.size() * spec.qk_rope_head_dim),
       query_in(spec.q_lora_rank.value_or(query_nope + query_rope)),
@@ -110,7 +110,7 @@ LatentAttentionSizes::LatentAttentionSizes(const LatentAttentionSpec& spec, TpRa
 LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec,
                                  std::size_t hidden_size, const BlockNames& names)
     : LatentAttention(loader, spec, hidden_size, names.latent_attention,
-                      LatentAttentionSizes(spec, loader.part())) {}
+                      LatentAttentionSizes(spec, loader.tp())) {}
 
 LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec,
                                  std::size_t hidden_size, const LatentAttentionNames& names,

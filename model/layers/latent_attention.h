@@ -16,7 +16,7 @@ namespace tp {
 
 // What one rank's part of a layer measures.
 struct LatentAttentionSizes {
-  LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank part);
+  LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank tp);
 
   Range heads;
   std::size_t query_nope = 0;  // heads * qk_nope_head_dim

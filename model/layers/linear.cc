@@ -35,7 +35,7 @@ LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, 
 
 RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias)
     : weight_(loader.columns_of_weight(layer, columns)) {
-  if (bias && loader.part().is_first()) {
+  if (bias && loader.tp().is_first()) {
     const std::vector<OwnedRows> whole = {{layer, {0, layer.shape.rows}}};
     bias_ = loader.rows_of_biases(whole);
   }

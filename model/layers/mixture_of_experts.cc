@@ -32,8 +32,7 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
                const GatedMlpNames& names)
-    : Expert(loader, intermediate_size, hidden_size, names, shard_columns(intermediate_size, loader.part())) {
-}
+    : Expert(loader, intermediate_size, hidden_size, names, shard_columns(intermediate_size, loader.tp())) {}
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
                const GatedMlpNames& names, Range columns)

@@ -35,7 +35,7 @@ StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, 
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names)
-    : GatedMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.part())) {}
+    : GatedMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.tp())) {}
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)
@@ -51,7 +51,7 @@ PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& st
 
 PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names)
-    : PlainMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.part())) {}
+    : PlainMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.tp())) {}
 
 PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)

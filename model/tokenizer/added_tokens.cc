@@ -14,7 +14,7 @@ namespace tp {
 namespace {
 
 // Looking for tokens takes time proportional to their length at every place of a text.
-constexpr std::size_t max_content_size = 1024;
+constexpr std::size_t kMaxContentSize = 1024;
 
 bool is_inside_word(std::string_view text, const Span& span) {
   const std::string_view before = text.substr(0, span.begin);
@@ -44,9 +44,9 @@ AddedToken added_token_from_json(const JsonNode& json, TokenId id) {
   token.rstrip = json.boolean_or("rstrip", false);
   token.single_word = json.boolean_or("single_word", false);
   token.normalized = json.boolean_or("normalized", !token.special);
-  if (token.content.size() > max_content_size) {
+  if (token.content.size() > kMaxContentSize) {
     json.at("content").fail(fmt::format("{} bytes", token.content.size()),
-                            fmt::format("at most {}", max_content_size));
+                            fmt::format("at most {}", kMaxContentSize));
   }
   return token;
 }
@@ -70,7 +70,7 @@ AddedTokens AddedTokens::from_json(const JsonNode& json,
   std::unordered_set<std::string> contents;
   for (const JsonNode& element : json.elements()) {
     AddedToken token = added_token_from_json(
-        element, static_cast<TokenId>(element.at("id").integer_below(max_vocabulary_size)));
+        element, static_cast<TokenId>(element.at("id").integer_below(kMaxVocabularySize)));
     if (token.content.empty()) continue;
     if (!ids.insert(token.id).second)
       element.fail(fmt::format("id {} a second time", token.id), "a different id for every token");

@@ -9,14 +9,14 @@ namespace tp {
 namespace {
 
 constexpr char32_t word_mark = 0x2581;
-constexpr std::string_view word_mark_text = "\xE2\x96\x81";
+constexpr std::string_view kWordMarkText = "\xE2\x96\x81";
 
 // Pairs that may merge, the lowest rank first and of equal ones the leftmost. An entry is a rank and a
 // position in one number. Entries are not removed when their pair changes: whoever takes one checks it.
 class MergeQueue {
  public:
   void add(MergeTable::Rank rank, std::int32_t position) {
-    if (rank == MergeTable::no_rank) return;
+    if (rank == MergeTable::kNoRank) return;
     entries_.push_back((std::uint64_t{rank} << 32) | static_cast<std::uint32_t>(position));
     if (is_heap_) std::push_heap(entries_.begin(), entries_.end(), std::greater<>());
   }
@@ -66,7 +66,7 @@ void Bpe::find_cuts(const std::vector<Merge>& merges) {
   // looked up whole must stay whole.
   if (!token_of_character(word_mark) || options_.ignore_merges) return;
   for (const Merge& merge : merges) {
-    if (!vocabulary_.text_of(merge.right)->starts_with(word_mark_text)) continue;
+    if (!vocabulary_.text_of(merge.right)->starts_with(kWordMarkText)) continue;
     const std::string_view left = *vocabulary_.text_of(merge.left);
     if (left.empty()) continue;  // no character begins as this token
     if (may_end_in_stand_in(left)) return;
@@ -100,8 +100,8 @@ void Bpe::encode(std::string_view piece, std::vector<TokenId>& out) const {
   }
   std::size_t begin = 0;
   if (cuts_at_marks_) {
-    std::size_t mark = piece.find(word_mark_text, 1);
-    for (; mark != std::string_view::npos; mark = piece.find(word_mark_text, mark + 1)) {
+    std::size_t mark = piece.find(kWordMarkText, 1);
+    for (; mark != std::string_view::npos; mark = piece.find(kWordMarkText, mark + 1)) {
       if (!may_cut(piece, mark)) continue;
       encode_word(piece.substr(begin, mark - begin), out);
       begin = mark;

@@ -10,8 +10,8 @@ Vocabulary vocabulary_from_json(const JsonNode& json) {
   std::vector<std::pair<std::string_view, TokenId>> tokens;
   std::vector<bool> taken;
   json.for_each_member([&](const std::string& text, const nlohmann::json& value) {
-    const bool is_id = value.is_number_unsigned() && value.get<std::uint64_t>() < max_vocabulary_size;
-    if (!is_id) json.at(text).integer_below(max_vocabulary_size);  // throws, and says where
+    const bool is_id = value.is_number_unsigned() && value.get<std::uint64_t>() < kMaxVocabularySize;
+    if (!is_id) json.at(text).integer_below(kMaxVocabularySize);  // throws, and says where
     const auto id = value.get<std::size_t>();
     if (id >= taken.size()) taken.resize(id + 1);
     if (taken[id])
@@ -24,8 +24,8 @@ Vocabulary vocabulary_from_json(const JsonNode& json) {
 
 // A merge is the string "left right" or the list ["left", "right"].
 std::pair<std::string_view, std::string_view> merge_texts(const JsonNode& json, std::size_t index) {
-  constexpr std::string_view expected = "two strings, or one with a single space in it";
-  const auto fail = [&]() { json.elements()[index].fail_type(expected); };
+  constexpr std::string_view kExpected = "two strings, or one with a single space in it";
+  const auto fail = [&]() { json.elements()[index].fail_type(kExpected); };
   const nlohmann::json& value = json.value()[index];
   if (value.is_array()) {
     if (value.size() != 2 || !value[0].is_string() || !value[1].is_string()) fail();

@@ -12,11 +12,11 @@ constexpr bool stands_for_itself(unsigned byte) {
 }
 
 // The other 68 bytes are U+0100, U+0101, ... in order.
-constexpr unsigned alphabet_size = 0x100 + 68;
+constexpr unsigned kAlphabetSize = 0x100 + 68;
 
 struct Alphabet {
   std::array<std::string, 256> character_of;
-  std::array<int, alphabet_size> byte_of;  // -1: not in the alphabet
+  std::array<int, kAlphabetSize> byte_of;  // -1: not in the alphabet
 
   Alphabet() {
     byte_of.fill(-1);
@@ -46,7 +46,7 @@ void append_decoded(std::string& out, std::string_view token) {
   const std::size_t size_before = out.size();
   for (std::string_view rest = token; !rest.empty();) {
     const utf8::Character character = utf8::first_character(rest);
-    const int byte = character.code_point < alphabet_size ? table.byte_of[character.code_point] : -1;
+    const int byte = character.code_point < kAlphabetSize ? table.byte_of[character.code_point] : -1;
     if (byte < 0) {
       out.resize(size_before);
       out.append(token);

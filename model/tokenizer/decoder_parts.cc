@@ -47,7 +47,7 @@ void ByteLevelDecoder::push(std::string_view token, TokenTexts& out) {
 }
 
 void ByteLevelDecoder::finish(TokenTexts& out) {
-  if (!pending_.empty()) out.emplace_back(utf8::replacement);
+  if (!pending_.empty()) out.emplace_back(utf8::kReplacement);
   pending_.clear();
 }
 
@@ -65,7 +65,7 @@ void ByteFallbackDecoder::push_byte(char byte, TokenTexts& out) {
     is_broken_ = last.status == utf8::Status::invalid;
   }
   if (!is_broken_) return;
-  out.insert(out.end(), run_.size(), std::string(utf8::replacement));
+  out.insert(out.end(), run_.size(), std::string(utf8::kReplacement));
   run_.clear();
 }
 
@@ -80,7 +80,7 @@ void ByteFallbackDecoder::finish(TokenTexts& out) {
   if (complete_ == run_.size())
     hand_on(run_, out);
   else
-    out.insert(out.end(), run_.size(), std::string(utf8::replacement));
+    out.insert(out.end(), run_.size(), std::string(utf8::kReplacement));
   run_.clear();
   complete_ = 0;
   is_broken_ = false;

@@ -35,10 +35,10 @@ void check_id(const char* what, std::optional<TokenId> id, std::size_t size, con
 void check(const EmbeddedVocabulary& vocabulary, const std::string& source) {
   const std::size_t size = vocabulary.tokens.size();
   require<CheckpointError>(
-      size > 0 && size < static_cast<std::size_t>(max_vocabulary_size),
+      size > 0 && size < static_cast<std::size_t>(kMaxVocabularySize),
       "{}: the vocabulary has {} tokens, expected 1 to {}; the file may be damaged, get it "
       "again",
-      source, size, max_vocabulary_size - 1);
+      source, size, kMaxVocabularySize - 1);
   if (!vocabulary.types.empty()) check_size("types", vocabulary.types.size(), size, source);
   if (vocabulary.scheme == Scheme::sentencepiece_bpe)
     check_size("scores", vocabulary.scores.size(), size, source);

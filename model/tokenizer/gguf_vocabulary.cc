@@ -41,7 +41,7 @@ std::vector<TokenType> types_of(const GgufMetadata& metadata) {
 // Beyond the largest vocabulary, an id is as wrong as it was; the vocabulary's check says so.
 std::optional<TokenId> id_of(const GgufMetadata& metadata, std::string_view key) {
   if (!metadata.has(key)) return std::nullopt;
-  return static_cast<TokenId>(std::min<std::uint64_t>(metadata.whole(key), max_vocabulary_size));
+  return static_cast<TokenId>(std::min<std::uint64_t>(metadata.whole(key), kMaxVocabularySize));
 }
 
 // The families whose files need not say that BOS goes before every text.

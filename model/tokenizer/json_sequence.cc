@@ -7,13 +7,13 @@ namespace tp {
 namespace {
 
 // Real files nest once. A file made to exhaust the stack is stopped here.
-constexpr int max_depth = 16;
+constexpr int kMaxDepth = 16;
 
 void visit_nested(const JsonNode& json, std::string_view member,
                   const std::function<void(const JsonNode&)>& visit, int depth) {
   if (json.type() != "Sequence") return visit(json);
-  if (depth == max_depth)
-    json.fail("sequences in sequences without end", fmt::format("at most {} levels", max_depth));
+  if (depth == kMaxDepth)
+    json.fail("sequences in sequences without end", fmt::format("at most {} levels", kMaxDepth));
   for (const JsonNode& element : json.at(member).elements()) visit_nested(element, member, visit, depth + 1);
 }
 

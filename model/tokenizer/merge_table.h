@@ -13,13 +13,13 @@ namespace tp {
 class MergeTable {
  public:
   using Rank = std::uint32_t;
-  static constexpr Rank no_rank = 0xFFFFFFFF;
+  static constexpr Rank kNoRank = 0xFFFFFFFF;
 
   explicit MergeTable(std::size_t merge_count);
 
   // What becomes of a pair. Lower ranks merge first.
   struct Merge {
-    Rank rank = no_rank;  // no_rank: it does not merge
+    Rank rank = kNoRank;  // kNoRank: it does not merge
     TokenId result = 0;
   };
 
@@ -31,7 +31,7 @@ class MergeTable {
  private:
   struct Entry {
     std::uint64_t key = 0;
-    Merge merge;  // no_rank: the slot is free
+    Merge merge;  // kNoRank: the slot is free
   };
 
   static std::uint64_t key_of(TokenId left, TokenId right) {
@@ -41,7 +41,7 @@ class MergeTable {
   // The slot that holds the key, or the free one where it belongs.
   std::size_t slot_of(std::uint64_t key) const {
     std::size_t slot = (key * 0x9E3779B97F4A7C15u) >> shift_;
-    while (entries_[slot].merge.rank != no_rank && entries_[slot].key != key) slot = (slot + 1) & mask_;
+    while (entries_[slot].merge.rank != kNoRank && entries_[slot].key != key) slot = (slot + 1) & mask_;
     return slot;
   }
 

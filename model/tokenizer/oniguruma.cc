@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-constexpr std::string_view word_class = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
-constexpr std::string_view hex_class = "0-9a-fA-F";
+constexpr std::string_view kWordClass = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view kHexClass = "0-9a-fA-F";
 
 bool is_hex_digit(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -68,18 +68,18 @@ class Translator {
   void escape() {
     if (common_escape()) return;
     const char kind = rest_.size() > 1 ? rest_[1] : '\0';
-    if (kind == 'w') return replace(2, fmt::format("[{}]", word_class));
-    if (kind == 'W') return replace(2, fmt::format("[^{}]", word_class));
-    if (kind == 'h') return replace(2, fmt::format("[{}]", hex_class));
-    if (kind == 'H') return replace(2, fmt::format("[^{}]", hex_class));
+    if (kind == 'w') return replace(2, fmt::format("[{}]", kWordClass));
+    if (kind == 'W') return replace(2, fmt::format("[^{}]", kWordClass));
+    if (kind == 'h') return replace(2, fmt::format("[{}]", kHexClass));
+    if (kind == 'H') return replace(2, fmt::format("[^{}]", kHexClass));
     copy(2);
   }
 
   void class_escape() {
     if (common_escape()) return;
     const char kind = rest_.size() > 1 ? rest_[1] : '\0';
-    if (kind == 'w') return replace(2, word_class);
-    if (kind == 'h') return replace(2, hex_class);
+    if (kind == 'w') return replace(2, kWordClass);
+    if (kind == 'h') return replace(2, kHexClass);
     if (kind == 'W' || kind == 'H') fail(fmt::format("\\{} inside a character class", kind));
     copy(2);
   }

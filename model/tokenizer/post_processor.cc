@@ -15,7 +15,7 @@ std::vector<TokenId> ids_of_special_token(const JsonNode& processor, const JsonN
                                           const HasToken& has_token) {
   std::vector<TokenId> ids;
   for (const JsonNode& id : processor.at("special_tokens").at(name.string()).at("ids").elements()) {
-    ids.push_back(static_cast<TokenId>(id.integer_below(max_vocabulary_size)));
+    ids.push_back(static_cast<TokenId>(id.integer_below(kMaxVocabularySize)));
     if (!has_token(ids.back())) id.fail_type("the id of a token");
   }
   return ids;

@@ -28,7 +28,7 @@ using JitStack = std::unique_ptr<pcre2_jit_stack, Deleter<pcre2_jit_stack_free>>
 // explode reach it within about a second.
 constexpr std::uint32_t max_steps = 50'000'000;
 constexpr std::uint32_t max_heap_kib = 256 << 10;
-constexpr std::size_t max_jit_stack = 64 << 20;
+constexpr std::size_t kMaxJitStack = 64 << 20;
 
 std::string message_of(int error_code) {
   PCRE2_UCHAR text[256];
@@ -49,7 +49,7 @@ class MatchState {
   int match(const pcre2_code* code, std::string_view text, std::size_t from) {
     int result = match_once(code, text, from);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !jit_stack_) {
-      jit_stack_.reset(pcre2_jit_stack_create(64 << 10, max_jit_stack, nullptr));
+      jit_stack_.reset(pcre2_jit_stack_create(64 << 10, kMaxJitStack, nullptr));
       pcre2_jit_stack_assign(context_.get(), nullptr, jit_stack_.get());
       result = match_once(code, text, from);
     }

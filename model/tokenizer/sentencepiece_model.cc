@@ -21,10 +21,10 @@ Vocabulary pieces_of(const sentencepiece::SentencePieceProcessor& processor,
                      const std::filesystem::path& file) {
   const int size = processor.GetPieceSize();
   require<CheckpointError>(
-      size > 0 && size < max_vocabulary_size,
+      size > 0 && size < kMaxVocabularySize,
       "{}: the tokenizer has {} tokens, expected 1 to {}; the file may be damaged: get it "
       "again",
-      file.string(), size, max_vocabulary_size - 1);
+      file.string(), size, kMaxVocabularySize - 1);
   std::vector<std::pair<std::string_view, TokenId>> tokens;
   for (int id = 0; id < size; ++id) tokens.emplace_back(processor.IdToPiece(id), id);
   return Vocabulary(tokens);

@@ -57,10 +57,10 @@ TokenDecoder TokenDecoder::from_json(const JsonNode& json) {
 }
 
 TokenDecoder TokenDecoder::sentencepiece(bool strips_space) {
-  constexpr std::string_view mark = "\u2581";
+  constexpr std::string_view kMark = "\u2581";
   TokenDecoder decoder;
   decoder.parts_.clear();
-  decoder.parts_.emplace_back(ReplaceDecoder(Regex::literal(mark), std::string(mark), " ", false));
+  decoder.parts_.emplace_back(ReplaceDecoder(Regex::literal(kMark), std::string(kMark), " ", false));
   decoder.parts_.emplace_back(ByteFallbackDecoder());
   if (strips_space) decoder.parts_.emplace_back(StripDecoder(" ", 1, 0, true));
   return decoder;

@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 // Positions in a text are 32-bit numbers, and normalizers make texts longer.
-constexpr std::size_t max_text_size = 1 << 30;
+constexpr std::size_t kMaxTextSize = 1 << 30;
 
 }  // namespace
 
@@ -37,9 +37,9 @@ Tokenizer Tokenizer::load(const std::filesystem::path& path) { return Tokenizer(
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecial add_special) const {
   require<RequestError>(
-      text.size() < max_text_size,
+      text.size() < kMaxTextSize,
       "cannot encode a text of {} bytes: expected less than {}; split it into smaller parts", text.size(),
-      max_text_size);
+      kMaxTextSize);
   std::string repaired;
   if (!utf8::is_valid(text)) {
     utf8::append_repaired(repaired, text);

@@ -42,8 +42,8 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
     TokenId id = -1;
     const char* const end = key.data() + key.size();
     const auto [parsed, error] = std::from_chars(key.data(), end, id);
-    if (error != std::errc() || parsed != end || id < 0 || id >= max_vocabulary_size)
-      list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", max_vocabulary_size - 1));
+    if (error != std::errc() || parsed != end || id < 0 || id >= kMaxVocabularySize)
+      list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", kMaxVocabularySize - 1));
     const JsonNode member = list->at(key);
     AddedToken token = added_token_from_json(member, id);
     const std::optional<TokenId> known = parts.find(token.content);

@@ -26,14 +26,14 @@ bool is_ascii(std::string_view text) {
 }
 
 CodePoints decompose(std::string_view text, utf8proc_option_t options) {
-  constexpr int longest_decomposition = 18;
+  constexpr int kLongestDecomposition = 18;
   CodePoints result;
   result.reserve(text.size());
   for_each_character(text, [&](char32_t code_point) {
-    utf8proc_int32_t parts[longest_decomposition];
+    utf8proc_int32_t parts[kLongestDecomposition];
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts,
-                                               longest_decomposition, options, nullptr);
-    result.insert(result.end(), parts, parts + std::clamp<utf8proc_ssize_t>(count, 0, longest_decomposition));
+                                               kLongestDecomposition, options, nullptr);
+    result.insert(result.end(), parts, parts + std::clamp<utf8proc_ssize_t>(count, 0, kLongestDecomposition));
   });
   return result;
 }

@@ -7,7 +7,7 @@
 namespace tp {
 namespace {
 
-constexpr double unknown_penalty = 10.0;
+constexpr double kUnknownPenalty = 10.0;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, const Option
     if (text && !text->empty()) tokens_.insert(*text, id);
   }
   const auto lowest = std::min_element(scores_.begin(), scores_.end());
-  unknown_score_ = (lowest == scores_.end() ? 0.0 : *lowest) - unknown_penalty;
+  unknown_score_ = (lowest == scores_.end() ? 0.0 : *lowest) - kUnknownPenalty;
   if (options_.byte_fallback) byte_fallback_ = ByteFallback(vocabulary_);
 }
 
@@ -31,13 +31,13 @@ std::vector<Unigram::Best> Unigram::best_ways(std::string_view piece) const {
     const auto offer = [&](std::size_t length, double score, TokenId id) {
       Best& way = best[place + length];
       const double sum = best[place].score + score;
-      if (way.begin == no_begin || sum > way.score) way = {sum, place, id};
+      if (way.begin == kNoBegin || sum > way.score) way = {sum, place, id};
     };
     tokens_.for_each_prefix_of(rest, [&](const StringSet::Match& match) {
       is_token |= match.length == character;
       offer(match.length, scores_[match.value], static_cast<TokenId>(match.value));
     });
-    if (!is_token) offer(character, unknown_score_, no_token);
+    if (!is_token) offer(character, unknown_score_, kNoToken);
     place += character;
   }
   return best;
@@ -49,13 +49,13 @@ void Unigram::encode(std::string_view piece, std::vector<TokenId>& out) const {
   for (std::size_t end = piece.size(); end > 0; end = best[end].begin) ends.push_back(end);
   while (!ends.empty()) {
     const std::size_t begin = best[ends.back()].begin;
-    if (best[ends.back()].id != no_token) {
+    if (best[ends.back()].id != kNoToken) {
       out.push_back(best[ends.back()].id);
       ends.pop_back();
       continue;
     }
     std::size_t end = begin;
-    for (; !ends.empty() && best[ends.back()].id == no_token; ends.pop_back()) end = ends.back();
+    for (; !ends.empty() && best[ends.back()].id == kNoToken; ends.pop_back()) end = ends.back();
     if (!byte_fallback_.append(piece.substr(begin, end - begin), out) && options_.unknown)
       out.push_back(*options_.unknown);
   }

@@ -37,11 +37,11 @@ class Unigram {
   // The best way to write the text up to some place, by its last token.
   struct Best {
     double score = 0.0;
-    std::size_t begin = no_begin;  // of the last token
-    TokenId id = no_token;         // no_token: an unknown character
+    std::size_t begin = kNoBegin;  // of the last token
+    TokenId id = kNoToken;         // kNoToken: an unknown character
   };
-  static constexpr std::size_t no_begin = static_cast<std::size_t>(-1);
-  static constexpr TokenId no_token = -1;
+  static constexpr std::size_t kNoBegin = static_cast<std::size_t>(-1);
+  static constexpr TokenId kNoToken = -1;
 
   std::vector<Best> best_ways(std::string_view piece) const;
 

@@ -9,8 +9,8 @@ Unigram unigram_from_json(const JsonNode& json) {
   const JsonNode vocab = json.at("vocab");
   if (!vocab.is_array()) vocab.fail_type("a list");
   const nlohmann::json& list = vocab.value();
-  if (list.size() > max_vocabulary_size)
-    vocab.fail(fmt::format("{} tokens", list.size()), fmt::format("at most {}", max_vocabulary_size));
+  if (list.size() > kMaxVocabularySize)
+    vocab.fail(fmt::format("{} tokens", list.size()), fmt::format("at most {}", kMaxVocabularySize));
   std::vector<std::pair<std::string_view, TokenId>> tokens;
   std::vector<double> scores;
   for (const nlohmann::json& entry : list) {

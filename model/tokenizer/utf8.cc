@@ -83,7 +83,7 @@ void append_repaired(std::string& out, std::string_view text) {
   out.reserve(out.size() + text.size());
   while (!text.empty()) {
     const Character character = first_character(text);
-    out.append(character.status == Status::ok ? text.substr(0, character.length) : replacement);
+    out.append(character.status == Status::ok ? text.substr(0, character.length) : kReplacement);
     text.remove_prefix(character.length);
   }
 }

@@ -9,7 +9,7 @@
 namespace tp::utf8 {
 
 // What ill-formed bytes become.
-inline constexpr std::string_view replacement = "\xEF\xBF\xBD";
+inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 enum class Status : std::uint8_t {
   ok,

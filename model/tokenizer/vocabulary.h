@@ -13,13 +13,13 @@ namespace tp {
 
 // Ids are below this. The largest vocabularies have a quarter of a million tokens; a file that asks for more
 // is damaged, and tables are as long as the largest id.
-inline constexpr TokenId max_vocabulary_size = 1 << 22;
+inline constexpr TokenId kMaxVocabularySize = 1 << 22;
 
 // Strings and their ids, both ways. Ids may leave gaps.
 class Vocabulary {
  public:
   Vocabulary() = default;
-  // Tokens and their ids, which must be in [0, max_vocabulary_size) and differ.
+  // Tokens and their ids, which must be in [0, kMaxVocabularySize) and differ.
   explicit Vocabulary(const std::vector<std::pair<std::string_view, TokenId>>& tokens);
 
   // The index refers to the texts.

@@ -29,7 +29,7 @@ void read_vocabulary(const fs::path& file, EmbeddedVocabulary& vocabulary) {
   const nlohmann::json document = read_json_file(file);
   const JsonNode json(document, file);
   json.for_each_member([&](const std::string& text, const nlohmann::json&) {
-    const auto id = static_cast<std::size_t>(json.at(text).integer_below(max_vocabulary_size - 1));
+    const auto id = static_cast<std::size_t>(json.at(text).integer_below(kMaxVocabularySize - 1));
     if (id >= vocabulary.tokens.size()) {
       vocabulary.tokens.resize(id + 1);
       vocabulary.types.resize(id + 1, TokenType::unused);

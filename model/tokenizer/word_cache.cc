@@ -5,13 +5,13 @@
 namespace tp {
 
 std::size_t WordCache::slot_of(std::string_view word) {
-  return std::hash<std::string_view>{}(word) % slot_count;
+  return std::hash<std::string_view>{}(word) % kSlotCount;
 }
 
 bool WordCache::append_tokens_of(std::string_view word, std::vector<TokenId>& out) const {
-  if (word.size() > max_word_size) return false;
+  if (word.size() > kMaxWordSize) return false;
   const std::size_t index = slot_of(word);
-  const std::lock_guard lock(locks_[index % lock_count]);
+  const std::lock_guard lock(locks_[index % kLockCount]);
   const Slot& slot = slots_[index];
   if (slot.word != word) return false;
   out.insert(out.end(), slot.tokens.begin(), slot.tokens.end());
@@ -19,9 +19,9 @@ bool WordCache::append_tokens_of(std::string_view word, std::vector<TokenId>& ou
 }
 
 void WordCache::remember(std::string_view word, const TokenId* tokens, std::size_t count) {
-  if (word.size() > max_word_size) return;
+  if (word.size() > kMaxWordSize) return;
   const std::size_t index = slot_of(word);
-  const std::lock_guard lock(locks_[index % lock_count]);
+  const std::lock_guard lock(locks_[index % kLockCount]);
   slots_[index].word.assign(word);
   slots_[index].tokens.assign(tokens, tokens + count);
 }

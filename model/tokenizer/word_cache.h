@@ -16,9 +16,9 @@ namespace tp {
 class WordCache {
  public:
   // Longer words are not worth remembering: they hardly come again.
-  static constexpr std::size_t max_word_size = 64;
+  static constexpr std::size_t kMaxWordSize = 64;
 
-  WordCache() : slots_(slot_count) {}
+  WordCache() : slots_(kSlotCount) {}
 
   // Appends the tokens of `word` and returns true if they are known.
   bool append_tokens_of(std::string_view word, std::vector<TokenId>& out) const;
@@ -27,8 +27,8 @@ class WordCache {
   void remember(std::string_view word, const TokenId* tokens, std::size_t count);
 
  private:
-  static constexpr std::size_t slot_count = 1 << 14;
-  static constexpr std::size_t lock_count = 64;
+  static constexpr std::size_t kSlotCount = 1 << 14;
+  static constexpr std::size_t kLockCount = 64;
 
   struct Slot {
     std::string word;
@@ -37,8 +37,8 @@ class WordCache {
 
   static std::size_t slot_of(std::string_view word);
 
-  std::vector<Slot> slots_;  // [slot_count]
-  mutable std::array<std::mutex, lock_count> locks_;
+  std::vector<Slot> slots_;  // [kSlotCount]
+  mutable std::array<std::mutex, kLockCount> locks_;
 };
 
 }  // namespace tp

@@ -19,9 +19,9 @@ bool holds_no_weights(const TensorNames& names, const std::string& tensor) {
 }  // namespace
 
 std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
-                                             TpRank part) {
+                                             TpRank tp) {
   std::vector<std::string> unused;
-  if (!part.is_first()) return unused;
+  if (!tp.is_first()) return unused;
   for (const std::string& tensor : source.unread()) {
     if (holds_no_weights(names, tensor)) continue;
     require<CheckpointError>(!tensor.starts_with(names.blocks),

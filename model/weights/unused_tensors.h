@@ -16,7 +16,6 @@ namespace tp {
 // What is left over outside of blocks (another task's head, a vision tower) does not change what the model
 // computes, and is for a warning. A tensor of a block would, a bias of which config.json says nothing for
 // example: throws CheckpointError.
-std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
-                                             TpRank part);
+std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source, TpRank tp);
 
 }  // namespace tp

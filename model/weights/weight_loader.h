@@ -55,13 +55,13 @@ class WeightLoader {
   // zeros, and nothing is read.
   enum class Mode : std::uint8_t { weights, shapes };
 
-  // `part` is this rank; what is loaded is all that differs between ranks. Without a `type` weights are held
-  // in the type in which they are stored; stored groups are taken over as they are where the type can.
-  WeightLoader(const WeightSource& source, TpRank part, std::optional<WeightType> type, LoadProgress progress,
+  // `tp` is this rank; what is loaded is all that differs between ranks. Without a `type` weights keep the
+  // type in which they are stored; stored groups are loaded without conversion where the type allows it.
+  WeightLoader(const WeightSource& source, TpRank tp, std::optional<WeightType> type, LoadProgress progress,
                Mode mode = Mode::weights)
-      : source_(source), part_(part), type_(type), progress_(std::move(progress)), mode_(mode) {}
+      : source_(source), tp_(tp), type_(type), progress_(std::move(progress)), mode_(mode) {}
 
-  TpRank part() const { return part_; }
+  TpRank tp() const { return tp_; }
   const WeightSource& source() const { return source_; }
   bool reads() const { return mode_ == Mode::weights; }
   // Whether it gives shapes only, which do not depend on names.
@@ -109,7 +109,7 @@ class WeightLoader {
   std::vector<float> elements_of(const Slice& slice);
 
   const WeightSource& source_;
-  TpRank part_;
+  TpRank tp_;
   std::optional<WeightType> type_;
   LoadProgress progress_;
   Mode mode_;

@@ -38,9 +38,9 @@ class Footprint {
 
   const CacheGroups& groups() const { return groups_; }
 
-  // Of the rank `part`, with as many threads as OpenMP has here; with `weights` given, as if weights were
+  // Of the rank `tp`, with as many threads as OpenMP has here; with `weights` given, as if weights were
   // held in that type. Throws as the Decoder's constructor does.
-  MemoryNeed of(TpRank part, std::optional<WeightType> weights = {}) const;
+  MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}) const;
 
  private:
   const DecoderSpec& spec_;

@@ -124,10 +124,9 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
 
 }  // namespace
 
-RankMemory describe_memory(const Footprint& footprint, TpRank part) {
+RankMemory describe_memory(const Footprint& footprint, TpRank tp) {
   const AvailableMemory available = available_memory();
-  RankMemory memory{
-      .need = footprint.of(part), .memory = available.bytes, .addresses = available_addresses()};
+  RankMemory memory{.need = footprint.of(tp), .memory = available.bytes, .addresses = available_addresses()};
   available.limit.copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
   return memory;
 }

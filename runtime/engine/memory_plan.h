@@ -19,7 +19,7 @@ struct RankMemory {
   char memory_limit[128] = "";  // what the host's memory is limited by
 };
 
-RankMemory describe_memory(const Footprint& footprint, TpRank part);
+RankMemory describe_memory(const Footprint& footprint, TpRank tp);
 
 struct CachePlan {
   std::uint64_t blocks = 0;

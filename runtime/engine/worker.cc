@@ -74,7 +74,7 @@ std::string fit_into_memory(Communicator& comm, EnginePlan& plan, const DecoderS
 std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
                                             const Engine::Progress& progress) {
   const Stopwatch watch;
-  const TpRank part{comm_.rank(), comm_.size()};
+  const TpRank tp{comm_.rank(), comm_.size()};
   DecoderSpec spec;
   std::unique_ptr<WeightSource> source;
   std::unique_ptr<Model> model;
@@ -93,7 +93,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
     const auto on_load = [&](std::size_t elements) {
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
     };
-    Decoder decoder(spec, *source, part, plan.weights, on_load);
+    Decoder decoder(spec, *source, tp, plan.weights, on_load);
     KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), CacheGroups::of(spec),
                   plan.cache_blocks);
     Workspace workspace(decoder.workspace_floats(plan.step_limits()));

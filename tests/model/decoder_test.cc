@@ -156,8 +156,8 @@ TEST(Decoder, ComputesARaggedBatchAsEachSequenceByItself) {
   const Fixture fixture = reference::fixture("llama-12q3kv");
   const DecoderSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
-  const TpRank part{comm.rank(), comm.size()};
-  const Decoder decoder(spec, *source, part);
+  const TpRank tp{comm.rank(), comm.size()};
+  const Decoder decoder(spec, *source, tp);
   const KvCache cache(decoder.kv_layouts(KvType::f32, 8), 40);
   Workspace workspace(decoder.workspace_floats({64, 64, KvType::f32, 8, 8}));
   const std::vector<std::vector<std::int32_t>> tables = {
@@ -213,8 +213,8 @@ TEST(Decoder, ReadsEveryParameterThatItCountsOnce) {
     const ModelConfig config = random_config(random, comm.size());
     const SyntheticWeights source(DType::f32, seed);
     const DecoderSpec spec = make_spec(config);
-    const TpRank part{comm.rank(), comm.size()};
-    const Decoder decoder(spec, source, part);
+    const TpRank tp{comm.rank(), comm.size()};
+    const Decoder decoder(spec, source, tp);
     // Stored as float32, each element read once; packed, rows are filled up to panels.
     EXPECT_EQ(source.bytes_read(), decoder.parameters() * sizeof(float));
     EXPECT_GE(decoder.weight_bytes(), source.bytes_read());

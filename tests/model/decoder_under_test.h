@@ -32,8 +32,8 @@ class DecoderUnderTest {
       : comm_(comm),
         spec_(std::move(spec)),
         options_(options),
-        part_{comm.rank(), comm.size()},
-        decoder_(spec_, source, part_, options.weights),
+        tp_{comm.rank(), comm.size()},
+        decoder_(spec_, source, tp_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
         cache_(decoder_.kv_layouts(options.kv_type, options.block_size), blocks_ + 1),
         workspace_(decoder_.workspace_floats(limits())) {
@@ -127,7 +127,7 @@ class DecoderUnderTest {
   Communicator& comm_;
   DecoderSpec spec_;
   Options options_;
-  TpRank part_;
+  TpRank tp_;
   Decoder decoder_;
   std::size_t blocks_;
   KvCache cache_;

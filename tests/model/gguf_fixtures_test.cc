@@ -87,9 +87,9 @@ TEST_P(GgufFixture, HoldsGroupsOfSmallIntegersAsTheyAre) {
   if (!source_->contains(name + ".weight")) GTEST_SKIP() << "another layer's name";
   const std::optional<WeightType> stored = source_->group_type(name + ".weight", {0, shape.columns});
   if (!stored) GTEST_SKIP() << "no groups in it";
-  const TpRank part{comm_.rank(), comm_.size()};
-  const Range columns = shard_columns(shape.columns, part);
-  WeightLoader loader(*source_, part, {}, {});
+  const TpRank tp{comm_.rank(), comm_.size()};
+  const Range columns = shard_columns(shape.columns, tp);
+  WeightLoader loader(*source_, tp, {}, {});
   const LocalWeight weight = loader.columns_of_weight({name, shape, "sizes"}, columns);
   const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
   EXPECT_EQ(weight.type(), is_aligned ? *stored : WeightType::bf16);

@@ -147,7 +147,7 @@ std::vector<float> run(Communicator& comm, const LatentAttention& attention, con
 
 TEST(LatentAttention, SumOverRanksEqualsAttentionWithKeysAndValuesWrittenOut) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const LatentAttentionSpec spec = random_spec(random, comm.size());
@@ -157,7 +157,7 @@ TEST(LatentAttention, SumOverRanksEqualsAttentionWithKeysAndValuesWrittenOut) {
                              tokens, spec.num_attention_heads, spec.qk_nope_head_dim, spec.qk_rope_head_dim,
                              spec.v_head_dim, spec.kv_lora_rank, hidden_size));
     const SyntheticWeights source(DType::f32, seed);
-    WeightLoader loader(source, part, WeightType::f32, {});
+    WeightLoader loader(source, tp, WeightType::f32, {});
     const LatentAttention attention(loader, spec, hidden_size, names_of_latent_attention());
     EXPECT_EQ(source.bytes_read(), loader.loaded().elements * sizeof(float));
 
@@ -172,7 +172,7 @@ TEST(LatentAttention, SumOverRanksEqualsAttentionWithKeysAndValuesWrittenOut) {
 
 TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   LatentAttentionSpec spec{.num_attention_heads = 8, .q_lora_rank = 96, .kv_lora_rank = 64};
   spec.qk_nope_head_dim = 32;
   spec.qk_rope_head_dim = 16;
@@ -189,7 +189,7 @@ TEST(LatentAttention, HoldsWeightsAndLatentsInEveryType) {
                                                   {WeightType::bf16, KvType::bf16, 0.03},
                                                   {WeightType::int8, KvType::int8, 0.06},
                                                   {WeightType::int4, KvType::bf16, 0.5}}) {
-    WeightLoader loader(source, part, weights, {});
+    WeightLoader loader(source, tp, weights, {});
     const LatentAttention attention(loader, spec, 128, names_of_latent_attention());
     std::vector<float> y = run(comm, attention, spec, x.view(), 11, cache, 16);
     EXPECT_CLOSE(TensorView<const float>(y.data(), 30, 128), expected, tolerance)

@@ -47,13 +47,13 @@ Matrix columns_of(const Matrix& whole, Range columns) {
 
 TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 1);
   for (const std::size_t out_features : {3U, 4U, 17U, 64U}) {
     for (const bool bias : {false, true}) {
       const MatrixShape shape{out_features, 29};
-      WeightLoader loader(source, part, WeightType::f32, {});
-      const Range own = split_evenly(out_features, part);
+      WeightLoader loader(source, tp, WeightType::f32, {});
+      const Range own = split_evenly(out_features, tp);
       const std::vector<OwnedRows> rows = {{{"layer", shape, ""}, own}};
       const ColumnParallelLinear layer(loader, rows, bias);
       Random random(out_features);
@@ -68,13 +68,13 @@ TEST(ColumnParallelLinear, GivesThisRanksColumnsOfTheUnshardedLayer) {
 
 TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 2);
   const MatrixShape first{12, 10};
   const MatrixShape second{7, 10};
-  const Range own_first = split_evenly(12, part);
-  const Range own_second = split_evenly(7, part);
-  WeightLoader loader(source, part, WeightType::f32, {});
+  const Range own_first = split_evenly(12, tp);
+  const Range own_second = split_evenly(7, tp);
+  WeightLoader loader(source, tp, WeightType::f32, {});
   const std::vector<OwnedRows> rows = {{{"first", first, ""}, own_first},
                                        {{"second", second, ""}, own_second}};
   const ColumnParallelLinear layer(loader, rows, true);
@@ -93,14 +93,14 @@ TEST(ColumnParallelLinear, PutsSeveralLayersSideBySide) {
 // Three input features on four ranks leave one with nothing but its zero; the bias must be counted once.
 TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 4);
   for (const std::size_t in_features : {3U, 4U, 19U, 70U}) {
     for (const std::size_t tokens : {1U, 3U, 12U}) {
       for (const bool bias : {false, true}) {
         const MatrixShape shape{13, in_features};
-        const Range own = split_evenly(in_features, part);
-        WeightLoader loader(source, part, WeightType::f32, {});
+        const Range own = split_evenly(in_features, tp);
+        WeightLoader loader(source, tp, WeightType::f32, {});
         const RowParallelLinear layer(loader, {"layer", shape, ""}, own, bias);
         Random random(in_features);
         const RandomTensor x(random, tokens, in_features);
@@ -119,20 +119,20 @@ TEST(RowParallelLinear, SumOverRanksEqualsUnshardedLayer) {
 // tiles. The sums are the same to the bit, as the same numbers are rounded.
 TEST(ColumnParallelLinear, GivesGatedActivationsAsTheNextLayerTakesThem) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 5);
   const std::size_t hidden = 48;
   const std::size_t size = 64 * comm.size();
-  const Range own = split_evenly(size, part);
+  const Range own = split_evenly(size, tp);
   const std::vector<OwnedRows> rows = {{{"gate", {size, hidden}, ""}, own},
                                        {{"up", {size, hidden}, ""}, own}};
   constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
                                    WeightType::int4};
   for (const WeightType gate_type : kTypes) {
-    WeightLoader gate_loader(source, part, gate_type, {});
+    WeightLoader gate_loader(source, tp, gate_type, {});
     const ColumnParallelLinear gate_up(gate_loader, rows, false);
     for (const WeightType down_type : kTypes) {
-      WeightLoader down_loader(source, part, down_type, {});
+      WeightLoader down_loader(source, tp, down_type, {});
       const RowParallelLinear down(down_loader, {"down", {hidden, size}, ""}, own, false);
       for (const std::size_t tokens : {1U, 5U, 13U, 17U, 40U}) {
         Random random(tokens);
@@ -160,14 +160,14 @@ Matrix transposed(const Matrix& matrix) {
 
 TEST(TransposedWeights, AreReadAsTheirTransposesInBothKindsOfLayers) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   const SyntheticWeights source(DType::f32, 9);
   const MatrixShape shape{45, 70};  // more rows than a panel
   const StoredLayer stored_layer{"layer", shape, "", "", true};
   const Matrix weight = transposed(stored(source, "layer.weight", {shape.columns, shape.rows}));
-  WeightLoader loader(source, part, WeightType::f32, {});
-  const Range outputs = split_evenly(shape.rows, part);
-  const Range inputs = split_evenly(shape.columns, part);
+  WeightLoader loader(source, tp, WeightType::f32, {});
+  const Range outputs = split_evenly(shape.rows, tp);
+  const Range inputs = split_evenly(shape.columns, tp);
   const ColumnParallelLinear by_columns(loader, std::vector<OwnedRows>{{stored_layer, outputs}}, false);
   const RowParallelLinear by_rows(loader, stored_layer, inputs, false);
   Random random(10);

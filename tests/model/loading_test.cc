@@ -68,13 +68,13 @@ TEST(Loading, ReadsLittleMoreThanTheFileOverAllRanks) {
 // With LeavesNoTensorUnread: every element of every tensor is read once.
 TEST(Loading, ReadsAsManyElementsAsTheRankHolds) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   for (const reference::Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const ModelConfig config = load_config(fixture.folder);
     const DecoderSpec spec = make_spec(config);
     if (comm.size() > config.num_attention_heads) continue;
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
-    const Decoder decoder(spec, *source, part);
+    const Decoder decoder(spec, *source, tp);
     EXPECT_EQ(source->bytes_read(), decoder.parameters() * size_of(config.torch_dtype)) << fixture.name;
   }
 }
@@ -101,8 +101,8 @@ TEST(Loading, ReportsProgressUpToEverythingThatThisRankHolds) {
   const DecoderSpec spec = make_spec(load_config(fixture.folder));
   const auto source = SafetensorsCheckpoint::open(fixture.folder);
   std::vector<std::size_t> reported;
-  const TpRank part{comm.rank(), comm.size()};
-  const Decoder decoder(spec, *source, part, WeightType::f32,
+  const TpRank tp{comm.rank(), comm.size()};
+  const Decoder decoder(spec, *source, tp, WeightType::f32,
                         [&](std::size_t elements) { reported.push_back(elements); });
   ASSERT_FALSE(reported.empty());
   EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));

@@ -115,7 +115,7 @@ std::size_t worst_case(const MixtureOfExperts& experts, std::size_t tokens, std:
 // Also of one token, of ranks that own no column of an expert, and of experts that no token takes.
 TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const MixtureOfExpertsSpec spec = random_spec(random);
@@ -125,7 +125,7 @@ TEST(MixtureOfExperts, SumOverRanksEqualsTheNaiveLoopOverTokensAndExperts) {
                              spec.router.num_experts_per_tok, spec.router.num_experts, spec.intermediate_size,
                              spec.shared_intermediate_size));
     const SyntheticWeights source(DType::f32, seed);
-    WeightLoader loader(source, part, WeightType::f32, {});
+    WeightLoader loader(source, tp, WeightType::f32, {});
     const MixtureOfExperts experts(loader, spec, hidden_size, names_of_experts());
     EXPECT_EQ(source.bytes_read(), loader.loaded().elements * sizeof(float));
 
@@ -156,7 +156,7 @@ TEST(MixtureOfExperts, LeavesOutExpertsThatNoTokenTakes) {
 
 TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
   Communicator& comm = test::world();
-  const TpRank part{comm.rank(), comm.size()};
+  const TpRank tp{comm.rank(), comm.size()};
   MixtureOfExpertsSpec spec;
   spec.router.num_experts = 4;
   spec.router.num_experts_per_tok = 2;
@@ -171,7 +171,7 @@ TEST(MixtureOfExperts, HoldsItsExpertsInEveryTypeAndItsRouterInFloat32) {
                                         {WeightType::bf16, 0.05},
                                         {WeightType::int8, 0.1},
                                         {WeightType::int4, 0.8}}) {
-    WeightLoader loader(source, part, type, {});
+    WeightLoader loader(source, tp, type, {});
     const MixtureOfExperts experts(loader, spec, 64, names_of_experts());
     Workspace workspace(worst_case(experts, 20, 64));
     EXPECT_CLOSE(all_reduce(comm, experts(x.view(), {{}, workspace})), expected, tolerance) << name_of(type);

@@ -15,13 +15,13 @@ class WiderBinding : public testing::Test {
   }
   ~WiderBinding() override { hwloc_topology_destroy(topology_); }
 
-  // For rank `part` bound to some processors by a launcher that may use others, both lists as "0-3,7".
-  std::vector<Core> wider(const char* bound, const char* available, TpRank part) const {
+  // For rank `tp` bound to some processors by a launcher that may use others, both lists as "0-3,7".
+  std::vector<Core> wider(const char* bound, const char* available, TpRank tp) const {
     const ProcessorSet bound_set(hwloc_bitmap_alloc());
     const ProcessorSet available_set(hwloc_bitmap_alloc());
     hwloc_bitmap_list_sscanf(bound_set.get(), bound);
     hwloc_bitmap_list_sscanf(available_set.get(), available);
-    return wider_binding(topology_, bound_set.get(), available_set.get(), part);
+    return wider_binding(topology_, bound_set.get(), available_set.get(), tp);
   }
 
  private:

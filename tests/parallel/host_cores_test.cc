@@ -37,8 +37,8 @@ std::vector<std::size_t> sizes(const std::vector<NumaDomain>& domains) {
 }
 
 // How many cores of each domain a rank gets.
-std::vector<std::size_t> cores_by_domain(const std::vector<NumaDomain>& domains, TpRank part) {
-  const std::vector<Core> share = share_of_cores(domains, part);
+std::vector<std::size_t> cores_by_domain(const std::vector<NumaDomain>& domains, TpRank tp) {
+  const std::vector<Core> share = share_of_cores(domains, tp);
   const std::set<Core> mine(share.begin(), share.end());
   std::vector<std::size_t> counts;
   for (const NumaDomain& domain : domains) {

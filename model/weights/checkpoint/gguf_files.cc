@@ -27,10 +27,10 @@ struct PartName {
 };
 
 std::optional<PartName> parse_part_name(const std::string& name) {
-  constexpr std::string_view pattern = "-00001-of-00003.gguf";
-  if (name.size() <= pattern.size()) return std::nullopt;
-  const std::string_view end = std::string_view(name).substr(name.size() - pattern.size());
-  PartName part{name.substr(0, name.size() - pattern.size())};
+  constexpr std::string_view kPattern = "-00001-of-00003.gguf";
+  if (name.size() <= kPattern.size()) return std::nullopt;
+  const std::string_view end = std::string_view(name).substr(name.size() - kPattern.size());
+  PartName part{name.substr(0, name.size() - kPattern.size())};
   const auto read = [](std::string_view digits, std::size_t& number) {
     return std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr ==
            digits.data() + digits.size();

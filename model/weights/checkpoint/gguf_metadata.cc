@@ -46,8 +46,8 @@ std::optional<double> number_at(GgufKind kind, const std::byte* from) {
 }
 
 bool is_whole(double number) {
-  constexpr double largest = 1ULL << 53;  // beyond it a double is no longer the file's number
-  return number >= 0 && number <= largest && number == std::floor(number);
+  constexpr double kLargest = 1ULL << 53;  // beyond it a double is no longer the file's number
+  return number >= 0 && number <= kLargest && number == std::floor(number);
 }
 
 std::string_view string_at(const std::byte* from) {
@@ -78,12 +78,12 @@ std::string_view GgufMetadata::text_or(std::string_view key, std::string_view ot
 }
 
 std::uint64_t GgufMetadata::whole(std::string_view key) const {
-  constexpr std::string_view expected = "a whole number that is not negative, the same for all layers";
+  constexpr std::string_view kExpected = "a whole number that is not negative, the same for all layers";
   const GgufValue& value = at(key);
   const std::vector<double> all = value.is_list ? numbers(key) : std::vector{number(key)};
-  if (all.empty()) wrong(key, expected);
+  if (all.empty()) wrong(key, kExpected);
   for (const double number : all) {
-    if (!is_whole(number) || number != all.front()) wrong(key, expected);
+    if (!is_whole(number) || number != all.front()) wrong(key, kExpected);
   }
   return static_cast<std::uint64_t>(all.front());
 }

@@ -23,9 +23,9 @@ std::size_t bytes_touched(const GgufType& type, Range columns) {
 }  // namespace
 
 std::optional<GgufSplitKvB> GgufSplitKvB::find(const GgufFiles& files, const std::string& tensor) {
-  constexpr std::string_view whole = "attn_kv_b.weight";
-  if (!tensor.ends_with(whole)) return std::nullopt;
-  const std::string block = tensor.substr(0, tensor.size() - whole.size());
+  constexpr std::string_view kWhole = "attn_kv_b.weight";
+  if (!tensor.ends_with(kWhole)) return std::nullopt;
+  const std::string block = tensor.substr(0, tensor.size() - kWhole.size());
   const GgufSplitKvB split{files.find(block + "attn_k_b.weight"), files.find(block + "attn_v_b.weight")};
   if (split.keys == nullptr || split.values == nullptr) return std::nullopt;
   const std::vector<std::size_t>& keys = split.keys->tensor.shape;

@@ -20,13 +20,13 @@ namespace {
 
 // The magic string and version 1.0, before a 16-bit header length.
 constexpr std::string_view preamble("\x93NUMPY\x01\x00", 8);
-constexpr std::size_t data_offset_granule = 64;
+constexpr std::size_t kDataOffsetGranule = 64;
 
 std::string header_for(std::size_t rows, std::size_t columns) {
   std::string dictionary =
       fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, columns);
   const std::size_t unpadded = preamble.size() + 2 + dictionary.size() + 1;
-  dictionary.append((data_offset_granule - unpadded % data_offset_granule) % data_offset_granule, ' ');
+  dictionary.append((kDataOffsetGranule - unpadded % kDataOffsetGranule) % kDataOffsetGranule, ' ');
   dictionary += '\n';
   std::string header(preamble);
   header += static_cast<char>(dictionary.size() & 0xff);

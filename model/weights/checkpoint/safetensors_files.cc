@@ -20,22 +20,22 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr std::string_view single_name = "model.safetensors";
-constexpr std::string_view index_name = "model.safetensors.index.json";
-constexpr std::string_view index_advice = "; download the index again";
+constexpr std::string_view kSingleName = "model.safetensors";
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+constexpr std::string_view kIndexAdvice = "; download the index again";
 
 json parse_index(const MappedFile& file) {
-  constexpr std::size_t longest_index = 64'000'000;
-  if (file.bytes().size() > longest_index) {
+  constexpr std::size_t kLongestIndex = 64'000'000;
+  if (file.bytes().size() > kLongestIndex) {
     throw_error<CheckpointError>("{}: the index has {} bytes, expected at most {}{}", file.name(),
-                                 file.bytes().size(), longest_index, index_advice);
+                                 file.bytes().size(), kLongestIndex, kIndexAdvice);
   }
   try {
     const auto* text = reinterpret_cast<const char*>(file.bytes().data());
     return parse_strict_json({text, file.bytes().size()});
   } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", file.name(), error.what(),
-                                 index_advice);
+                                 kIndexAdvice);
   }
 }
 
@@ -51,14 +51,14 @@ SafetensorsFiles read_index(const fs::path& path) {
                        !index["weight_map"].empty();
   if (!has_map) {
     throw_error<CheckpointError>("{}: expected an object \"weight_map\" of tensor names and their files{}",
-                                 file.name(), index_advice);
+                                 file.name(), kIndexAdvice);
   }
   SafetensorsFiles files;
   std::set<std::string> names;
   for (const auto& [tensor, value] : index["weight_map"].items()) {
     if (!value.is_string()) {
       throw_error<CheckpointError>("{}: the file of tensor {} must be a string{}", file.name(),
-                                   printable(tensor), index_advice);
+                                   printable(tensor), kIndexAdvice);
     }
     const auto& name = value.get_ref<const std::string&>();
     if (!is_plain_file_name(name)) {
@@ -97,13 +97,13 @@ OtherFiles find_other_files(const fs::path& directory) {
 
 [[noreturn]] void refuse(const fs::path& directory) {
   const std::string missing =
-      fmt::format("{}: there is neither {} nor {}", directory.string(), single_name, index_name);
+      fmt::format("{}: there is neither {} nor {}", directory.string(), kSingleName, kIndexName);
   const OtherFiles found = find_other_files(directory);
   if (found.safetensors) {
     throw_error<CheckpointError>(
         "{}, but {}; if the checkpoint is in several files, download its index too, else rename the file to "
         "{}",
-        missing, *found.safetensors, single_name);
+        missing, *found.safetensors, kSingleName);
   }
   if (found.gguf) {
     throw_error<CheckpointError>(
@@ -125,7 +125,7 @@ OtherFiles find_other_files(const fs::path& directory) {
 
 bool holds_safetensors(const fs::path& directory) {
   std::error_code error;
-  return fs::exists(directory / single_name, error) || fs::exists(directory / index_name, error);
+  return fs::exists(directory / kSingleName, error) || fs::exists(directory / kIndexName, error);
 }
 
 SafetensorsFiles find_safetensors_files(const fs::path& directory) {
@@ -139,8 +139,8 @@ SafetensorsFiles find_safetensors_files(const fs::path& directory) {
     throw_error<CheckpointError>("{}: expected a directory, found a file; give the directory it is in",
                                  directory.string());
   }
-  if (fs::exists(directory / single_name, error)) return {{std::string(single_name)}, {}};
-  if (fs::exists(directory / index_name, error)) return read_index(directory / index_name);
+  if (fs::exists(directory / kSingleName, error)) return {{std::string(kSingleName)}, {}};
+  if (fs::exists(directory / kIndexName, error)) return read_index(directory / kIndexName);
   refuse(directory);
 }
 

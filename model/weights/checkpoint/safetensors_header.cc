@@ -16,9 +16,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t length_bytes = 8;
-constexpr std::size_t longest_header = 100'000'000;  // the reference implementation's limit
-constexpr std::size_t most_dimensions = 64;          // PyTorch's limit
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::size_t kLongestHeader = 100'000'000;  // the reference implementation's limit
+constexpr std::size_t kMostDimensions = 64;          // PyTorch's limit
 
 // Builds the tensors from JSON events. A parsed document would keep the last of two equal keys, and could
 // take many times the header's size in memory; here no more is kept than a tensor may have.
@@ -48,14 +48,14 @@ class HeaderReader : public nlohmann::json_sax<json> {
     auto& seen = place_ == Place::header ? names_ : place_ == Place::metadata ? metadata_keys_ : fields_;
     if (!seen.insert(name).second) {
       throw_error<CheckpointError>("{}: the header has the key {} twice{}", file_name_, printable(name),
-                                   advice);
+                                   kAdvice);
     }
     const bool known =
         place_ != Place::tensor || name == "dtype" || name == "shape" || name == "data_offsets";
     if (!known) {
       throw_error<CheckpointError>(
           "{}: tensor {} has a field {}, expected only dtype, shape and data_offsets{}", file_name_,
-          tensor_name(), printable(name), advice);
+          tensor_name(), printable(name), kAdvice);
     }
     (place_ == Place::tensor ? field_ : key_) = name;
     return true;
@@ -81,10 +81,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool number_unsigned(std::uint64_t value) override {
     if (place_ != Place::shape && place_ != Place::offsets) refuse("a number");
     auto& list = place_ == Place::shape ? tensors_.back().shape : offsets_;
-    const std::size_t most = place_ == Place::shape ? most_dimensions : 2;
+    const std::size_t most = place_ == Place::shape ? kMostDimensions : 2;
     if (list.size() == most) {
       throw_error<CheckpointError>("{}: tensor {} has more than {} numbers in its {}{}", file_name_,
-                                   tensor_name(), most, field_, advice);
+                                   tensor_name(), most, field_, kAdvice);
     }
     list.push_back(value);
     return true;
@@ -96,7 +96,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     const StoredType* type = find_stored_type(text);
     if (type == nullptr) {
       throw_error<CheckpointError>("{}: tensor {} has the unknown dtype {}{}", file_name_, tensor_name(),
-                                   printable(text), advice);
+                                   printable(text), kAdvice);
     }
     tensors_.back().type = *type;
     return true;
@@ -112,13 +112,13 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     throw_error<CheckpointError>("{}: the header is not valid JSON at its byte {}{}", file_name_, position,
-                                 advice);
+                                 kAdvice);
   }
 
  private:
   enum class Place { outside, header, metadata, tensor, shape, offsets };
 
-  static constexpr std::string_view advice =
+  static constexpr std::string_view kAdvice =
       "; the file is damaged or no safetensors file, download it again";
 
   std::string tensor_name() const { return printable(tensors_.back().name); }
@@ -132,17 +132,17 @@ class HeaderReader : public nlohmann::json_sax<json> {
                                       : field_ == "dtype"         ? "a string"
                                                           : "a list of whole numbers that are not negative";
     throw_error<CheckpointError>("{}: {} in the header must be {}, found {}{}", file_name_, where, expected,
-                                 found, advice);
+                                 found, kAdvice);
   }
 
   void finish_tensor() {
     if (fields_.size() != 3) {
       throw_error<CheckpointError>("{}: tensor {} must have a dtype, a shape and data_offsets{}", file_name_,
-                                   tensor_name(), advice);
+                                   tensor_name(), kAdvice);
     }
     if (offsets_.size() != 2) {
       throw_error<CheckpointError>("{}: tensor {} has {} data_offsets, expected 2{}", file_name_,
-                                   tensor_name(), offsets_.size(), advice);
+                                   tensor_name(), offsets_.size(), kAdvice);
     }
     tensors_.back().bytes = {offsets_[0], offsets_[1]};
   }
@@ -169,24 +169,24 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
     throw_error<CheckpointError>("{}: this is a Git LFS pointer, not the file itself; run `git lfs pull`",
                                  file_name);
   }
-  if (file.size() < length_bytes) {
+  if (file.size() < kLengthBytes) {
     throw_error<CheckpointError>(
         "{}: the file has {} bytes, but a safetensors file begins with an 8-byte length; download it again",
         file_name, file.size());
   }
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < length_bytes; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
-  if (length > longest_header) {
+  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
+  if (length > kLongestHeader) {
     throw_error<CheckpointError>(
         "{}: the header would have {} bytes, expected at most {}; this is no safetensors file", file_name,
-        length, longest_header);
+        length, kLongestHeader);
   }
-  if (length > file.size() - length_bytes) {
+  if (length > file.size() - kLengthBytes) {
     throw_error<CheckpointError>(
         "{}: the header has {} bytes, but the file only {}; it is truncated, download it again", file_name,
         length, file.size());
   }
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + length_bytes, length);
+  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   // The JSON parser takes a zero byte for the end of its input, and would ignore what follows.
   const bool is_object = text.starts_with('{') && text.find('\0') == std::string_view::npos;
   if (!is_object) {
@@ -261,7 +261,7 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, cons
   HeaderReader reader(file_name);
   json::sax_parse(text, &reader);
 
-  SafetensorsHeader header{reader.take_tensors(), length_bytes + text.size()};
+  SafetensorsHeader header{reader.take_tensors(), kLengthBytes + text.size()};
   const std::size_t data_size = file.size() - header.size;
   for (const StoredTensor& tensor : header.tensors) check_tensor(tensor, data_size, file_name);
   std::sort(header.tensors.begin(), header.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {

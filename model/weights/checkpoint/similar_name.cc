@@ -38,8 +38,8 @@ bool differs_by_prefix(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string similar_name(std::string_view name, std::span<const std::string> names) {
-  constexpr std::size_t longest = 512;  // no model's name is longer, and the distance takes quadratic time
-  if (name.size() > longest) return {};
+  constexpr std::size_t kLongest = 512;  // no model's name is longer, and the distance takes quadratic time
+  if (name.size() > kLongest) return {};
   // One edit may be a third of a short name, or more, but does not make another one of a single character.
   std::size_t least = name.size() < 3 ? 0 : std::max<std::size_t>(2, name.size() / 3);
   std::string_view nearest;

@@ -21,7 +21,7 @@ struct StoredType {
 
 // Checkpoints also hold tensors that no model reads, such as the I64 and BOOL buffers of some GPT-2 files.
 // Their sizes must be known to check a file's layout.
-inline constexpr std::array stored_types = {
+inline constexpr std::array kStoredTypes = {
     StoredType{"F32", 32, DType::f32}, StoredType{"F16", 16, DType::f16}, StoredType{"BF16", 16, DType::bf16},
     StoredType{"BOOL", 8, {}},         StoredType{"U8", 8, {}},           StoredType{"I8", 8, {}},
     StoredType{"U16", 16, {}},         StoredType{"I16", 16, {}},         StoredType{"U32", 32, {}},
@@ -34,7 +34,7 @@ inline constexpr std::array stored_types = {
 
 // The type of that name, or nullptr.
 inline const StoredType* find_stored_type(std::string_view name) {
-  for (const StoredType& type : stored_types) {
+  for (const StoredType& type : kStoredTypes) {
     if (type.name == name) return &type;
   }
   return nullptr;
