@@ -1,7 +1,7 @@
 #include "launch/bench_row.h"
 #include "launch/distinct_files.h"
-#include "launch/engine_flags.h"
 #include "launch/model_path.h"
+#include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"

@@ -1,22 +1,9 @@
 #include "launch/engine_flags.h"
 
-#include "launch/message.h"
-#include "launch/model_path.h"
 #include "launch/option_checks.h"
-#include "launch/option_names.h"
-#include "launch/progress.h"
-#include "launch/table.h"
-#include "launch/version_text.h"
-#include "model/kernels/isa.h"
-#include "model/weights/checkpoint/printable.h"
-#include "parallel/binding.h"
-#include "parallel/fail_together.h"
-#include "parallel/mpi_session.h"
 #include "parallel/processors.h"
-#include "runtime/text/format_bytes.h"
-#include "tp/error.h"
 
-#include <fmt/ranges.h>
+#include <string>
 
 namespace tp {
 
@@ -71,79 +58,6 @@ void EngineFlags::add_to(CLI::App& command) {
       ->check(whole_number(1))
       ->type_name("SECONDS");
   command.add_flag("-v,--verbose", verbose, "Print what every rank holds, on stderr");
-}
-
-std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
-  EngineOptions options = flags.options;
-  fail_together(comm, [&] {
-    if (!options.synthetic) options.model = find_model(options.model);
-    if (options.threads == 0) options.threads = default_threads(comm.local_size());
-  });
-  if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
-  std::unique_ptr<Engine> engine;
-  {
-    const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
-    ProgressBar bar(fmt::format("loading {}", printable(name)));
-    engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
-  }
-  if (!engine->info().rounded.empty()) {
-    print_message(fmt::format("tp-infer: weights are rounded: {}; --weights int8 takes half the memory",
-                              engine->info().rounded));
-  }
-  if (!engine->info().unused_tensors.empty()) {
-    print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
-                              fmt::join(engine->info().unused_tensors, ", ")));
-  }
-  if (!engine->info().cache_notice.empty())
-    print_message(fmt::format("tp-infer: {}", with_flags(engine->info().cache_notice)));
-  if (flags.options.max_length > engine->info().max_length) {
-    print_note(fmt::format(
-        "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",
-        engine->info().max_length, flags.options.max_length));
-  }
-  const std::size_t threads = engine->info().threads;
-  if (threads > allowed_processors()) {
-    print_note(
-        fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun has "
-                    "bound it, give mpirun --bind-to none or --map-by slot:PE={}\n",
-                    threads, allowed_processors(), online_processors(), threads));
-  }
-  if (flags.verbose) print_rank_map(*engine);
-  if (flags.verbose && !comm.not_shared_because().empty())
-    print_note(
-        fmt::format("all-reduces use MPI messages, not shared memory: {}\n", comm.not_shared_because()));
-  return engine;
-}
-
-void print_rank_map(Engine& engine) {
-  const EngineInfo& info = engine.info();
-  print_note(fmt::format("{} on {}, kernels {}\n", version_text(), mpi_library(),
-                         kernels::name_of(kernels::active_isa())));
-  print_note(fmt::format(
-      "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
-      info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens, info.max_length));
-  if (const auto& widened = widen_default_binding()) {
-    print_note(
-        fmt::format("mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "
-                    "(--bind-to core keeps the binding)\n",
-                    widened->from, widened->to));
-  }
-  Table table({"rank", "host", "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS"});
-  std::size_t rank = 0;
-  std::size_t read = 0;
-  for (const RankReport& report : engine.reports()) {
-    table.add({fmt::to_string(rank++), report.host, fmt::to_string(report.cores),
-               fmt::to_string(report.threads), format_bytes(report.bytes_read),
-               format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
-               format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes)});
-    read += report.bytes_read;
-  }
-  print_note(fmt::format("{}", table.text()));
-  if (info.stored_bytes != 0) {
-    print_note(fmt::format("all ranks read {:.3f} x the checkpoint's {}\n",
-                           static_cast<double>(read) / static_cast<double>(info.stored_bytes),
-                           format_bytes(info.stored_bytes)));
-  }
 }
 
 }  // namespace tp

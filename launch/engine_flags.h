@@ -1,11 +1,7 @@
 // The options that every subcommand with a model has.
 #pragma once
 
-#include "tp/communicator.h"
 #include "tp/engine.h"
-
-#include <memory>
-#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -20,12 +16,5 @@ struct EngineFlags {
   // Adds --model, --weights, --threads, --prefill-chunk, --cache-tokens, ... to a subcommand.
   void add_to(CLI::App& command);
 };
-
-// Opens the engine on all ranks with a progress bar, without --model that of the demo model; with --verbose
-// rank 0 prints who holds what. Collective.
-std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags);
-
-// Prints the rank map to stderr. Rank 0, while no step runs.
-void print_rank_map(Engine& engine);
 
 }  // namespace tp

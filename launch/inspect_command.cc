@@ -1,5 +1,4 @@
 #include "launch/distinct_files.h"
-#include "launch/engine_flags.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"

@@ -1,6 +1,6 @@
 #include "launch/distinct_files.h"
-#include "launch/engine_flags.h"
 #include "launch/model_path.h"
+#include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "launch/prompts.h"

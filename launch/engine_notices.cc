@@ -1,0 +1,35 @@
+#include "launch/engine_notices.h"
+
+#include "launch/message.h"
+#include "launch/option_names.h"
+#include "parallel/processors.h"
+
+#include <fmt/ranges.h>
+
+namespace tp {
+
+void print_engine_notices(const EngineInfo& info, const EngineOptions& options) {
+  if (!info.rounded.empty()) {
+    print_message(
+        fmt::format("tp-infer: weights are rounded: {}; --weights int8 takes half the memory", info.rounded));
+  }
+  if (!info.unused_tensors.empty()) {
+    print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
+                              fmt::join(info.unused_tensors, ", ")));
+  }
+  if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
+  if (options.max_length > info.max_length) {
+    print_note(fmt::format(
+        "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",
+        info.max_length, options.max_length));
+  }
+  const std::size_t threads = info.threads;
+  if (threads > allowed_processors()) {
+    print_note(
+        fmt::format("tp-infer: {} threads per rank on {} of {} processors: oversubscribed; if mpirun has "
+                    "bound it, give mpirun --bind-to none or --map-by slot:PE={}\n",
+                    threads, allowed_processors(), online_processors(), threads));
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,42 @@
+#include "launch/open_engine.h"
+
+#include "launch/engine_notices.h"
+#include "launch/message.h"
+#include "launch/model_path.h"
+#include "launch/progress.h"
+#include "launch/rank_map.h"
+#include "model/weights/checkpoint/printable.h"
+#include "parallel/fail_together.h"
+#include "parallel/processors.h"
+
+#include <filesystem>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace tp {
+
+std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
+  EngineOptions options = flags.options;
+  fail_together(comm, [&] {
+    if (!options.synthetic) options.model = find_model(options.model);
+    if (options.threads == 0) options.threads = default_threads(comm.local_size());
+  });
+  if (!comm.is_root()) return std::make_unique<Engine>(comm, options);
+  std::unique_ptr<Engine> engine;
+  {
+    const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
+    ProgressBar bar(fmt::format("loading {}", printable(name)));
+    engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
+  }
+  print_engine_notices(engine->info(), flags.options);
+  if (!flags.verbose) return engine;
+  print_rank_map(*engine);
+  if (!comm.not_shared_because().empty()) {
+    print_note(
+        fmt::format("all-reduces use MPI messages, not shared memory: {}\n", comm.not_shared_because()));
+  }
+  return engine;
+}
+
+}  // namespace tp

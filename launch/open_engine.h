@@ -1,0 +1,16 @@
+// From the command line's options to an engine.
+#pragma once
+
+#include "launch/engine_flags.h"
+#include "tp/communicator.h"
+#include "tp/engine.h"
+
+#include <memory>
+
+namespace tp {
+
+// Opens the engine on all ranks with a progress bar, without --model that of the demo model; rank 0 prints
+// what is worth a notice and, with --verbose, who holds what. Collective.
+std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags);
+
+}  // namespace tp

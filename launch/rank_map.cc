@@ -1,0 +1,46 @@
+#include "launch/rank_map.h"
+
+#include "launch/message.h"
+#include "launch/table.h"
+#include "launch/version_text.h"
+#include "model/kernels/isa.h"
+#include "parallel/binding.h"
+#include "parallel/mpi_session.h"
+#include "runtime/text/format_bytes.h"
+
+#include <fmt/format.h>
+
+namespace tp {
+
+void print_rank_map(Engine& engine) {
+  const EngineInfo& info = engine.info();
+  print_note(fmt::format("{} on {}, kernels {}\n", version_text(), mpi_library(),
+                         kernels::name_of(kernels::active_isa())));
+  print_note(fmt::format(
+      "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
+      info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens, info.max_length));
+  if (const auto& widened = widen_default_binding()) {
+    print_note(
+        fmt::format("mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "
+                    "(--bind-to core keeps the binding)\n",
+                    widened->from, widened->to));
+  }
+  Table table({"rank", "host", "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS"});
+  std::size_t rank = 0;
+  std::size_t read = 0;
+  for (const RankReport& report : engine.reports()) {
+    table.add({fmt::to_string(rank++), report.host, fmt::to_string(report.cores),
+               fmt::to_string(report.threads), format_bytes(report.bytes_read),
+               format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
+               format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes)});
+    read += report.bytes_read;
+  }
+  print_note(fmt::format("{}", table.text()));
+  if (info.stored_bytes != 0) {
+    print_note(fmt::format("all ranks read {:.3f} x the checkpoint's {}\n",
+                           static_cast<double>(read) / static_cast<double>(info.stored_bytes),
+                           format_bytes(info.stored_bytes)));
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,11 @@
+// Who holds what: a row for every rank.
+#pragma once
+
+#include "tp/engine.h"
+
+namespace tp {
+
+// Prints the program's version, the model and the rank map to stderr. Rank 0, while no step runs.
+void print_rank_map(Engine& engine);
+
+}  // namespace tp
