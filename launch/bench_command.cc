@@ -29,7 +29,7 @@ struct BenchFlags {
   EngineFlags engine;
   std::string synthetic;
   std::vector<std::size_t> prompts = {512};
-  bool has_prompts = false;  // given; else it fits the model, and so does the next
+  bool has_prompts = false;  // given; else they are reduced to fit the model, like the next
   std::size_t generate = 64;
   bool has_generate = false;
   std::vector<std::size_t> batches = {1};
@@ -52,7 +52,7 @@ std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::siz
   return prompt;
 }
 
-// How tokens are chosen: greedily unless something is asked for that needs draws.
+// How tokens are chosen: greedily unless a sampling option is given.
 SamplingParams sampling_of(const BenchFlags& flags) {
   SamplingParams sampling = flags.sampling;
   const bool draws = sampling.top_k > 0 || sampling.top_p < 1.0F;
@@ -73,7 +73,7 @@ void submit_all(Engine& engine, const SamplingParams& sampling, std::size_t prom
   }
 }
 
-// Throws RequestError for a sequence that cannot go on, which would be measured as one that has ended.
+// Throws RequestError for a sequence that ended early, which would distort the measurement.
 std::vector<TokenEvent> step(Engine& engine) {
   std::vector<TokenEvent> events = engine.step();
   for (const TokenEvent& event : events)
@@ -96,8 +96,8 @@ BenchRow measure_prefill(Engine& engine, const SamplingParams& sampling, std::si
   return row;
 }
 
-// The prompts of measure_prefill again, found in the cache; timed while all sequences generate: from the step
-// on in which the last one has begun to the one in which the first one ends.
+// The prompts of measure_prefill again, found in the prefix cache; timed while all sequences generate: from
+// the step after the last one has begun up to the one in which the first one ends.
 BenchRow measure_decode(Engine& engine, const SamplingParams& sampling, std::size_t prompt,
                         std::size_t generate, std::size_t batch, std::size_t first) {
   BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt, .sampling = sampling};
@@ -160,7 +160,7 @@ std::size_t largest(const std::vector<std::size_t>& values) {
 
 std::size_t length_of(const BenchFlags& flags) { return largest(flags.prompts) + flags.generate + 1; }
 
-// Tokens that a sequence of the model holds, which is known before it is loaded.
+// The model's maximum sequence length, which is known before it is loaded.
 std::size_t longest_sequence(const BenchFlags& flags) {
   const std::filesystem::path model = flags.synthetic.empty() ? find_model(flags.engine.options.model)
                                                               : std::filesystem::path(flags.synthetic);
@@ -168,7 +168,7 @@ std::size_t longest_sequence(const BenchFlags& flags) {
   return flags.engine.options.max_length == 0 ? most : std::min(most, flags.engine.options.max_length);
 }
 
-// What was not given is less where a sequence is short.
+// Defaults are reduced if sequences are short.
 void settle_lengths(BenchFlags& flags, std::size_t longest) {
   const std::size_t room =
       flags.has_prompts ? longest - std::min(longest, largest(flags.prompts) + 1) : longest / 4;
@@ -185,7 +185,7 @@ void check_length(const BenchFlags& flags, std::size_t longest) {
                        largest(flags.prompts), flags.generate, longest);
 }
 
-// Throws ConfigError if the largest batch does not fit: one that takes turns says nothing.
+// Throws ConfigError if the largest batch does not fit: a batch that is split into several measures nothing.
 void check_room(const Engine& engine, const BenchFlags& flags) {
   const EngineInfo& info = engine.info();
   const std::size_t length = length_of(flags);
@@ -256,7 +256,7 @@ static void add(CLI::App& app, int& status) {
       ->check(not_empty("a file"))
       ->type_name("FILE");
   CLI::Option* const prompts =
-      command->add_option("--prompt", flags->prompts, "Tokens of a prompt; several: 128,512")
+      command->add_option("--prompt", flags->prompts, "Prompt length in tokens, or a list: 128,512")
           ->delimiter(',')
           ->check(whole_number(1, 1 << 24))
           ->type_name("N")
@@ -266,7 +266,7 @@ static void add(CLI::App& app, int& status) {
           ->check(whole_number(0, 1 << 24))
           ->type_name("N")
           ->capture_default_str();
-  command->add_option("--batch", flags->batches, "Sequences at once; several: 1,16")
+  command->add_option("--batch", flags->batches, "Concurrent sequences, or a list: 1,16")
       ->delimiter(',')
       ->check(whole_number(1, 4096))
       ->type_name("N")
@@ -288,21 +288,19 @@ static void add(CLI::App& app, int& status) {
                    "Sample from the smallest set of tokens with cumulative probability p")
       ->check(number())
       ->type_name("P");
-  command->add_flag("--json", flags->json, "One JSON object a line for every row");
+  command->add_flag("--json", flags->json, "One JSON object per row");
   add_output_option(*command, flags->output);
   add_trace_option(*command, flags->trace);
   command->footer(
-      "Where a sequence of the model is short, prompts and generated tokens are fewer unless they are "
-      "given.\n"
-      "A decode row counts the steps in which all sequences generate. `collective` is the share of time in\n"
-      "the exchange of all-reduces, `waiting` that of waiting for slower ranks, both averaged over the "
-      "ranks.\n"
-      "`of streaming` is the rate at which weights are read, against plain reading of memory by the same\n"
-      "ranks and threads; `of arithmetic` that of multiplications and additions, against a loop in "
-      "registers.\n"
-      "`over` marks a rate above the measured peak, which makes the peak meaningless: the numbers follow on "
-      "a\n"
-      "line below, and are listed in JSON's `peaks_exceeded`.\n"
+      "If the model's maximum sequence length is short, the defaults of --prompt and --generate are "
+      "reduced.\n"
+      "A decode row measures the steps in which all sequences generate. `collective` is the share of time\n"
+      "spent in all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
+      "`of streaming` is the rate at which weights are read, as a fraction of the peak memory bandwidth\n"
+      "measured with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
+      "a fraction of the peak measured in registers.\n"
+      "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
+      "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");
@@ -312,12 +310,12 @@ static void add(CLI::App& app, int& status) {
     const std::size_t batch = largest(flags->batches);
     if (command->get_option("--max-batch")->count() > 0 && flags->engine.options.max_sequences < batch) {
       throw CLI::ValidationError(fmt::format(
-          "--batch wants {} sequences at once, but --max-batch allows {}; raise it, or leave it out", batch,
+          "--batch needs {} sequences at once, but --max-batch allows {}; raise it, or leave it out", batch,
           flags->engine.options.max_sequences));
     }
     if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
       throw CLI::ValidationError(
-          "--synthetic has weights made up, but --model names some; leave out one of them");
+          "--synthetic generates weights, but --model names a checkpoint; leave out one of them");
     }
     try {
       sampling_of(*flags).validate();

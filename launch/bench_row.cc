@@ -24,7 +24,7 @@ nlohmann::json rank_json(const RankReport& report) {
           {"workspace_bytes", report.workspace_bytes}};
 }
 
-// The rate of the fastest unit that products of many tokens can run on.
+// The peak of the fastest unit that matmuls of many tokens can run on.
 double peak_of(const PeakRates& peaks, WeightType weights) {
   if (weights == WeightType::bf16 && peaks.bf16_per_second > 0) return peaks.bf16_per_second;
   const bool integers = weights == WeightType::int8 || weights == WeightType::int4;
@@ -83,7 +83,7 @@ nlohmann::json row_json(const BenchRow& row, const Engine& engine, const PeakRat
   return json;
 }
 
-// A line that says so if the ranks wait much for one of them, else nothing.
+// A line about the rank that the others wait for, if they wait much; else nothing.
 std::string slow_rank_text(const BenchRow& row) {
   constexpr double kMuch = 0.1;  // of the time, as a mean over the others
   if (row.ranks.size() < 2) return {};
@@ -121,7 +121,7 @@ std::string line_text(const BenchRow& row, const nlohmann::json& object) {
               streaming.share(), arithmetic.share(), percent("collective_share"), percent("waiting_share")}) +
          excess_text(streaming, "weights were read at", "GB/s",
                      "that measurement was disturbed, or the weights stay in the caches") +
-         excess_text(arithmetic, "the products reached", "TFLOP/s", "that measurement was disturbed") +
+         excess_text(arithmetic, "the matmuls reached", "TFLOP/s", "that measurement was disturbed") +
          slow_rank_text(row);
 }
 

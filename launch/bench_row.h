@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tp/peak_rates.h"
 #include "tp/engine.h"
+#include "tp/peak_rates.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
 #include "tp/token_id.h"
@@ -31,7 +31,7 @@ struct BenchRow {
 // The table's first lines.
 std::string bench_header();
 
-// A row of the table, with lines below it about what was unusual; or an object on a line.
+// A row of the table, followed by lines about anything unusual; or a JSON object on one line.
 std::string text_of(const BenchRow& row, const Engine& engine, const PeakRates& peaks, bool json);
 
 }  // namespace tp

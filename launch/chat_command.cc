@@ -30,9 +30,9 @@ constexpr const char* kFooter =
     "Every line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
     "output, and so do prompts and notes at a terminal; a script gets them on standard error.\n"
     "At a terminal Up and Ctrl-R find earlier lines, a paste of several lines is one message, and Alt-Enter\n"
-    "begins another line. Not under mpirun: it passes on whole lines.\n"
+    "starts a new line. Not under mpirun, which forwards whole lines.\n"
     "To stop an answer press Enter, or, without mpirun, Ctrl-C. mpirun ends the whole job at Ctrl-C and\n"
-    "cannot be told otherwise; it passes SIGUSR1 on, which stops an answer too: kill -USR1 PID-OF-MPIRUN";
+    "cannot be configured; it forwards SIGUSR1, which stops an answer, too: kill -USR1 PID-OF-MPIRUN";
 
 constexpr const char* kUnderMpirun =
     "tp-infer: under mpirun every line is a message, and there is no line editing, history or paste of "
@@ -46,7 +46,7 @@ struct ChatFlags {
   std::string system;
 };
 
-// What rank 0 has before the engine is opened, so that a mistake costs no time.
+// What rank 0 reads before the engine is opened, so that mistakes are reported early.
 struct Preparation {
   ChatTemplate chat_template;
   nlohmann::ordered_json conversation;
@@ -61,7 +61,7 @@ Preparation prepare(const ChatFlags& flags) {
 }
 
 int run_chat(const CLI::App& command, const ChatFlags& flags) {
-  // Launchers pass signals on to every rank; only the first one has an answer to stop.
+  // Launchers forward signals to every rank; only the first one has an answer to stop.
   if (launched_rank().rank != 0) Interruptions::ignore();
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::optional<Preparation> prepared;
@@ -90,13 +90,13 @@ static void add(CLI::App& app, int& status) {
   flags->engine.add_to(*command);
   const std::string group = "Conversation";
   command->add_option("--system", flags->system, "System prompt")->type_name("TEXT")->group(group);
-  command->add_option("--load", flags->load_file, "Go on with a conversation that /save wrote")
+  command->add_option("--load", flags->load_file, "Continue a conversation that /save wrote")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--template", flags->template_file,
-                   "A chat template (Jinja), in place of the model's or where it has none")
+                   "A chat template (Jinja) to use instead of the model's")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);

@@ -120,7 +120,7 @@ void ChatSession::say(std::string text) {
   answer();
 }
 
-// A message without an answer is forgotten: the next one takes its place.
+// A message without an answer is dropped: the next one replaces it.
 void ChatSession::answer() {
   try {
     const std::string prompt = prompts_.prompt_of(conversation_);
@@ -185,7 +185,7 @@ void ChatSession::report(const Answer& answer, std::size_t prompt_tokens, std::s
 
 std::vector<TokenId> ChatSession::encode(const std::string& text) const {
   if (!said_.empty() && text.starts_with(said_)) {
-    // A control token ends what was said, so that no other token reaches over the end.
+    // A control token ends the text, so that no token can span its end.
     const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()), false);
     if (!rest.empty() && engine_.is_special(rest.front())) {
       std::vector<TokenId> ids = said_ids_;
@@ -198,7 +198,7 @@ std::vector<TokenId> ChatSession::encode(const std::string& text) const {
 
 void ChatSession::remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer) {
   said_.clear();
-  // These leave tokens behind whose text was not given out.
+  // These leave tokens whose text was not printed.
   if (answer.reason == FinishReason::cancelled || !options_.sampling.stop.empty()) return;
   said_ = prompt + answer.text;
   ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());

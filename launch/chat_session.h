@@ -1,4 +1,4 @@
-// A conversation in a terminal, or of a script: messages in, answers out.
+// A conversation at a terminal or from a script: messages in, answers out.
 #pragma once
 
 #include "launch/chat_input.h"
@@ -23,20 +23,20 @@ struct ChatOptions {
   bool reports_speed = false;  // tokens, cached tokens and speed after every answer
 };
 
-// Rank 0's part of `tp-infer chat`. Answers go to stdout, everything else where the console wants it.
+// Rank 0's part of `tp-infer chat`. Answers go to stdout, everything else to the console.
 //
-// Every turn renders the whole conversation and continues it. What earlier turns computed is still in the
-// engine's cache, which finds it by its tokens: only the new ones are work.
+// Every turn renders the whole conversation and continues it. Earlier turns are found in the engine's
+// prefix cache by their tokens: only new tokens are computed.
 class ChatSession {
  public:
-  // `conversation` is what a messages file holds: `messages`, and perhaps more that the template knows.
+  // `conversation` is what a messages file holds: `messages`, and other members that the template uses.
   ChatSession(Engine& engine, ChatTemplate chat_template, nlohmann::ordered_json conversation,
               ChatOptions options);
 
   // Sets the conversation's first message, of the role system; removes it if the text is empty.
   void set_system(std::string_view text);
 
-  // Converses until the input ends or /exit. Returns the exit status: 1 if a message could not be answered.
+  // Runs until the input ends or /exit. Returns the exit status: 1 if a message could not be answered.
   int run();
 
  private:
@@ -63,7 +63,7 @@ class ChatSession {
   // The tokens of a rendered conversation: of what was said before, those that are in the cache.
   std::vector<TokenId> encode(const std::string& text) const;
   void remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer);
-  // Tells the user what went wrong with a message.
+  // Reports to the user what went wrong with a message.
   void complain(std::string_view error);
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
 

@@ -1,4 +1,4 @@
-// The chat template that a command works with.
+// The chat template that a command uses.
 #pragma once
 
 #include "model/tokenizer/chat_template.h"

@@ -1,4 +1,4 @@
-// What a rank was started to do, so that ranks can tell whether they were started alike.
+// What a rank was started to do, so that ranks can check that they were started alike.
 #pragma once
 
 #include "tp/communicator.h"
@@ -14,9 +14,9 @@ struct CommandLine {
   std::string subcommand;
   std::map<std::string, std::string> options;  // those that were given, as the user calls them
 
-  // Once the command line has been parsed. Options that may differ between hosts are left out: paths of
-  // models,
-  // --threads, --trace.
+  // To be called after parsing. Options that may differ between hosts are left out: paths of models,
+  // --threads,
+  // --trace.
   static CommandLine of(const CLI::App& command);
 };
 

@@ -1,4 +1,4 @@
-// Who converses: a person at a terminal, or a script.
+// Whether the user is a person at a terminal or a script.
 #pragma once
 
 #include <cstdio>
@@ -12,7 +12,7 @@ struct Console {
   std::FILE* notes = stderr;
   bool has_person = false;    // a person types, and is prompted
   bool can_edit = false;      // the terminal is this process's own
-  bool is_launchers = false;  // the terminal is that of mpirun, which passes lines on
+  bool is_launchers = false;  // the terminal is that of mpirun, which forwards lines
   bool has_colours = false;   // notes may be dimmed
 
   // Prints what is not part of the conversation, dimmed if that can be.
@@ -23,7 +23,7 @@ struct Console {
 // on, that of mpirun.
 bool leads_to_terminal(int descriptor);
 
-// Finds out by looking at the standard streams, and behind mpirun at mpirun's.
+// Examines the standard streams and, under mpirun, those of mpirun.
 Console find_console();
 
 }  // namespace tp

@@ -101,8 +101,7 @@ static void add(CLI::App& app, int& /*status*/) {
       ->required()
       ->check(not_empty("a model"))
       ->type_name("DIR");
-  command->add_flag("--jsonl", arguments->options.jsonl,
-                    "Print every text as a JSON string on a line of its own");
+  command->add_flag("--jsonl", arguments->options.jsonl, "Print each text as a JSON string on its own line");
   command->add_flag("--skip-special", arguments->skip_special,
                     "Leave out control tokens such as BOS and EOS");
   add_output_option(*command, arguments->output);

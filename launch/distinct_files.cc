@@ -12,13 +12,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStandardStream = "-";
 
-// A device or a pipe holds nothing that could be lost.
+// Writing to a device or a pipe destroys nothing.
 bool is_one_file(const fs::path& one, const fs::path& other) {
   std::error_code ignored;
   return fs::is_regular_file(one, ignored) && fs::equivalent(one, other, ignored);
 }
 
-// Neither need be there yet.
+// Neither needs to exist yet.
 bool is_one_destination(const std::string& one, const std::string& other) {
   if (one == kStandardStream || other == kStandardStream) return one == other;
   std::error_code ignored;

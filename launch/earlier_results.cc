@@ -21,7 +21,7 @@ constexpr int kAllSamples = -1;
 // theirs.
 constexpr std::string_view kBeginnings[] = {R"({"error":")", R"({"finish_reason":")", R"({"id":"batch_req)"};
 
-// Nothing for what is no JSON.
+// Nothing if it is not JSON.
 nlohmann::json parsed(const std::string& line) {
   try {
     return parse_strict_json(line);

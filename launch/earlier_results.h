@@ -32,7 +32,7 @@ class EarlierResults {
   std::map<std::string, std::set<int>> samples_;
 };
 
-// Makes sure that requests can be told apart by their ids.
+// Makes sure that requests have distinct ids.
 class DistinctIds {
  public:
   // Throws RequestError for a request without an id, and for an id that another request had.

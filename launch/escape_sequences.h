@@ -1,4 +1,4 @@
-// What a terminal sends for keys that are no characters: arrows, function keys.
+// What a terminal sends for keys without a character: arrows, function keys.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@ namespace tp {
 constexpr std::size_t kIncompleteSequence = std::string_view::npos;
 
 // Bytes of the escape sequence with which `text` begins: 0 if it begins with none, 1 for an ESC before
-// something else, kIncompleteSequence if it may go on behind the end.
+// something else, kIncompleteSequence if it may continue past the end.
 std::size_t escape_sequence_size(std::string_view text);
 
-// Without all of them.
+// `text` without any escape sequences.
 std::string without_escape_sequences(std::string_view text);
 
 }  // namespace tp

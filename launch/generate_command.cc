@@ -53,7 +53,7 @@ std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
   return requests;
 }
 
-// Throws RequestError unless --resume can tell all requests apart.
+// Throws RequestError unless --resume can distinguish all requests.
 void check_ids(const std::vector<ApiRequest>& requests) {
   DistinctIds ids;
   for (const ApiRequest& request : requests) {
@@ -65,9 +65,9 @@ void check_ids(const std::vector<ApiRequest>& requests) {
   }
 }
 
-// What rank 0 has before the engine is opened, so that a mistake costs no time.
+// What rank 0 reads before the engine is opened, so that mistakes are reported early.
 struct Preparation {
-  std::vector<ApiRequest> requests;  // but those of standard input, which come later
+  std::vector<ApiRequest> requests;  // except those of standard input, which arrive later
   std::optional<EarlierResults> earlier;
   std::optional<TraceFile> trace;
   std::optional<ResultOutput> output;
@@ -118,7 +118,7 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
                    .model = model,
                    .template_file = flags.template_file,
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
-                   // As many as are worked on at once wait, so that no step has to do without.
+                   // As many requests wait as run at once, so that no step runs short of sequences.
                    .most_at_once = 2 * flags.engine.options.max_sequences,
                    .reports_times = flags.json});
   prepared.trace->begin(engine);
@@ -157,7 +157,7 @@ bool has_prompt(const GenerateFlags& flags) {
   return !flags.prompts.empty() || !flags.prompt_file.empty() || !flags.token_file.empty();
 }
 
-// Without a prompt a text from a pipe is one, and the demo model has a favourite beginning. Rank 0.
+// Without a prompt, text from a pipe is the prompt, and the demo model has a default one. Rank 0.
 void find_prompt(GenerateFlags& flags) {
   if (has_prompt(flags) || !flags.batch_file.empty()) return;
   if (const std::optional<std::string> text = read_piped_text()) flags.prompts = {*text};
@@ -175,7 +175,7 @@ void check_flags(const GenerateFlags& flags) {
       "a --batch has all prompts in its lines; give it alone, without --prompt, --prompt-file and --tokens");
   const bool has_file = !flags.output.empty() && flags.output != "-";
   check(!flags.resume || (has_batch && has_file),
-        "--resume goes on with the results of a batch; give it with --batch and --output");
+        "--resume continues the results of a batch; give it with --batch and --output");
   check(flags.template_file.empty() || has_batch,
         "--template is for the conversations of a batch; give it with --batch, or render a prompt with "
         "render-chat");
@@ -202,15 +202,14 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
       ->type_name("FILE")
       ->group(group);
   command
-      .add_option(
-          "--batch", flags.batch_file,
-          "A request on every line, as JSON; implies --json. With -, requests are answered as they arrive")
+      .add_option("--batch", flags.batch_file,
+                  "One JSON request per line; implies --json. With -, requests are answered as they arrive")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   command
       .add_option("--template", flags.template_file,
-                  "With --batch: a chat template (Jinja), in place of the model's or where it has none")
+                  "With --batch: a chat template (Jinja) to use instead of the model's")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -223,30 +222,30 @@ static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Continue prompts");
   flags->engine.add_to(*command);
-  command->add_flag("--json", flags->json, "One JSON object a line for every continuation");
+  command->add_flag("--json", flags->json, "One JSON object per continuation");
   command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
   add_output_option(*command, flags->output);
   command->add_flag("--resume", flags->resume,
-                    "With --batch: append to --output what it lacks, by `id`; errors are tried again");
+                    "With --batch: append the results that --output lacks, by `id`; errors are retried");
   add_trace_option(*command, flags->trace);
   add_prompt_options(*command, *flags);
   flags->sampling.add_to(*command);
   flags->sampling.add_result_options_to(*command);
   command->footer(
-      "Without a prompt the text that comes through a pipe is continued, apart from its last newline.\n"
+      "Without a prompt, text from a pipe is continued, without its final newline.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
       "  echo \"Once upon a time\" | tp-infer generate --model DIR\n"
       "  tp-infer generate --model DIR --batch requests.jsonl --output continuations.jsonl\n"
       "A line of a batch has `prompt` (a text), `ids` (token ids) or `messages` (a conversation, for the\n"
-      "model's chat template), and perhaps `id` (any name of yours, repeated in the output) and settings of\n"
-      "its own that win over the flags:\n"
+      "model's chat template), and perhaps `id` (any label, repeated in the output) and its own settings,\n"
+      "which override the flags:\n"
       "  {\"prompt\": \"Hello\", \"max_tokens\": 20, \"temperature\": 0.7, \"stop\": [\"\\n\"]}\n"
       "  {\"id\": 7, \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}\n"
       "Lines of OpenAI's batch API are answered in its form:\n"
       "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\": {...}}\n"
-      "Answers are written as they are finished; `index` counts the requests from 0.\n"
+      "Answers are written as soon as they are complete; `index` counts the requests from 0.\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 success, 1 error (also of a single request), 2 usage error");
   command->callback([flags, command, &status] {

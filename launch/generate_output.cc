@@ -44,7 +44,7 @@ std::string text_of(const ApiRequest& asked, const std::string& error) {
   return asked.where.empty() ? error : fmt::format("{}: {}", asked.where, error);
 }
 
-// Whether it ended where the context did, before it had all its tokens.
+// Whether it ended because the context was full, before max_tokens.
 bool filled_context(const Completion& completion, const Continuation& continuation) {
   return continuation.finish_reason == FinishReason::length &&
          continuation.token_ids.size() < completion.settings.at("max_tokens").get<std::size_t>();
@@ -139,7 +139,7 @@ void GenerateOutput::write_text(Answer& answer) {
   }
   std::string out;
   if (!answer.begun) {
-    // Nothing is written before there is something to write: an error may come instead.
+    // Nothing is written before the first token: there may be an error instead.
     if (continuation.token_ids.empty()) return;
     answer.begun = true;
     if (style_.headings) out += heading_of(answer);

@@ -1,4 +1,4 @@
-// How generated text leaves the program.
+// Writes generated text.
 #pragma once
 
 #include "launch/result_output.h"
@@ -18,15 +18,15 @@
 namespace tp {
 
 struct OutputStyle {
-  bool json = false;      // objects, a line each; else text
+  bool json = false;      // one object per line; else text
   bool echo = true;       // text: the prompt before its continuation
   bool headings = false;  // text: a line that says which continuation follows
   std::string model{};    // the name that answers in OpenAI's form give it
 };
 
-// Collects the tokens of many requests and writes what comes of them. JSON is written as it is finished: a
-// line for every continuation, or for every request in OpenAI's form. Texts are written in the order in which
-// they were asked for, and the one that is next as it comes.
+// Collects the tokens of many requests and writes the results. JSON is written as results complete: one line
+// per continuation, or per request in OpenAI's form. Texts are written in the order of the requests, and the
+// next one is streamed.
 class GenerateOutput {
  public:
   // All of them must outlive it.
@@ -36,7 +36,7 @@ class GenerateOutput {
   // Of the continuations of a request, those that are not to be written.
   using Written = std::vector<bool>;
 
-  // Each of these three is told of the next request in order: `id` is the engine's number of it.
+  // Each of these three gets the next request in order: `id` is the engine's number of it.
   void expect(std::uint64_t id, const ApiRequest& asked, const Request& request, Written written);
   // It cannot be served.
   void fail(const ApiRequest& asked, const std::string& error);

@@ -14,16 +14,16 @@
 namespace tp {
 
 struct GenerateSettings {
-  Request defaults{};                       // for what a request does not say
+  Request defaults{};                       // for fields that a request leaves out
   std::filesystem::path model{};            // whose chat template conversations need ...
   std::string template_file{};              // ... unless there is a file of it
-  const EarlierResults* earlier = nullptr;  // what needs no work any more; null: everything does
+  const EarlierResults* earlier = nullptr;  // what is already done; null: nothing is
   std::size_t most_at_once = 1;             // requests that the engine is given
-  bool reports_times = false;               // the output wants to know where the time went
+  bool reports_times = false;               // the output reports where the time went
 };
 
-// Rank 0's part of `tp-infer generate`: takes requests as they come, while the engine works on those before,
-// and hands what comes of them to the output.
+// Rank 0's part of `tp-infer generate`: takes requests as they arrive, while the engine works on earlier
+// ones, and passes the results to the output.
 class GenerateRun {
  public:
   // All of them must outlive it.

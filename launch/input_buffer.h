@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// The bytes of standard input that have come and that nobody has taken.
+// The bytes of standard input that have been received and not yet consumed.
 class InputBuffer {
  public:
   static constexpr std::size_t kLongestLine = std::size_t{256} << 20;
@@ -21,11 +21,11 @@ class InputBuffer {
 
   std::string& bytes() { return bytes_; }
 
-  // Whether standard input has ended: no more will come.
+  // Whether standard input has ended.
   bool ended() const { return ended_; }
 
  private:
-  enum class Line { kept, dropped, ended };  // what becomes of the one that comes; ended: is to be told of
+  enum class Line { kept, dropped, ended };  // what happens to the next line; ended: to be reported
 
   void add(std::string_view text);
   void keep(std::string_view text);

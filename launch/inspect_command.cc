@@ -79,8 +79,7 @@ CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_
   return use;
 }
 
-RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks,
-                   TpRank tp) {
+RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks, TpRank tp) {
   const BlockSpec& first = spec.blocks.front();
   const MemoryNeed need = footprint.of(tp);
   return {
@@ -155,15 +154,14 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
   row("parameters", parameters.all);
   if (config.num_experts != 0) {
     row("active parameters", parameters.active);
-    row("experts",
-        fmt::format("{}, of which a token takes {}", config.num_experts, config.num_experts_per_tok));
+    row("experts", fmt::format("{}, {} per token", config.num_experts, config.num_experts_per_tok));
   }
   if (stored) {
     row("checkpoint", format_bytes(stored->bytes));
     for (const TypeUse& use : stored->types) row(&use == stored->types.data() ? "tensors" : "", text_of(use));
   } else {
     row("checkpoint",
-        fmt::format("not here; as the config says: weights in {}", name_of(config.torch_dtype)));
+        fmt::format("not present; weights in {} according to the config", name_of(config.torch_dtype)));
   }
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
@@ -303,25 +301,25 @@ static void add(CLI::App& app, int& /*status*/) {
       ->capture_default_str();
   command
       ->add_option("--context", flags->context,
-                   "Tokens of a sequence in the cache (default: the model's longest)")
+                   "Sequence length that the KV cache is planned for (default: the model's maximum)")
       ->check(whole_number(1))
       ->type_name("N");
-  command->add_option("--prefill-chunk", flags->prefill_chunk, "Tokens of a step at most")
+  command->add_option("--prefill-chunk", flags->prefill_chunk, "Maximum prompt tokens per step")
       ->check(whole_number(1, 65536))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--weights", flags->weights, "How weights would be held")
+  command->add_option("--weights", flags->weights, "In-memory weight type")
       ->check(one_of({"auto", "f32", "f16", "bf16", "int8", "int4"}))
       ->type_name("TYPE")
       ->capture_default_str();
-  command->add_option("--kv-type", flags->kv_type, "How keys and values would be held")
+  command->add_option("--kv-type", flags->kv_type, "KV cache type")
       ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->capture_default_str();
   command->add_flag("--json", flags->json, "One JSON object");
   add_output_option(*command, flags->output);
   command->footer(
-      "Loads no weights and needs no mpirun. The workspace is that of ranks which all run on this machine.\n"
+      "Loads no weights and needs no mpirun. The workspace is for ranks that all run on this machine.\n"
       "Examples:\n"
       "  tp-infer inspect --model DIR --ranks 8 --context 4096\n"
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");

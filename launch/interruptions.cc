@@ -15,7 +15,7 @@ namespace {
 volatile std::sig_atomic_t interrupted = 0;
 volatile std::sig_atomic_t terminal_changed = 0;
 
-// Wakes whoever waits: a signal may be handled by any thread, and before the waiting begins.
+// Wakes the waiting thread: a signal may be handled by any thread, and before the waiting begins.
 int wake_up = -1;
 
 void wake() {

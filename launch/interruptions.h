@@ -2,7 +2,7 @@
 
 namespace tp {
 
-// While it exists, Ctrl-C (SIGINT) and SIGUSR1, which mpirun passes on, do not end the process but are
+// While it exists, Ctrl-C (SIGINT) and SIGUSR1, which mpirun forwards, do not end the process but are
 // remembered, and so are changes of the terminal (SIGWINCH, SIGCONT). One at a time.
 class Interruptions {
  public:
@@ -11,14 +11,14 @@ class Interruptions {
   Interruptions(const Interruptions&) = delete;
   Interruptions& operator=(const Interruptions&) = delete;
 
-  // Whether there was one since it was asked last.
+  // Whether there was one since the last call.
   static bool take();
 
-  // Whether the terminal has another size since it was asked last, or the process was stopped and goes on.
+  // Whether since the last call the terminal was resized or the process was stopped and continued.
   static bool take_terminal_change();
 
-  // Whether there is something to read at that descriptor, after waiting for it so long (-1: for ever) or
-  // until one of those signals came.
+  // Whether there is something to read at that descriptor, after waiting for it up to this long (-1: for
+  // ever) or until one of those signals came.
   static bool wait_for_input(int descriptor, int milliseconds);
 
   // For ranks that have nothing to interrupt: SIGINT and SIGUSR1 do nothing.

@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// Messages that are lines: of a script, or of a person whose terminal does not belong to this process.
+// Messages that are lines, from a script or from a user whose terminal does not belong to this process.
 class LineInput : public ChatInput {
  public:
   explicit LineInput(const Console& console) : console_(console) {}

@@ -25,7 +25,7 @@ struct LogitsFlags {
   std::string output;
 };
 
-// Logits that are no numbers: they are written as they are, for whoever looks for the reason.
+// Logits that are not finite: they are written nevertheless, as they help to find the reason.
 class UnusableLogits {
  public:
   void look_at(std::size_t position, std::span<const float> row) {
@@ -107,7 +107,7 @@ static void add(CLI::App& app, int& status) {
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command->footer(
-      "Row i are the logits for the token after position i. Compare them with another implementation's to\n"
+      "Row i has the logits for the token after position i. Compare them with another implementation's to\n"
       "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");

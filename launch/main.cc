@@ -50,8 +50,8 @@ void say_what_to_try_next() {
 }
 
 // Before MPI starts every rank meets the same error, and the first of them says it. The others give it time:
-// mpirun ends the job when one has failed. Whoever still runs after that met it alone; srun lets all of them
-// end by themselves.
+// mpirun ends the job when one has failed. A rank that still runs after that was the only one with the error;
+// srun lets all of them end by themselves.
 void say_once(const std::string& message) {
   const tp::LaunchedRank launched = tp::launched_rank();
   if (launched.rank == 0) {
@@ -74,7 +74,7 @@ void print_help(const CLI::App& app, const CLI::ParseError& wish) {
   });
 }
 
-// What parsing ends with, be it a wish for help or wrong usage. Returns the exit status.
+// How parsing ended: with a request for help or wrong usage. Returns the exit status.
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
   const bool unknown_command = app.get_subcommands().empty() && !app.remaining().empty();

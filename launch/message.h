@@ -7,13 +7,13 @@
 namespace tp {
 
 // Prints one line, in one write, so that the lines of several ranks do not mix. Errors and warnings quote
-// files and requests, which may hold anything: control characters, with which a text could steer the
+// files and requests, which may contain anything: control characters, with which a text could steer the
 // terminal, become '?', and a very long line loses its middle.
 void print_message(std::string_view line, std::FILE* stream = stderr);
 
 // Prints text of the program's own as it is: notes of several lines, prompts, progress.
 //
-// Neither throws if the stream takes nothing: what is said about results costs none of them.
+// Neither throws if the stream cannot be written: a lost message must not cost results.
 void print_note(std::string_view text, std::FILE* stream = stderr);
 
 }  // namespace tp

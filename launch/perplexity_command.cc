@@ -156,9 +156,9 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
 }
 
 std::string text_of(const Result& result, const PerplexityFlags& flags, const EngineInfo& info) {
-  std::string text = fmt::format("perplexity     {:.4f}\nnats a token   {:.5f}\n", result.perplexity(),
+  std::string text = fmt::format("perplexity     {:.4f}\nnats per token {:.5f}\n", result.perplexity(),
                                  result.nll_per_token());
-  if (const auto bits = result.bits_per_byte()) text += fmt::format("bits a byte    {:.5f}\n", *bits);
+  if (const auto bits = result.bits_per_byte()) text += fmt::format("bits per byte  {:.5f}\n", *bits);
   return text + fmt::format(
                     "tokens         {}, in {} windows of {} with stride {}\n"
                     "speed          {:.1f} tokens/s, the windows' contexts included; weights in {}, keys and "
@@ -215,12 +215,10 @@ static void add(CLI::App& app, int& status) {
       ->group(input);
   command
       ->add_option("--window", flags->window,
-                   "Tokens of a window (default: the longest sequence, but at most 2048)")
+                   "Window size in tokens (default: the maximum sequence length, at most 2048)")
       ->check(whole_number(2))
       ->type_name("N");
-  command
-      ->add_option("--stride", flags->stride,
-                   "Tokens by which it moves on, less than --window (default: half of it)")
+  command->add_option("--stride", flags->stride, "Stride in tokens, less than --window (default: half of it)")
       ->check(whole_number(1))
       ->type_name("N");
   command->add_flag("--json", flags->json, "One JSON object");
@@ -229,7 +227,7 @@ static void add(CLI::App& app, int& status) {
       "The window slides over the text, and every token is predicted once, from the tokens before it in the\n"
       "window: at least window - stride, apart from the text's beginning. The control tokens with which the\n"
       "model's prompts begin (BOS) stand before the text's first token, once, and are not scored; without\n"
-      "one the text's first token is not scored. Token ids are measured as they are. Bits a byte compare\n"
+      "one the text's first token is not scored. Token ids are measured as they are. Bits per byte compare\n"
       "models with different vocabularies.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt\n"

@@ -39,7 +39,7 @@ int fail(const MpiSession& session, std::string& reserve, const char* message) {
   return 1;
 }
 
-// Seconds until a wait is told of; tests have less patience. Throws ConfigError.
+// Seconds until a long wait is reported; tests have less patience. Throws ConfigError.
 double patience() {
   const char* const text = std::getenv("TP_PATIENCE");
   if (text == nullptr || *text == '\0') return WaitOptions{}.patience;

@@ -18,7 +18,7 @@ namespace tp {
 // return; any other error ends the whole job, because the other ranks cannot know of it.
 int run_on_ranks(const CommandLine& command, double timeout, const std::function<int(Communicator&)>& body);
 
-// An error of which the user has been told.
+// An error that has been reported to the user.
 class ReportedError : public Error {
  public:
   using Error::Error;
@@ -29,7 +29,7 @@ class ReportedError : public Error {
 void run_on_first_rank(const CommandLine& command, const std::function<void()>& work);
 
 // Rank 0 runs `lead`, which steps the engine, while the others follow; returns the exit status. An error of
-// rank 0 between steps is an AgreedError: the engine's end tells the others of it.
+// rank 0 between steps is an AgreedError: the others learn of it when the engine is destroyed.
 int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead);
 
 }  // namespace tp

@@ -62,7 +62,7 @@ static void add(CLI::App& app, int& /*status*/) {
       ->type_name("FILE");
   command
       ->add_option("--now", arguments->now,
-                   "What strftime_now gives, whatever the format (default: the local time)")
+                   "The result of strftime_now in any format (default: the local time)")
       ->type_name("TEXT");
   add_output_option(*command, arguments->output);
   command->footer(kExamples);

@@ -11,7 +11,7 @@
 namespace tp {
 
 // Where requests come from, one after the other: all are known, or they are lines of standard input that
-// somebody may still be writing.
+// may still be being written.
 class RequestSource {
  public:
   explicit RequestSource(std::vector<ApiRequest> known);

@@ -44,7 +44,7 @@ class ResultOutput {
   std::string name_;
   int descriptor_;
   bool is_terminal_ = false;
-  bool replaces_ = false;  // a regular file still holds what it held before
+  bool replaces_ = false;  // a regular file still has its old contents
 };
 
 // Adds --output to a subcommand.

@@ -28,19 +28,18 @@ void SamplingFlags::add_to(CLI::App& command) {
       "Nucleus sampling: keep the smallest set of tokens with cumulative probability p");
   add("--min-p", min_p, "P", number(), "Keep tokens at least p times as likely as the most likely one");
   add("--repetition-penalty", repetition_penalty, "X", number(),
-      "Above 1: tokens that occurred are less likely");
+      "Values above 1 make tokens that occurred less likely");
   add("--presence-penalty", presence_penalty, "X", number(),
       "Subtracted from the logits of generated tokens");
   add("--frequency-penalty", frequency_penalty, "X", number(),
-      "Subtracted for every time a token was generated");
+      "Subtracted for each time a token was generated");
   add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
       "The same seed gives the same text (default: a random one)");
   command.add_option("--stop", stop, "A text that ends a continuation; may be given several times")
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group(kGroup);
-  command.add_flag("--include-stop", include_stop, "Show the stop text that ends a continuation")
-      ->group(kGroup);
+  command.add_flag("--include-stop", include_stop, "Include the stop text in the output")->group(kGroup);
   command
       .add_option("--bad-word", bad_words,
                   "A text that a continuation must not contain; may be given several times")
@@ -48,12 +47,12 @@ void SamplingFlags::add_to(CLI::App& command) {
       ->allow_extra_args(false)
       ->group(kGroup);
   add("--min-tokens", min_tokens, "N", whole_number(0, kLargest),
-      "Tokens before which neither an end-of-sequence token nor a stop text ends it");
-  command.add_flag("--ignore-eos", ignore_eos, "Go on after the end-of-sequence token")->group(kGroup);
+      "Minimum tokens before an end-of-sequence token or a stop text ends it");
+  command.add_flag("--ignore-eos", ignore_eos, "Continue past the end-of-sequence token")->group(kGroup);
 }
 
 void SamplingFlags::add_result_options_to(CLI::App& command) {
-  command.add_option("--n", n, "Continuations of every prompt, at most 4096")
+  command.add_option("--n", n, "Continuations per prompt, at most 4096")
       ->check(whole_number(1, kMaxSamples))
       ->type_name("N")
       ->capture_default_str()
@@ -80,7 +79,7 @@ Request SamplingFlags::make_request(const SamplingParams& defaults) const {
   Request request;
   SamplingParams& sampling = request.sampling;
   sampling = defaults;
-  // A filter is of no use to a greedy default: whoever asks for one wants to sample.
+  // A filter has no effect on greedy decoding: a user who gives one wants to sample.
   const bool wants_sampling = top_k || top_p || min_p;
   if (wants_sampling && sampling.greedy()) sampling.temperature = 1.0F;
   const auto set = [](auto& target, const auto& given) {

@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// What was given; what was not is taken from the model's generation_config.json.
+// What was given; everything else is taken from the model's generation_config.json.
 struct SamplingFlags {
   std::optional<float> temperature;
   std::optional<int> top_k;

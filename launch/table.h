@@ -18,7 +18,7 @@ class Table {
   // The names and all rows, with their newlines.
   std::string text() const;
 
-  // A line of a table that is printed while it grows: cells in columns as wide as they are by now.
+  // A line of a table that is printed while it grows: cells in the columns' current widths.
   std::string line(const std::vector<std::string>& cells) const;
   std::string header() const { return line(rows_.front()); }
 

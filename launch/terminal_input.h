@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Messages that a person writes at a terminal of this process's own.
+// Messages that a user types at a terminal of this process.
 class TerminalInput : public ChatInput {
  public:
   // Prompts, and shows what is typed, on `out`.
@@ -24,7 +24,7 @@ class TerminalInput : public ChatInput {
   bool stops_answer() override;
 
  private:
-  // While an answer is printed, what is typed comes key by key and is not shown in its midst.
+  // While an answer is printed, what is typed comes key by key and is not echoed into it.
   class Silence {
    public:
     Silence();

@@ -30,7 +30,7 @@ class TerminalKeys {
   // too.
   std::string paste();
 
-  // Takes Enter if that is what was typed next, and drops keys before it that are no characters. Does not
+  // Takes Enter if that is what was typed next, and drops keys without a character before it. Does not
   // wait.
   bool take_enter();
 

@@ -97,16 +97,16 @@ static void add(CLI::App& app, int& /*status*/) {
           ->add_option("TEXT", arguments->text, "The text; without it, every line of standard input is one")
           ->type_name("");
   command->add_flag("--jsonl", arguments->options.jsonl,
-                    "Every line is a JSON string, so that texts may hold newlines");
+                    "Every line is a JSON string, so that texts may contain newlines");
   command->add_flag("--no-special", arguments->no_special,
-                    "Do not add BOS and EOS; written out in the text they are recognised all the same");
+                    "Do not add BOS and EOS; they are still recognised within the text");
   add_output_option(*command, arguments->output);
   command->footer(examples);
   command->callback(on_first_rank(*command, [arguments, text] {
     arguments->has_text = text->count() > 0;
     if (arguments->has_text && arguments->options.jsonl) {
       throw CLI::ValidationError(
-          "--jsonl is about lines of standard input, but a TEXT is given; leave out one of them");
+          "--jsonl applies to lines of standard input, but a TEXT is given; leave out one of them");
     }
     run(*arguments);
   }));

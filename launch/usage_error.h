@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// The arguments as CLI11 is to see them: `help` and `version` work as words, and an empty value behind an
+// The arguments as CLI11 should see them: `help` and `version` work as words, and an empty value behind an
 // equals sign is a value ("--seed=" would take the next argument instead).
 std::vector<std::string> arguments_of(int argc, const char* const* argv);
 

@@ -29,13 +29,13 @@ std::string architecture_of(const JsonNode& fields, const std::string& where) {
 
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.num_attention_heads = fields.at(fields.name_of({"num_attention_heads", "n_head"})).size();
-  // Falcon's multi_query means one KV head, and makes num_kv_heads void but in the new architecture.
+  // Falcon's multi_query means one KV head; num_kv_heads then counts in the new architecture only.
   const bool one_kv_head = fields.boolean_or("multi_query", false) && !config.new_decoder_architecture;
   config.num_key_value_heads =
       one_kv_head ? 1
                   : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
                                    config.num_attention_heads);
-  // Of latent attention it is the part that positions turn.
+  // With latent attention it is the rotated part.
   config.head_dim = fields.size_or(fields.name_of({"qk_rope_head_dim", "head_dim"}), config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
@@ -49,7 +49,7 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
                        "{}: num_attention_heads must be a multiple of num_key_value_heads, found {} and {}",
                        where, config.num_attention_heads, config.num_key_value_heads);
   require<ConfigError>(config.head_dim % 2 == 0,
-                       "{}: head_dim must be even, because rotary positions turn pairs, found {}", where,
+                       "{}: head_dim must be even, because RoPE rotates pairs, found {}", where,
                        config.head_dim);
 }
 
@@ -83,7 +83,7 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
   }
   require<ConfigError>(
       config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 && rotary_dim(config) % 2 == 0,
-      "{}: partial_rotary_factor must leave an even number of a head's {} elements to turn, "
+      "{}: partial_rotary_factor must select an even number of a head's {} elements, "
       "found {}",
       where, config.head_dim, config.partial_rotary_factor);
 }
@@ -105,7 +105,7 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
   }
 }
 
-// A number that null takes away: absent, the family's own holds.
+// A number that null disables; without the field the family's default applies.
 double number_or_none(const JsonNode& fields, const std::string& field, double otherwise) {
   return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
 }
@@ -131,7 +131,7 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.num_experts_per_tok = config.num_experts_per_tok == 0
                                    ? fields.at("num_experts_per_tok").size()
                                    : fields.size_or("num_experts_per_tok", config.num_experts_per_tok);
-  // Where all layers have experts, some families give them the field of the others' size.
+  // Where all layers have experts, some families use intermediate_size for them.
   config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
                                                                              ? config.intermediate_size
                                                                              : config.moe_intermediate_size);

@@ -15,7 +15,7 @@ ModelConfig load_config(const std::filesystem::path& file);
 // The same from JSON text; `name` stands for the file in error texts.
 ModelConfig parse_config(const std::string& text, const std::string& name);
 
-// The elements of a head that positions turn.
+// The number of a head's elements that RoPE rotates.
 std::size_t rotary_dim(const ModelConfig& config);
 
 }  // namespace tp

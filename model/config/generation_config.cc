@@ -22,7 +22,7 @@ GenerationConfig load_generation_config(const std::filesystem::path& directory) 
   SamplingParams& sampling = config.sampling;
   if (fields.boolean_or("do_sample", false)) {
     sampling.temperature = number_or("temperature", 1.0F);
-    // transformers keeps the 50 best unless told otherwise; a file that says nothing of it means that.
+    // The default of transformers is the 50 best tokens; a file without top_k relies on it.
     sampling.top_k = fields.has("top_k") && fields.at("top_k").number() == 0
                          ? 0
                          : static_cast<int>(fields.size_or("top_k", 50));

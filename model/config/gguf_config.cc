@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-// All elements of a small tensor, or nothing if there is none of that name.
+// All elements of a small tensor; empty if the file has no tensor of that name.
 std::vector<float> values_of(const GgufFiles& files, std::string_view name) {
   const GgufFiles::Entry* const entry = files.find(name);
   if (entry == nullptr) return {};
@@ -34,8 +34,8 @@ std::vector<float> values_of(const GgufFiles& files, std::string_view name) {
   return values;
 }
 
-// The stretching of rotary positions. Frequencies' divisors that are stored as tensors stand for Llama 3's
-// scaling, of which the file has no other trace, or for Phi 3's, of which there are two sets.
+// RoPE scaling. Frequency factors that are stored as tensors are Llama 3's scaling, which the metadata do not
+// mention, or Phi-3's, which has two sets of them.
 json rope_scaling(const ModelMetadata& model) {
   const std::vector<float> factors = values_of(model.files(), "rope_freqs.weight");
   const std::vector<float> short_factors = values_of(model.files(), "rope_factors_short.weight");
@@ -72,7 +72,7 @@ json rope_scaling(const ModelMetadata& model) {
   return scaling;
 }
 
-// Tokens that end a text: of the text, of a turn, and of a message.
+// The end-of-sequence tokens: of the text, of a turn and of a message.
 json eos_token_ids(const GgufMetadata& metadata) {
   json ids = json::array();
   for (const char* key :
@@ -84,7 +84,7 @@ json eos_token_ids(const GgufMetadata& metadata) {
   return ids;
 }
 
-// The name in a config.json of the type that holds most elements as they are.
+// The torch_dtype that represents most elements exactly.
 std::string torch_dtype(const GgufFiles& files) {
   std::map<std::string, std::size_t> elements;
   for (const auto& [name, entry] : files.tensors()) {

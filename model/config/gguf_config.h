@@ -7,9 +7,9 @@
 
 namespace tp {
 
-// The config.json that the model's checkpoint had, as far as the file tells: all that parse_config reads.
-// Throws CheckpointError if the metadata lacks something or has a value of another kind, and ConfigError for
-// architectures that tp-infer does not know.
+// The config.json that the model's checkpoint had, as far as the metadata say: everything that parse_config
+// reads. Throws CheckpointError if the metadata lacks something or has a value of another kind, and
+// ConfigError for architectures that tp-infer does not know.
 nlohmann::json gguf_config(const GgufFiles& files);
 
 }  // namespace tp

@@ -59,8 +59,7 @@ void Request::validate() const {
                         "requests, with other seeds",
                         n, kMaxSamples);
   require<RequestError>(!score_from || (*score_from >= 1 && *score_from < prompt.size()),
-                        "cannot tell the probability of token {} of {}; expected one that has a token before "
-                        "it, and is there",
+                        "cannot score token {} of {}; expected one of the prompt that has a token before it",
                         score_from.value_or(0), prompt.size());
   require<RequestError>(
       max_tokens > 0 || n == 1,

@@ -46,7 +46,7 @@ void read_longrope(const JsonNode& fields, const RopeContext& context, const std
   const auto factors = [&](const char* name) {
     std::vector<double> values = fields.list_or_empty(name, &JsonNode::number);
     require<ConfigError>(values.size() == context.rotary_dim / 2,
-                         "{}: rope_scaling: {} must have a number for every pair that is turned, expected "
+                         "{}: rope_scaling: {} must have a number for every rotated pair, expected "
                          "{}, found {}",
                          where, name, context.rotary_dim / 2, values.size());
     for (const double value : values)

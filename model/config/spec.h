@@ -44,7 +44,7 @@ struct AttentionSpec {
   bool qkv_bias = false;
   bool o_bias = false;
   std::optional<RopeSpec> rope;            // none: positions come from elsewhere, or not at all
-  AttentionPattern pattern;                // which tokens a token sees
+  AttentionPattern pattern;                // which tokens a token attends to
   std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
   std::optional<NormSpec> query_key_norm;  // of every head, before positions
   // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
@@ -53,7 +53,7 @@ struct AttentionSpec {
   bool operator==(const AttentionSpec&) const = default;
 };
 
-// Multi-head latent attention: keys and values are products of a latent, of which all heads share one.
+// Multi-head latent attention: keys and values of all heads are projected from one shared latent.
 struct LatentAttentionSpec {
   std::size_t num_attention_heads = 0;
   std::optional<std::size_t> q_lora_rank;  // without one, queries come from the hidden state directly
@@ -88,7 +88,7 @@ struct PlainMlpSpec {
   bool operator==(const PlainMlpSpec&) const = default;
 };
 
-// How a token's experts follow from the router's logits.
+// How a token's experts are chosen from the router's logits.
 struct RouterSpec {
   enum class Scoring : std::uint8_t { softmax, sigmoid };
 
@@ -101,7 +101,7 @@ struct RouterSpec {
   // Experts are chosen from the best groups only, where there are several.
   std::size_t num_groups = 1;
   std::size_t groups_per_tok = 1;
-  std::size_t experts_scoring_group = 1;  // a group's score is the sum of its so many best experts'
+  std::size_t experts_scoring_group = 1;  // a group's score is the sum over that many of its best experts
 
   bool operator==(const RouterSpec&) const = default;
 };
@@ -109,7 +109,7 @@ struct RouterSpec {
 struct MixtureOfExpertsSpec {
   RouterSpec router;
   std::size_t intermediate_size = 0;         // of an expert
-  std::size_t shared_intermediate_size = 0;  // of the expert that takes every token; 0 where there is none
+  std::size_t shared_intermediate_size = 0;  // of the expert that every token is routed to; 0 without one
   bool shared_expert_gate = false;           // which weighs that expert's result
 
   bool operator==(const MixtureOfExpertsSpec&) const = default;

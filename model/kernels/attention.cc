@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kTileRows = 64;
 // Columns of scores in a step of the online softmax, as far as whole blocks give them.
 constexpr std::size_t kStepColumns = 128;
-// A thread is worth waiting for when it has so many positions to read.
+// A further thread pays off from this many positions per thread.
 constexpr std::size_t kWorthSplitting = 512;
 
 // The largest number of query heads that share a KV head, at least 1.

@@ -11,8 +11,8 @@ namespace tp::kernels {
 // logits = x . weight^T. x: [tokens, hidden_size], weight: [num_experts, hidden_size], logits: [tokens,
 // num_experts].
 //
-// Unlike a general product, every logit is a sum in one order, whatever the other tokens and however many
-// threads: ranks must not differ in a bit, or near a tie they would choose different experts.
+// Unlike in a general matmul, every logit is summed in one order, whatever the other tokens and the number of
+// threads: ranks must agree bit for bit, or near a tie they would choose different experts.
 void router_logits(TensorView<const float> x, TensorView<const float> weight, TensorView<float> logits);
 
 // out[i] = x[rows[i]]. x: [tokens, size], out: [rows.size(), size].

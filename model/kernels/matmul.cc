@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::size_t kPanel = PackedLayout::kPanel;
 
-// What a product is made of.
+// Which arithmetic a matmul uses.
 enum class Path { floats, pairs, bytes, tiles, blas };
 
 bool is_integer(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
 
-// Up to so many tokens reading the weights takes as long as multiplying them in the type's own arithmetic,
+// Up to this many tokens, reading the weights takes as long as multiplying them in the type's own arithmetic,
 // which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
 // the same time for 5 tokens as for 16, but other types must become bf16 first.
 std::size_t few_tokens(WeightType type) {
@@ -172,7 +172,7 @@ void multiply_panels(const PackedView& weight, std::size_t panels, const Product
   });
 }
 
-// A product of the first `panels` on the matrix unit, with what `settings` has besides; every thread has its
+// A matmul of the first `panels` on the matrix unit, with what `settings` has besides; every thread has its
 // part of `scratch`.
 void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t panels,
                     const TileProduct& settings, float* scratch, TensorView<float> y) {
@@ -237,7 +237,8 @@ PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path
   }
 }
 
-// Floats of scratch of a product on a path. Rows that are not as long as the weight's are copied first.
+// Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
+// first.
 std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size_t in_features) {
   const std::size_t padded = PackedLayout{type, 0, in_features}.padded_in_features();
   const std::size_t copies = padded == in_features ? 0 : tokens * padded;

@@ -23,8 +23,8 @@ namespace tp::kernels {
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
 
-// Loads OpenBLAS where products may go to it, so that one that cannot be loaded (ConfigError) is met before a
-// step. To be called after omp_set_num_threads.
+// Loads OpenBLAS where matmuls may use it, so that failing to load it (ConfigError) is noticed before the
+// first step. To be called after omp_set_num_threads.
 void prepare_matmul();
 
 // Activations rounded to bf16, as tiles of a matrix unit: [rows, columns] in tiled_words(rows, columns).
@@ -35,11 +35,11 @@ struct TiledRows {
 };
 std::size_t tiled_words(std::size_t rows, std::size_t columns);
 
-// Whether a product of so many tokens runs on a matrix unit, so that x may be in tiles already.
+// Whether a matmul of this many tokens runs on a matrix unit, so that x may be in tiles already.
 bool takes_tiles(const PackedLayout& weight, std::size_t tokens);
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y);
 
-// Whether a product can be gated at once: it runs on a matrix unit, in panels of either gates or ups.
+// Whether a matmul can apply the gate itself: it runs on a matrix unit, in panels of either gates or ups.
 bool can_gate(const PackedLayout& weight, std::size_t tokens);
 
 // y = activation(gates) * ups, with both rows of one weight, gates first: results that are not written and
@@ -51,12 +51,12 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, const TiledRows& y);
 
-// Floats of scratch that a product of at most so many tokens with a weight of this type needs, with at most
+// Floats of scratch that a matmul of at most this many tokens with a weight of this type needs, with at most
 // as many threads as OpenMP has now.
 std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features);
 std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens);
 
-// Products of more tokens than these all take the same path.
+// Matmuls of more tokens than this all take the same path.
 inline constexpr std::size_t kMostFewTokens = 16;
 
 }  // namespace tp::kernels

@@ -25,8 +25,8 @@ namespace kernels {
 
 // Where the elements of a packed weight [out_features, in_features] lie.
 //
-// Panels of 16 output features, one after the other; a product streams through a panel once, from its begin
-// to its end, and has its 16 results in one vector. In a panel,
+// Panels of 16 output features, one after the other; a matmul streams through a panel once, from beginning
+// to end, and has its 16 results in one vector. In a panel,
 //   f32, f16: [in_features][16];
 //   bf16: [in_features / 2][16][2], what a product of bf16 pairs takes; 16 pairs are a matrix unit's tile;
 //   int8: [in_features / 64] of blocks: 2 groups x [8][16][4] bytes, an element + 128; then 2 x [16] f16

@@ -16,7 +16,7 @@ std::size_t key_steps(const KvLayout& layout) {
   return layout.type == KvType::bf16 ? (layout.key_dim + 1) / 2 : layout.key_dim;
 }
 
-// How elements are held: kStep of them, of a key or of neighbouring positions' values, lie together.
+// The layout of elements: kStep of them, of a key or of neighbouring positions' values, lie together.
 struct F32Cells {
   using Element = float;
   static constexpr std::size_t kStep = 1;

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// A ragged batch. Prefill chunks and single decode tokens mix freely; nothing in the model tells them apart.
+// A ragged batch. Prefill chunks and single decode tokens mix freely; the model does not distinguish them.
 struct Batch {
   std::vector<TokenId> tokens{};         // [tokens]
   std::vector<std::size_t> positions{};  // [tokens] place of each token in its sequence

@@ -14,7 +14,7 @@ namespace {
 
 using Blocks = std::vector<std::shared_ptr<const DecoderBlock>>;
 
-// Layers that are alike are one block where they have no weights to tell them apart.
+// Equal layers without weights (shapes only) are one block.
 Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names) {
   const bool alike = loader.is_uniform();
   Blocks blocks;

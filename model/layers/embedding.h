@@ -13,8 +13,8 @@
 
 namespace tp {
 
-// This rank's rows of an embedding or LM head matrix; a model with tied embeddings has one for both uses. Of
-// a table of learned positions a rank has rows in the same way.
+// This rank's rows of an embedding or LM head matrix; a model with tied embeddings has one for both uses. A
+// table of learned positions is sharded in the same way.
 class VocabShard {
  public:
   // `reason` is the config value that the number of rows follows from.
@@ -32,8 +32,8 @@ class VocabShard {
   LocalWeight weight_;
 };
 
-// A token's vector is held by one rank; the others' addend is zero. Where a model has learned positions, the
-// vector of the token's position is added, which one rank holds too.
+// One rank has a token's vector; the others' addend is zero. Where a model has learned positions, the vector
+// of the token's position is added, which one rank has, too.
 class VocabParallelEmbedding {
  public:
   // Token vectors are multiplied by `scale`. `positions` may be null.

@@ -24,7 +24,7 @@ void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
   };
   const std::size_t work = x.rows() * first.out_features() * first.in_features();  // of a head
   if (heads < threads && work >= kMinParallelWork) {
-    // Too few heads to go around: the threads share every product.
+    // Fewer heads than threads: the threads share every matmul.
     for (std::size_t head = 0; head < heads; ++head) multiply(head);
     return;
   }

@@ -26,14 +26,15 @@ struct LatentAttentionSizes {
   std::size_t value = 0;       // heads * v_head_dim
 };
 
-// Keys and values of all heads are products of one small latent of a token, and only that is cached, with one
-// rotated key that the heads share. A rank owns heads; the latent and its cache are the same on every rank.
+// Keys and values of all heads are projected from one small latent per token, and only that is cached, with
+// one rotated key that the heads share. A rank owns heads; the latent and its cache are the same on every
+// rank.
 //
-// The up-projections never meet the cache: score = query . (W_uk latent) = (W_uk^T query) . latent, and the
-// weighted sum of values is W_uv times the weighted sum of latents. That form serves prefill as well. It
-// multiplies more there than keys and values written out would (kv_lora_rank instead of a head's size), but a
-// chunk need not expand all the cache again, and nothing is held that grows with the sequence.
-// Source: DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
+// The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
+// and the weighted sum of values is W_uv times the weighted sum of latents. That form serves prefill as well.
+// It multiplies more there than keys and values written out would (kv_lora_rank instead of a head's size),
+// but a chunk need not expand the whole cache again, and no buffer grows with the sequence. Source:
+// DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
 class LatentAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.

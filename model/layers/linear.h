@@ -23,7 +23,7 @@ class RowParallelLinear;
 // A rank owns output features: it needs the whole input, and nothing is communicated.
 class ColumnParallelLinear {
  public:
-  // The owned rows of one or several stored layers become one product. Throws CheckpointError.
+  // The owned rows of one or several stored layers become one matmul. Throws CheckpointError.
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
@@ -45,13 +45,13 @@ class ColumnParallelLinear {
 // ranks.
 class RowParallelLinear {
  public:
-  // `columns` are the owned input features. The bias is held by the first rank only. Throws CheckpointError.
+  // `columns` are the owned input features. Only the first rank has the bias. Throws CheckpointError.
   RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias);
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
   PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
 
-  // Whether x of so many tokens may be in tiles.
+  // Whether x of this many tokens may be in tiles.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
 
  private:

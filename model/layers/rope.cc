@@ -9,8 +9,8 @@ namespace {
 
 using std::numbers::pi;
 
-// Meta's scaling for Llama 3.1: long waves are stretched by `factor`, short ones kept, those between are
-// blended.
+// Meta's scaling for Llama 3.1: low frequencies are divided by `factor`, high ones kept, those between are
+// interpolated.
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
   const double turns = original * frequency / (2 * pi);  // in the original context
@@ -21,7 +21,7 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 }
 
 // Peng et al., YaRN, 2023: as above, but the blend is linear in the dimension's index between the dimensions
-// that turn beta_fast and beta_slow times in the original context.
+// that rotate beta_fast and beta_slow times within the original context.
 class YarnBlend {
  public:
   explicit YarnBlend(const RopeSpec& spec) : factor_(spec.scaling.factor) {

@@ -19,8 +19,8 @@ struct RopeAngles {
 
 class Rope {
  public:
-  // `max_positions`: tokens of a sequence at most. longrope has other factors for long ones, and because keys
-  // stay in the cache as they were turned, these hold for all sequences.
+  // `max_positions`: maximum tokens per sequence. longrope has other factors for long sequences; because keys
+  // are cached rotated, one set of factors is used for all sequences.
   Rope(const RopeSpec& spec, std::size_t max_positions);
 
   const RopeSpec& spec() const { return spec_; }

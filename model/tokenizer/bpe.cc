@@ -12,7 +12,8 @@ constexpr char32_t word_mark = 0x2581;
 constexpr std::string_view kWordMarkText = "\xE2\x96\x81";
 
 // Pairs that may merge, the lowest rank first and of equal ones the leftmost. An entry is a rank and a
-// position in one number. Entries are not removed when their pair changes: whoever takes one checks it.
+// position in one number. Entries are not removed when their pair changes: they are checked when they are
+// taken.
 class MergeQueue {
  public:
   void add(MergeTable::Rank rank, std::int32_t position) {

@@ -3,7 +3,7 @@
 // of its own.
 //
 // After a step that joins all tokens to one (ByteLevel, Fuse), the steps behind it see one token that comes
-// in chunks of whole characters; `joined` tells them so.
+// in chunks of whole characters; that is what `joined` means.
 #pragma once
 
 #include "model/tokenizer/metaspace.h"

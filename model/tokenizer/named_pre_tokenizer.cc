@@ -20,7 +20,7 @@ constexpr std::string_view kLlama3 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-// Letters with case, but for Georgian's small and mathematics' styled ones: the pattern was made from older
+// Letters with case, except Georgian's small and mathematics' styled ones: the pattern was made from older
 // tables.
 constexpr std::string_view kDeepSeekWord = R"(\s?(?:(?![ა-ჿ𝐀-𝟿])[\p{Lu}\p{Ll}\p{Lt}])+)";
 // The end of the patterns of DeepSeek's later models.

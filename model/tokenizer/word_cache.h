@@ -23,7 +23,7 @@ class WordCache {
   // Appends the tokens of `word` and returns true if they are known.
   bool append_tokens_of(std::string_view word, std::vector<TokenId>& out) const;
 
-  // Remembers words of up to max_word_size bytes, and forgets longer ones at once.
+  // Caches words of up to kMaxWordSize bytes; longer ones are dropped.
   void remember(std::string_view word, const TokenId* tokens, std::size_t count);
 
  private:

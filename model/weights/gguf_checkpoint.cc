@@ -13,7 +13,7 @@
 namespace tp {
 namespace {
 
-// A stack's matrices are told apart by their expert; a vector is a matrix of one row. Empty for other shapes.
+// Of a stack, the matrix of one expert; a vector is a matrix of one row. Empty for other shapes.
 std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vector<std::size_t>& stored) {
   const std::size_t dimensions = stored.size() - (place.expert ? 1 : 0);
   if (dimensions < 1 || dimensions > 2 || (place.expert && *place.expert >= stored.front()))

@@ -27,7 +27,7 @@ class GgufCheckpoint final : public WeightSource {
   bool contains(const std::string& name) const override;
   // Those that the checkpoint's tensors have, or would have.
   std::vector<std::string> names() const override;
-  // bf16 for types that the runtime cannot hold as they are: 8 bits of a product of a small integer and a
+  // bf16 for types that have no in-memory type of their own: 8 bits of the product of a small integer and a
   // scale, which are precise to a few bits less.
   DType dtype(const std::string& name) const override;
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;

@@ -38,7 +38,7 @@ class LocalWeight {
   // activation(gates) * ups of a weight with both, gates first. -> [tokens, out_features / 2]
   TensorView<float> multiply_gated(TensorView<const float> x, kernels::Activation activation,
                                    Workspace& workspace) const;
-  // Whether products of so many tokens take activations in tiles, and such products.
+  // Whether a matmul of this many tokens takes activations in tiles, and such matmuls.
   bool takes_tiles(std::size_t tokens) const { return kernels::takes_tiles(layout_, tokens); }
   TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
   // multiply_gated in tiles, where can_gate_to_tiles.

@@ -15,8 +15,8 @@ namespace {
 // Rows that a thread reads before it packs them: whole panels, few enough to stay in its cache.
 constexpr std::size_t kStagedRows = kernels::PackedLayout::kPanel;
 
-// The type in which weights of the types `a` and `b` can be held together: one of floating-point numbers
-// takes in groups of integers, too.
+// The in-memory type for a matrix of weights of the types `a` and `b`: a floating-point type represents
+// groups of integers, too.
 WeightType common_type(WeightType a, WeightType b) {
   const auto is_grouped = [](WeightType type) {
     return type == WeightType::int8 || type == WeightType::int4;

@@ -278,7 +278,7 @@ TEST(Bench, WithoutLengthsMeasuresWhatFitsTheModel) {
   EXPECT_EQ(decode.at("prompt"), 128);
   EXPECT_EQ(decode.at("token_ids").size(), 65U);
   expect_one_error(run(kNoMpirun, {"bench", "--synthetic", config, "--batch", "32", "--max-batch", "4"}), 2,
-                   "--batch wants 32 sequences at once, but --max-batch allows 4");
+                   "--batch needs 32 sequences at once, but --max-batch allows 4");
 }
 
 TEST(Bench, WhatDoesNotFitIsRefusedBeforeItIsMeasured) {

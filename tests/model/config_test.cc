@@ -182,7 +182,7 @@ TEST(Config, RefusesHeadsThatDoNotDivide) {
             "config.json: hidden_size must be a multiple of num_attention_heads where head_dim is not given, "
             "found 65 and 8");
   EXPECT_EQ(refusal_with("head_dim", 7),
-            "config.json: head_dim must be even, because rotary positions turn pairs, found 7");
+            "config.json: head_dim must be even, because RoPE rotates pairs, found 7");
 }
 
 TEST(Config, RefusesNumbersThatCannotWork) {
@@ -298,7 +298,7 @@ TEST(Config, CountsLongropesFactorsByWhatIsTurned) {
   json object = longrope();
   object["partial_rotary_factor"] = 0.5;  // of 8 elements
   EXPECT_EQ(refusal_of(object),
-            "config.json: rope_scaling: short_factor must have a number for every pair that is turned, "
+            "config.json: rope_scaling: short_factor must have a number for every rotated pair, "
             "expected 2, found 4");
   object["rope_scaling"]["short_factor"] = {1, 1};
   object["rope_scaling"]["long_factor"] = {2, 0};
@@ -368,7 +368,7 @@ TEST(Config, RefusesLayerTypesThatDoNotFit) {
 
 TEST(Config, RefusesAPartOfAHeadThatHasNoPairs) {
   EXPECT_EQ(refusal_with("partial_rotary_factor", 0.4),
-            "config.json: partial_rotary_factor must leave an even number of a head's 8 elements to turn, "
+            "config.json: partial_rotary_factor must select an even number of a head's 8 elements, "
             "found 0.4");
 }
 

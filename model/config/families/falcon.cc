@@ -24,8 +24,8 @@ std::vector<float> alibi_slopes(std::size_t heads) {
   return slopes;
 }
 
-// Whether the halves of a block have a norm each. One that waits for the other half has, and so has the new
-// architecture unless it is told otherwise.
+// Whether the halves of a block have a norm each: sequential blocks do, and so does the new architecture by
+// default.
 bool has_two_norms(const ModelConfig& config) {
   if (!config.new_decoder_architecture) return !config.parallel_attn;
   return config.num_ln_in_parallel_attn != 1;

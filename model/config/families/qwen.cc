@@ -24,7 +24,7 @@ DecoderSpec qwen3_spec(const ModelConfig& config) {
   return spec;
 }
 
-// Experts in every decoder_sparse_step-th layer, but for those that mlp_only_layers names.
+// Experts in every decoder_sparse_step-th layer, except those in mlp_only_layers.
 void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
   require_experts(config, experts);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {

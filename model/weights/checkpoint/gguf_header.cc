@@ -163,8 +163,8 @@ GgufType read_type(HeaderReader& reader, std::string_view name, const std::strin
   const GgufType* type = find_gguf_type(id);
   if (type == nullptr) {
     throw_error<CheckpointError>(
-        "{}: tensor {} has type number {}, which is none that is known; quantize the model to another type",
-        file_name, printable(name), id);
+        "{}: tensor {} has the unknown type number {}; quantize the model to another type", file_name,
+        printable(name), id);
   }
   return *type;
 }

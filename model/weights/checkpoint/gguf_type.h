@@ -79,7 +79,7 @@ constexpr const GgufType* find_gguf_type(std::string_view name) {
   return nullptr;
 }
 
-// Of types whose elements are floating-point numbers that the runtime can hold as they are.
+// Of types whose elements are floating-point numbers with an in-memory type of their own.
 constexpr std::optional<DType> plain_type(const GgufType& type) {
   if (type.name == "F32") return DType::f32;
   if (type.name == "F16") return DType::f16;

@@ -1,5 +1,5 @@
-// Reading a checkpoint's JSON files, which come from strangers: every access checks the type, and every error
-// says which value of which file is wrong.
+// Reading a checkpoint's JSON files, which are untrusted: every access checks the type, and every error says
+// which value of which file is wrong.
 #pragma once
 
 #include "tp/token_id.h"

@@ -20,7 +20,7 @@ std::size_t control_size(std::string_view text, std::size_t at) {
   return byte == 0xc2 && next >= 0x80 && next < 0xa0 ? 2 : 0;
 }
 
-// The bytes of a character that turns the direction of text or separates lines, 0 if it is none: U+200E,
+// The bytes of a character that changes the direction of text or separates lines, 0 if it is none: U+200E,
 // U+200F, U+2028 to U+202E, U+2066 to U+2069.
 std::size_t direction_size(std::string_view text, std::size_t at) {
   if (byte_at(text, at) != 0xe2) return 0;

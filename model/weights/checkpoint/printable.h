@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// `text` with control characters, and those that turn the direction of what follows, replaced by '?' and, if
-// it has more than `longest` bytes, its middle by
+// `text` with control characters, and those that change the direction of the text that follows, replaced by
+// '?' and, if it has more than `longest` bytes, its middle by
 // "...". Names in a hostile file could otherwise fill the screen or steer the terminal.
 std::string printable(std::string_view text, std::size_t longest = 160);
 

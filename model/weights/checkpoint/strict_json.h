@@ -1,4 +1,4 @@
-// JSON out of files and requests, which strangers write.
+// JSON from files and requests, which is untrusted.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Which element types a checkpoint has, and how they are held.
+// Which element types a checkpoint has, and their in-memory types.
 #pragma once
 
 #include "model/kernels/packed_weight.h"
@@ -15,8 +15,9 @@ struct TypeUse {
   std::string type;  // as the file calls it: "BF16", "Q4_K"
   std::size_t tensors = 0;
   std::size_t elements = 0;
-  std::optional<WeightType> held_as;  // with `--weights auto`; nothing if such tensors cannot be read
-  bool exactly = true;                // whether nothing is lost by that
+  std::optional<WeightType>
+      held_as;          // in memory with `--weights auto`; nothing if such tensors cannot be read
+  bool exactly = true;  // whether without rounding
 };
 
 // Counts tensors; the type with the most elements comes first in its result.
@@ -30,7 +31,7 @@ class TypeUses {
   std::vector<TypeUse> uses_;
 };
 
-// "Q4_K as bf16, F32 as f32", or of those alone that are not held exactly: "Q4_K as bf16".
+// "Q4_K as bf16, F32 as f32", or only of those that are rounded: "Q4_K as bf16".
 std::string text_of_all(const std::vector<TypeUse>& uses);
 std::string text_of_rounded(const std::vector<TypeUse>& uses);
 
