@@ -22,8 +22,8 @@ struct PrefixMatch {
   // [groups][full blocks], from the prompt's beginning on; kNoBlock before a group's window.
   std::vector<std::vector<BlockId>> tables;
   std::size_t tokens = 0;  // in them
-  std::size_t free_blocks =
-      0;  // how many of them no sequence owns at present: using them lowers free_blocks()
+  // How many of them no sequence owns at present: using them lowers free_blocks().
+  std::size_t free_blocks = 0;
   ContentId contents = kNoContents;  // of the last
 };
 

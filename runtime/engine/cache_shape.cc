@@ -1,7 +1,7 @@
 #include "runtime/engine/cache_shape.h"
 
 #include <algorithm>
-#include <ranges>
+#include <cstdint>
 
 namespace tp {
 
@@ -20,8 +20,12 @@ std::size_t CacheShape::blocks_for(std::size_t tokens, std::size_t sequences) co
 std::size_t CacheShape::tokens_in(std::size_t blocks, std::size_t sequences, std::size_t longest) const {
   // Where all layers have windows, blocks hold more tokens than they have room for at once.
   const std::size_t most = block_size * std::max(blocks, sequences * whole_blocks(longest));
-  const auto fit = [&](std::size_t tokens) { return blocks_for(tokens, sequences) <= blocks; };
-  return *std::ranges::partition_point(std::views::iota(std::size_t{0}, most + 1), fit) - 1;
+  std::size_t fits = 0;
+  for (std::size_t too_many = most + 1; too_many - fits > 1;) {
+    const std::size_t middle = fits + (too_many - fits) / 2;
+    (blocks_for(middle, sequences) <= blocks ? fits : too_many) = middle;
+  }
+  return fits;
 }
 
 }  // namespace tp

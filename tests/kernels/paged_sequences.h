@@ -107,7 +107,7 @@ class PagedSequences {
   }
 
   // Attention of the last `queries[s]` tokens of every sequence s, in one ragged batch, and its reference on
-  // what the cache holds.
+  // what the cache holds. Blocks that have left the window hold NaN by then.
   void expect_attention(const std::vector<std::size_t>& queries, const std::vector<std::size_t>& kv_of_head,
                         kernels::AttentionPattern pattern, double tolerance, float softcap = 0.0F,
                         std::span<const float> alibi_slopes = {}) {
@@ -127,15 +127,19 @@ class PagedSequences {
       for (float& q : std::span(query.view().row(t), query.view().columns()))
         q = std::round(q * 32.0F) / 32.0F;
     }
-    attend(query.view(), spans, kv_of_head, pattern, max_blocks, out.view(), softcap, alibi_slopes);
     reference::Pattern expected_pattern = reference_of(pattern);
     expected_pattern.softcap = softcap;
     expected_pattern.alibi_slopes = alibi_slopes;
+    std::vector<reference::Matrix> expected;
     for (std::size_t s = 0; s < lengths_.size(); ++s) {
-      const reference::Matrix expected = reference::attention(
+      expected.push_back(reference::attention(
           reference::Matrix(query.view().rows_from(spans[s].first_token, queries[s])), cached_keys(s),
-          cached_values(s), kv_of_head, shape_.key_dim, expected_pattern, kScale);
-      EXPECT_CLOSE(out.view().rows_from(spans[s].first_token, queries[s]), expected, tolerance)
+          cached_values(s), kv_of_head, shape_.key_dim, expected_pattern, kScale));
+      lose_unseen_blocks(s, spans[s].start_position, pattern);
+    }
+    attend(query.view(), spans, kv_of_head, pattern, max_blocks, out.view(), softcap, alibi_slopes);
+    for (std::size_t s = 0; s < lengths_.size(); ++s) {
+      EXPECT_CLOSE(out.view().rows_from(spans[s].first_token, queries[s]), expected[s], tolerance)
           << "sequence " << s << " of " << lengths_[s] << " tokens, " << queries[s]
           << " of them queries, cache " << name_of(shape_.type);
     }
@@ -172,6 +176,17 @@ class PagedSequences {
   static constexpr double kScale = 0.75;
 
  private:
+  // Overwrites the blocks that no token from `position` on sees.
+  void lose_unseen_blocks(std::size_t sequence, std::size_t position, kernels::AttentionPattern pattern) {
+    if (!pattern.causal || !pattern.window || pattern.global_tokens != 0) return;
+    const std::size_t reach = *pattern.reach();
+    const std::size_t first_seen = position < reach ? 0 : position + 1 - reach;
+    const std::size_t bytes = cache_.layout.block_bytes();
+    for (std::size_t i = 0; i < first_seen / shape_.block_size; ++i)
+      std::fill_n(memory_.data() + static_cast<std::size_t>(tables_[sequence][i]) * bytes, bytes,
+                  std::byte{0xff});
+  }
+
   // A value and, from the next whole vector on, the rest of the key.
   reference::Matrix cached_latents(std::size_t sequence) const {
     const std::size_t dim = shape_.key_dim;
