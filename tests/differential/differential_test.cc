@@ -1,0 +1,176 @@
+// Random requests to random engines over several ranks, against one rank that answers one request at a time:
+// in f32 both say the same, whatever the chunks, batch mates, samplers and cache pressures are.
+//
+// CTest runs a few seconds of it. By hand, for an hour, from another seed:
+//   TP_DIFFERENTIAL_SECONDS=3600 TP_DIFFERENTIAL_SEED=1000 mpirun -np 3 build-check/bin/differential_test
+#include "parallel/collectives.h"
+#include "parallel/stopwatch.h"
+#include "tests/differential/random_trial.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+#include "tp/mpi.h"
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+namespace tp::differential {
+namespace {
+
+constexpr std::size_t kTrialsInCTest = 40;
+
+// Families that differ in attention, norms, positions, experts and tied weights.
+const std::vector<std::string> kModels = {"llama-12q3kv", "gemma2-bf16", "gpt2-6heads",
+                                          "qwen2moe",     "gptneox",     "deepseek3-yarn"};
+
+struct Continuation {
+  std::vector<TokenId> tokens;
+  std::vector<float> logprobs;
+  FinishReason reason = FinishReason::none;
+};
+
+// What a request's sink was told.
+struct Answer {
+  std::map<int, Continuation> continuations;  // by sample
+  std::vector<double> prompt_logprobs;
+  std::string error;
+  bool cancelled = false;
+  bool ended = false;
+
+  void take(const Event& event) {
+    if (const auto* token = std::get_if<TokenEvent>(&event)) return take_token(*token);
+    if (const auto* scores = std::get_if<PromptLogprobs>(&event))
+      prompt_logprobs.insert(prompt_logprobs.end(), scores->logprobs.begin(), scores->logprobs.end());
+    cancelled = std::holds_alternative<RequestCancelled>(event);
+    ended = cancelled || std::holds_alternative<RequestFinished>(event);
+  }
+
+ private:
+  void take_token(const TokenEvent& event) {
+    Continuation& one = continuations[event.sample];
+    one.reason = event.finish_reason;
+    if (!event.error.empty()) {
+      error = event.error;
+      return;
+    }
+    one.tokens.push_back(event.token);
+    if (event.logprob) one.logprobs.push_back(event.logprob->logprob);
+  }
+};
+
+// Requests arrive and are cancelled between steps, while others are worked on.
+std::vector<Answer> run_together(Engine& engine, const std::vector<TrialRequest>& requests) {
+  std::vector<Answer> answers(requests.size());
+  std::vector<RequestId> ids(requests.size());
+  std::size_t arrived = 0;
+  for (std::size_t step = 0; arrived < requests.size() || engine.has_work(); ++step) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (requests[i].arrives == step) {
+        ids[i] =
+            engine.submit(requests[i].request, [&answers, i](const Event& event) { answers[i].take(event); });
+        ++arrived;
+      }
+      if (requests[i].cancelled_at == step && step > 0) engine.cancel(ids[i]);
+    }
+    if (engine.has_work()) engine.step();
+  }
+  return answers;
+}
+
+std::vector<Answer> run_alone(const EngineOptions& options, const std::vector<TrialRequest>& requests) {
+  Communicator self(MPI_COMM_SELF);
+  Engine engine(self, {.model = options.model,
+                       .weights = options.weights,
+                       .kv_type = options.kv_type,
+                       .max_sequences = 1,
+                       .max_length = options.max_length,
+                       .threads = 1});
+  std::vector<Answer> answers(requests.size());
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    engine.submit(requests[i].request, [&answers, i](const Event& event) { answers[i].take(event); });
+    while (engine.has_work()) engine.step();
+  }
+  return answers;
+}
+
+void expect_same(const Continuation& found, const Continuation& expected, bool cancelled) {
+  std::vector<TokenId> tokens = expected.tokens;
+  if (cancelled) tokens.resize(std::min(tokens.size(), found.tokens.size()));
+  ASSERT_EQ(found.tokens, tokens);
+  if (!cancelled) {
+    EXPECT_EQ(found.reason, expected.reason);
+  }
+  for (std::size_t i = 0; i < found.logprobs.size(); ++i)
+    EXPECT_NEAR(found.logprobs[i], expected.logprobs[i], 1e-3);
+}
+
+std::size_t expect_same(const Answer& found, const Answer& expected) {
+  EXPECT_TRUE(found.ended && expected.ended) << "a request without an end";
+  EXPECT_EQ(found.error, expected.error);
+  if (!found.cancelled) {
+    EXPECT_EQ(found.continuations.size(), expected.continuations.size());
+    EXPECT_EQ(found.prompt_logprobs.size(), expected.prompt_logprobs.size());
+  }
+  for (std::size_t i = 0; i < std::min(found.prompt_logprobs.size(), expected.prompt_logprobs.size()); ++i)
+    EXPECT_NEAR(found.prompt_logprobs[i], expected.prompt_logprobs[i], 1e-3);
+  std::size_t tokens = 0;
+  for (const auto& [sample, continuation] : found.continuations) {
+    expect_same(continuation, expected.continuations.at(sample), found.cancelled);
+    tokens += continuation.tokens.size();
+  }
+  return tokens;
+}
+
+// Tokens that were compared.
+std::size_t run_trial(Communicator& comm, std::uint64_t seed) {
+  reference::Random random(seed);
+  const reference::Fixture fixture = reference::fixture(kModels[random.integer(0, kModels.size() - 1)]);
+  const Trial trial = random_trial(random, fixture.folder, fixture.logits.shape.at(1));
+  std::vector<Answer> answers;
+  {
+    Engine engine(comm, trial.options);
+    if (!comm.is_root()) {
+      engine.follow();
+      return 0;
+    }
+    answers = run_together(engine, trial.requests);
+  }
+  SCOPED_TRACE("TP_DIFFERENTIAL_SEED=" + std::to_string(seed) + ": " + describe(trial.options));
+  const std::vector<Answer> expected = run_alone(trial.options, trial.requests);
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    SCOPED_TRACE(describe(trial.requests[i].request));
+    tokens += expect_same(answers[i], expected[i]);
+  }
+  return tokens;
+}
+
+double number_of(const char* variable, double fallback) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr ? fallback : std::stod(value);
+}
+
+TEST(Differential, AnEngineSaysWhatOneRankSaysThatAnswersOneRequestAtATime) {
+  Communicator& comm = test::world();
+  const auto first = static_cast<std::uint64_t>(number_of("TP_DIFFERENTIAL_SEED", 1));
+  const double seconds = number_of("TP_DIFFERENTIAL_SECONDS", 0.0);
+  const Stopwatch watch;
+  std::size_t tokens = 0;
+  std::size_t trials = 0;
+  for (std::size_t go_on = 1; go_on != 0; ++trials) {
+    tokens += run_trial(comm, first + trials);
+    const bool more = seconds > 0.0 ? watch.seconds() < seconds : trials + 1 < kTrialsInCTest;
+    go_on = max_over_ranks(comm, comm.is_root() && more && !HasFailure() ? 1 : 0);
+  }
+  if (!comm.is_root()) return;
+  EXPECT_GT(tokens, 100 * trials) << "hardly anything was compared";
+  std::printf("compared %zu tokens in %zu trials\n", tokens, trials);
+}
+
+}  // namespace
+}  // namespace tp::differential
