@@ -202,7 +202,7 @@ EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
   const std::size_t batch = largest(flags.batches);
   const std::size_t length = length_of(flags);
-  engine.options.max_sequences = std::max(engine.options.max_sequences, batch);
+  engine.options.max_sequences = batch;  // of which the engine's cache_tokens are, too
   if (engine.options.cache_tokens == 0) {
     const std::size_t block = engine.options.block_size;
     engine.options.cache_tokens = batch * ((length + block - 1) / block * block + block);

@@ -44,7 +44,7 @@ const Family& family_of(const std::string& architecture) {
 
 const Family& family_of(const ModelMetadata& model) {
   const auto found = std::ranges::find_if(all_families(), [&](const Family& family) {
-    return family.gguf.architecture == model.architecture() &&
+    return !family.gguf.architecture.empty() && family.gguf.architecture == model.architecture() &&
            (family.gguf.is_of == nullptr || family.gguf.is_of(model));
   });
   if (found == all_families().end()) {

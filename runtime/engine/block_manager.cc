@@ -116,7 +116,7 @@ void BlockManager::commit(SequenceId id, std::span<const TokenId> tokens, std::s
     const ContentId preceding = committed.last_contents;
     const ContentId contents = contents_.use(preceding, tokens.subspan(i * block_size_, block_size_));
     for (std::size_t group = 0; group < groups(); ++group) {
-      if (contents_.holder(contents, group) == kNoBlock) publish(committed.tables[group][i], contents, group);
+      publish(committed.tables[group][i], contents, group);
     }
     committed.last_contents = contents;
     contents_.drop(preceding);
@@ -175,7 +175,17 @@ BlockId BlockManager::take_free() {
   return id;
 }
 
+// Others find the block from now on, unless a block that is in use has the same contents.
 void BlockManager::publish(BlockId id, ContentId contents, std::size_t group) {
+  const BlockId holder = contents_.holder(contents, group);
+  if (holder != kNoBlock) {
+    if (block(holder).owners > 0) return;
+    // An idle duplicate: no prompt could use it, as blocks of other groups were missing.
+    contents_.evict(contents, group);
+    block(holder).contents = kNoContents;
+    free_.remove(holder);
+    free_.push_front(holder);
+  }
   block(id).contents = contents;
   block(id).group = group;
   contents_.hold(contents, group, id);

@@ -71,7 +71,7 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
   return pools;
 }
 
-// That all sequences can have together in so many blocks.
+// The most tokens that all sequences can have together in this many blocks.
 std::size_t tokens_in(const EnginePlan& plan, const Footprint& footprint, std::uint64_t blocks) {
   return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.max_length);
 }
@@ -102,9 +102,8 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     if (full.is_host) found.back() += fmt::format(" on {} times as many hosts", more / ranks);
     break;
   }
-  if (full.room() > 0)
-    found.push_back(
-        fmt::format("a shorter cache (`cache_tokens` {})", tokens_in(plan, footprint, full.room())));
+  if (const std::size_t tokens = tokens_in(plan, footprint, full.room()); tokens > 0)
+    found.push_back(fmt::format("a smaller cache (`cache_tokens` {})", tokens));
   return found;
 }
 
@@ -142,7 +141,7 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
   const Pool& full =
       *std::ranges::max_element(pools, {}, [&](const Pool& pool) { return pool.lacks(least); });
   if (full.lacks(least) > 0)
-    refuse(full, least, tokens_in(plan, footprint, least),
+    refuse(full, least, shape.tokens_in(least, 1, plan.max_length),
            remedies(plan, footprint, ranks.size(), pools, full, least));
 
   const Pool& tight = *std::ranges::min_element(pools, {}, &Pool::room);

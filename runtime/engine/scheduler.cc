@@ -65,7 +65,7 @@ bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedS
   chunk.start_position = begin;
   chunk.tokens = static_cast<std::uint32_t>(tokens);
   if (!sequence.announced) chunk.start = start_of(sequence, begin);
-  chunk.new_blocks = unsent_blocks(sequence);
+  chunk.new_blocks = take_unsent_blocks(sequence);
   sequence.announced = true;
 
   std::vector<Output> outputs = outputs_of(sequence, begin, end, forward.tokens.size());
@@ -81,7 +81,7 @@ bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedS
 }
 
 // What the ranks do not know of its tables: what it shares with others, at its first chunk, and new blocks.
-std::vector<BlockId> Scheduler::unsent_blocks(Sequence& sequence) const {
+std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   std::vector<BlockId> unsent;
   for (std::size_t group = 0; group < blocks_.groups(); ++group) {
     const auto added = blocks_.table(sequence.id, group).subspan(sequence.sent_blocks);

@@ -100,7 +100,7 @@ class Scheduler {
 
   std::shared_ptr<Sequence> make_sample(const std::shared_ptr<RequestState>& state);
   bool try_plan_chunk(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
-  std::vector<BlockId> unsent_blocks(Sequence& sequence) const;
+  std::vector<BlockId> take_unsent_blocks(Sequence& sequence) const;
   void plan_running(PlannedStep& planned);
   void plan_waiting(PlannedStep& planned);
   bool has_room(const PlannedStep& planned) const;

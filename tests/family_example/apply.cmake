@@ -6,7 +6,8 @@ foreach(file ${FILES})
     file(COPY ${SOURCE}/${file} DESTINATION ${folder})
   endif()
 endforeach()
-execute_process(COMMAND patch --strip=1 --fuzz=0 --no-backup-if-mismatch --input=${DIFF} --directory=${OUTPUT}
+find_program(PATCH patch REQUIRED)
+execute_process(COMMAND ${PATCH} --strip=1 --fuzz=0 --no-backup-if-mismatch --input=${DIFF} --directory=${OUTPUT}
                 RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${DIFF} does not apply; change it as the files it is for have changed")

@@ -1,5 +1,6 @@
 #include "model/config/config.h"
 
+#include "model/config/architectures.h"
 #include "model/config/config_archive.h"
 #include "parallel/archive.h"
 #include "tests/checkpoint/checkpoint_files.h"
@@ -124,27 +125,30 @@ TEST(Config, NamesAFieldThatIsMissing) {
 }
 
 TEST(Config, RefusesSizesThatAreNoSizes) {
-  EXPECT_EQ(
-      damage_with("num_attention_heads", 0),
-      std::string("config.json: cannot use num_attention_heads: found 0, expected a whole number >= 1") +
-          kAdvice);
+  EXPECT_EQ(damage_with("num_attention_heads", 0),
+            std::string("config.json: cannot use num_attention_heads: found 0, expected a whole number from "
+                        "1 to 2147483647") +
+                kAdvice);
   EXPECT_EQ(damage_with("hidden_size", "64"),
-            std::string(
-                "config.json: cannot use hidden_size: found the string '64', expected a whole number >= 1") +
+            std::string("config.json: cannot use hidden_size: found the string '64', expected a whole number "
+                        "from 1 to 2147483647") +
                 kAdvice);
   EXPECT_EQ(damage_with("num_hidden_layers", -1),
-            std::string("config.json: cannot use num_hidden_layers: found -1, expected a whole number >= 1") +
+            std::string("config.json: cannot use num_hidden_layers: found -1, expected a whole number from 1 "
+                        "to 2147483647") +
                 kAdvice);
   EXPECT_EQ(
       damage_with("vocab_size", 3.5),
-      std::string("config.json: cannot use vocab_size: found 3.5, expected a whole number >= 1") + kAdvice);
+      std::string(
+          "config.json: cannot use vocab_size: found 3.5, expected a whole number from 1 to 2147483647") +
+          kAdvice);
   EXPECT_EQ(damage_with("intermediate_size", std::uint64_t{1} << 63),
             std::string("config.json: cannot use intermediate_size: found 9223372036854775808, expected a "
-                        "whole number >= 1") +
+                        "whole number from 1 to 2147483647") +
                 kAdvice);
   EXPECT_EQ(damage_with("max_position_embeddings", json::array({1})),
             std::string("config.json: cannot use max_position_embeddings: found a value of type array, "
-                        "expected a whole number >= 1") +
+                        "expected a whole number from 1 to 2147483647") +
                 kAdvice);
 }
 
@@ -351,6 +355,22 @@ TEST(Config, TakesNullForNoneWhereTheFamilyHasADefault) {
   EXPECT_EQ(parse(object).sliding_window, 0U);
   EXPECT_EQ(parse(object).attn_logit_softcapping, 0.0);
   EXPECT_EQ(parse(object).final_logit_softcapping, 0.0);
+}
+
+TEST(Config, RefusesSlidingLayersWithoutAWindow) {
+  const auto error_with = [](const json& fields) {
+    json object = small_config();
+    object.update(fields);
+    return test::error_of<ConfigError>([&] { make_spec(parse(object)); });
+  };
+  const json types = {"sliding_attention", "full_attention"};
+  EXPECT_CONTAINS(
+      error_with(
+          {{"architectures", {"MistralForCausalLM"}}, {"layer_types", types}, {"sliding_window", nullptr}}),
+      "expected a `sliding_window` for them, and found none");
+  EXPECT_CONTAINS(
+      error_with({{"architectures", {"Qwen2ForCausalLM"}}, {"layer_types", types}, {"sliding_window", 8}}),
+      "found `use_sliding_window` false");
 }
 
 TEST(Config, RefusesLayerTypesThatDoNotFit) {

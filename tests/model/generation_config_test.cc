@@ -62,7 +62,7 @@ TEST(GenerationConfig, RefusesValuesThatCannotWork) {
   EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": 1})"),
             "cannot use do_sample: found 1, expected true or false" + advice);
   EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": true, "top_k": 2.5})"),
-            "cannot use top_k: found 2.5, expected a whole number >= 1" + advice);
+            "cannot use top_k: found 2.5, expected a whole number from 1 to 2147483647" + advice);
   EXPECT_EQ(refusal_of<ConfigError>(R"({"repetition_penalty": 0})"),
             "cannot sample: repetition_penalty is 0, expected a finite number > 0; use 1 for no penalty");
   EXPECT_EQ(

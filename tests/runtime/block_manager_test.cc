@@ -282,6 +282,23 @@ TEST(BlockManager, FindsABeginningOfWhichTheWindowsBlocksAreLeft) {
   manager.check_invariants();
 }
 
+TEST(BlockManager, FindsWhatWasComputedAgainInsteadOfItsIdleDuplicate) {
+  BlockManager manager(20, 4, {std::nullopt, 6});
+  run(manager, 1, tokens_from(0, 33));
+  manager.end_sequence(1);
+  Blocks taken;
+  manager.begin_sequence(2, tokens_from(100, 1));
+  ASSERT_TRUE(manager.try_reserve(2, 16, taken));
+  manager.end_sequence(2);
+  const Tokens beginning = tokens_from(0, 13);
+  ASSERT_EQ(run(manager, 3, beginning), 0U);  // without the window's blocks the others are of no use
+  const Blocks computed = table_of(manager, 3);
+  manager.end_sequence(3);
+  manager.check_invariants();
+  const PrefixMatch match = manager.match_prefix(beginning);
+  EXPECT_EQ(match.tables[0], (Blocks{computed[0], computed[1], computed[2]}));
+}
+
 TEST(BlockManager, FindsWhatIsLeftOfATextWhoseBeginningNoBlockHolds) {
   BlockManager manager(4, 4, {6});
   Tokens tokens;

@@ -129,7 +129,8 @@ TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
 TEST(EngineErrors, NameWhatIsWrongInTheConfig) {
   Communicator& comm = test::world();
   EXPECT_EQ(refusal_after(comm, [](TinyCheckpoint& c) { c.config["hidden_size"] = 0; }),
-            "model/config.json: cannot use hidden_size: found 0, expected a whole number >= 1; the file may "
+            "model/config.json: cannot use hidden_size: found 0, expected a whole number from 1 to "
+            "2147483647; the file may "
             "be damaged: get "
             "it again from where the model comes from");
 }

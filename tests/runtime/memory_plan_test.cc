@@ -125,10 +125,10 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
           "a cache of 2048 tokens 256.0 MiB, all else 128.0 MiB), but only 1.0 GiB are available "
           "(MemAvailable); what would fit: `weights` int8; or 4 ranks on 2 times as many hosts",
           format_bytes(need.with_blocks(64)), format_bytes(need.weights), format_bytes(need.workspace)));
-  // Room for a shorter cache, and fewer weights would do as well.
+  // Room for a smaller cache, and fewer weights would do as well.
   const std::string shorter = refusal(ranks_on({room_for(640, 1)}, 1));
   EXPECT_CONTAINS(shorter,
-                  "what would fit: `weights` int8; or 2 ranks on 2 times as many hosts; or a shorter "
+                  "what would fit: `weights` int8; or 2 ranks on 2 times as many hosts; or a smaller "
                   "cache (`cache_tokens` 640)");
   EXPECT_EQ(cache(ranks_on({room_for(640, 1)}, 1), 640).blocks, 20U) << "who asks for less gets it";
   EXPECT_CONTAINS(refusal(ranks_on({kGiB / 64}, 1)), "; use a smaller model, or hosts with more memory");

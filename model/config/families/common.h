@@ -33,11 +33,14 @@ Activation activation_of(const ModelConfig& config);
 // A block's attention, where it is the usual one.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
 
-// Gives layers the sliding window: those that layer_types names where config.json has it, else those for
-// which `slides(layer)` is true.
+// Throws ConfigError if layer_types asks for a window and the config has none.
+void require_window(const ModelConfig& config);
+
+// Gives layers the sliding window: those that layer_types names if config.json has it, else those for which
+// `slides(layer)` is true. Throws ConfigError.
 template <class Slides>
 void set_windows(const ModelConfig& config, DecoderSpec& spec, const Slides& slides) {
-  if (config.sliding_window == 0 || !config.use_sliding_window) return;
+  if (config.sliding_window == 0 || !config.use_sliding_window) return require_window(config);
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
     const bool sliding =
         config.layer_types.empty() ? slides(layer) : config.layer_types[layer] == "sliding_attention";

@@ -30,10 +30,6 @@ DecoderSpec gpt_neox_spec(const ModelConfig& config) {
   return spec;
 }
 
-void set_qkv(BlockNames& names, const std::string& name) {
-  names.q_proj = names.k_proj = names.v_proj = name;
-}
-
 BlockNames gpt_neox_block(const std::string& prefix) {
   BlockNames names;
   names.input_norm = prefix + "input_layernorm";

@@ -6,7 +6,6 @@
 #include "tp/internal/require.h"
 
 #include <cmath>
-#include <map>
 #include <string>
 
 namespace tp::families {
@@ -38,26 +37,6 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   spec.final_norm = norm;
   spec.tied_embeddings = config.tie_word_embeddings;
   return spec;
-}
-
-Activation activation_of(const ModelConfig& config) {
-  static const std::map<std::string, Activation> names = {{"silu", Activation::silu},
-                                                          {"swish", Activation::silu},
-                                                          {"gelu", Activation::gelu},
-                                                          {"gelu_new", Activation::gelu_tanh},
-                                                          {"gelu_fast", Activation::gelu_tanh},
-                                                          {"gelu_pytorch_tanh", Activation::gelu_tanh},
-                                                          {"relu", Activation::relu}};
-  const auto found = names.find(config.hidden_act);
-  require<ConfigError>(found != names.end(),
-                       "hidden_act \"{}\" is not supported for {}; supported are silu, gelu, gelu_new, "
-                       "gelu_pytorch_tanh and relu",
-                       config.hidden_act, config.architecture);
-  return found->second;
-}
-
-GatedMlpNames gated_mlp(const std::string& prefix) {
-  return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
 }
 
 BlockNames llama_block(const std::string& prefix) {

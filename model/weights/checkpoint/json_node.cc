@@ -1,6 +1,6 @@
 #include "model/weights/checkpoint/json_node.h"
 
-#include "model/tokenizer/utf8.h"
+#include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
@@ -20,8 +20,8 @@ namespace {
 // Ten times the largest tokenizer.json known; more is a mistake, say weights under the wrong name.
 constexpr std::uintmax_t kMaxFileSize = 512u << 20;
 
-// No size in a model's files is larger, and no product of two overflows.
-constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+// No size in a model's files is larger, and the product of two does not overflow.
+constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 
 std::string read_file(const std::filesystem::path& file) {
   std::error_code error;
@@ -46,7 +46,7 @@ std::string read_file(const std::filesystem::path& file) {
 std::string description_of(const nlohmann::json& value) {
   constexpr std::size_t kLongestQuote = 60;
   if (value.is_string() && value.get_ref<const std::string&>().size() <= kLongestQuote)
-    return fmt::format("the string '{}'", value.get_ref<const std::string&>());
+    return fmt::format("the string '{}'", printable(value.get_ref<const std::string&>()));
   if (value.is_number() || value.is_boolean()) return value.dump();
   return fmt::format("a value of type {}", value.type_name());
 }
@@ -141,12 +141,12 @@ std::int64_t JsonNode::integer_below(std::int64_t limit) const {
 }
 
 std::size_t JsonNode::count() const {
-  if (!is_integer_within(0, kMaxCount)) fail_type("a whole number >= 0");
+  if (!is_integer_within(0, kMaxCount)) fail_type(fmt::format("a whole number from 0 to {}", kMaxCount));
   return value().get<std::size_t>();
 }
 
 std::size_t JsonNode::size() const {
-  if (!is_integer_within(1, kMaxCount)) fail_type("a whole number >= 1");
+  if (!is_integer_within(1, kMaxCount)) fail_type(fmt::format("a whole number from 1 to {}", kMaxCount));
   return value().get<std::size_t>();
 }
 

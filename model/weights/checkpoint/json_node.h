@@ -55,7 +55,7 @@ class JsonNode {
   double number() const;
   // An integer in [0, limit).
   std::int64_t integer_below(std::int64_t limit) const;
-  // A whole number >= 0, or >= 1, and <= 2^40.
+  // A whole number from 0, or from 1, to 2^31 - 1.
   std::size_t count() const;
   std::size_t size() const;
   // A token id, or a list of them.

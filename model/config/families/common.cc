@@ -1,8 +1,45 @@
-// What families with mixtures of experts have in common.
+// What several families have in common and none of them owns.
 #include "model/config/families/common.h"
+
 #include "tp/internal/require.h"
 
+#include <algorithm>
+#include <map>
+#include <string>
+
 namespace tp::families {
+
+Activation activation_of(const ModelConfig& config) {
+  static const std::map<std::string, Activation> names = {{"silu", Activation::silu},
+                                                          {"swish", Activation::silu},
+                                                          {"gelu", Activation::gelu},
+                                                          {"gelu_new", Activation::gelu_tanh},
+                                                          {"gelu_fast", Activation::gelu_tanh},
+                                                          {"gelu_pytorch_tanh", Activation::gelu_tanh},
+                                                          {"relu", Activation::relu}};
+  const auto found = names.find(config.hidden_act);
+  require<ConfigError>(found != names.end(),
+                       "hidden_act \"{}\" is not supported for {}; supported are silu, gelu, gelu_new, "
+                       "gelu_pytorch_tanh and relu",
+                       config.hidden_act, config.architecture);
+  return found->second;
+}
+
+GatedMlpNames gated_mlp(const std::string& prefix) {
+  return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
+}
+
+void set_qkv(BlockNames& names, const std::string& name) {
+  names.q_proj = names.k_proj = names.v_proj = name;
+}
+
+void require_window(const ModelConfig& config) {
+  require<ConfigError>(std::ranges::find(config.layer_types, "sliding_attention") == config.layer_types.end(),
+                       "layer_types has layers of sliding_attention, expected a `sliding_window` for them, "
+                       "and found {}; check "
+                       "config.json",
+                       config.sliding_window == 0 ? "none" : "`use_sliding_window` false");
+}
 
 MixtureOfExpertsSpec experts_of(const ModelConfig& config) {
   MixtureOfExpertsSpec spec;
