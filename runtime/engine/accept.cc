@@ -12,8 +12,7 @@ namespace tp {
 namespace {
 
 constexpr const char* kNotNumbers =
-    "the model's logits are not numbers (expected finite ones, found NaN or infinity); check the checkpoint, "
-    "and "
+    "the model's logits are not finite (expected numbers, found NaN or infinity); check the checkpoint, and "
     "try `weights` f32 if it is stored as f16";
 
 TokenEvent event_of(const Sequence& sequence) {
@@ -26,12 +25,11 @@ TokenEvent event_of(const Sequence& sequence) {
 
 std::string error_of(const Chosen& chosen) {
   if (chosen.error == ChoiceError::not_numbers) return fmt::format("cannot choose a token: {}", kNotNumbers);
-  return "cannot choose a token: the request rules out every token that the model does not (expected one "
-         "that "
-         "is left); allow more";
+  return "cannot choose a token: the request rules out every token that the model does not (expected at "
+         "least one allowed); allow more";
 }
 
-// Apart from stop texts.
+// Stop texts are checked by add_text.
 FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   if (std::ranges::find(sequence.state->end_ids, token) != sequence.state->end_ids.end())
     return FinishReason::stop;
@@ -39,7 +37,7 @@ FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   return FinishReason::none;
 }
 
-// The text that the token makes certain; a stop text in it ends the sequence.
+// Adds the text that the token completes; a stop text in it ends the sequence.
 void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
   const Request& request = sequence.state->request;
   if (!sequence.text) sequence.text.emplace(tokenizer, request);
@@ -94,7 +92,7 @@ std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
   const auto spoilt = std::ranges::find_if(logprobs, [](double logprob) { return std::isnan(logprob); });
   if (spoilt == logprobs.end()) return std::nullopt;
   return fail(sequence,
-              fmt::format("cannot tell the probability of token {}: {}",
+              fmt::format("cannot compute the log-probability of token {}: {}",
                           first + static_cast<std::size_t>(spoilt - logprobs.begin()), kNotNumbers));
 }
 

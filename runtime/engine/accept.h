@@ -1,4 +1,4 @@
-// What the ranks' results mean for a sequence.
+// Applies the ranks' results to a sequence.
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// Ends a sequence that there is no memory for.
+// The error of a sequence that ends for lack of memory.
 inline constexpr const char* kOutOfMemory =
     "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
 

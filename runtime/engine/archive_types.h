@@ -14,14 +14,14 @@ namespace tp {
 
 namespace archive_detail {
 
-// Reads the alternative of that index, the others having been tried before it.
+// Loads the alternative `index`, which is kIndex or a later one.
 template <std::size_t kIndex, class Archive, class... Ts>
 void load_alternative(Archive& archive, std::uint8_t index, std::variant<Ts...>& variant) {
   if constexpr (kIndex < sizeof...(Ts)) {
     if (index != kIndex) return load_alternative<kIndex + 1>(archive, index, variant);
     archive >> variant.template emplace<kIndex>();
   } else {
-    throw std::out_of_range("an alternative that is not there");
+    throw std::out_of_range("variant index out of range");
   }
 }
 
@@ -70,7 +70,7 @@ void serialize(Archive& archive, std::optional<T>& optional, unsigned version) {
   split_free(archive, optional, version);
 }
 
-// Without versions, which only take room in a message.
+// No class versions: they would only make messages larger.
 template <class... Ts>
 struct implementation_level_impl<const std::variant<Ts...>> {
   using tag = mpl::integral_c_tag;

@@ -20,7 +20,7 @@ std::size_t checked_num_blocks(std::size_t num_blocks) {
 
 std::size_t checked_block_size(std::size_t block_size) {
   require<ConfigError>(block_size >= 1,
-                       "cannot set up the KV cache: a block holds {} tokens, expected at least 1; use 16",
+                       "cannot set up the KV cache: the block size is {} tokens, expected at least 1; use 16",
                        block_size);
   return block_size;
 }
@@ -40,12 +40,12 @@ std::size_t BlockManager::cached_blocks() const {
       blocks_, [](const Block& block) { return block.owners == 0 && block.contents != kNoContents; }));
 }
 
-// The contents of the longest beginning of which every group holds what the next token sees.
+// The contents of the longest prefix of which every group has all blocks that the next token attends to.
 std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens) const {
   std::vector<ContentId> known;
-  std::vector<std::size_t> held(groups(), 0);  // of the known contents, the last so many
+  std::vector<std::size_t> held(groups(), 0);  // per group: how many of the last known contents have a block
   std::size_t longest = 0;
-  // "<": the last token is never taken from the cache.
+  // "<" because the last token is always computed.
   while ((known.size() + 1) * block_size_ < tokens.size()) {
     const ContentId preceding = known.empty() ? kNoContents : known.back();
     const ContentId next = contents_.find(preceding, tokens.subspan(known.size() * block_size_, block_size_));
@@ -125,7 +125,7 @@ void BlockManager::commit(SequenceId id, std::span<const TokenId> tokens, std::s
   leave_windows(committed, before);
 }
 
-// Gives back the blocks that the next token does not see, nor any after it.
+// Releases the blocks that neither the next token nor any later one attends to.
 void BlockManager::leave_windows(Sequence& committed, std::size_t computed_before) {
   for (std::size_t group = 0; group < groups(); ++group) {
     const std::size_t end = first_block(group, committed.computed_tokens);
@@ -137,7 +137,7 @@ void BlockManager::leave_windows(Sequence& committed, std::size_t computed_befor
 void BlockManager::end_sequence(SequenceId id) {
   const Sequence ended = std::move(sequence(id));
   sequences_.erase(id);
-  // From the end, so that the beginning, which more prompts have in common, is evicted last.
+  // In reverse order, so that the first blocks, which more prompts share, are evicted last.
   for (std::size_t i = ended.length(); i-- > 0;) {
     for (const std::vector<BlockId>& table : ended.tables) release(table[i]);
   }
@@ -150,8 +150,8 @@ BlockManager::Sequence& BlockManager::sequence(SequenceId id) {
 
 const BlockManager::Sequence& BlockManager::sequence(SequenceId id) const {
   const auto found = sequences_.find(id);
-  require<std::logic_error>(found != sequences_.end(),
-                            "sequence {} is not there: it has not begun, or has ended", id);
+  require<std::logic_error>(found != sequences_.end(), "unknown sequence {}: it has not begun, or has ended",
+                            id);
   return found->second;
 }
 
@@ -198,7 +198,7 @@ void BlockManager::check_invariants() const {
   check_writable_blocks();
 }
 
-// Every group has the blocks that the next token sees, and no other.
+// Every group has released exactly the blocks that the next token no longer attends to.
 void BlockManager::check_tables() const {
   for (const auto& [id, owner] : sequences_) {
     for (std::size_t group = 0; group < groups(); ++group) {
@@ -209,7 +209,7 @@ void BlockManager::check_tables() const {
       require<std::logic_error>(
           behind == first && std::all_of(table.begin(), table.begin() + first,
                                          [](BlockId entry) { return entry == kNoBlock; }),
-          "sequence {} has given back {} blocks of group {}, not its first {}", id, behind, group, first);
+          "sequence {} has released {} blocks of group {}, not its first {}", id, behind, group, first);
     }
   }
 }
@@ -251,14 +251,14 @@ void BlockManager::check_contents() const {
   }
 }
 
-// Where keys and values are still to be written: nobody else may own that block, nor find it.
+// A block that keys and values are still to be written to has one owner and is not published.
 void BlockManager::check_writable_blocks() const {
   for (const auto& [id, owner] : sequences_) {
     for (const std::vector<BlockId>& table : owner.tables) {
       for (std::size_t i = owner.computed_tokens / block_size_; i < table.size(); ++i) {
         const Block& writable = block(table[i]);
         require<std::logic_error>(writable.owners == 1 && writable.contents == kNoContents,
-                                  "sequence {} writes to block {}, which is shared or can be found", id,
+                                  "sequence {} writes to block {}, which is shared or published", id,
                                   table[i]);
       }
     }

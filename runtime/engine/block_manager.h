@@ -1,5 +1,5 @@
-// Which blocks of the KV cache hold which tokens: decisions only. The bytes are model/memory/kv_cache's, on
-// every rank; rank 0 decides for all, and the others are told the block tables.
+// Allocates the blocks of the paged KV cache and shares common prefixes. Bookkeeping only, on rank 0: the
+// bytes are in model/memory/kv_cache on every rank, and commands bring the block tables to the ranks.
 #pragma once
 
 #include "runtime/engine/cache_shape.h"
@@ -17,82 +17,80 @@ namespace tp {
 
 using SequenceId = std::uint64_t;
 
-// What the cache already holds of a prompt.
+// The cached prefix of a prompt.
 struct PrefixMatch {
-  // [groups][full blocks], from the prompt's beginning on; kNoBlock before a group's window.
+  // [groups][full blocks], from the start of the prompt; kNoBlock before a group's window.
   std::vector<std::vector<BlockId>> tables;
-  std::size_t tokens = 0;  // in them
-  // How many of them no sequence owns at present: using them lowers free_blocks().
-  std::size_t free_blocks = 0;
-  ContentId contents = kNoContents;  // of the last
+  std::size_t tokens = 0;            // in these blocks
+  std::size_t free_blocks = 0;       // of these, without an owner: acquiring them lowers free_blocks()
+  ContentId contents = kNoContents;  // of the last block
 };
 
-// Hands out blocks of `block_size` tokens to sequences, and lets sequences that begin alike share them.
+// Allocates blocks of `block_size` tokens to sequences, and lets sequences with a common prefix share them.
 //
-// Groups. A block holds its tokens for the layers of one group, those that share a table, and every group has
-// the same number of layers: any free block serves any group. Layers with a sliding window are in other
-// groups than the rest, and their blocks are given back when no token to come sees them.
+// Groups. A block stores its tokens' keys and values for the layers of one group, which share a block table.
+// All groups have the same number of layers, so any free block can serve any group. Layers with a sliding
+// window are in groups of their own, whose blocks are released when no later token attends to them.
 //
-// The life of a sequence: begin_sequence finds the blocks that already hold its beginning; before a step,
-// try_reserve provides blocks for the tokens that the step computes; after it, commit says that they are
-// computed, and gives back what has left its window; end_sequence gives all back. A preempted sequence ends
-// and begins again, with its generated tokens in its prompt.
+// Life cycle of a sequence: begin_sequence acquires the blocks of its cached prefix; before a step,
+// try_reserve allocates blocks for the tokens that the step computes; after it, commit marks these tokens as
+// computed and releases blocks that have left their window; end_sequence releases all blocks. A preempted
+// sequence ends and begins again, with its generated tokens appended to its prompt.
 //
-// Sharing. Only full blocks with computed contents are ever shared. Keys and values are written at positions
-// from the sequence's computed count on, which are in blocks that are not full yet, or not computed, and
-// therefore have one owner. So a shared block is never written, and nothing is ever copied on a write. A
-// beginning is found if all of its blocks are there, of a windowed group those that its next token sees.
+// Sharing. Only full, computed blocks are shared. Keys and values are written at positions from the
+// sequence's computed count on, which are in blocks that are not full or not computed yet and therefore have
+// a single owner. So a shared block is never written to, and copy-on-write is not needed. A prefix is found
+// if all of its blocks are cached, or, in a windowed group, those that its next token attends to.
 //
-// Reuse. A block whose last owner ends keeps its contents until it is needed for something else; the least
-// recently used goes first, of one sequence the last block first. If two sequences compute the same tokens at
-// the same time, each keeps its own blocks, and only the first one's are found by others. Without calls of
-// commit nothing is shared, nor given back before a sequence ends.
+// Reuse. A block whose last owner ends keeps its contents until it is evicted: the least recently used block
+// first, and within an ended sequence the last block first. If two sequences compute the same tokens at the same
+// time, each keeps its own blocks, and only those of the first are published. Without calls of commit nothing
+// is shared, and nothing is released before a sequence ends.
 //
 // Misuse (an unknown sequence, counts that do not fit) throws std::logic_error.
 class BlockManager {
  public:
-  // `windows`: of every group. Throws ConfigError if a size is 0 or there are more blocks than BlockId can
-  // count. `hash` is for tests.
+  // `windows`: one per group. Throws ConfigError if a size is 0 or the number of blocks exceeds BlockId.
+  // `hash` is for tests.
   BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows = {std::nullopt},
                BlockHash hash = hash_of_block);
 
   std::size_t block_size() const { return block_size_; }
   std::size_t num_blocks() const { return blocks_.size(); }
   std::size_t groups() const { return windows_.size(); }
-  // Blocks of one group that hold so many tokens.
+  // Blocks per group for this many tokens.
   std::size_t blocks_for(std::size_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
-  // Blocks that no sequence owns, those with known contents included.
+  // Blocks without an owner, including cached ones.
   std::size_t free_blocks() const { return free_.size(); }
-  // Those among the free blocks that a later prompt may find.
+  // Free blocks that later prompts can find.
   std::size_t cached_blocks() const;
 
-  // What begin_sequence would find. It never covers all tokens: at least one must be computed for there to be
-  // logits.
+  // What begin_sequence would find. It never covers all tokens: at least one must be computed to get logits.
   PrefixMatch match_prefix(std::span<const TokenId> tokens) const;
 
-  // A new sequence owns the blocks that match; returns the number of tokens in them. It always succeeds.
+  // Starts a sequence, which acquires the blocks of its cached prefix, and returns the number of tokens in
+  // them. Allocates no block, so it never fails for lack of blocks.
   std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens);
 
-  // Lets the sequence's tables grow to hold `total_tokens`; the ids of their additional blocks are appended
-  // to `new_blocks`, group by group. If there are not enough free blocks, returns false and nothing has
-  // changed.
+  // Extends the sequence's tables to `total_tokens` tokens, and appends the ids of the additional blocks to
+  // `new_blocks`, group by group. If there are not enough free blocks, returns false and changes nothing.
   bool try_reserve(SequenceId id, std::size_t total_tokens, std::vector<BlockId>& new_blocks);
 
-  // The first `computed_tokens` of the sequence's `tokens` are now in the cache (a count that never falls),
-  // and their full blocks can be found by others. Blocks that no token from `computed_tokens` on sees are
-  // given back. The tokens must be those of earlier calls, with more at the end.
+  // Marks the first `computed_tokens` of the sequence's `tokens` as computed (a count that never decreases)
+  // and publishes their full blocks. Releases blocks that no token from `computed_tokens` on attends to.
+  // `tokens` must begin with those of earlier calls.
   void commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens);
 
   void end_sequence(SequenceId id);
 
-  // Entry i is the block that holds the tokens [i * block_size, (i + 1) * block_size) for the group's layers,
-  // or kNoBlock if it has left the window. Tables of all groups have the same length. Valid until the next
+  // Entry i is the block of the tokens [i * block_size, (i + 1) * block_size) for the group's layers, or
+  // kNoBlock if it has left the window. The tables of all groups have the same length. Valid until the next
   // call for this sequence.
   std::span<const BlockId> table(SequenceId id, std::size_t group = 0) const {
     return sequence(id).tables[group];
   }
 
-  // Throws std::logic_error naming the first invariant that does not hold. Takes time in proportion to the
+  // Throws std::logic_error naming the first invariant that does not hold. Takes time proportional to the
   // cache.
   void check_invariants() const;
 
@@ -100,7 +98,7 @@ class BlockManager {
   struct Block {
     std::int32_t owners = 0;
     ContentId contents = kNoContents;
-    std::size_t group = 0;  // whose layers' contents they are
+    std::size_t group = 0;  // whose layers the contents belong to
   };
   struct Sequence {
     std::vector<std::vector<BlockId>> tables;  // [groups]
@@ -115,7 +113,7 @@ class BlockManager {
   Sequence& sequence(SequenceId id);
   const Sequence& sequence(SequenceId id) const;
 
-  // The first of a group's blocks that a token at `position`, or behind it, sees.
+  // The index of the first of a group's blocks that tokens at or after `position` attend to.
   std::size_t first_block(std::size_t group, std::size_t position) const {
     return first_seen(windows_[group], position) / block_size_;
   }
@@ -134,7 +132,7 @@ class BlockManager {
   std::size_t block_size_;
   CacheWindows windows_;  // [groups]
   std::vector<Block> blocks_;
-  FreeBlockList free_;  // unknown contents first, then from the least to the most recently used
+  FreeBlockList free_;  // without contents first, then from the least to the most recently used
   ContentTree contents_;
   std::unordered_map<SequenceId, Sequence> sequences_;
 };

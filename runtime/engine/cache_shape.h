@@ -1,4 +1,4 @@
-// What sequences take of the KV cache, in blocks.
+// How many blocks of the KV cache sequences need.
 #pragma once
 
 #include "model/memory/cache_groups.h"
@@ -7,21 +7,22 @@
 
 namespace tp {
 
-// The first position that a token at `position` sees.
+// The first position that a token at `position` attends to.
 constexpr std::size_t first_seen(CacheWindow window, std::size_t position) {
   return window && *window <= position ? position + 1 - *window : 0;
 }
 
 struct CacheShape {
   std::size_t block_size = 0;             // tokens
-  std::size_t chunk = 0;                  // tokens of one sequence in a step at most
-  CacheWindows windows = {std::nullopt};  // of the groups of layers
+  std::size_t chunk = 0;                  // maximum tokens of one sequence per step
+  CacheWindows windows = {std::nullopt};  // one per group of layers
 
-  // The most blocks that so many sequences can own together if they have `tokens` tokens, or that one can.
+  // The maximum number of blocks of `sequences` sequences with `tokens` tokens in total. Assumes that only
+  // one of them has a partly filled last block.
   std::size_t blocks_for(std::size_t tokens, std::size_t sequences = 1) const;
 
-  // The most tokens that so many sequences can have together in so many blocks, or that one can, if none has
-  // more than `longest`.
+  // The maximum total number of tokens of `sequences` sequences in `blocks` blocks, if none is longer than
+  // `longest`. Inverse of blocks_for.
   std::size_t tokens_in(std::size_t blocks, std::size_t sequences, std::size_t longest) const;
 
  private:

@@ -14,8 +14,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Lanes of the sum are short, and their totals doubles, so that floats are good enough. There are many of
-// them because g++ vectorises an inner loop only if it does not unroll it first.
+// Each lane adds few values, and the totals are doubles, so floats are precise enough. There are many lanes
+// because g++ vectorizes an inner loop only if it does not unroll it first.
 double sum_exp_of(std::span<const float> logits, float max) {
   constexpr std::size_t kLanes = 64;
   constexpr std::size_t kPiece = kLanes * 16;
@@ -75,7 +75,7 @@ ExpSums merged(std::span<const ExpSums> parts) {
   ExpSums all;
   for (const ExpSums& part : parts) all.max = std::max(all.max, part.max);
   for (const ExpSums& part : parts) {
-    // Nothing of it is possible; the distance of two infinities would be NaN.
+    // No token of this part is possible; the difference of two infinities would be NaN.
     if (part.sum == 0.0) continue;
     const double distance = static_cast<double>(part.max) - all.max;
     const double scale = std::exp(distance);

@@ -1,4 +1,4 @@
-// What rank 0 tells all ranks to do next.
+// The commands that rank 0 broadcasts and all ranks execute.
 #pragma once
 
 #include "runtime/engine/block_manager.h"
@@ -12,45 +12,46 @@
 
 namespace tp {
 
-// What the ranks keep of a sequence beside its blocks, to choose its tokens.
+// What the ranks need to choose a sequence's tokens.
 struct SequenceStart {
   SamplingParams sampling{};
-  std::uint64_t seed = 0;    // of its draws
+  std::uint64_t seed = 0;    // of its random draws
   std::uint64_t sample = 0;  // which of the request's n continuations
-  // The sequence's tokens before its first chunk, if penalties depend on them; the chunks bring the others.
+  // The tokens before the sequence's first chunk, if penalties depend on them; its chunks contain the others.
   std::vector<TokenId> prefix{};
-  std::uint64_t prompt_tokens = 0;  // of the sequence; those behind them were generated
+  std::uint64_t prompt_tokens = 0;  // the sequence's later tokens were generated
 };
 
 // Consecutive tokens of one sequence, to be computed in this step.
 struct SequenceChunk {
   SequenceId sequence = 0;
-  std::uint64_t start_position = 0;  // tokens of the sequence that are in the cache already
+  std::uint64_t start_position = 0;  // tokens of the sequence that are already in the cache
   std::uint32_t tokens = 0;
-  // That the sequence got since its last chunk, appended to its tables: as many for every group, group by
-  // group. kNoBlock where no token to come looks.
+  // Blocks allocated since the sequence's last chunk, appended to its tables: the same number for every
+  // group, group by group. kNoBlock where no later token attends.
   std::vector<BlockId> new_blocks{};
-  // At its first chunk, and at the first after it was preempted: whatever the ranks knew of it is replaced.
+  // Set for its first chunk, and for the first one after a preemption: replaces all that the ranks know of
+  // it.
   std::optional<SequenceStart> start{};
 };
 
-// What can be wanted of the rows of a forward pass.
+// What an Output can request for its rows.
 namespace want {
 
-// The next token, chosen as the sequence's SamplingParams say.
+// The next token, chosen according to the sequence's SamplingParams.
 struct Choose {
-  std::vector<TokenId> banned;  // tokens that must not be chosen this time
-  bool masked = false;          // a TokenMask of those that may follows, when it is needed
+  std::vector<TokenId> banned;  // tokens that must not be chosen in this step
+  bool masked = false;          // the mask of allowed tokens is sent separately, when it is needed
 };
 
-// The `count` most likely tokens with their log-probabilities in the model's own distribution, and that
-// distribution's entropy.
+// The `count` most likely tokens with their log-probabilities in the unmodified distribution, and optionally
+// the entropy of that.
 struct Candidates {
   std::uint32_t count = 0;
   bool entropy = false;
 };
 
-// The log-probability of one given token for every row.
+// The log-probability of one given token per row.
 struct Score {
   std::vector<TokenId> targets;  // [rows]
 };
@@ -58,7 +59,7 @@ struct Score {
 // Whole rows of logits.
 struct Logits {};
 
-// The hidden states behind the final norm.
+// The hidden states after the final norm.
 struct Hidden {};
 
 }  // namespace want
@@ -73,27 +74,27 @@ struct RowRange {
 
 struct Output {
   SequenceId sequence = 0;
-  RowRange rows;  // of the sequence's chunk, as rows of all the pass's tokens
+  RowRange rows;  // of the sequence's chunk, counted over all tokens of the pass
   Want want;
 };
 
 // One forward pass over a ragged batch.
 struct Forward {
-  std::vector<TokenId> tokens;  // of all chunks, end to end
+  std::vector<TokenId> tokens;  // of all chunks, concatenated
   std::vector<SequenceChunk> chunks;
   std::vector<Output> outputs;
-  std::vector<SequenceId> ended;  // that the ranks can drop
+  std::vector<SequenceId> ended;  // sequences that the ranks can drop
 };
 
 // Sends a RankReport to rank 0.
 struct Report {};
-// Counts communication and time from here on.
+// Resets the counters of communication and time.
 struct ResetStatistics {};
-// Records what happens from here on.
+// Starts recording a trace.
 struct StartTrace {};
-// Sends what was recorded to rank 0.
+// Sends the recorded trace to rank 0.
 struct GatherTrace {};
-// The end: rank 0's program ends with this status.
+// Ends the command loop; follow() returns rank 0's exit status.
 struct Stop {
   std::int32_t exit_status = 0;
 };

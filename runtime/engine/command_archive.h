@@ -1,4 +1,4 @@
-// How a Command travels to the ranks.
+// Serialization of Command.
 #pragma once
 
 #include "runtime/engine/archive_types.h"
@@ -9,7 +9,7 @@
 
 namespace boost::serialization {
 
-// The seed is not among them: SequenceStart has the one that counts.
+// Without the seed: SequenceStart contains the effective one.
 template <class Archive>
 void serialize(Archive& archive, tp::SamplingParams& params, unsigned /*version*/) {
   archive& params.temperature& params.top_k& params.top_p& params.min_p& params.repetition_penalty& params

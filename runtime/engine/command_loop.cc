@@ -24,7 +24,7 @@ void CommandLoop::stop(int exit_status) noexcept {
     Command command = Stop{exit_status};
     broadcast_object(comm_, command);
   } catch (const std::exception&) {
-    // They are gone already; whoever made them go says why.
+    // The other ranks have ended already, and the one that failed reports why.
   }
 }
 

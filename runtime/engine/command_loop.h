@@ -1,4 +1,4 @@
-// How rank 0's commands reach the other ranks.
+// Broadcasts rank 0's commands to the other ranks.
 #pragma once
 
 #include "runtime/engine/command.h"
@@ -8,16 +8,17 @@
 
 namespace tp {
 
-// Rank 0's end: what it is told to run, all ranks run.
+// Rank 0's end: commands passed to it are run by all ranks.
 class CommandLoop {
  public:
   // Both must outlive it.
   CommandLoop(Communicator& comm, Worker& worker) : comm_(comm), worker_(worker) {}
 
-  // Throws LockstepError: the other ranks wait inside a collective, and cannot be told of an error.
+  // Throws LockstepError if anything fails, because the other ranks then wait inside a collective and cannot
+  // be notified.
   Outputs run(Command command, const MaskSource& masks = {});
-  // Lets the others return from follow() with this status, unless run() has failed: then they are beyond
-  // reach.
+  // Makes follow() return this status on the other ranks, unless run() has failed: then they cannot be
+  // reached.
   void stop(int exit_status) noexcept;
 
  private:

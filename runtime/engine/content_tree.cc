@@ -9,7 +9,7 @@
 namespace tp {
 
 std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> tokens) {
-  std::uint64_t hash = mixed(prefix + 1);  // the empty prefix is 0, which mixed() leaves
+  std::uint64_t hash = mixed(prefix + 1);  // + 1 because mixed() maps 0, the empty prefix, to itself
   for (const TokenId token : tokens) hash = mixed(hash ^ static_cast<std::uint32_t>(token));
   return hash;
 }
@@ -47,7 +47,7 @@ void ContentTree::drop(ContentId contents) {
     index_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == contents; }));
     const ContentId preceding = at(contents).preceding;
     contents_.erase(contents);
-    contents = preceding;  // which they used
+    contents = preceding;  // of which they were a user
   }
 }
 

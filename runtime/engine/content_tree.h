@@ -1,4 +1,4 @@
-// What the blocks of the KV cache can hold, and which blocks hold it.
+// The index of the prefix cache: known contents of full blocks, and the blocks that have them.
 #pragma once
 
 #include "runtime/engine/free_block_list.h"
@@ -12,48 +12,48 @@
 
 namespace tp {
 
-// Identifies the tokens of a full block together with all tokens before them. Never used again.
+// Identifies the tokens of a full block together with all tokens before them. Never reused.
 using ContentId = std::uint64_t;
-// Before a sequence's first block; and what an unknown block holds.
+// Precedes a sequence's first block; also the contents of a block that is not published.
 constexpr ContentId kNoContents = 0;
-// No block: of a table, an entry whose block was given back.
+// No block; in a table, an entry whose block was released.
 constexpr BlockId kNoBlock = -1;
 
-// Mixes the tokens of one full block with an identification of all that precedes it.
+// Hashes the tokens of a full block together with an id of everything before it.
 using BlockHash = std::uint64_t (*)(std::uint64_t prefix, std::span<const TokenId> tokens);
 std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> tokens);
 
-// Contents are found by (contents before them, own tokens). Hashes only speed that up: tokens are compared,
-// and a collision costs time, nothing else.
+// Contents are looked up by (preceding contents, own tokens). Hashes only speed up the lookup: tokens are
+// compared, so a collision costs nothing but time.
 //
-// Contents are remembered as long as somebody uses them: a block that holds them, a sequence that ends with
-// them, or contents that follow them. So the way to what a windowed layer still holds of a long text is known
-// though no block holds the text's beginning any more.
+// Contents are reference-counted. Their users are the blocks that have them, sequences whose last full block
+// has them, and contents that follow them. So the blocks that a windowed layer still has of a long text can
+// be found even if those of its beginning have been evicted.
 class ContentTree {
  public:
-  // `groups`: of layers with blocks of their own, each of which can hold the contents once.
+  // `groups`: the number of groups of layers. For each of them, one block is indexed per contents.
   ContentTree(std::size_t groups, BlockHash hash) : groups_(groups), hash_(hash) {}
 
-  // These tokens after `preceding`, or kNoContents if they are unknown.
+  // The contents of these tokens after `preceding`, or kNoContents if they are unknown.
   ContentId find(ContentId preceding, std::span<const TokenId> tokens) const;
-  // The same, which are known from then on; the caller uses them.
+  // The same, but adds unknown contents, and makes the caller a user.
   ContentId use(ContentId preceding, std::span<const TokenId> tokens);
-  // One more user, or one less; of the last one, contents are dropped. kNoContents is always there.
+  // Adds or removes a user. Contents without users are dropped. kNoContents is ignored.
   void use(ContentId contents);
   void drop(ContentId contents);
 
-  // The group's block that holds them, or kNoBlock.
+  // The group's block that has these contents, or kNoBlock.
   BlockId holder(ContentId contents, std::size_t group) const { return at(contents).holders[group]; }
-  // The block holds them from now on; it uses them. There must be no other.
+  // Makes `block` the group's block of these contents, and a user of them. There must be no other.
   void hold(ContentId contents, std::size_t group, BlockId block);
-  // It holds them no more.
+  // Undoes hold().
   void evict(ContentId contents, std::size_t group);
 
-  // How many there are.
+  // The number of known contents.
   std::size_t size() const { return contents_.size(); }
 
-  // Throws std::logic_error unless blocks, following contents and `others`, which may name contents several
-  // times, are all users that there are.
+  // Throws std::logic_error unless the users are exactly the blocks, the following contents and `others`,
+  // which may contain duplicates.
   void check_invariants(std::span<const ContentId> others) const;
 
  private:

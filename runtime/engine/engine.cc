@@ -30,9 +30,9 @@
 namespace tp {
 namespace {
 
-// Rank 0's plan, once all ranks know that they can follow it together. Collective.
+// Broadcasts rank 0's plan and checks that all ranks can execute it together. Collective.
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
-  // All ranks see a disagreement: together they also know that the others have.
+  // Every rank detects a disagreement; fail_together turns that into one AgreedError.
   fail_together(comm, [&] {
     require_agreement(comm, hash_of(kVersion), "the program's version",
                       "start the same program on every host");
@@ -45,7 +45,7 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   });
   broadcast_object(comm, plan);
   if (!options.model.empty()) plan.model = options.model.string();
-  // Ranks choose experts by themselves, and near a tie the last bit of a norm decides.
+  // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
   if (plan.config.num_experts != 0) {
     fail_together(comm, [&] {
       require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
@@ -74,7 +74,7 @@ std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
   return tokenizer;
 }
 
-// What only rank 0 knows of an engine.
+// Fills in what only rank 0 knows.
 void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
       plan.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
@@ -114,7 +114,7 @@ class Engine::Impl {
 
   // Rank 0: runs one step.
   void step();
-  // Rank 0: runs steps until this request has ended. Throws RequestError if it failed, and what `on_event`
+  // Rank 0: runs steps until this request has ended. Throws RequestError if it failed, or what `on_event`
   // throws.
   void serve(Request request, const EventSink& on_event);
   std::vector<RankReport> reports();
@@ -182,7 +182,7 @@ std::vector<RankReport> Engine::Impl::reports() {
   const double wall = worker_.wall_seconds();
   std::vector<RankReport> reports = loop_.run(Report{}).reports;
   for (RankReport& report : reports) {
-    // Between steps all ranks do what rank 0 does, or wait for it.
+    // Between steps the other ranks wait for rank 0, so its times are theirs.
     TimeParts& time = report.time;
     const double between = std::max(0.0, wall - time.total());
     const double settling = std::min(root_->settle_seconds, between);
@@ -219,7 +219,7 @@ std::vector<TokenId> Engine::encode(std::string_view text, bool add_special) con
 }
 
 std::string Engine::decode(std::span<const TokenId> ids) const {
-  require<CheckpointError>(has_tokenizer(), "cannot make text of ids: the model has no tokenizer");
+  require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
 

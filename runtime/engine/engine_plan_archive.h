@@ -1,4 +1,4 @@
-// How an EnginePlan travels to the ranks.
+// Serialization of EnginePlan.
 #pragma once
 
 #include "model/config/config_archive.h"

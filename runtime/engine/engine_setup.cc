@@ -41,7 +41,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   EnginePlan plan;
   plan.config = load_config(options.model);
   const DecoderSpec spec = make_spec(plan.config);
-  Decoder::shape_of(spec, SyntheticWeights(), {0, ranks}, {});  // refuses too many ranks
+  Decoder::shape_of(spec, SyntheticWeights(), {0, ranks}, {});  // throws if there are too many ranks
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
   plan.weights = options.weights;

@@ -1,4 +1,4 @@
-// What an engine is opened with, put together and agreed on by all ranks.
+// The configuration that all ranks of an engine agree on.
 #pragma once
 
 #include "model/config/config.h"
@@ -18,7 +18,7 @@ struct EnginePlan {
   ModelConfig config;
   std::string model;
   bool synthetic = false;
-  std::optional<WeightType> weights{};  // none: the type in which a weight is stored
+  std::optional<WeightType> weights{};  // none: every weight's stored type
   KvType kv_type = KvType::f32;
   std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;
@@ -27,18 +27,18 @@ struct EnginePlan {
   std::uint64_t max_length = 0;
 
   StepLimits step_limits() const;
-  // Of a model whose layers are in these groups.
+  // For a model whose layers form these groups.
   CacheShape cache_shape(const CacheGroups& groups) const;
 
   bool operator==(const EnginePlan&) const = default;
 };
 
-// Reads config.json and decides what is not given, but for the cache's size: see runtime/engine/memory_plan.
-// The cache's type is what config.json suggests, for want of the weights. Rank 0 only. Throws ConfigError or
-// CheckpointError.
+// Reads config.json and applies defaults. Leaves out the size of the cache (see runtime/engine/memory_plan),
+// and chooses its type by config.json only, without looking at the weights. Rank 0 only. Throws ConfigError
+// or CheckpointError.
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
 
-// The type that most weights have in memory.
+// The in-memory type of most weights.
 WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source);
 
 // The checkpoint's files, or generated weights. Throws CheckpointError.

@@ -1,4 +1,4 @@
-// What a model takes of memory, known without loading it.
+// A model's memory requirements, computed without loading it.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -11,12 +11,12 @@
 
 namespace tp {
 
-// What ranks take, in bytes.
+// The memory that one rank or several need, in bytes.
 struct MemoryNeed {
   std::uint64_t weights = 0;
   std::uint64_t workspace = 0;
-  std::uint64_t other = 0;        // the tokenizer, messages, stacks: an allowance
-  std::uint64_t cache_block = 0;  // a block of the KV cache, in all layers of a group
+  std::uint64_t other = 0;        // an allowance for the tokenizer, messages and stacks
+  std::uint64_t cache_block = 0;  // one block of the KV cache, in all layers of a group
 
   std::uint64_t with_blocks(std::uint64_t blocks) const {
     return weights + workspace + other + blocks * cache_block;
@@ -38,8 +38,8 @@ class Footprint {
 
   const CacheGroups& groups() const { return groups_; }
 
-  // Of the rank `tp`, with as many threads as OpenMP has here; with `weights` given, as if weights were
-  // held in that type. Throws as the Decoder's constructor does.
+  // What the rank `tp` needs with the current number of OpenMP threads. `weights` overrides the in-memory
+  // weight type of the plan. Throws like Decoder's constructor.
   MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}) const;
 
  private:

@@ -9,24 +9,24 @@ namespace tp {
 // An index into the blocks of the KV cache.
 using BlockId = std::int32_t;
 
-// The cache blocks that no sequence owns, in the order in which they are given out. All operations take
-// constant time.
+// The cache blocks that no sequence owns, in allocation order. Operations on single blocks take constant
+// time.
 class FreeBlockList {
  public:
-  // All blocks [0, num_blocks) are free, the lowest first in line.
+  // All blocks [0, num_blocks) are free, in ascending order.
   explicit FreeBlockList(std::size_t num_blocks);
 
   std::size_t size() const { return size_; }
   bool contains(BlockId block) const { return link(block).next != kUnlinked; }
-  // The blocks, first in line first.
+  // All free blocks, in order.
   std::vector<BlockId> blocks() const;
 
-  // A block that is in use becomes free.
+  // Frees a block that is in use.
   void push_front(BlockId block);
   void push_back(BlockId block);
-  // Takes the first in line; there must be one.
+  // Removes and returns the first block; there must be one.
   BlockId pop_front();
-  // Takes a certain block, wherever it stands.
+  // Removes this block from anywhere in the list.
   void remove(BlockId block);
 
  private:
@@ -40,7 +40,7 @@ class FreeBlockList {
   const Link& link(BlockId block) const { return links_[static_cast<std::size_t>(block)]; }
   void insert_after(BlockId previous, BlockId block);
 
-  BlockId end_;              // joins the last to the first: a ring needs no special cases
+  BlockId end_;              // sentinel that links the last block to the first: a ring needs no special cases
   std::vector<Link> links_;  // of every block, and of end_
   std::size_t size_ = 0;
 };

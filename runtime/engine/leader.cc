@@ -87,7 +87,7 @@ PlannedStep Leader::plan() {
 
 namespace {
 
-// Begins to make a mask, in a thread of its own.
+// Starts computing a mask on a thread of its own.
 std::shared_future<TokenMask> start_mask(const Sequence& sequence) {
   try {
     const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
@@ -97,7 +97,7 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence) {
                         return state->request.allowed_tokens(generated);
                       })
         .share();
-  } catch (...) {  // there are no more threads, or there is no memory
+  } catch (...) {  // out of threads or memory
     std::promise<TokenMask> none;
     none.set_exception(std::current_exception());
     return none.get_future().share();
@@ -106,7 +106,7 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence) {
 
 }  // namespace
 
-// Masks are made while the ranks are busy with the forward pass.
+// Masks are computed while the ranks run the forward pass.
 void Leader::start_masks(PlannedStep& planned) {
   for (const PlannedStep::Chunk& chunk : planned.chunks) {
     for (std::size_t output = chunk.first_output; output < chunk.first_output + chunk.outputs; ++output) {
@@ -157,7 +157,7 @@ void Leader::settle(const PlannedStep& step, const Outputs& outputs) {
   deliver(delivery);
 }
 
-// A mask that could not be made ends its sequence.
+// A mask that could not be computed ends its sequence with an error.
 void Leader::check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery) {
   if (sequence.finished()) return;
   try {
@@ -165,7 +165,7 @@ void Leader::check_mask(Sequence& sequence, const std::shared_future<TokenMask>&
   } catch (const std::exception& error) {
     delivery.emplace_back(sequence.state, fail(sequence, error.what()));
   } catch (...) {
-    delivery.emplace_back(sequence.state, fail(sequence, "cannot tell which tokens may come next"));
+    delivery.emplace_back(sequence.state, fail(sequence, "cannot compute the mask of allowed tokens"));
   }
 }
 
@@ -192,7 +192,7 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
   }
 }
 
-// A request's last event comes when none of its continuations is left.
+// A request's last event is sent when its last continuation has ended.
 void Leader::end_sequences(Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished())
     end(sequence->state, delivery);

@@ -1,6 +1,5 @@
-// Rank 0's half of an engine: which requests there are, what the next step computes, and what its results
-// mean. It knows neither MPI nor tensors; whoever runs the steps (Worker, or a test) brings plan() and
-// settle() together:
+// Rank 0's half of an engine: admits requests, plans steps and processes their results. It uses neither MPI
+// nor tensors; its caller runs the steps, on the workers or, in tests, on a fake:
 //
 //   while (leader.has_work()) {
 //     PlannedStep step = leader.plan();
@@ -27,11 +26,11 @@
 
 namespace tp {
 
-// What the leader has to know of model and cache.
+// What the leader needs to know of the model and the cache.
 struct LeaderOptions {
   std::string model;  // for error texts
   std::size_t vocab_size = 0;
-  std::size_t max_length = 0;  // tokens of a sequence
+  std::size_t max_length = 0;  // maximum tokens per sequence
   std::vector<TokenId> eos_token_ids;
   std::size_t cache_blocks = 0;
   CacheShape cache;
@@ -43,31 +42,32 @@ class Leader {
   // `tokenizer` may be null; else it must outlive this.
   Leader(LeaderOptions options, const Tokenizer* tokenizer);
 
-  // From any thread. Queues a request; its events go to the sink. Throws RequestError for one that cannot be
-  // served.
+  // From any thread. Queues a request, whose events are passed to `sink`. Throws RequestError if it can never
+  // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now.
   RequestId submit(Request request, EventSink sink);
-  // From any thread. The request ends with RequestCancelled, unless it has ended by itself before.
+  // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
   void cancel(RequestId request);
-  // From any thread. As of the last call of plan() or settle().
+  // From any thread. As of the last call of plan() or settle(), plus requests submitted since.
   LeaderStatus status() const;
 
-  // The rest is for one thread.
+  // All other members must be called from a single thread.
 
-  // Whether something was submitted, or cancelled, that has not ended.
+  // Whether there are requests that have not ended, or cancellations to process.
   bool has_work() const;
 
-  // The next step; one without tokens if there is nothing to compute, or if everything awaits a step in
+  // Plans the next step. It has no tokens if there is nothing to compute or everything awaits a step in
   // flight.
   PlannedStep plan();
 
-  // Takes the results of a step: steps in the order in which they were planned. Several may be in flight.
+  // Processes the results of a step. Several steps may be in flight; they are settled in the order in which
+  // they were planned.
   void settle(const PlannedStep& step, const Outputs& outputs);
 
   // Throws std::logic_error naming the first invariant that does not hold.
   void check_invariants() const;
 
  private:
-  // Events on their way out: sinks are called when everything else is done.
+  // Events to deliver: sinks are called last, when the leader's state is consistent.
   using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
 
   RequestId enqueue(Request request, EventSink sink);
@@ -86,7 +86,7 @@ class Leader {
   Scheduler scheduler_;
   std::size_t last_step_tokens_ = 0;
 
-  mutable std::mutex mutex_;  // for the rest
+  mutable std::mutex mutex_;  // guards the members below
   std::vector<std::shared_ptr<RequestState>> submitted_;
   std::vector<RequestId> cancelled_;
   RequestId next_request_ = 1;

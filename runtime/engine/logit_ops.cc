@@ -10,7 +10,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr double kGreatest = std::numeric_limits<float>::max();
 
-// A token that is ruled out stays so, and no other one becomes infinite.
+// No bias or penalty makes a logit infinite: -infinity is reserved for tokens that are ruled out.
 float finite(double value) { return static_cast<float>(std::clamp(value, -kGreatest, kGreatest)); }
 
 float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& params) {

@@ -1,4 +1,4 @@
-// What is done to a row's logits before a token is chosen from them.
+// Changes to a row's logits before a token is chosen.
 #pragma once
 
 #include "runtime/engine/token_history.h"
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// The order is: bias, penalties, tokens that are ruled out.
+// Applied in this order: bias, penalties, banned tokens, the mask of allowed tokens.
 struct LogitOps {
   const SamplingParams* params = nullptr;  // for the penalties
   const TokenHistory* history = nullptr;   // null: none
@@ -22,10 +22,10 @@ struct LogitOps {
   bool any() const;
 };
 
-// Whether choosing like this depends on the tokens that the sequence holds.
+// Whether penalties are in effect, which depend on the sequence's tokens.
 bool needs_history(const SamplingParams& params);
 
-// Applies them to the logits of the tokens [first_id, first_id + logits.size()), any part of the vocabulary.
+// Applies `ops` to the logits of the tokens [first_id, first_id + logits.size()), a part of the vocabulary.
 void apply(const LogitOps& ops, TokenId first_id, std::span<float> logits);
 
 }  // namespace tp

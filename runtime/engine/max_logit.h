@@ -9,10 +9,10 @@
 
 namespace tp {
 
-// The greatest of logit_of(0) ... logit_of(count - 1), minus infinity if there is none. NaN is passed over.
+// The maximum of logit_of(0) ... logit_of(count - 1), or minus infinity if there is none. NaN is ignored.
 //
-// In lanes, because one running maximum makes every comparison wait for the one before it, and compilers may
-// not reorder comparisons of floats.
+// Computed in lanes: with a single running maximum every comparison would wait for the previous one, and
+// compilers may not reorder comparisons of floats.
 template <class LogitOf>
 float max_logit(std::size_t count, LogitOf logit_of) {
   constexpr std::size_t kLanes = 64;

@@ -13,18 +13,18 @@
 namespace tp {
 namespace {
 
-// A cache for less than that, or than one sequence, is of little use.
+// The smallest useful cache, unless a sequence is shorter.
 constexpr std::size_t kLeastTokens = 2048;
 
-// Buffers and allocators reserve more addresses than they use, where there are enough.
+// Buffers and allocators reserve more address space than they use if there is enough.
 constexpr std::uint64_t kReservedAddresses = std::uint64_t{512} << 20;
 
-// Ranks that take from the same memory: those of a host, or one from its own addresses.
+// Ranks with a common limit: the memory of their host, or the address space of a single rank.
 struct Pool {
   std::vector<std::size_t> ranks{};
   MemoryNeed need{};
   std::uint64_t available = UINT64_MAX;
-  std::uint64_t reserve = 0;  // that is better left
+  std::uint64_t reserve = 0;  // better left unused
   bool is_host = true;
   std::string host{};
   std::string limit{};
@@ -33,13 +33,13 @@ struct Pool {
     ranks.push_back(rank);
     need += more;
   }
-  // Bytes that are missing for a cache of so many blocks.
+  // Bytes that are missing for a cache of this many blocks.
   std::uint64_t lacks(std::uint64_t blocks) const { return lacks(need, blocks); }
   std::uint64_t lacks(const MemoryNeed& other, std::uint64_t blocks) const {
     const std::uint64_t bytes = other.with_blocks(blocks);
     return bytes > available ? bytes - available : 0;
   }
-  // Blocks of the cache that there is room for.
+  // Cache blocks that fit.
   std::uint64_t room() const {
     const std::uint64_t taken = need.with_blocks(0) + reserve;
     return available > taken ? (available - taken) / need.cache_block : 0;
@@ -71,12 +71,12 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
   return pools;
 }
 
-// The most tokens that all sequences can have together in this many blocks.
+// Tokens that all sequences together can have in this many blocks.
 std::size_t tokens_in(const EnginePlan& plan, const Footprint& footprint, std::uint64_t blocks) {
   return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.max_length);
 }
 
-// What would let a cache of so many blocks fit.
+// Changes that would make a cache of this many blocks fit.
 std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint, std::size_t ranks,
                                   const std::vector<Pool>& pools, const Pool& full, std::uint64_t blocks) {
   const auto need_of = [&](const Pool& pool, WeightType type) {
@@ -92,7 +92,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     found.push_back(fmt::format("`weights` {}", name_of(type)));
     break;
   }
-  // A host's memory takes more hosts; the first ranks of all have the largest parts.
+  // If a host's memory is short, only more hosts help. The first ranks have the largest shares.
   const std::size_t step = full.is_host ? ranks : 1;
   for (std::size_t more = ranks + step; more <= plan.config.num_attention_heads; more += step) {
     MemoryNeed need;
@@ -110,8 +110,8 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
 [[noreturn]] void refuse(const Pool& pool, std::uint64_t blocks, std::size_t tokens,
                          const std::vector<std::string>& would_fit) {
   throw_error<ConfigError>(
-      "cannot load the model: {} on {} would take {} of memory (weights {}, workspace {}, a cache of {} "
-      "tokens {}, all else {}), but only {} are available ({}); {}",
+      "cannot load the model: {} on {} would need {} of memory (weights {}, workspace {}, a cache of {} "
+      "tokens {}, other {}), but only {} are available ({}); {}",
       pool.is_host ? fmt::format("{} rank{}", pool.ranks.size(), pool.ranks.size() == 1 ? "" : "s")
                    : fmt::format("rank {}", pool.ranks.front()),
       pool.host, format_bytes(pool.need.with_blocks(blocks)), format_bytes(pool.need.weights),
@@ -149,9 +149,9 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
   cache.blocks = std::min(wanted, std::max(tokens != 0 ? tight.room() : tight.room() / 2, least));
   if (cache.blocks >= (tokens != 0 ? wanted : longest)) return cache;
   cache.notice = fmt::format(
-      "the KV cache holds {} tokens instead of {}: {} has {} of memory ({}), of which all but the cache "
-      "takes "
-      "{}; fewer bits (`weights`, `kv_type`) or more hosts free more memory for it",
+      "the KV cache has room for {} tokens instead of {}: {} has {} of memory ({}), of which everything "
+      "except the cache takes {}; smaller types (`weights`, `kv_type`) or more hosts leave more memory for "
+      "it",
       tokens != 0 ? tokens_in(plan, footprint, cache.blocks)
                   : shape.tokens_in(cache.blocks, 1, plan.max_length),
       tokens != 0 ? fmt::format("{}", tokens)

@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// What rank 0 learns of a rank.
+// What every rank reports to rank 0.
 struct RankMemory {
   MemoryNeed need;
   std::uint64_t memory = 0;     // bytes that the host's ranks may still take together
@@ -23,12 +23,12 @@ RankMemory describe_memory(const Footprint& footprint, TpRank tp);
 
 struct CachePlan {
   std::uint64_t blocks = 0;
-  std::string notice;  // that the cache is smaller than it should be; empty if it is not
+  std::string notice;  // says that the cache is smaller than intended, else empty
 };
 
-// The cache that the memory of all ranks allows: of `tokens`, or with 0 of what all sequences can have
-// together, but no more than half of what weights leave. Throws ConfigError, with the numbers and what would
-// fit, if there is no room for a short sequence.
+// Sizes the cache by the memory of all ranks: for `tokens` tokens, or with 0 for max_sequences of maximum
+// length, but then at most half of the remaining memory. Throws ConfigError, with the numbers and what would
+// fit, if there is no room even for a small cache.
 CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,
                      const Placement& placement, std::size_t tokens);
 

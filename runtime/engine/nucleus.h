@@ -1,5 +1,5 @@
-// The arithmetic of top-p, which makes its result independent of the order of tokens and of how they are
-// spread over ranks.
+// The arithmetic of top-p. Its result depends neither on the order of the tokens nor on their distribution
+// over ranks.
 #pragma once
 
 #include "runtime/engine/candidates.h"
@@ -12,19 +12,20 @@
 
 namespace tp {
 
-// Finite even for the smallest temperatures: the best token's distance of 0 must stay 0 when multiplied by
-// it.
+// Finite even for the smallest temperatures, because 0, the distance of the best token, times infinity would
+// be NaN.
 float inverse_temperature(float temperature);
 
-// Weights of a row's tokens, and buckets of tokens about equally likely.
+// The weights of a row's tokens, and buckets of tokens with similar probabilities.
 //
-// Sorting a vocabulary takes longer than all the rest. Instead tokens are put into buckets by their distance
-// from the best; sums of whole buckets tell in which one the nucleus ends, and only that one is sorted.
+// Sorting a vocabulary would take longer than everything else. Instead, tokens are put into buckets by their
+// distance from the best logit; sums over buckets show in which one the nucleus ends, and only that one is
+// sorted.
 class NucleusScale {
  public:
   static constexpr std::size_t kBuckets = 2048;
 
-  // `max`: the row's greatest logit.
+  // `max`: the row's maximum logit.
   NucleusScale(float max, float inverse_temperature) : max_(max), inverse_temperature_(inverse_temperature) {}
 
   float weight(float logit) const { return exp_nonpositive((logit - max_) * inverse_temperature_); }
@@ -37,9 +38,9 @@ class NucleusScale {
     return static_cast<std::int32_t>(std::min(distance, static_cast<float>(kBuckets - 1)));
   }
 
-  // What a token adds to the mass of its bucket. The weights of a bucket have about the same exponent, so
-  // that a double holds their sum exactly: the order of the tokens does not matter. The last bucket's
-  // weights, from e^-41 down to nothing, are rounded to multiples of 2^-91, whose sums are exact as well.
+  // A token's contribution to the mass of its bucket. The weights in a bucket have about the same exponent,
+  // so that their sum is exact in a double, in any order of the tokens. Those in the last bucket, from e^-41
+  // down to 0, are rounded to multiples of 2^-91, whose sums are exact as well.
   static double mass(std::int32_t bucket, float weight) {
     constexpr double kRounder = 0x1.8p-39;
     return bucket + 1 < static_cast<std::int32_t>(kBuckets) ? weight : (weight + kRounder) - kRounder;
@@ -50,8 +51,8 @@ class NucleusScale {
   float inverse_temperature_;
 };
 
-// The bucket in which the sum of masses, beginning with `before`, reaches `target`; the last that has any
-// mass if rounding keeps it from getting there.
+// The bucket in which the sum of masses, starting from `before`, reaches `target`, or the last one with any
+// mass if rounding keeps the sum below it.
 struct MassBucket {
   std::size_t index = 0;
   double before = 0.0;  // the sum without it

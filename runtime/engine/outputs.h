@@ -1,4 +1,4 @@
-// What rank 0 gets back of a command.
+// The results of a command, on rank 0.
 #pragma once
 
 #include "tp/rank_report.h"
@@ -18,30 +18,31 @@ namespace tp {
 enum class ChoiceError : std::uint8_t {
   none,
   not_numbers,   // logits are NaN or infinite
-  none_allowed,  // the request rules every token out that the model does not
+  none_allowed,  // the request rules out every token that the model does not rule out
 };
 
-// A token that was chosen for a row.
+// The token chosen for a row.
 struct Chosen {
   TokenId id = 0;
-  float logprob = 0.0F;                      // in the model's own distribution, as TokenLogprob
-  std::vector<TokenLogprob> top_logprobs{};  // the most likely first; as many as SamplingParams::logprobs
-  ChoiceError error = ChoiceError::none;     // then there is no token
+  float logprob = 0.0F;                      // as in TokenLogprob
+  std::vector<TokenLogprob> top_logprobs{};  // SamplingParams::logprobs of them, most likely first
+  ChoiceError error = ChoiceError::none;     // if set, there is no token
 };
 
-// The most likely tokens of a row, the first being the likeliest. None if logits are NaN or infinite.
+// The most likely tokens of a row, most likely first. Empty if logits are NaN or infinite.
 struct RowCandidates {
   std::vector<TokenLogprob> best{};
   std::optional<double> entropy{};  // in nats
 };
 
-// Whole rows, end to end.
+// Whole rows, concatenated.
 struct WholeRows {
   std::size_t columns = 0;
   std::vector<float> values{};  // [rows, columns]
 };
 
-// By the alternatives of Want: for Score the log-probabilities, NaN where logits are NaN or infinite.
+// By the alternative of Want: Choose; Candidates; Score, the log-probabilities, NaN if logits are NaN or
+// infinite; Logits or Hidden.
 using Result = std::variant<std::vector<Chosen>, std::vector<RowCandidates>, std::vector<double>, WholeRows>;
 
 struct Outputs {

@@ -15,7 +15,7 @@ namespace tp {
 
 namespace {
 
-// The most memory since forget_peak_memory(), or ever where Linux does not say.
+// Peak memory since forget_peak_memory(), or since the process started if Linux does not report the former.
 std::uint64_t peak_resident_bytes() {
   constexpr std::string_view kField = "VmHWM:";
   std::ifstream status("/proc/self/status");

@@ -7,7 +7,7 @@ namespace tp {
 // The parts of a report that the operating system knows: host, cores, peak memory.
 RankReport describe_rank();
 
-// Starts the peak of memory afresh, where Linux allows it.
+// Resets the peak memory, where Linux allows it.
 void forget_peak_memory();
 
 }  // namespace tp

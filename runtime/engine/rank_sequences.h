@@ -1,4 +1,4 @@
-// What a rank knows of the sequences: rank 0 tells it with the chunks.
+// A rank's state of the sequences, updated by the chunks that rank 0 sends.
 #pragma once
 
 #include "model/layers/batch.h"
@@ -15,17 +15,17 @@ namespace tp {
 
 class RankSequences {
  public:
-  // `groups`: of layers that share a table.
+  // `groups`: the number of groups of layers, each of which shares a block table.
   explicit RankSequences(std::size_t groups) : groups_(groups) {}
 
-  // Takes what a pass says of its sequences, and lays its tokens out for the model.
+  // Updates the sequences of a pass, and lays out its tokens as the model's batch.
   Batch begin(const Forward& forward);
 
-  // Of a sequence of the pass:
+  // For sequences of the current pass:
   const SequenceStart& start(SequenceId id) const { return sequences_.at(id).start; }
-  // The position behind a row of its chunk, which the next token gets.
+  // The position after a row of its chunk, which is that of the token chosen from the row.
   std::size_t position_after(SequenceId id, std::size_t row) const;
-  // What penalties depend on when that token is chosen. Valid during the pass.
+  // The tokens before that position, on which its penalties depend. Valid during the pass.
   const TokenHistory& history_at(SequenceId id, std::size_t row);
 
  private:
@@ -42,7 +42,7 @@ class RankSequences {
 
   std::size_t groups_;
   std::unordered_map<SequenceId, Entry> sequences_;
-  std::deque<TokenHistory> cut_;  // histories up to another row than the chunk's last
+  std::deque<TokenHistory> cut_;  // histories truncated to an earlier row than the chunk's last
 };
 
 }  // namespace tp

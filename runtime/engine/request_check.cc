@@ -17,18 +17,18 @@ void check_ids(std::span<const TokenId> ids, std::size_t vocab_size, std::string
   }
 }
 
-// Prompt, and what is generated at most.
+// Checks the prompt, and its length with the longest continuation.
 void check_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   if (request.max_tokens == 0) {
     require<TooLongError>(prompt <= options.max_length,
-                          "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or "
+                          "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
                           "`max_length`); shorten the prompt",
                           prompt, options.max_length);
   } else {
     require<TooLongError>(
         prompt < options.max_length,
-        "prompt has {} tokens but a sequence holds {} (max_position_embeddings, or `max_length`), one "
+        "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or `max_length`), one "
         "of them generated; shorten the prompt",
         prompt, options.max_length);
   }
@@ -37,7 +37,7 @@ void check_length(const Request& request, const LeaderOptions& options) {
       std::min<std::size_t>(options.max_length, prompt + static_cast<std::size_t>(request.max_tokens));
   require<TooLongError>(
       options.cache.blocks_for(longest) <= options.cache_blocks,
-      "prompt and continuation have up to {} tokens but the cache holds {}; lower `max_tokens` or "
+      "prompt and continuation have up to {} tokens but the cache has room for {}; lower `max_tokens` or "
       "raise `cache_tokens`",
       longest, options.cache.tokens_in(options.cache_blocks, 1, longest));
 }

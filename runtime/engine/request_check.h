@@ -5,7 +5,7 @@
 
 namespace tp {
 
-// Throws RequestError for a request that an engine of these options can never serve.
+// Throws RequestError if an engine with these options can never serve the request.
 void check_request(const Request& request, const LeaderOptions& options, bool has_tokenizer);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Filters and draws: how one token is chosen among several, whose logits are as they should be.
+// Filters candidates and draws one of them. Their logits already include bias and penalties.
 #pragma once
 
 #include "runtime/engine/candidates.h"
@@ -11,21 +11,22 @@
 
 namespace tp {
 
-// A draw among tokens that are given one after the other, with probabilities proportional to their weights.
+// Draws one of the tokens passed to it, with probabilities proportional to their weights.
 //
-// Gumbel-max: the greatest of log-weight plus noise is a draw. No sum is taken, so rounding, order and the
-// place where a token is looked at do not matter; the best of several draws' winners is the winner of all.
+// Uses the Gumbel-max trick: the token with the greatest log-weight plus noise wins. There is no sum, so
+// neither rounding nor order matters, nor which rank considers a token: the best of several draws' winners is
+// the winner overall.
 class GumbelDraw {
  public:
-  // `max`: the greatest logit of the row, not only of the tokens given here.
+  // `max`: the maximum logit of the whole row, not only of the tokens passed here.
   GumbelDraw(const DrawKey& key, float max, float inverse_temperature)
       : noise_(key), max_(max), inverse_temperature_(inverse_temperature) {}
 
   void consider(Candidate token) {
-    constexpr double kRounding = 1e-9;  // more than that of the bound and of the score
+    constexpr double kRounding = 1e-9;  // more than the rounding errors of bound and score
     const std::uint64_t bits = noise_.bits(token.id);
     const double log_weight = (static_cast<double>(token.logit) - max_) * inverse_temperature_;
-    // Nearly always enough to rule a token out, without a logarithm.
+    // Rules out nearly every token without a logarithm.
     if (log_weight + RandomDraw::gumbel_bound(bits) + kRounding < score_) return;
     const double score = log_weight + RandomDraw::gumbel(bits);
     if (score > score_ || (score == score_ && token.id < winner_.id)) {
@@ -46,7 +47,7 @@ class GumbelDraw {
   Candidate winner_{std::numeric_limits<TokenId>::max(), -std::numeric_limits<float>::infinity()};
 };
 
-// Whether a token has at least a fraction of the best one's probability.
+// Whether a token has at least `fraction` of the best one's probability.
 class MinP {
  public:
   MinP(float fraction, float max, float inverse_temperature);
@@ -58,8 +59,8 @@ class MinP {
   double furthest_;
 };
 
-// Top-k, top-p (of what top-k left, at least one), min-p, and a draw from what is left. Tokens may come in
-// any order; there must be one that is not ruled out.
+// Top-k, top-p (of what top-k left, at least one), min-p, and a draw from what is left. Tokens may be in any
+// order; at least one must not be ruled out.
 TokenId choose_among(std::vector<Candidate> tokens, const SamplingParams& params, const DrawKey& key);
 
 }  // namespace tp

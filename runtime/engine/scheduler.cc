@@ -14,7 +14,7 @@ TokenMask PlannedStep::mask(std::size_t output) const noexcept {
   try {
     return masks.at(output).get();
   } catch (...) {
-    return {};  // settling the step says why
+    return {};  // Leader::settle reports the error
   }
 }
 
@@ -23,7 +23,7 @@ void Scheduler::add(const std::shared_ptr<RequestState>& state) {
   queued_ += static_cast<std::size_t>(state->request.n);
 }
 
-// The next one of the request's samples that have not begun.
+// Creates the request's next sample.
 std::shared_ptr<Sequence> Scheduler::make_sample(const std::shared_ptr<RequestState>& state) {
   auto sequence = std::make_shared<Sequence>();
   sequence->id = next_id_++;
@@ -49,7 +49,7 @@ PlannedStep Scheduler::plan() {
   return planned;
 }
 
-// Adds the sequence's next tokens to the step, as many as it takes; false if the cache has no room.
+// Adds as many of the sequence's next tokens to the step as the limits allow; false if the cache has no room.
 bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& planned) {
   Sequence& sequence = *shared;
   Forward& forward = planned.forward;
@@ -80,7 +80,8 @@ bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedS
   return true;
 }
 
-// What the ranks do not know of its tables: what it shares with others, at its first chunk, and new blocks.
+// The entries of its tables that the ranks do not have yet: new blocks and, with its first chunk, cached
+// ones.
 std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   std::vector<BlockId> unsent;
   for (std::size_t group = 0; group < blocks_.groups(); ++group) {
@@ -92,7 +93,7 @@ std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
 }
 
 void Scheduler::plan_running(PlannedStep& planned) {
-  // Sequences that generate come first: a prompt's chunk must not take their place in a step.
+  // Decoding sequences first: prompt chunks must not displace them from a step.
   std::vector<std::shared_ptr<Sequence>> order(running_.begin(), running_.end());
   std::stable_partition(order.begin(), order.end(), [](const auto& sequence) {
     return sequence->planned_tokens + 1 == sequence->tokens.size();
@@ -102,7 +103,7 @@ void Scheduler::plan_running(PlannedStep& planned) {
     if (sequence->admission == 0 || sequence->idle()) continue;  // preempted for another, or nothing to do
     while (!try_plan_chunk(sequence, planned)) {
       const std::shared_ptr<Sequence> last = running_.back();
-      // What is in flight keeps its blocks until it is settled.
+      // A sequence in flight keeps its blocks until it is settled.
       if (last == sequence || last->in_flight > 0) break;
       preempt(last);
     }
@@ -130,7 +131,7 @@ void Scheduler::plan_waiting(PlannedStep& planned) {
   }
 }
 
-// Takes a sequence from the queue; the next sample of its request comes to its place. Returns what is next.
+// Removes a sequence from the queue; the next sample of its request takes its place. Returns the next entry.
 Scheduler::Sequences::iterator Scheduler::dequeue(Sequences::iterator place) {
   const std::shared_ptr<Sequence> sequence = *place;
   --queued_;
@@ -143,7 +144,7 @@ bool Scheduler::has_room(const PlannedStep& planned) const {
          blocks_.free_blocks() > 0;
 }
 
-// Takes a sequence among those that run, with its first chunk in the step, if it can.
+// Admits a sequence, with its first chunk in the step, if possible.
 Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned) {
   try {
     if (sequence->tokens.empty()) sequence->tokens = sequence->state->request.prompt;
@@ -166,10 +167,10 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   return Admission::admitted;
 }
 
-// Finds what the cache holds of the sequence already.
+// Looks up the sequence's prefix in the cache.
 void Scheduler::begin(Sequence& sequence) {
   const std::span<const TokenId> tokens(sequence.tokens);
-  // What is asked about a position takes its logits, whether the cache has its keys and values or not.
+  // Prompt outputs need the logits of their position even if the cache has its keys and values.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
   sequence.computed_tokens = blocks_.begin_sequence(sequence.id, tokens.first(needed));
   sequence.planned_tokens = sequence.computed_tokens;
@@ -178,8 +179,8 @@ void Scheduler::begin(Sequence& sequence) {
   sequence.announced = false;
 }
 
-// Whether a running sequence is computing full blocks that this one would find in the cache afterwards. Every
-// pair of sequences is compared once.
+// Whether a running sequence is computing full blocks that this one could then find in the cache. Every pair
+// of sequences is compared only once.
 bool Scheduler::waits_for_beginning(Sequence& sequence) {
   const auto still_computing = [&](const Sequence* other) {
     return other != nullptr && other->admission != 0 && !other->finished() &&
@@ -204,7 +205,7 @@ bool Scheduler::waits_for_beginning(Sequence& sequence) {
   return !sequence.ahead.expired();
 }
 
-// Takes a running sequence's blocks away and puts it at the head of the queue.
+// Releases a running sequence's blocks and returns it to the head of the queue.
 void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence) {
   blocks_.end_sequence(sequence->id);
   ended_.push_back(sequence->id);
@@ -268,9 +269,9 @@ void Scheduler::check_invariants() const {
   std::size_t queued = 0;
   for (const std::shared_ptr<Sequence>& sequence : waiting_) {
     queued += 1 + (sequence->is_last_begun() ? static_cast<std::size_t>(sequence->state->not_begun) : 0);
-    check(*sequence, sequence->admission == 0 && sequence->in_flight == 0, "it waits, and is in a step");
+    check(*sequence, sequence->admission == 0 && sequence->in_flight == 0, "it is waiting, but in a step");
     check(*sequence, !sequence->awaits_token && sequence->planned_tokens == 0,
-          "it waits with planned tokens");
+          "it is waiting with planned tokens");
     check(*sequence, sequence->overtaken <= kMaxOvertaken, "too many others have overtaken it");
   }
   require<std::logic_error>(queued == queued_, "{} sequences wait, {} are counted", queued, queued_);

@@ -16,45 +16,46 @@
 namespace tp {
 
 struct SchedulerLimits {
-  std::size_t prefill_chunk = 512;  // tokens of one prompt in a step at most
-  std::size_t step_tokens = 512;    // tokens of a step at most
-  std::size_t max_sequences = 16;   // that are worked on at once
+  std::size_t prefill_chunk = 512;  // maximum tokens of one prompt per step
+  std::size_t step_tokens = 512;    // maximum tokens per step
+  std::size_t max_sequences = 16;   // maximum running sequences
 };
 
-// A step, and what it means for which sequence. Several may be in flight.
+// A step, and the sequences that its chunks and outputs belong to. Several steps may be in flight.
 struct PlannedStep {
   struct Chunk {
     std::shared_ptr<Sequence> sequence;
     std::size_t tokens = 0;
-    std::size_t first_output = 0;  // of the pass's outputs, those of this chunk
+    std::size_t first_output = 0;  // index of this chunk's first one in forward.outputs
     std::size_t outputs = 0;
   };
 
-  // The mask that an output waits for, once whoever makes it has done so. Does not throw: an empty one allows
-  // no token.
+  // Waits for an output's mask. Does not throw: if it could not be computed, returns an empty one, which
+  // allows no token.
   TokenMask mask(std::size_t output) const noexcept;
 
   Forward forward;
-  std::vector<Chunk> chunks;                                   // as those of the pass
+  std::vector<Chunk> chunks;                                   // parallel to forward.chunks
   std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output
-  // Sequences that were to begin, but there was no memory for their tokens: they have left the queue.
+  // Sequences that could not begin for lack of memory; they have left the queue.
   std::vector<std::shared_ptr<Sequence>> failed;
 };
 
-// Continuous batching: every step takes the next token of each running sequence, and fills what is left of
-// its tokens with chunks of prompts, first come, first served. When the cache is full, the sequence that came
-// last gives back its blocks and starts again later with what it has generated; its text does not change.
+// Continuous batching: every step computes the next token of each decoding sequence, and fills the rest of
+// its token budget with chunks of prompts, first come, first served. When the cache is full, the sequence
+// admitted last is preempted: its blocks are released, and it is recomputed later, generated tokens included;
+// its text does not change.
 //
 // A waiting sequence for which the cache has no room is overtaken by others at most kMaxOvertaken times. One
-// that begins as a running sequence does waits until that has computed what both have in common.
+// that shares a prefix with a running sequence waits until that has computed the common blocks.
 //
-// Steps may be planned while others are in flight: what these compute counts as planned, a sequence that
-// awaits a token is left out, and nothing in flight is preempted. Steps are settled in the order in which
+// Steps may be planned while others are in flight: what those compute counts as planned, sequences that await
+// a token are skipped, and sequences in flight are not preempted. Steps are settled in the order in which
 // they were planned.
 class Scheduler {
  public:
   static constexpr std::size_t kMaxOvertaken = 64;
-  // Waiting sequences that a step looks at, without being able to admit them.
+  // Waiting sequences that a step considers without being able to admit them.
   static constexpr std::size_t kMaxLookedAt = 64;
 
   // `blocks` must outlive it.
@@ -70,19 +71,20 @@ class Scheduler {
   std::uint64_t prefix_hits() const { return prefix_hits_; }
   std::uint64_t preemptions() const { return preemptions_; }
 
-  // The next step. If there is work and nothing is in flight, it computes at least one token, or a sequence
-  // has failed.
+  // Plans the next step. If there is work and nothing is in flight, it computes at least one token, or a
+  // sequence has failed.
   PlannedStep plan();
 
-  // A step has been run, and tokens that it gave are appended to its sequences: its chunks are in the cache,
-  // and can be found by other sequences unless their own one has failed or was cancelled.
+  // To be called when a step has been run and its tokens have been appended to their sequences. Publishes the
+  // computed blocks of its sequences, except those that failed or were cancelled.
   void settle(const PlannedStep& step);
 
-  // Gives back the blocks of sequences that have ended, and returns these. Those in flight end later.
+  // Removes and returns the sequences that have ended, and releases their blocks. Those in flight are removed
+  // later.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
-  // Every sequence of a request that has not ended ends with FinishReason::cancelled; samples that have not
-  // begun never do.
+  // Ends the request's sequences that have not ended with FinishReason::cancelled; its other samples never
+  // begin.
   void cancel(RequestId request);
 
   // Throws std::logic_error naming the first invariant that does not hold.
@@ -93,9 +95,9 @@ class Scheduler {
 
   enum class Admission : std::uint8_t {
     admitted,
-    waits,    // for a beginning that another sequence is computing
+    waits,    // for a prefix that another sequence is computing
     no_room,  // in the cache
-    failed,   // for want of memory
+    failed,   // for lack of memory
   };
 
   std::shared_ptr<Sequence> make_sample(const std::shared_ptr<RequestState>& state);
@@ -115,7 +117,7 @@ class Scheduler {
   // Of a request's samples that have not begun, only the first is in the queue.
   Sequences waiting_;
   Sequences running_;              // in the order of admission
-  std::vector<SequenceId> ended_;  // not yet told to the ranks
+  std::vector<SequenceId> ended_;  // not yet sent to the ranks
   SequenceId next_id_ = 1;
   std::uint64_t admissions_ = 0;
   std::size_t steps_in_flight_ = 0;

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// A row as it travels: this, then room for tokens and best ones, of which so many are used.
+// The wire format of a row: this header, then space for `tokens` and `best`, of which these numbers are used.
 struct Header {
   ExpSums sums;
   double score = 0.0;
@@ -24,7 +24,7 @@ std::size_t bytes_of(const ShardRowSize& size) {
 
 template <class T>
 void write(const std::vector<T>& values, std::byte* out) {
-  // There may be none, and memcpy takes no null pointer.
+  // Not memcpy, which must not get the null pointer of an empty vector.
   std::ranges::copy(std::as_bytes(std::span(values)), out);
 }
 

@@ -28,7 +28,7 @@ Way way_of(const SamplingParams& params) {
   return top_k >= 1 && top_k <= kMaxGatheredTopK ? Way::top_k : Way::draw;
 }
 
-// A row on its way, on this rank.
+// This rank's part of a row.
 struct LocalRow {
   const ChoiceRow* row = nullptr;
   TokenId first_id = 0;
@@ -41,7 +41,7 @@ struct LocalRow {
   }
 };
 
-// What is said of the model's own distribution, beside the choice.
+// Log-probabilities refer to the logits before LogitOps.
 void describe(LocalRow& local) {
   ShardRow& part = local.part;
   const std::span<const float> raw = local.row->logits;
@@ -82,7 +82,7 @@ void draw_among(LocalRow& local, const VocabPart& part, float max) {
     local.part.tokens = {local.token(draw.winner())};
 }
 
-// Where the tokens end that top_k and top_p keep, in every row.
+// Finds the last token that top_k and top_p keep, in every row.
 void cut(Communicator& comm, std::span<const LocalRow* const> rows, std::span<VocabPart> parts) {
   std::vector<Cut> by_count;
   std::vector<Cut> by_share;
@@ -95,7 +95,7 @@ void cut(Communicator& comm, std::span<const LocalRow* const> rows, std::span<Vo
   cut_vocabulary(comm, by_share);  // of what is left
 }
 
-// Rows that the ranks draw from, each among its own tokens.
+// Every rank draws among its own tokens of each row.
 void draw(Communicator& comm, std::vector<LocalRow*> rows) {
   if (rows.empty()) return;
   std::vector<float> max;

@@ -11,7 +11,7 @@
 namespace tp {
 namespace {
 
-// Room for the results of an output's rows.
+// Allocates the results of an output's rows.
 Result room_for(const Output& output) {
   struct Visitor {
     std::size_t rows;
@@ -28,7 +28,8 @@ bool is_choice(const Output& output) { return std::holds_alternative<want::Choos
 bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
 bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
 
-// What this rank, which owns the tokens from `first_id` on, says of a row that no token is chosen from.
+// What this rank, which owns the tokens from `first_id` on, contributes to a row that no token is chosen
+// from.
 ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id) {
   if (is_whole(output)) return {};
   if (!all_usable(logits)) return {.usable = false};
@@ -62,7 +63,7 @@ double score_of(std::span<const ShardRow> parts) {
   return owner->tokens.front().raw - sums_of(parts).log_sum_exp();
 }
 
-// Puts what is known of a row in its place.
+// Stores the result of a row.
 void conclude(const Output& output, std::size_t offset, std::span<const ShardRow> parts, Result& result) {
   if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
     std::get<std::vector<RowCandidates>>(result)[offset] = candidates_of(*wanted, parts);
@@ -89,8 +90,8 @@ StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvC
 std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& masks) {
   Batch batch = sequences_.begin(forward);
   if (forward.tokens.empty()) return {};
-  std::vector<Row> rows;    // with logits, of all outputs, end to end
-  std::vector<Row> hidden;  // of which the hidden states are wanted
+  std::vector<Row> rows;    // with logits, of all outputs, concatenated
+  std::vector<Row> hidden;  // whose hidden states are wanted
   results_.clear();
   masks_.clear();
   for (std::size_t index = 0; index < forward.outputs.size(); ++index) {
@@ -124,7 +125,7 @@ void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> lo
   }
 }
 
-// All rows but whole ones, in one gather.
+// All rows except whole ones, in one gather.
 void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
   const TraceSpan span(comm_, Activity::choose, rows.size());
   const Range own = vocab_shards_[comm_.rank()];
@@ -153,7 +154,7 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   }
 }
 
-// The masks that follow the command, of all rows that have one, in one broadcast.
+// Receives the masks of all rows that have one, in one broadcast.
 void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& masks) {
   const std::size_t vocab_size = vocab_shards_.back().end;
   std::vector<TokenMask*> wanted;

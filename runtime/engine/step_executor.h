@@ -1,4 +1,4 @@
-// What every rank does with a forward pass.
+// How every rank executes a forward pass.
 #pragma once
 
 #include "model/layers/decoder.h"
@@ -17,21 +17,21 @@
 
 namespace tp {
 
-// Gives the tokens that may be chosen for a masked output, which may take a while. Does not throw: an empty
+// Returns the allowed tokens of a masked output, possibly after waiting for them. Does not throw: an empty
 // mask allows none.
 using MaskSource = std::function<TokenMask(std::size_t output)>;
 
-// Runs the model, and brings to rank 0 what is wanted of its outputs.
+// Runs the model and collects the wanted outputs on rank 0.
 class StepExecutor {
  public:
   StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
                std::size_t vocab_size);
 
-  // Collective: every rank runs the same pass. The results are rank 0's, and so is `masks`, which is asked
-  // only when the model has been run.
+  // Collective: every rank runs the same pass. Only rank 0 returns results and calls `masks`, once the logits
+  // are computed.
   std::vector<Result> run(const Forward& forward, const MaskSource& masks);
 
-  // Seconds of choosing and of bringing results to rank 0, what other ranks are waited for included.
+  // Seconds spent choosing tokens and collecting results, including the wait for other ranks.
   double collecting_seconds() const { return collecting_seconds_; }
 
  private:
@@ -57,7 +57,7 @@ class StepExecutor {
   std::size_t largest_shard_;
   RankSequences sequences_;
   ShardedChoice choice_;
-  std::vector<Result> results_;             // of the pass at hand
+  std::vector<Result> results_;             // of the current pass
   std::map<std::size_t, TokenMask> masks_;  // of its outputs
   double collecting_seconds_ = 0.0;
 };

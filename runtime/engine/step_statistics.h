@@ -9,19 +9,20 @@
 
 namespace tp {
 
-// Times steps, and what is between them, since it was made or reset.
+// Measures the time in steps and between them, since construction or the last reset.
 class StepStatistics {
  public:
   explicit StepStatistics(Communicator& comm) : comm_(comm) {}
 
   void begin_step();
-  // `collecting`: seconds of the step in which its outputs were collected, with the exchanges for that.
+  // `collecting`: seconds of the step spent collecting its outputs, including communication.
   void end_step(double collecting);
   void reset();
 
-  // Since then, up to now.
+  // Since construction or the last reset.
   double wall_seconds() const { return step_seconds_ + between_seconds_ + watch_.seconds(); }
-  // Collective: the ranks compare how long they waited. Fills in the steps and the parts of their time.
+  // Collective, because the ranks compare how long they waited. Fills in the steps, their all-reduces and
+  // where their time went.
   void fill(RankReport& report) const;
 
  private:
@@ -33,8 +34,8 @@ class StepStatistics {
   double step_seconds_ = 0.0;
   double between_seconds_ = 0.0;
   double collecting_seconds_ = 0.0;  // within steps
-  double exchange_seconds_ = 0.0;    // within that: waiting for other ranks included
-  double exchanged_before_ = 0.0;    // the step at hand
+  double exchange_seconds_ = 0.0;    // part of that in collectives, including the wait for other ranks
+  double exchanged_before_ = 0.0;    // before the current step
 };
 
 }  // namespace tp

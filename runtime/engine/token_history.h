@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Which tokens a sequence holds, and how often: what the penalties of SamplingParams depend on.
+// The tokens of a sequence and how often each occurs, for the penalties of SamplingParams.
 class TokenHistory {
  public:
   struct Counts {
@@ -18,17 +18,17 @@ class TokenHistory {
     std::uint32_t generated = 0;
   };
 
-  // The first `prompt_tokens` of the tokens to come are the prompt's, the others are generated.
+  // The first `prompt_tokens` tokens that are appended are the prompt's, the others are generated.
   explicit TokenHistory(std::size_t prompt_tokens = 0) : prompt_tokens_(prompt_tokens) {}
 
   void append(std::span<const TokenId> tokens);
-  // Drops what is behind the first `size` tokens.
+  // Keeps only the first `size` tokens.
   void truncate(std::size_t size);
   std::size_t size() const { return tokens_.size(); }
 
-  // How often the sequence holds a token; zeros if it does not.
+  // How often a token occurs in the prompt and in the generated text.
   Counts counts(TokenId token) const;
-  // All tokens of the sequence, each once, in no particular order.
+  // The distinct tokens of the sequence, in no particular order.
   const std::unordered_map<TokenId, Counts>& all() const { return counts_; }
 
  private:

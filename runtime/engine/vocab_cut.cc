@@ -12,7 +12,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kBuckets = NucleusScale::kBuckets;
-constexpr int kKeyBits = std::countr_zero(kBuckets);  // of a token's key that one division looks at
+constexpr int kKeyBits = std::countr_zero(kBuckets);  // of a token's key that one division examines
 
 // The order of more_likely as an integer: the more likely token has the lower key.
 std::uint64_t key_of(Candidate token) {
@@ -26,10 +26,10 @@ class Search {
  public:
   explicit Search(const Cut& cut) : part_(*cut.part), by_count_(cut.tokens > 0), cut_(cut) {}
 
-  // This rank's mass of every bucket: of all tokens that count at first, then of those in the bucket where
-  // the end lies. Adds to `masses`, [kBuckets].
+  // Adds this rank's mass of every bucket to `masses`, [kBuckets]: first of all tokens that count, then of
+  // those in the bucket that contains the end.
   void add_masses(std::span<double> masses) const;
-  // Follows the end into one of the buckets. `masses`: over all ranks.
+  // Descends into the bucket that contains the end. `masses`: over all ranks.
   void enter_bucket(std::span<const double> masses);
   // This rank's tokens in that bucket.
   std::vector<Candidate> boundary() const;
@@ -47,7 +47,7 @@ class Search {
     return part_.counts(token) && part_.scale.bucket(token.logit) == bucket_ &&
            (divisions_ == 0 || key_of(token) >> shift() == prefix_);
   }
-  // Of a key, to have the bits that the divisions so far have looked at.
+  // A key shifted right by this has only the bits that the divisions so far have examined.
   int shift() const { return std::max(0, 64 - kKeyBits * divisions_); }
   int next_shift() const { return std::max(0, shift() - kKeyBits); }
 
@@ -57,10 +57,10 @@ class Search {
   bool begun_ = false;
   bool done_ = false;
   double target_ = 0.0;
-  double before_ = 0.0;       // mass of what is more likely than the bucket
+  double before_ = 0.0;       // mass of the tokens that are more likely than the bucket's
   std::int32_t bucket_ = 0;   // of the scale
   int divisions_ = 0;         // of that bucket
-  std::uint64_t prefix_ = 0;  // of the keys in it
+  std::uint64_t prefix_ = 0;  // common to the keys in it
 };
 
 void Search::add_masses(std::span<double> masses) const {
@@ -71,8 +71,8 @@ void Search::add_masses(std::span<double> masses) const {
   }
 }
 
-// The only pass over whole shards that is not a mere comparison: in pieces, so that weights and buckets are
-// made by vectors.
+// The only pass over whole shards that does more than compare. It works in pieces, so that weights and
+// buckets are vectorized.
 void Search::add_first_masses(std::span<double> masses) const {
   constexpr std::size_t kPiece = 512;
   std::array<float, kPiece> weights;
@@ -93,7 +93,7 @@ void Search::enter_bucket(std::span<const double> masses) {
   if (!begun_) {
     const double total = std::accumulate(masses.begin(), masses.end(), 0.0);
     target_ = by_count_ ? static_cast<double>(cut_.tokens) : cut_.share * total;
-    // Fewer than are wanted: they all count.
+    // No more tokens than wanted: all count.
     if (by_count_ && total <= target_) done_ = true;
   }
   const MassBucket found = find_bucket(masses, before_, target_);
@@ -122,13 +122,13 @@ void Search::finish(std::vector<Candidate> boundary) {
   double sum = before_;
   for (const Candidate token : boundary) {
     sum += mass(bucket_, part_.scale.weight(token.logit));
-    part_.last = token;  // in the end the last of all: then rounding kept the sum from the target
+    part_.last = token;  // the last of all if rounding keeps the sum below the target
     if (sum >= target_) break;
   }
   done_ = true;
 }
 
-// Lets the searches enter the buckets where their ends lie.
+// Lets all searches descend into the buckets that contain their ends.
 void divide(Communicator& comm, std::span<Search*> searches) {
   std::vector<double> masses(searches.size() * kBuckets, 0.0);
   const auto masses_of = [&](std::size_t i) { return std::span(masses).subspan(i * kBuckets, kBuckets); };
@@ -137,7 +137,7 @@ void divide(Communicator& comm, std::span<Search*> searches) {
   for (std::size_t i = 0; i < searches.size(); ++i) searches[i]->enter_bucket(masses_of(i));
 }
 
-// Ends those searches whose buckets hold few enough tokens.
+// Finishes the searches whose buckets have at most kMaxBoundary tokens.
 void conclude(Communicator& comm, std::span<Search*> searches) {
   const std::size_t count = searches.size();
   std::vector<std::vector<Candidate>> own(count);
@@ -148,7 +148,7 @@ void conclude(Communicator& comm, std::span<Search*> searches) {
   }
   const std::vector<std::uint32_t> sizes = exchange_values(comm, std::span<const std::uint32_t>(own_sizes));
   const auto size_of = [&](std::size_t rank, std::size_t i) { return sizes[rank * count + i]; };
-  std::vector<std::size_t> slots(count, 0);  // of every rank, for the tokens of a search; 0: too many
+  std::vector<std::size_t> slots(count, 0);  // per rank, for the tokens of a search; 0: too many
   for (std::size_t i = 0; i < count; ++i) {
     std::size_t total = 0;
     std::size_t most = 0;

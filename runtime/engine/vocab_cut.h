@@ -1,4 +1,4 @@
-// Finds where the most likely tokens of rows end, whose vocabulary is spread over the ranks.
+// Finds the last token that top-k or top-p keeps, in rows whose vocabulary is sharded over the ranks.
 #pragma once
 
 #include "runtime/engine/candidates.h"
@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// The tokens of one row that this rank owns, and where those that count end.
+// The tokens of one row that this rank owns, and the last one of the row that counts.
 struct VocabPart {
   std::span<const float> logits;  // [local_vocab]
   TokenId first_id = 0;
@@ -23,7 +23,8 @@ struct VocabPart {
   bool counts(Candidate token) const { return !last || !more_likely(*last, token); }
 };
 
-// Wanted of a row: so many of its most likely tokens, or as many as have that share of all weights.
+// What to keep of a row: this many of its most likely tokens, or as many as have this share of the total
+// weight.
 struct Cut {
   VocabPart* part = nullptr;
   std::size_t tokens = 0;  // 0: by share
@@ -31,11 +32,11 @@ struct Cut {
 };
 
 // Collective. Sets part->last of every cut. The result is the same at every number of ranks: sums of masses
-// are exact (see NucleusScale), and everything else is decided alike on every rank.
+// are exact (see NucleusScale), and everything else is decided identically on every rank.
 //
-// Ranks exchange the masses of buckets, then the number of tokens in the bucket where the end lies, then
-// these tokens. If they are more than kMaxBoundary, that bucket is divided again, by logit and at last by id.
-// No more than that ever travels.
+// Ranks exchange the masses of buckets, then the number of tokens in the bucket that contains the end, then
+// these tokens. If there are more than kMaxBoundary, that bucket is divided again, by logit and finally by
+// id, so that no more than kMaxBoundary tokens per row are ever exchanged.
 void cut_vocabulary(Communicator& comm, std::span<const Cut> cuts);
 
 inline constexpr std::size_t kMaxBoundary = 1024;  // tokens of one row

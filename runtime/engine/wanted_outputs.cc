@@ -22,7 +22,7 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
 
 namespace {
 
-// What is asked about the prompt, whose positions [begin, end) are in the chunk.
+// The output for the prompt's positions [begin, end), which are in the chunk.
 Output about_prompt(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row) {
   Output output{sequence.id,
                 {static_cast<std::uint32_t>(first_row), static_cast<std::uint32_t>(end - begin)},
@@ -57,7 +57,7 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
   std::vector<Output> outputs;
   const Request& request = sequence.state->request;
   const std::size_t first = std::max(begin, sequence.asked_from);
-  // Of what comes after the last token of the prompt there is no probability to be told.
+  // No prompt token follows the last one, so there is nothing to score at its position.
   const std::size_t last = std::min(end, request.prompt.size() - (request.prompt_logits ? 0 : 1));
   if (sequence.is_asked() && first < last)
     outputs.push_back(about_prompt(sequence, first, last, first_row + (first - begin)));

@@ -1,4 +1,4 @@
-// What the ranks are told of a sequence beside its tokens and blocks.
+// What a step sends to the ranks about a sequence, besides its tokens and blocks.
 #pragma once
 
 #include "runtime/engine/command.h"
@@ -9,13 +9,13 @@
 
 namespace tp {
 
-// Rows of logits that come from one sequence in a step at most: rank 0 has to hold them.
+// Maximum whole rows of logits per sequence and step, as rank 0 has to store them.
 inline constexpr std::size_t kMaxWholeRows = 64;
 
-// How its tokens are chosen, told with a first chunk that begins at this position.
+// How its tokens are chosen; sent with its first chunk, which begins at `position`.
 SequenceStart start_of(const Sequence& sequence, std::size_t position);
 
-// What is wanted of the chunk of the sequence's tokens [begin, end), which begins at `first_row` of the pass.
+// The outputs of the chunk with the sequence's tokens [begin, end), which begins at `first_row` of the pass.
 std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std::size_t end,
                                std::size_t first_row);
 

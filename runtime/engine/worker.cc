@@ -22,7 +22,7 @@
 
 namespace tp {
 
-// Weights, and the memory that steps work in.
+// The weights, and the memory that steps use.
 struct Worker::Model {
   Decoder decoder;
   KvCache cache;
@@ -52,8 +52,8 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   return info;
 }
 
-// Before anything large is allocated: the kernel ends processes that take more memory than there is. Returns
-// CachePlan's notice on rank 0.
+// Sizes the cache before anything large is allocated, because Linux kills processes when memory runs out.
+// Returns CachePlan's notice on rank 0.
 std::string fit_into_memory(Communicator& comm, EnginePlan& plan, const DecoderSpec& spec,
                             const WeightSource& source, const WorkerOptions& options) {
   const Footprint footprint(spec, plan, source);

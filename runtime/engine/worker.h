@@ -1,4 +1,4 @@
-// One rank's share of a model at work. Every rank has one, and all obey the same commands.
+// Runs one rank's share of a model. Every rank has a worker, and all execute the same commands.
 #pragma once
 
 #include "runtime/engine/command.h"
@@ -16,21 +16,21 @@ namespace tp {
 
 struct WorkerOptions {
   std::size_t threads = 1;       // of this rank
-  std::size_t cache_tokens = 0;  // as in EngineOptions; rank 0's counts
+  std::size_t cache_tokens = 0;  // as in EngineOptions; rank 0's value applies
 };
 
 class Worker {
  public:
-  // Collective: fits the cache that the plan lacks into the memory of all ranks, and loads this rank's slices
-  // of the model. The plan is equal on every rank, but for where the model is. Throws an AgreedError.
+  // Collective. Sets plan.cache_blocks according to the memory of all ranks, and loads this rank's slices of
+  // the model. The plan must be equal on every rank, except for the model's path. Throws AgreedError.
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
          const Engine::Progress& progress);
   ~Worker();
 
-  // What it is made of; what only rank 0 knows is missing.
+  // Without what only rank 0 knows.
   const EngineInfo& info() const { return info_; }
 
-  // Collective: every rank runs the same command. What it gives is rank 0's, and so are the masks.
+  // Collective: every rank runs the same command. Only rank 0 has masks and gets outputs.
   Outputs run(const Command& command, const MaskSource& masks = {});
 
   double wall_seconds() const { return statistics_.wall_seconds(); }

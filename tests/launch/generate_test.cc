@@ -251,7 +251,7 @@ TEST(Generate, APromptThatCannotBeServedDoesNotStopTheOther) {
   EXPECT_TRUE(finished.out.starts_with("--- prompt 2 ---\nTwo")) << finished.out;
   const std::string ours = without_mpi_noise(finished.err);
   EXPECT_TRUE(ours.starts_with("tp-infer: prompt 1: prompt has ")) << ours;
-  EXPECT_CONTAINS(ours, "but a sequence holds 4096");
+  EXPECT_CONTAINS(ours, "but a sequence has at most 4096");
   EXPECT_CONTAINS(ours, "shorten the prompt");
 }
 

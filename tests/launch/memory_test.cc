@@ -68,7 +68,7 @@ TEST(Memory, ThatIsTooLittleForTheCacheMakesItSmallerAndIsSaid) {
   const Finished finished = process.finish();
   EXPECT_EQ(finished.status, 0);
   EXPECT_NE(finished.out, "");
-  EXPECT_CONTAINS(finished.err, "tp-infer: the KV cache holds ");
+  EXPECT_CONTAINS(finished.err, "tp-infer: the KV cache has room for ");
   EXPECT_CONTAINS(finished.err, " tokens instead of 1000000000000: ");
   EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
 }

@@ -109,12 +109,12 @@ TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
   EXPECT_TRUE(first == 0 || std::isfinite(written.view()(first - 1, 0)));
   EXPECT_TRUE(std::isnan(written.view()(first, 0)));
   expect_one_error(run(2, {"generate", "--model", folder, "--tokens", tokens}), 1,
-                   "cannot choose a token: the model's logits are not numbers");
+                   "cannot choose a token: the model's logits are not finite");
   expect_one_error(run(2, {"perplexity", "--model", folder, "--tokens", tokens}), 1,
-                   "the model's logits are not numbers");
+                   "the model's logits are not finite");
   for (TokenId token = 0; token < 320; ++token) poison_embedding(folder, token);
   expect_one_error(run(2, {"bench", "--model", folder, "--prompt", "8", "--generate", "4", "--json"}), 1,
-                   "cannot choose a token: the model's logits are not numbers");
+                   "cannot choose a token: the model's logits are not finite");
 }
 
 // Consecutive ranges from 0 to `end`.

@@ -226,14 +226,12 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
     const std::uint64_t running = engine.submit(greedy_request(fixture.prompt, 16));
     test::Continuations all;
     for (const TokenEvent& event : engine.step()) test::collect(event, all);
-    EXPECT_EQ(
-        request_refusal(engine, greedy_request(std::vector<TokenId>(200, 1), 1)),
-        "prompt has 200 tokens but a sequence holds 200 (max_position_embeddings, or `max_length`), one of "
-        "them generated; shorten the prompt");
-    EXPECT_EQ(
-        request_refusal(engine, greedy_request(std::vector<TokenId>(60, 1), 10)),
-        "prompt and continuation have up to 70 tokens but the cache holds 64; lower `max_tokens` or raise "
-        "`cache_tokens`");
+    EXPECT_EQ(request_refusal(engine, greedy_request(std::vector<TokenId>(200, 1), 1)),
+              "prompt has 200 tokens but a sequence has at most 200 (max_position_embeddings, or "
+              "`max_length`), one of them generated; shorten the prompt");
+    EXPECT_EQ(request_refusal(engine, greedy_request(std::vector<TokenId>(60, 1), 10)),
+              "prompt and continuation have up to 70 tokens but the cache has room for 64; lower "
+              "`max_tokens` or raise `cache_tokens`");
     EXPECT_EQ(request_refusal(engine, greedy_request({1, 320}, 1)),
               "prompt has token id 320, but the vocabulary has the ids 0 to 319; is it this model's prompt?");
     EXPECT_EQ(request_refusal(engine, greedy_request({-1}, 1)),
@@ -270,7 +268,7 @@ TEST(EngineErrors, OfLogitsThatAreNoNumbersEndTheRequestOnly) {
       request.sampling.temperature = static_cast<float>(round);
       const test::Continuation found = run_alone(engine, request);
       EXPECT_EQ(found.reason, FinishReason::error);
-      EXPECT_EQ(found.error.find("cannot choose a token: the model's logits are not numbers"), 0U)
+      EXPECT_EQ(found.error.find("cannot choose a token: the model's logits are not finite"), 0U)
           << found.error;
       EXPECT_TRUE(found.tokens.empty());
       EXPECT_FALSE(engine.has_work());

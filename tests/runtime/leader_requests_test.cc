@@ -96,7 +96,8 @@ TEST(Leader, EndsAScoredRequestWhoseLogitsAreNotNumbers) {
   const RequestId id = run.add(scoring(prompt_of(30), 1));
   run.run();
   EXPECT_EQ(run.told[id].logprobs.size(), 8U) << "the first chunk is sound";
-  EXPECT_EQ(run.told[id].errors[0].find("cannot tell the probability of token 9: the model's logits"), 0U);
+  EXPECT_EQ(run.told[id].errors[0].find("cannot compute the log-probability of token 9: the model's logits"),
+            0U);
   EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
 }
 

@@ -311,7 +311,7 @@ TEST(Leader, PublishesNothingOfAChunkWhoseLogitsAreNotNumbers) {
   const RequestId spoilt = run.add(prompt_of(20), 3);  // in the third chunk
   run.run();
   EXPECT_EQ(run.told[spoilt].reasons[0], FinishReason::error);
-  EXPECT_EQ(run.told[spoilt].errors[0].find("cannot choose a token: the model's logits are not numbers"), 0U);
+  EXPECT_EQ(run.told[spoilt].errors[0].find("cannot choose a token: the model's logits are not finite"), 0U);
   EXPECT_TRUE(run.told[spoilt].tokens.empty());
   EXPECT_TRUE(run.told[spoilt].ended_with<RequestFinished>());
   run.worker.spoilt_token = -1;

@@ -54,9 +54,10 @@ TEST(LeaderWindow, RefusesWhatDoesNotFitBesideTheWindow) {
     run.add(prompt_of(20), 1);
     FAIL() << "no error";
   } catch (const TooLongError& error) {
-    EXPECT_STREQ(error.what(),
-                 "prompt and continuation have up to 21 tokens but the cache holds 20; lower `max_tokens` or "
-                 "raise `cache_tokens`");
+    EXPECT_STREQ(
+        error.what(),
+        "prompt and continuation have up to 21 tokens but the cache has room for 20; lower `max_tokens` or "
+        "raise `cache_tokens`");
   }
 }
 

@@ -106,10 +106,11 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
   EXPECT_EQ(asked.blocks, 100U);
   EXPECT_EQ(
       asked.notice,
-      fmt::format("the KV cache holds 3200 tokens instead of 1000000: node0 has {} of memory (MemAvailable), "
-                  "of which all but the cache takes {}; fewer bits (`weights`, `kv_type`) or more hosts free "
-                  "more memory for it",
-                  format_bytes(room_for(3200, 2)), format_bytes(room_for(0, 2))));
+      fmt::format(
+          "the KV cache has room for 3200 tokens instead of 1000000: node0 has {} of memory (MemAvailable), "
+          "of which everything except the cache takes {}; smaller types (`weights`, `kv_type`) or more hosts "
+          "leave more memory for it",
+          format_bytes(room_for(3200, 2)), format_bytes(room_for(0, 2))));
   // Without a wish it is less than half, if less would be of no use.
   const CachePlan chosen = cache(ranks_on({room_for(3200, 2)}, 2));
   EXPECT_EQ(chosen.blocks, 2048U / 32);
@@ -121,8 +122,8 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_EQ(
       refusal(ranks_on({kGiB}, 2)),
       fmt::format(
-          "cannot load the model: 2 ranks on node0 would take {} of memory (weights {}, workspace {}, "
-          "a cache of 2048 tokens 256.0 MiB, all else 128.0 MiB), but only 1.0 GiB are available "
+          "cannot load the model: 2 ranks on node0 would need {} of memory (weights {}, workspace {}, "
+          "a cache of 2048 tokens 256.0 MiB, other 128.0 MiB), but only 1.0 GiB are available "
           "(MemAvailable); what would fit: `weights` int8; or 4 ranks on 2 times as many hosts",
           format_bytes(need.with_blocks(64)), format_bytes(need.weights), format_bytes(need.workspace)));
   // Room for a smaller cache, and fewer weights would do as well.
@@ -142,7 +143,7 @@ TEST_F(MemoryPlanTest, DoesNotAdviseMoreRanksThanThereCanBe) {
 TEST_F(MemoryPlanTest, AddsUpTheRanksOfEveryHostAndNamesTheOneThatLacksMost) {
   EXPECT_EQ(cache(ranks_on({2 * kGiB, 2 * kGiB}, 2), 64).notice, "");
   const std::string poor = refusal(ranks_on({2 * kGiB, kGiB / 2, kGiB / 4}, 2));
-  EXPECT_CONTAINS(poor, "cannot load the model: 2 ranks on node2 would take ");
+  EXPECT_CONTAINS(poor, "cannot load the model: 2 ranks on node2 would need ");
   EXPECT_CONTAINS(poor, "only 256.0 MiB are available");
 }
 
@@ -155,7 +156,7 @@ TEST_F(MemoryPlanTest, LeavesEveryRankWithinItsAddresses) {
   EXPECT_EQ(cache(ranks, 1'000'000).blocks, 64U);
   ranks[1].addresses = kGiB / 2;
   const std::string refused = refusal(ranks);
-  EXPECT_CONTAINS(refused, "cannot load the model: rank 1 on node0 would take ");
+  EXPECT_CONTAINS(refused, "cannot load the model: rank 1 on node0 would need ");
   EXPECT_CONTAINS(refused,
                   "only 512.0 MiB are available (ulimit -v); what would fit: `weights` int8; or 4 ranks");
 }
@@ -177,7 +178,7 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
   EXPECT_EQ(cache(ranks_on({100 * kGiB}, 2), 32000).blocks, 1000U + 4 * 35);
   const CachePlan tight = cache(ranks_on({room_for(32 * 200, 1)}, 1), 1'000'000);
   EXPECT_EQ(tight.blocks, 200U);
-  EXPECT_CONTAINS(tight.notice, "the KV cache holds 3200 tokens instead of 1000000: ");
+  EXPECT_CONTAINS(tight.notice, "the KV cache has room for 3200 tokens instead of 1000000: ");
   const CachePlan longest = cache(ranks_on({room_for(32 * 200, 1)}, 1));
   EXPECT_EQ(longest.blocks, 100U);
   EXPECT_CONTAINS(longest.notice, "holds 2080 tokens instead of the 8192 of the longest sequence: node0 has");
