@@ -1,17 +1,17 @@
-// Tiled attention against the textbook's, which stores the matrix of scores: time and memory over the length
-// of a prompt, sliding windows, and how fast single tokens read the cache. Values are verified first.
+// Tiled attention against naive attention, which stores the score matrix: time and memory by prompt length,
+// sliding windows, and the bandwidth at which decoding reads the cache. Results are verified first.
 //
 //   bench_attention [--max-tokens N] [--threads N] [--json]
 //
-// The textbook version is two products of OpenBLAS with a softmax in between, for one head at a time; it
-// computes scores behind the diagonal too, as its products are of whole matrices.
+// Naive attention is two matmuls of OpenBLAS with a softmax in between, one head at a time. As it multiplies
+// whole matrices, it also computes the scores above the diagonal.
 
 #include "model/kernels/attention.h"
 
-#include "model/peak_rates.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/openblas.h"
 #include "model/memory/buffer.h"
+#include "model/peak_rates.h"
 #include "parallel/stopwatch.h"
 #include "tp/internal/require.h"
 
@@ -69,7 +69,7 @@ class Problem {
                                paged());
   }
 
-  // The last `count` tokens' attention.
+  // Attention of the tokens [first, first + count).
   void tiled(std::size_t first, std::size_t count, std::optional<std::size_t> window = {}) const {
     const std::vector<kernels::AttentionSpan> spans = {{0, count, first, blocks_}};
     kernels::paged_attention(
@@ -83,13 +83,13 @@ class Problem {
          .out = matrix(out_, kHeads * kHeadDim).rows_from(first, count)});
   }
 
-  // A prompt, step by step.
+  // The prompt, in chunks.
   void prefill(std::optional<std::size_t> window = {}) const {
     for (std::size_t first = 0; first < tokens_; first += kChunk)
       tiled(first, std::min(kChunk, tokens_ - first), window);
   }
 
-  // One head, with the whole matrix of scores [tokens, tokens].
+  // One head, with the whole score matrix, [tokens, tokens].
   void textbook(std::size_t head, TensorView<float> scores, TensorView<float> out) const {
     const auto size = [](std::size_t n) { return static_cast<blasint>(n); };
     const kernels::Sgemm sgemm = kernels::openblas_sgemm();
@@ -114,7 +114,7 @@ class Problem {
 
   std::size_t tokens() const { return tokens_; }
   TensorView<float> out() const { return matrix(out_, kHeads * kHeadDim); }
-  // Beside queries and outputs.
+  // Besides queries and outputs.
   std::size_t tiled_bytes() const { return cache_.size() + scratch_.size() * sizeof(float); }
   std::size_t cache_bytes() const { return cache_.size(); }
 
@@ -137,7 +137,7 @@ class Problem {
   Buffer<float> scratch_;
 };
 
-// Seconds of the best of a few runs; long ones run once.
+// Seconds of the fastest of a few runs; long ones run once.
 double best_seconds(const std::function<void()>& run) {
   constexpr int kRuns = 5;
   constexpr double kLong = 2.0;
@@ -150,9 +150,9 @@ double best_seconds(const std::function<void()>& run) {
   return best;
 }
 
-// How far a mean of values in [-1, 1) may be off, beside float32's rounding: scores by scale * 64 * 2^-9
-// at worst, but errors of keys are independent (the root of 64 of them, three deviations); values and weights
-// by a unit each.
+// The tolerated error of a mean of values in [-1, 1), besides float32 rounding: scores are off by at most
+// scale * 64 * 2^-9, but the errors of the keys are independent (the root of 64 of them, three deviations);
+// values and weights by a unit each.
 double tolerance(KvType type) {
   const double unit = type == KvType::f32 ? 0.0 : type == KvType::bf16 ? 0x1p-9 : 0.5 / 127;
   return 1e-4 + 2 * 3 * std::sqrt(static_cast<double>(kHeadDim)) * kScale * unit + 2 * unit;
@@ -171,8 +171,8 @@ void verify(const Problem& problem, std::size_t head, TensorView<const float> ex
 
 void report_prompt(const Options& options, std::size_t tokens) {
   double textbook = 0.0;
-  const Buffer<float> scores(tokens * tokens, "the textbook's scores");
-  const Buffer<float> expected(tokens * kHeadDim, "the textbook's output");
+  const Buffer<float> scores(tokens * tokens, "naive scores");
+  const Buffer<float> expected(tokens * kHeadDim, "naive output");
   const TensorView<float> score_view(scores.data(), tokens, tokens);
   const TensorView<float> expected_view(expected.data(), tokens, kHeadDim);
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
@@ -187,9 +187,9 @@ void report_prompt(const Options& options, std::size_t tokens) {
     const std::size_t textbook_bytes = scores.size() * sizeof(float);
     if (options.json) {
       fmt::print(
-          "{{\"phase\":\"prefill\",\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},\"textbook_s\":{:.6f},"
+          "{{\"phase\":\"prefill\",\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},\"naive_s\":{:.6f},"
           "\"tiled_s\":{:.6f},"
-          "\"speedup\":{:.3f},\"textbook_bytes\":{},\"tiled_bytes\":{},\"window\":{},\"window_s\":{:.6f}}}\n",
+          "\"speedup\":{:.3f},\"naive_bytes\":{},\"tiled_bytes\":{},\"window\":{},\"window_s\":{:.6f}}}\n",
           tokens, name_of(type), options.threads, textbook, tiled, textbook / tiled, textbook_bytes,
           problem.tiled_bytes(), kWindow, windowed);
     } else {
@@ -226,18 +226,18 @@ void run(const Options& options) {
   const double streaming = local_peak_rates().streaming_bytes_per_second;
   if (!options.json) {
     fmt::print(
-        "A prompt, causal; {} query heads of {} on one KV head, {} thread{}, kernels {}. Memory beside "
+        "Causal prefill; {} query heads of {} on one KV head, {} thread{}, kernels {}. Memory besides "
         "queries and outputs;\n"
-        "the last columns are a sliding window of {} tokens.\n",
+        "the last two columns are for a sliding window of {} tokens.\n",
         kHeads, kHeadDim, options.threads, options.threads == 1 ? "" : "s",
         kernels::name_of(kernels::active_isa()), kWindow);
-    fmt::print("{:>7} {:>6} {:>12} {:>10} {:>8} {:>13} {:>10} {:>12} {:>10}\n", "tokens", "cache",
-               "textbook ms", "tiled ms", "speedup", "textbook MiB", "tiled MiB", "windowed ms", "us/token");
+    fmt::print("{:>7} {:>6} {:>12} {:>10} {:>8} {:>13} {:>10} {:>12} {:>10}\n", "tokens", "cache", "naive ms",
+               "tiled ms", "speedup", "naive MiB", "tiled MiB", "windowed ms", "us/token");
   }
   for (std::size_t tokens = 1024; tokens <= options.max_tokens; tokens *= 2) report_prompt(options, tokens);
   if (!options.json) {
-    fmt::print("\nOne token after so many; streaming bandwidth {:.1f} GB/s.\n", streaming / 1e9);
-    fmt::print("{:>7} {:>6} {:>12} {:>10} {:>8}\n", "tokens", "cache", "us", "GB/s", "of it");
+    fmt::print("\nDecoding one token after this many; peak memory bandwidth {:.1f} GB/s.\n", streaming / 1e9);
+    fmt::print("{:>7} {:>6} {:>12} {:>10} {:>8}\n", "tokens", "cache", "us", "GB/s", "of peak");
   }
   for (std::size_t tokens = 1024; tokens <= options.max_tokens; tokens *= 2)
     report_token(options, tokens, streaming);
@@ -247,14 +247,14 @@ void run(const Options& options) {
 }  // namespace tp
 
 int main(int argc, char** argv) {
-  CLI::App app("Tiled attention against the textbook's, which stores the matrix of scores");
+  CLI::App app("Tiled attention against naive attention, which stores the score matrix");
   tp::Options options;
   app.add_option("--max-tokens", options.max_tokens,
-                 "Longest prompt; the textbook needs 4 bytes times its square")
+                 "Longest prompt; naive attention takes 4 bytes times its square")
       ->check(CLI::Range(1024, 131072))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_flag("--json", options.json, "One JSON object a line");
+  app.add_flag("--json", options.json, "One JSON object per line");
   CLI11_PARSE(app, argc, argv);
   try {
     tp::run(options);

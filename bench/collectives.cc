@@ -21,7 +21,7 @@
 namespace tp {
 namespace {
 
-// Element i of rank r: small whole numbers, so that sums are exact in any order.
+// Element i of rank r: small integers, so that sums are exact in any order.
 float element(std::size_t rank, std::size_t i) { return static_cast<float>((i * 7 + rank * 13) % 64); }
 
 void fill(std::vector<float>& data, std::size_t rank) {
@@ -39,8 +39,7 @@ void verify(Communicator& comm, std::vector<float>& data) {
   }
 }
 
-// The median over repeated calls of the slowest rank's mean time of a few calls in a row, as a step makes
-// them.
+// Times a few calls in a row, as in a step: the median over repetitions of the slowest rank's mean time.
 template <class Call>
 double microseconds(Communicator& comm, const Call& call) {
   constexpr int kRepeats = 15;
@@ -62,7 +61,7 @@ double microseconds(Communicator& comm, const Call& call) {
 void measure(Communicator& comm, std::size_t bytes, bool json) {
   std::vector<float> data(bytes / sizeof(float));
   verify(comm, data);
-  std::fill(data.begin(), data.end(), 0.0F);  // stays zero, whatever is summed how often
+  std::fill(data.begin(), data.end(), 0.0F);  // stays zero however often it is summed
   const TensorView<float> view(data.data(), 1, data.size());
   const double ours = microseconds(comm, [&] { all_reduce(comm, PartialSum(view)); });
   const double mpi = microseconds(comm, [&] {
@@ -100,15 +99,15 @@ void run(bool json) {
 }  // namespace tp
 
 int main(int argc, char** argv) {
-  CLI::App app("All-reduces against MPI_Allreduce; start it with mpirun");
+  CLI::App app("Our all-reduces compared with MPI_Allreduce; run it with mpirun");
   bool json = false;
-  app.add_flag("--json", json, "One JSON object a line");
+  app.add_flag("--json", json, "One JSON object per line");
   CLI11_PARSE(app, argc, argv);
   try {
     tp::run(json);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "collectives: {}\n", error.what());
+    fmt::print(stderr, "bench_collectives: {}\n", error.what());
     tp::MpiSession::abort(1);
   }
 }

@@ -1,12 +1,12 @@
-// Products with weights of every type for 1 to 512 tokens against what this machine reads and multiplies at
-// best, and against OpenBLAS' float32 product, measured in the same run. Values are verified first.
+// Matmuls with every weight type for 1 to 512 tokens, relative to the machine's peak rates and to OpenBLAS'
+// float32 matmul, measured in the same run. Results are verified first.
 //
 //   OMP_NUM_THREADS=1 bench_kernels [--json] [bf16 int8 ...]
 
-#include "model/peak_rates.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
+#include "model/peak_rates.h"
 #include "model/weights/local_weight.h"
 #include "parallel/stopwatch.h"
 
@@ -31,7 +31,7 @@ constexpr std::size_t kInFeatures = 2048;
 constexpr std::size_t kOutFeatures = 4096;
 constexpr std::size_t kTokens[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 512};
 constexpr std::size_t kMostTokens = 512;
-// Weights of so many bytes are used in turn, so that they come from memory as a model's do.
+// Weights of this many bytes are used in turn, so that they are read from memory like a model's.
 constexpr std::size_t kBytesInTurn = std::size_t{128} << 20;
 
 std::vector<float> numbers(std::size_t count) {
@@ -42,8 +42,8 @@ std::vector<float> numbers(std::size_t count) {
   return values;
 }
 
-// Compares a sample of a product with the sums of its products in double precision. Activations are rounded
-// to 8 bits at worst, 1/254 of their group's largest, with signs that differ.
+// Compares a sample of the outputs with sums in double precision. Activations are rounded to 8 bits at worst,
+// an error of 1/254 of their group's largest, with random signs.
 void verify(const LocalWeight& weight, TensorView<const float> x, TensorView<const float> y) {
   std::vector<float> row(kInFeatures);
   for (std::size_t sample = 0; sample < 64; ++sample) {
@@ -75,11 +75,10 @@ double best_seconds(const auto& call) {
 double peak_of(WeightType type, const PeakRates& peaks) {
   const bool integers = type == WeightType::int8 || type == WeightType::int4;
   if (integers && peaks.int8_per_second > 0) return peaks.int8_per_second;
-  return type == WeightType::bf16 && peaks.bf16_per_second > 0 ? peaks.bf16_per_second
-                                                                  : peaks.f32_per_second;
+  return type == WeightType::bf16 && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
 
-// Seconds of OpenBLAS' product with float32 weights, for every number of tokens.
+// Seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.
 std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations) {
   const std::vector<float> other(weight.data(), weight.data() + weight.size());
   std::vector<float> y(kMostTokens * kOutFeatures);
@@ -126,7 +125,7 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
   }
 }
 
-// Seconds of reading so many bytes and writing as many as packed, by a plain loop.
+// Seconds of a plain loop that reads and writes as many bytes as packing does.
 double plain_seconds(const std::vector<std::uint64_t>& from, std::size_t from_bytes, std::size_t to_bytes) {
   constexpr std::size_t kPieces = 1024;
   const std::size_t reads = from_bytes / sizeof(from[0]) / kPieces;
@@ -141,7 +140,7 @@ double plain_seconds(const std::vector<std::uint64_t>& from, std::size_t from_by
   });
 }
 
-// Packing of elements as they are stored, by one thread, against a plain loop over the same bytes.
+// Packing of stored elements by one thread, against a plain loop over the same bytes.
 void measure_packing(WeightType type, DType stored, const std::vector<std::uint64_t>& memory, bool json) {
   LocalWeight weight(type, kOutFeatures, kInFeatures);
   const StoredRows rows{stored, reinterpret_cast<const std::byte*>(memory.data()), kOutFeatures, kInFeatures,
@@ -159,9 +158,8 @@ void run(bool json, const std::vector<std::string_view>& types) {
       fmt::runtime(json ? "{{\"isa\":\"{}\",\"threads\":{},\"streaming_gb_s\":{:.2f},\"f32_gflops\":{:.1f},"
                           "\"bf16_gflops\":{:.1f},\"int8_gops\":{:.1f}}}\n"
                         : "{}, {} threads: {:.1f} GB/s; f32 {:.0f}, bf16 {:.0f}, int8 {:.0f} Gop/s\n"),
-      kernels::name_of(kernels::active_isa()), omp_get_max_threads(),
-      peaks.streaming_bytes_per_second / 1e9, peaks.f32_per_second / 1e9,
-      peaks.bf16_per_second / 1e9, peaks.int8_per_second / 1e9);
+      kernels::name_of(kernels::active_isa()), omp_get_max_threads(), peaks.streaming_bytes_per_second / 1e9,
+      peaks.f32_per_second / 1e9, peaks.bf16_per_second / 1e9, peaks.int8_per_second / 1e9);
   const std::vector<float> elements = numbers(kOutFeatures * kInFeatures);
   const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
@@ -183,7 +181,7 @@ void run(bool json, const std::vector<std::string_view>& types) {
     }
     measure_products(weights, activations, openblas, peaks, json);
   }
-  // A number near 1 in float16, and a small one in the other types.
+  // Near 1 as float16, small in the other types.
   const std::vector<std::uint64_t> memory(kOutFeatures * kInFeatures / 2, 0x3c013c013c013c01);
   if (!json) fmt::print("{:<16} {:>10} {:>14}\n", "packing", "ns/element", "of plain loop");
   for (const WeightType type : kTypes) {
@@ -197,11 +195,11 @@ void run(bool json, const std::vector<std::string_view>& types) {
 }  // namespace tp
 
 int main(int argc, char** argv) {
-  CLI::App app("Products of weights against what this machine reads and multiplies at best");
+  CLI::App app("Matmuls with every weight type, relative to the machine's peak rates");
   bool json = false;
   std::vector<std::string> types;
-  app.add_flag("--json", json, "One JSON object a line");
-  app.add_option("TYPES", types, "Of weights (default: all)")
+  app.add_flag("--json", json, "One JSON object per line");
+  app.add_option("TYPES", types, "Weight types (default: all)")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "int4"}))
       ->type_name("");
   CLI11_PARSE(app, argc, argv);

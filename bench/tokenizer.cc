@@ -1,4 +1,4 @@
-// Text to ids and back: megabytes a second on one core, the round trip verified first.
+// Text to ids and back: megabytes per second on one core. The round trip is verified first.
 //
 //   build/bin/bench_tokenizer --model DIR README.md runtime/*.cc
 
@@ -28,7 +28,7 @@ struct Flags {
   std::size_t repeats = 5;
 };
 
-// The files, one after the other and again until there is enough.
+// Concatenates the files, repeatedly until there is enough text.
 std::string read_text(const Flags& flags) {
   std::string once;
   for (const std::string& path : flags.files) {
@@ -45,8 +45,8 @@ std::string read_text(const Flags& flags) {
 void verify(const Tokenizer& tokenizer, const std::string& text) {
   const std::string back = tokenizer.decode(tokenizer.encode(text, AddSpecial::no), SkipSpecial::no);
   require<Error>(back == text,
-                 "the text of {} bytes comes back as another one of {}; expected a tokenizer that neither "
-                 "normalizes texts nor has unknown characters",
+                 "encoding and decoding {} bytes returned a different text of {} bytes; expected a "
+                 "tokenizer that neither normalizes text nor has unknown characters",
                  text.size(), back.size());
 }
 
@@ -83,12 +83,12 @@ void bench(const Flags& flags) {
 }  // namespace tp
 
 int main(int argc, char** argv) {
-  CLI::App app("Speed of a tokenizer");
+  CLI::App app("The speed of a tokenizer");
   tp::Flags flags;
-  app.add_option("-m,--model", flags.model, "The folder of a model, or a tokenizer's file")->required();
-  app.add_option("FILE", flags.files, "Texts")->required();
-  app.add_option("--megabytes", flags.megabytes, "Text at least")->capture_default_str();
-  app.add_option("--repeats", flags.repeats, "The median of so many runs")
+  app.add_option("-m,--model", flags.model, "A model's folder, or a tokenizer file")->required();
+  app.add_option("FILE", flags.files, "Text files")->required();
+  app.add_option("--megabytes", flags.megabytes, "Minimum amount of text")->capture_default_str();
+  app.add_option("--repeats", flags.repeats, "Runs, of which the median counts")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);
