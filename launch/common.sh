@@ -1,16 +1,16 @@
-# What the scripts of this folder share; sourced, not run.
+# Shared by the scripts; sourced, not run.
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 
-# What the program needs, and what its tests and checks need besides.
+# Packages for the program, and further ones for its tests and checks.
 build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libopenblas-openmp-dev
                 libboost-serialization-dev libfmt-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
                 libsentencepiece-dev libhwloc-dev libedit-dev)
 test_packages=(libgtest-dev clang-format patch)
-# What only some tests need, which are skipped without it.
+# Needed by some tests only, which are skipped without them.
 optional_test_packages=(python3-matplotlib slurm-wlm munge iproute2)
 
-# install_packages NAME...: installs those that are missing.
+# install_packages NAME...: installs the missing ones.
 install_packages() {
   local missing=()
   for package in "$@"; do
@@ -25,7 +25,7 @@ install_packages() {
     >/dev/null
 }
 
-# Open MPI refuses to run as root unless told twice; in a container or on a CI machine root is all there is.
+# Open MPI refuses to run as root without both; a container or a CI machine often has no other user.
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs a model on the hosts of a hostfile. The program and the model's files must be at the same place on every host
-# (a shared file system, or copies), and ssh must work without a password.
+# Runs a model on the hosts of a hostfile. The program and the model must have the same paths on every host (on a shared
+# file system, or as copies), and ssh must work without a password.
 #
 #   launch/samples/several-hosts.sh launch/samples/hostfile /models/llama "Once upon a time" [options of generate]
 #   TP_NET=eth0 launch/samples/several-hosts.sh ...
 #
-# TP_NET is the network between the hosts: an interface, or a range such as 10.0.0.0/8. Without it Open MPI tries all
-# interfaces, and hangs or fails where several hosts have one with the same address, such as Docker's bridge docker0.
+# TP_NET selects the network between the hosts: an interface, or a subnet such as 10.0.0.0/8. Without it Open MPI tries
+# all interfaces, and hangs or fails if several hosts have one with the same address, such as Docker's bridge docker0.
 set -euo pipefail
 if [ $# -lt 3 ]; then
   echo "usage: ${0##*/} HOSTFILE MODEL PROMPT [OPTIONS OF GENERATE...]" >&2
@@ -17,6 +17,6 @@ ranks="$(sed -n 's/^[^#].*slots=\([0-9]*\).*/\1/p' "$hostfile" | awk "{ sum += \
 network=()
 [ -z "${TP_NET:-}" ] || network=(--mca btl_tcp_if_include "$TP_NET" --mca oob_tcp_if_include "$TP_NET")
 
-# A rank is bound to a socket, so that its threads and its memory stay together.
+# Each rank is bound to a socket, so that its memory is local to its threads.
 exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" --map-by socket --bind-to socket \
   tp-infer generate --model "$model" --prompt "$prompt" --verbose "${@:4}"
