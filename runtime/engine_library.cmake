@@ -1,5 +1,5 @@
-# tp::engine, the library that other programs use: everything but the program, in one archive or shared object, behind
-# the headers of include/tp. Included by runtime/CMakeLists.txt.
+# tp::engine, the library for other programs: everything but tp-infer itself, as one archive or shared library with the
+# headers of include/tp. Included by runtime/CMakeLists.txt.
 get_property(TP_COMPONENTS GLOBAL PROPERTY TP_COMPONENTS)
 list(APPEND TP_COMPONENTS tp_parallel tp_kernels tp_checkpoint tp_config tp_tokenizer tp_jinja tp_chat_template tp_model
      tp_detokenizer tp_runtime)
@@ -13,7 +13,7 @@ target_compile_features(tp_engine PUBLIC cxx_std_20)
 target_include_directories(tp_engine INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                                                $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                                $<INSTALL_INTERFACE:include>)
-# tp/mpi.h includes <mpi.h>; all else is the library's own affair.
+# Public because tp/mpi.h includes <mpi.h>; the other dependencies are private.
 target_link_libraries(tp_engine PUBLIC MPI::MPI_CXX
                       PRIVATE OpenMP::OpenMP_CXX Boost::serialization fmt::fmt PkgConfig::HWLOC PkgConfig::PCRE2
                               PkgConfig::SENTENCEPIECE PkgConfig::UTF8PROC ${CMAKE_DL_LIBS})
@@ -36,8 +36,8 @@ write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-ver
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config-version.cmake DESTINATION ${TP_PACKAGE_DIR})
 
-# For builds without CMake: g++ ... $(pkg-config --cflags --libs tp-infer). Whoever links an archive links what it needs,
-# but not statically, as --static would have it.
+# For builds without CMake: g++ ... $(pkg-config --cflags --libs tp-infer). A program that links the archive must also link
+# its dependencies; they are listed here, not as private ones, because --static would link all of them statically.
 set(TP_PC_REQUIRES ompi-cxx)
 set(TP_PC_LIBS "")
 if(NOT BUILD_SHARED_LIBS)

@@ -3,7 +3,7 @@
 #   include/tp  <-  parallel  <-  model  <-  runtime  <-  launch
 #
 # A file includes its own folder and folders to its left; <mpi.h> appears under parallel/ and in
-# include/tp/mpi.h only; model/kernels knows nothing of parallel/. With COMPILED, a compile_commands.json, it
+# include/tp/mpi.h only; model/kernels does not include parallel/. With COMPILED, a compile_commands.json, it
 # also checks that every source file is built: a test that is not in the build proves nothing.
 cmake_minimum_required(VERSION 3.25)
 set(layers parallel model runtime launch)

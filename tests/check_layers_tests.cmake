@@ -1,4 +1,4 @@
-# The layering of DESIGN section 2, and a test that its check notices what it is there for.
+# The layering of DESIGN section 2, and a test that the check detects violations.
 add_test(NAME Layers.are_kept_and_every_source_is_built
          COMMAND ${CMAKE_COMMAND} -D ROOT=${PROJECT_SOURCE_DIR} -D COMPILED=${PROJECT_BINARY_DIR}/compile_commands.json
                  -P ${CMAKE_CURRENT_SOURCE_DIR}/check_layers.cmake)

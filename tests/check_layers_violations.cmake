@@ -1,4 +1,4 @@
-# Makes a tree with one violation of every rule and expects check_layers.cmake to name each of them and nothing else.
+# Creates a tree with one violation of every rule and expects check_layers.cmake to report exactly these.
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${SCRATCH})
 file(WRITE ${SCRATCH}/include/tp/mpi.h "#include \"tp/tensor.h\"\n#include <mpi.h>\n")
@@ -17,7 +17,7 @@ execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${SCRATCH} -D COMPILED=${SCRATC
                         -P ${CMAKE_CURRENT_LIST_DIR}/check_layers.cmake
                 RESULT_VARIABLE status ERROR_VARIABLE text)
 if(status EQUAL 0)
-  message(FATAL_ERROR "no violation was noticed")
+  message(FATAL_ERROR "no violation was detected")
 endif()
 set(expected
     "include/tp/tensor.h includes \"parallel/shard.h\""
@@ -32,7 +32,7 @@ set(expected
 foreach(violation IN LISTS expected)
   string(FIND "${text}" "${violation}" place)
   if(place EQUAL -1)
-    message(FATAL_ERROR "not noticed: ${violation}\nin:\n${text}")
+    message(FATAL_ERROR "not detected: ${violation}\nin:\n${text}")
   endif()
 endforeach()
 string(REGEX MATCHALL "(includes|is in no target)" found "${text}")

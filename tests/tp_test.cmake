@@ -6,7 +6,7 @@ include(GoogleTest)
 
 set(TP_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none --mca mpi_yield_when_idle 1)
 
-# Ranks have one thread each; the thread sanitizer finds something only where there are more.
+# One thread per rank, but two for the thread sanitizer, which finds nothing with one.
 set(TP_MPI_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
                             OMP_NUM_THREADS=$<IF:$<BOOL:${TP_SANITIZE_THREADS}>,2,1>)
 
@@ -19,7 +19,7 @@ function(tp_test name)
                                              TP_SHARED_FIXTURES="${PROJECT_SOURCE_DIR}/../shared/fixtures")
   if(NOT ARG_RANKS)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
-    # An empty value would be dropped on the way, and the next property's name be taken for it.
+    # An empty value would be dropped, and the next property's name taken for it.
     set(labels)
     if(ARG_LABELS)
       set(labels LABELS ${ARG_LABELS})

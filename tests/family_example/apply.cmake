@@ -1,4 +1,4 @@
-# Copies the files that DIFF changes from SOURCE to OUTPUT, and applies it there. FILES: all that it leaves.
+# Copies the files that DIFF changes from SOURCE to OUTPUT, and applies it there. FILES: all files of the diff.
 foreach(file ${FILES})
   get_filename_component(folder ${OUTPUT}/${file} DIRECTORY)
   file(REMOVE ${OUTPUT}/${file})
@@ -10,5 +10,5 @@ find_program(PATCH patch REQUIRED)
 execute_process(COMMAND ${PATCH} --strip=1 --fuzz=0 --no-backup-if-mismatch --input=${DIFF} --directory=${OUTPUT}
                 RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
-  message(FATAL_ERROR "${DIFF} does not apply; change it as the files it is for have changed")
+  message(FATAL_ERROR "${DIFF} does not apply; adapt it to the changes of its files")
 endif()

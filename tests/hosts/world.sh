@@ -1,13 +1,13 @@
-# What the scripts of this folder share; sourced, not run. They imitate hosts with namespaces on one machine.
+# Shared by the scripts of this folder; sourced, not run. They simulate hosts with namespaces on one machine.
 
-# CTest takes this status for a skipped test.
+# CTest's status for a skipped test.
 skip() {
   echo "skipped: $*"
   exit 77
 }
 
-# enter_world "$0" "$@": starts the script again as root of a world of its own: networks, processes, mounts (an empty
-# /run) and a host name. No port or folder in it is taken, and nothing of it is left when the script ends, however it ends.
+# enter_world "$0" "$@": restarts the script as root in namespaces of its own: networks, processes, mounts (an empty /run)
+# and a host name. Ports and folders in them cannot conflict, and nothing is left when the script ends, however it ends.
 enter_world() {
   if [ -n "${TP_HOSTS_WORLD:-}" ]; then
     mount -t tmpfs tmpfs /run

@@ -1,4 +1,4 @@
-# The tests of the loop: what is planned, and what the engine makes of it on any number of ranks.
+# The tests of the engine: planning without MPI, and execution on several ranks.
 tp_test(api_test ${CMAKE_CURRENT_LIST_DIR}/batch_line_test.cc LIBS tp_api LABELS unit)
 tp_test(leader_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CURRENT_LIST_DIR}/memory_plan_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_stress_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_requests_test.cc

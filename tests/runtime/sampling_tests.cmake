@@ -1,4 +1,4 @@
-# The tests of sampling and cache decisions, for the CMakeLists.txt of the tests.
+# The tests of sampling and of the cache's bookkeeping.
 foreach(name random_draw candidates request block_manager block_manager_model)
   tp_test(${name}_test ${CMAKE_CURRENT_LIST_DIR}/${name}_test.cc LIBS tp_runtime tp_options LABELS unit)
 endforeach()

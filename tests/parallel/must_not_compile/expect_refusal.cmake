@@ -1,5 +1,5 @@
-# Compiles SOURCE with and without -DCASE: without it must succeed, so that the refusal has no other reason than the
-# case, and with it the compiler must say TEXT.
+# Compiles SOURCE without -DCASE, which must succeed, so that only the case can be the reason of a rejection, and with
+# it, which must fail with an error that matches TEXT.
 string(REPLACE "|" ";-I" includes "-I${INCLUDES}")
 set(command ${COMPILER} -std=c++20 -fsyntax-only -Werror=unused-result ${includes})
 execute_process(COMMAND ${command} ${SOURCE} RESULT_VARIABLE status ERROR_VARIABLE message)
@@ -11,5 +11,5 @@ if(status EQUAL 0)
   message(FATAL_ERROR "${CASE} compiles")
 endif()
 if(NOT message MATCHES "error: [^\n]*(${TEXT})")
-  message(FATAL_ERROR "${CASE} is refused for another reason than \"${TEXT}\":\n${message}")
+  message(FATAL_ERROR "${CASE} is rejected for another reason than \"${TEXT}\":\n${message}")
 endif()
