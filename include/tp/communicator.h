@@ -58,7 +58,7 @@ class Communicator {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  // This rank's index among the ranks of its host, and how many those are.
+  // This rank's index among the ranks of its host, and the number of these.
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
 

@@ -13,7 +13,7 @@
 //       tp::Communicator comm(MPI_COMM_WORLD);
 //       tp::Engine engine(comm, {.model = argv[1]});  // every rank loads its slices
 //       if (!comm.is_root()) {
-//         status = engine.follow();  // until rank 0's engine is gone
+//         status = engine.follow();  // until rank 0 destroys its engine
 //       } else {
 //         engine.submit({.prompt = engine.encode("Once upon a time"), .max_tokens = 40});
 //         while (engine.has_work())
@@ -57,7 +57,7 @@ namespace tp {
 struct EngineOptions {
   std::filesystem::path model;  // a folder with config.json and *.safetensors, or a GGUF file
   bool synthetic = false;       // `model` is a config.json; random weights of its shapes are generated
-  std::optional<WeightType> weights{};  // none: the checkpoint's
+  std::optional<WeightType> weights{};  // none: as stored in the checkpoint
   std::optional<KvType> kv_type{};      // none: f32 for f32 and f16 weights, else bf16
   std::size_t prefill_chunk = 512;      // maximum tokens per step
   std::size_t max_sequences = 16;       // maximum running at the same time

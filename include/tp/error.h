@@ -15,7 +15,7 @@ enum class ErrorKind : std::uint8_t {
   config,           // options or a config.json that cannot work
   checkpoint,       // a file of the model is missing, damaged, or contradicts the config
   communication,    // MPI failed, or the ranks disagree
-  lost_rank,        // a step failed midway: neither the engine nor the other ranks can go on
+  lost_rank,        // a step failed midway: neither the engine nor the other ranks can continue
   out_of_memory,    // on some rank
   invalid_request,  // a request that can never be served
   too_long,         // a request with more tokens than fit into a sequence or the cache

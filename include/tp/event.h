@@ -53,7 +53,7 @@ struct RequestFinished {
   RequestTimes times;
 };
 
-// The request was cancelled before that.
+// The request was cancelled before all of them had finished.
 struct RequestCancelled {
   RequestId request = 0;
   RequestTimes times;

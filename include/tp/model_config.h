@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// How rotary position embeddings are scaled beyond the length of the original training (config:
+// How rotary position embeddings are scaled beyond the context length of the original training (config:
 // rope_scaling).
 struct RopeScaling {
   enum class Kind : std::uint8_t { none, linear, llama3, yarn, longrope };
@@ -58,7 +58,7 @@ struct ModelConfig {
 
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
-  std::size_t max_window_layers = 0;       // the first so many layers have no window
+  std::size_t max_window_layers = 0;       // this many layers at the start have no window
   std::vector<std::string> layer_types{};  // "full_attention" or "sliding_attention" per layer, or empty
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
   double attn_logit_softcapping = 0.0;     // 0: none
@@ -87,7 +87,7 @@ struct ModelConfig {
   std::vector<std::size_t> mlp_only_layers{};
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
-  std::size_t num_nextn_predict_layers = 0;  // stored after the others
+  std::size_t num_nextn_predict_layers = 0;  // layers stored after the others
 
   // Latent attention.
   std::size_t q_lora_rank = 0;  // 0: none

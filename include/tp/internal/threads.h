@@ -8,17 +8,17 @@
 
 namespace tp {
 
-// Multiplications, or other steps of that size, below which waking the threads costs more than it saves: they
-// take about as long as two barriers. Small models run on one thread a rank, and busy machines do not stall
-// them.
+// Multiplications, or operations of similar cost, below which waking the threads costs more than it saves:
+// about the time of two barriers. So small models run on one thread per rank, which busy machines do not
+// stall.
 #ifdef TP_SANITIZE_THREADS
-inline constexpr std::size_t kMinParallelWork = 1;  // tests are small, and races are to be found
+inline constexpr std::size_t kMinParallelWork = 1;  // tests are small, but should find races
 #else
 inline constexpr std::size_t kMinParallelWork = 1 << 17;
 #endif
 
-// Calls body(begin, end) on every thread with its contiguous part of [0, count), or once with all of it if
-// the work is too little. An exception that a part throws is rethrown to the caller (the first of several).
+// Calls body(begin, end) on every thread with its contiguous part of [0, count), or once with the whole range
+// if `work` is less than kMinParallelWork. Rethrows the first exception of any part.
 template <class Body>
 void for_thread_parts(std::size_t count, std::size_t work, const Body& body) {
   if (work < kMinParallelWork) {
