@@ -43,9 +43,9 @@ struct PrefixMatch {
 // if all of its blocks are cached, or, in a windowed group, those that its next token attends to.
 //
 // Reuse. A block whose last owner ends keeps its contents until it is evicted: the least recently used block
-// first, and within an ended sequence the last block first. If two sequences compute the same tokens at the same
-// time, each keeps its own blocks, and only those of the first are published. Without calls of commit nothing
-// is shared, and nothing is released before a sequence ends.
+// first, and within an ended sequence the last block first. If two sequences compute the same tokens at the
+// same time, each keeps its own blocks, and only those of the first are published. Without calls of commit
+// nothing is shared, and nothing is released before a sequence ends.
 //
 // Misuse (an unknown sequence, counts that do not fit) throws std::logic_error.
 class BlockManager {

@@ -15,7 +15,7 @@ PeakRates measure_peak_rates(Communicator& comm, std::size_t threads) {
   barrier(comm);
   PeakRates local;
   fail_together(comm, [&] { local = local_peak_rates(); });
-  forget_peak_memory();
+  reset_peak_memory();
   PeakRates sum;
   for (const PeakRates& rank : gather_values(comm, local)) {
     sum.streaming_bytes_per_second += rank.streaming_bytes_per_second;

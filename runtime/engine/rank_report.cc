@@ -15,7 +15,7 @@ namespace tp {
 
 namespace {
 
-// Peak memory since forget_peak_memory(), or since the process started if Linux does not report the former.
+// Peak memory since reset_peak_memory(), or since the process started if Linux does not report the former.
 std::uint64_t peak_resident_bytes() {
   constexpr std::string_view kField = "VmHWM:";
   std::ifstream status("/proc/self/status");
@@ -29,7 +29,7 @@ std::uint64_t peak_resident_bytes() {
 
 }  // namespace
 
-void forget_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
+void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
 
 RankReport describe_rank() {
   RankReport report;

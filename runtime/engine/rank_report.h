@@ -8,6 +8,6 @@ namespace tp {
 RankReport describe_rank();
 
 // Resets the peak memory, where Linux allows it.
-void forget_peak_memory();
+void reset_peak_memory();
 
 }  // namespace tp

@@ -152,7 +152,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
     planned.failed.push_back(sequence);
     return Admission::failed;
   }
-  if (waits_for_beginning(*sequence)) return Admission::waits;
+  if (waits_for_prefix(*sequence)) return Admission::waits;
   begin(*sequence);
   if (!try_plan_chunk(sequence, planned)) {
     blocks_.end_sequence(sequence->id);
@@ -181,7 +181,7 @@ void Scheduler::begin(Sequence& sequence) {
 
 // Whether a running sequence is computing full blocks that this one could then find in the cache. Every pair
 // of sequences is compared only once.
-bool Scheduler::waits_for_beginning(Sequence& sequence) {
+bool Scheduler::waits_for_prefix(Sequence& sequence) {
   const auto still_computing = [&](const Sequence* other) {
     return other != nullptr && other->admission != 0 && !other->finished() &&
            other->computed_tokens < sequence.shared_tokens;

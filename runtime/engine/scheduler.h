@@ -109,7 +109,7 @@ class Scheduler {
   Sequences::iterator dequeue(Sequences::iterator place);
   Admission try_admit(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
   void begin(Sequence& sequence);
-  bool waits_for_beginning(Sequence& sequence);
+  bool waits_for_prefix(Sequence& sequence);
   void preempt(const std::shared_ptr<Sequence>& sequence);
 
   BlockManager& blocks_;
