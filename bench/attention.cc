@@ -55,7 +55,7 @@ class Problem {
         blocks_(tokens / kBlockSize),
         cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
         kv_of_head_(kHeads, 0),
-        scratch_columns_(kernels::attention_scratch(kHeads, layout_, blocks_.size())),
+        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout_, blocks_.size())),
         scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
     std::uint32_t state = 1;
     for (const Buffer<float>* buffer : {&query_, &key_, &value_}) {

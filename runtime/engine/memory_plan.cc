@@ -94,13 +94,21 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
   }
   // If a host's memory is short, only more hosts help. The first ranks have the largest shares.
   const std::size_t step = full.is_host ? ranks : 1;
-  for (std::size_t more = ranks + step; more <= plan.config.num_attention_heads; more += step) {
+  const auto fits = [&](std::size_t more) {
     MemoryNeed need;
     for (std::size_t rank = 0; rank < full.ranks.size(); ++rank) need += footprint.of({rank, more});
-    if (full.lacks(need, blocks) > 0) continue;
-    found.push_back(fmt::format("{} ranks", more));
-    if (full.is_host) found.back() += fmt::format(" on {} times as many hosts", more / ranks);
-    break;
+    return full.lacks(need, blocks) == 0;
+  };
+  // The need per rank falls with their number, so that the fewest are found by bisection.
+  std::size_t too_few = ranks / step;  // as multiples of `step`, like the next
+  std::size_t enough = plan.config.num_attention_heads / step;
+  if (enough > too_few && fits(enough * step)) {
+    while (enough - too_few > 1) {
+      const std::size_t middle = too_few + (enough - too_few) / 2;
+      (fits(middle * step) ? enough : too_few) = middle;
+    }
+    found.push_back(fmt::format("{} ranks", enough * step));
+    if (full.is_host) found.back() += fmt::format(" on {} times as many hosts", enough);
   }
   if (const std::size_t tokens = tokens_in(plan, footprint, full.room()); tokens > 0)
     found.push_back(fmt::format("a smaller cache (`cache_tokens` {})", tokens));

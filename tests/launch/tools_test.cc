@@ -174,7 +174,7 @@ TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
   EXPECT_TRUE(bare.at("stored_bytes").is_null());
   const Finished text = run(kNoMpirun, {"inspect", "--model", folder});
   expect_success(text);
-  EXPECT_CONTAINS(text.out, "checkpoint                not here");
+  EXPECT_CONTAINS(text.out, "checkpoint                not present");
 }
 
 // Half of gemma2-bf16's layers see 8 tokens. Blocks of 32: a window and a chunk of 32 lie in at most 3.

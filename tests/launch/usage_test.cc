@@ -77,7 +77,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"perplexity"}, "expected either --file FILE or --tokens FILE, found neither"},
       {{"inspect", "--ranks", "0"}, "expected a whole number from 1 to 4096, found 0"},
       {{"bench", "--batch", "1,a"}, "expected a whole number from 1 to 4096, found a"},
-      {{"bench", "--synthetic", "a", "--model", "b"}, "--model names some; leave out one of them"},
+      {{"bench", "--synthetic", "a", "--model", "b"}, "--model names a checkpoint; leave out one of them"},
       {{"tokenize", "--model", "a", "--jsonl", "text"}, "but a TEXT is given; leave out one of them"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);

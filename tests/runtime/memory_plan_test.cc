@@ -114,7 +114,8 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
   // Without a wish it is less than half, if less would be of no use.
   const CachePlan chosen = cache(ranks_on({room_for(3200, 2)}, 2));
   EXPECT_EQ(chosen.blocks, 2048U / 32);
-  EXPECT_CONTAINS(chosen.notice, "holds 2048 tokens instead of the 8192 of the longest sequence: node0 has");
+  EXPECT_CONTAINS(chosen.notice,
+                  "has room for 2048 tokens instead of the 8192 of the longest sequence: node0 has");
 }
 
 TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
@@ -181,7 +182,8 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
   EXPECT_CONTAINS(tight.notice, "the KV cache has room for 3200 tokens instead of 1000000: ");
   const CachePlan longest = cache(ranks_on({room_for(32 * 200, 1)}, 1));
   EXPECT_EQ(longest.blocks, 100U);
-  EXPECT_CONTAINS(longest.notice, "holds 2080 tokens instead of the 8192 of the longest sequence: node0 has");
+  EXPECT_CONTAINS(longest.notice,
+                  "has room for 2080 tokens instead of the 8192 of the longest sequence: node0 has");
 }
 
 TEST(CacheShape, CountsTheBlocksOfSequences) {
