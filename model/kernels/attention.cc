@@ -1,5 +1,6 @@
 #include "model/kernels/attention.h"
 
+#include "model/kernels/attention_scratch.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "tp/internal/threads.h"
@@ -13,90 +14,6 @@
 
 namespace tp::kernels {
 namespace {
-
-// Query rows of a tile: enough to reuse keys and values while they are in the second-level cache.
-constexpr std::size_t kTileRows = 64;
-// Columns of scores in a step of the online softmax, as far as whole blocks give them.
-constexpr std::size_t kStepColumns = 128;
-// A further thread pays off from this many positions per thread.
-constexpr std::size_t kWorthSplitting = 512;
-
-// The largest number of query heads that share a KV head, at least 1.
-std::size_t largest_group(std::span<const std::size_t> kv_of_head) {
-  std::size_t largest = 1;
-  for (auto begin = kv_of_head.begin(); begin != kv_of_head.end();) {
-    const auto end = std::upper_bound(begin, kv_of_head.end(), *begin);
-    largest = std::max<std::size_t>(largest, end - begin);
-    begin = end;
-  }
-  return largest;
-}
-
-std::size_t tokens_per_tile(std::size_t group) { return std::max<std::size_t>(1, kTileRows / group); }
-
-// Rows for which there must be memory: a matrix unit has 16 at a time.
-std::size_t whole_tiles(std::size_t rows) { return (rows + 15) / 16 * 16; }
-
-std::size_t blocks_per_step(const KvLayout& layout) {
-  return std::max<std::size_t>(1, kStepColumns / layout.padded_block());
-}
-
-std::size_t step_columns(const KvLayout& layout) { return blocks_per_step(layout) * layout.padded_block(); }
-
-std::size_t query_stride(const KvLayout& layout) {
-  return layout.latent ? layout.row_columns() : (layout.key_dim + 1) / 2 * 2;
-}
-
-// Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
-class Carver {
- public:
-  explicit Carver(float* memory) : memory_(memory) {}
-
-  template <class T>
-  T* take(std::size_t count) {
-    constexpr std::size_t kCacheLine = 16;  // floats
-    T* const out = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
-    used_ += (count * sizeof(T) / sizeof(float) + kCacheLine - 1) / kCacheLine * kCacheLine;
-    return out;
-  }
-  std::size_t used() const { return used_; }
-
- private:
-  float* memory_;
-  std::size_t used_ = 0;
-};
-
-// The arrays that a tile needs.
-struct TileScratch {
-  float* query;
-  float* out;
-  float* maxima;
-  float* sums;
-  float* scores;
-  float* slopes;
-  std::uint32_t* query_pairs;
-  std::uint32_t* weight_pairs;
-  std::size_t* position;
-  std::size_t* visible_begin;
-  std::size_t* visible_end;
-  std::size_t* visible_step;
-  const unsigned char** blocks;
-
-  TileScratch(Carver& carve, std::size_t rows, const KvLayout& layout, std::size_t max_blocks)
-      : query(carve.take<float>(rows * query_stride(layout))),
-        out(carve.take<float>(rows * layout.value_columns())),
-        maxima(carve.take<float>(rows)),
-        sums(carve.take<float>(rows)),
-        scores(carve.take<float>(rows * step_columns(layout))),
-        slopes(carve.take<float>(rows)),
-        query_pairs(carve.take<std::uint32_t>(rows * query_stride(layout) / 2)),
-        weight_pairs(carve.take<std::uint32_t>(rows * step_columns(layout) / 2)),
-        position(carve.take<std::size_t>(rows)),
-        visible_begin(carve.take<std::size_t>(rows)),
-        visible_end(carve.take<std::size_t>(rows)),
-        visible_step(carve.take<std::size_t>(rows)),
-        blocks(carve.take<const unsigned char*>(max_blocks)) {}
-};
 
 // Tokens [first, last) of a span with the query heads [head_begin, head_end), which read one KV head.
 struct Tile {
@@ -134,7 +51,7 @@ class Attention {
   void run() const {
     const auto threads = static_cast<std::size_t>(omp_get_max_threads());
     const std::size_t parts =
-        std::min(threads / std::max<std::size_t>(tiles_, 1), longest_ / kWorthSplitting);
+        std::min(threads / std::max<std::size_t>(tiles_, 1), longest_ / kSplitPositions);
     if (parts >= 2 && !omp_in_parallel()) {
       run_split(parts);
     } else {
@@ -185,30 +102,52 @@ class Attention {
 #pragma omp for schedule(dynamic) nowait
         for (std::size_t i = 0; i < tiles_of(span); ++i) {
           const Tile whole = tile_of(span, i);
-          attend(whole, 0, 1, own);
-          write(whole, own);
+          gather_rows(whole, own);
+          clear_total(whole, own);
+          const Splits splits = splits_of(whole, own);
+          for (std::size_t split = splits.begin; split < splits.end; ++split) {
+            attend(whole, split, own);
+            merge(own.split, whole.rows(), own.total);
+          }
+          write(whole, own.total);
         }
       }
     }
   }
 
-  // Every tile's context in `parts`, each with a scratch of its own, put together afterwards. Source: Dao et
-  // al., Flash-Decoding, 2023.
-  void run_split(std::size_t parts) const {
+  // `at_once` splits of every tile at a time, each with a scratch of its own. Source: Dao et al.,
+  // Flash-Decoding, 2023.
+  void run_split(std::size_t at_once) const {
+    const std::size_t most = longest_ / (blocks_per_split(layout_) * layout_.block_size) + 2;
+    const std::size_t rounds = (most + at_once - 1) / at_once;
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
-      for (std::size_t i = 0; i < tiles_ * parts; ++i) attend(tile(i / parts), i % parts, parts, scratch(i));
-#pragma omp for schedule(static)
-      for (std::size_t i = 0; i < tiles_; ++i) {
-        const TileScratch sum = scratch(i * parts);
-        const Tile whole = tile(i);
-        for (std::size_t part = 1; part < parts; ++part) merge(scratch(i * parts + part), whole.rows(), sum);
-        write(whole, sum);
+      for (std::size_t i = 0; i < tiles_ * at_once; ++i) {
+        gather_rows(tile(i / at_once), scratch(i));
+        clear_total(tile(i / at_once), scratch(i));
       }
+      for (std::size_t round = 0; round < rounds; ++round) {
+#pragma omp for schedule(static)
+        for (std::size_t i = 0; i < tiles_ * at_once; ++i) {
+          const Tile whole = tile(i / at_once);
+          const Splits splits = splits_of(whole, scratch(i));
+          const std::size_t split = splits.begin + round * at_once + i % at_once;
+          if (split < splits.end) attend(whole, split, scratch(i));
+        }
+#pragma omp for schedule(static)
+        for (std::size_t i = 0; i < tiles_; ++i) {
+          const TileScratch first = scratch(i * at_once);
+          const Splits splits = splits_of(tile(i), first);
+          const std::size_t done = std::min(splits.begin + round * at_once, splits.end);
+          for (std::size_t n = 0; n < std::min(at_once, splits.end - done); ++n)
+            merge(scratch(i * at_once + n).split, tile(i).rows(), first.total);
+        }
+      }
+#pragma omp for schedule(static)
+      for (std::size_t i = 0; i < tiles_; ++i) write(tile(i), scratch(i * at_once).total);
     }
   }
-
   std::size_t visible_begin(std::size_t position) const {
     if (position < args_.pattern.global_tokens) return 0;
     return position + 1 - std::min(args_.pattern.reach().value_or(position + 1), position + 1);
@@ -265,13 +204,30 @@ class Attention {
     return {begin / layout_.block_size, (end + layout_.block_size - 1) / layout_.block_size};
   }
 
-  // Part `part` of `parts` of what the tile's rows see, as weighted sums in `own`.
-  void attend(const Tile& tile, std::size_t part, std::size_t parts, const TileScratch& own) const {
-    gather_rows(tile, own);
+  // The splits [begin, end) of a tile's sequence that its rows may see: split i consists of blocks_per_split
+  // blocks, from block i * blocks_per_split of the sequence on.
+  struct Splits {
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  Splits splits_of(const Tile& tile, const TileScratch& rows) const {
+    const Blocks blocks = blocks_of(rows, tile.rows());
+    const std::size_t size = blocks_per_split(layout_);
+    return {blocks.begin / size, (blocks.end + size - 1) / size};
+  }
+
+  void clear_total(const Tile& tile, const TileScratch& own) const {
+    std::fill_n(own.total.maxima, tile.rows(), -INFINITY);
+    std::fill_n(own.total.sums, tile.rows(), 0.0F);
+    std::fill_n(own.total.out, tile.rows() * layout_.value_columns(), 0.0F);
+  }
+
+  // What the tile's rows, which have been gathered, see of one split.
+  void attend(const Tile& tile, std::size_t split, const TileScratch& own) const {
     const Blocks all = blocks_of(own, tile.rows());
-    const std::size_t each = (all.end - all.begin + parts - 1) / parts;
-    const std::size_t begin = std::min(all.begin + part * each, all.end);
-    const std::size_t end = std::min(begin + each, all.end);
+    const std::size_t begin = std::max(all.begin, split * blocks_per_split(layout_));
+    const std::size_t end = std::min(all.end, (split + 1) * blocks_per_split(layout_));
     for (std::size_t block = begin; block < end; ++block) {
       own.blocks[block - begin] = reinterpret_cast<const unsigned char*>(
           args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
@@ -299,9 +255,9 @@ class Attention {
              .global_tokens = args_.pattern.global_tokens,
              .softcap = args_.softcap.value_or(0.0F),
              .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
-             .out = own.out,
-             .maxima = own.maxima,
-             .sums = own.sums,
+             .out = own.split.out,
+             .maxima = own.split.maxima,
+             .sums = own.split.sums,
              .scores = own.scores,
              .query_pairs = own.query_pairs,
              .weight_pairs = own.weight_pairs});
@@ -327,8 +283,8 @@ class Attention {
     return layout_.key_dim % kDepth == 0 && layout_.block_size % kDepth == 0;
   }
 
-  // Adds a part's weighted sums to those of another part of the same context.
-  void merge(const TileScratch& part, std::size_t rows, const TileScratch& sum) const {
+  // Adds the sums of a split to those of the splits before it.
+  void merge(const SoftmaxSums& part, std::size_t rows, const SoftmaxSums& sum) const {
     const std::size_t columns = layout_.value_columns();
     for (std::size_t r = 0; r < rows; ++r) {
       if (part.sums[r] == 0.0F) continue;  // it sees nothing there
@@ -344,7 +300,7 @@ class Attention {
     }
   }
 
-  void write(const Tile& tile, const TileScratch& sum) const {
+  void write(const Tile& tile, const SoftmaxSums& sum) const {
     for (std::size_t row = 0; row < tile.rows(); ++row) {
       const std::size_t token = tile.first + row / tile.heads();
       const std::size_t head = tile.head_begin + row % tile.heads();

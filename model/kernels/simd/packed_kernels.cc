@@ -129,14 +129,13 @@ struct FloatTile {
 
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
-    // Few tokens have two sums each, to keep enough additions in flight.
-    constexpr std::size_t kSums = 2 * T * N * kParts <= kSumRegisters ? 2 : 1;
     const std::size_t in_features = p.in_features;
     const float* x[T];
     for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride;
     const unsigned char* weights[N];
     for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
-    Vector sums[N][T][kSums] = {};
+    // One sum each, along k: neither the tokens of a pass nor the panels of a thread change its bits.
+    Vector sums[N][T] = {};
     constexpr std::size_t kFeatures = 2 * kLines * kVectorBytes / Weights::kBytes;
     std::size_t k = 0;
     for (; k + 2 <= in_features; k += 2) {
@@ -146,7 +145,7 @@ struct FloatTile {
       Vector w[N];
       for (std::size_t n = 0; n < N; ++n) w[n] = Weights::first(weights[n]);
       for (std::size_t t = 0; t < T; ++t) {
-        for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k], sums[n][t][0]);
+        for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k], sums[n][t]);
       }
       for (std::size_t n = 0; n < N; ++n) {
         // Read again where it is needed: a compiler would keep both steps in registers, which sums need.
@@ -155,14 +154,13 @@ struct FloatTile {
         weights[n] += Weights::kBytes;
       }
       for (std::size_t t = 0; t < T; ++t) {
-        for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k + 1], sums[n][t][kSums - 1]);
+        for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k + 1], sums[n][t]);
       }
     }
     for (std::size_t n = 0; n < N; ++n) {
       for (std::size_t t = 0; t < T; ++t) {
-        Vector sum = sums[n][t][0];
+        Vector& sum = sums[n][t];
         if (k < in_features) multiply_add(Weights::first(weights[n]), x[t][k], sum);
-        if constexpr (kSums == 2) sum += sums[n][t][1];
         write(p, pass, n, t, sum);
       }
     }

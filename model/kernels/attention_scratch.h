@@ -1,0 +1,119 @@
+// How attention divides its work into tiles, steps and splits, and the memory that a tile takes; for
+// attention.cc.
+#pragma once
+
+#include "model/kernels/paged_cache.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tp::kernels {
+
+// Query rows of a tile: enough to reuse keys and values while they are in the second-level cache.
+inline constexpr std::size_t kTileRows = 64;
+// Columns of scores in a step of the online softmax, as far as whole blocks give them.
+inline constexpr std::size_t kStepColumns = 128;
+// Positions of a split: contexts are attended to in splits of about this size, which are merged in order,
+// also by a single thread, so that the number of threads does not change the result.
+inline constexpr std::size_t kSplitPositions = 512;
+
+// The largest number of query heads that share a KV head, at least 1.
+inline std::size_t largest_group(std::span<const std::size_t> kv_of_head) {
+  std::size_t largest = 1;
+  for (auto begin = kv_of_head.begin(); begin != kv_of_head.end();) {
+    const auto end = std::upper_bound(begin, kv_of_head.end(), *begin);
+    largest = std::max<std::size_t>(largest, end - begin);
+    begin = end;
+  }
+  return largest;
+}
+
+inline std::size_t tokens_per_tile(std::size_t group) { return std::max<std::size_t>(1, kTileRows / group); }
+
+// Rows for which there must be memory: a matrix unit has 16 at a time.
+inline std::size_t whole_tiles(std::size_t rows) { return (rows + 15) / 16 * 16; }
+
+inline std::size_t blocks_per_step(const KvLayout& layout) {
+  return std::max<std::size_t>(1, kStepColumns / layout.padded_block());
+}
+
+// Whole steps: a step is never divided between two splits.
+inline std::size_t blocks_per_split(const KvLayout& layout) {
+  const std::size_t positions = blocks_per_step(layout) * layout.block_size;
+  return std::max<std::size_t>(1, kSplitPositions / positions) * blocks_per_step(layout);
+}
+
+inline std::size_t step_columns(const KvLayout& layout) {
+  return blocks_per_step(layout) * layout.padded_block();
+}
+
+inline std::size_t query_stride(const KvLayout& layout) {
+  return layout.latent ? layout.row_columns() : (layout.key_dim + 1) / 2 * 2;
+}
+
+// Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
+class Carver {
+ public:
+  explicit Carver(float* memory) : memory_(memory) {}
+
+  template <class T>
+  T* take(std::size_t count) {
+    constexpr std::size_t kCacheLine = 16;  // floats
+    T* const out = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
+    used_ += (count * sizeof(T) / sizeof(float) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return out;
+  }
+  std::size_t used() const { return used_; }
+
+ private:
+  float* memory_;
+  std::size_t used_ = 0;
+};
+
+// Weighted sums of values, with the sums of their weights and the maxima that the weights are relative to.
+struct SoftmaxSums {
+  float* out;     // [rows, value_columns]
+  float* maxima;  // [rows]
+  float* sums;    // [rows]
+};
+
+// The arrays that a tile needs.
+struct TileScratch {
+  float* query;
+  SoftmaxSums split;  // of one split
+  SoftmaxSums total;  // of the splits so far
+  float* scores;
+  float* slopes;
+  std::uint32_t* query_pairs;
+  std::uint32_t* weight_pairs;
+  std::size_t* position;
+  std::size_t* visible_begin;
+  std::size_t* visible_end;
+  std::size_t* visible_step;
+  const unsigned char** blocks;
+
+  TileScratch(Carver& carve, std::size_t rows, const KvLayout& layout, std::size_t max_blocks)
+      : query(carve.take<float>(rows * query_stride(layout))),
+        split(softmax_sums(carve, rows, layout)),
+        total(softmax_sums(carve, rows, layout)),
+        scores(carve.take<float>(rows * step_columns(layout))),
+        slopes(carve.take<float>(rows)),
+        query_pairs(carve.take<std::uint32_t>(rows * query_stride(layout) / 2)),
+        weight_pairs(carve.take<std::uint32_t>(rows * step_columns(layout) / 2)),
+        position(carve.take<std::size_t>(rows)),
+        visible_begin(carve.take<std::size_t>(rows)),
+        visible_end(carve.take<std::size_t>(rows)),
+        visible_step(carve.take<std::size_t>(rows)),
+        blocks(carve.take<const unsigned char*>(max_blocks)) {}
+
+ private:
+  static SoftmaxSums softmax_sums(Carver& carve, std::size_t rows, const KvLayout& layout) {
+    float* const out = carve.take<float>(rows * layout.value_columns());
+    float* const maxima = carve.take<float>(rows);
+    return {out, maxima, carve.take<float>(rows)};
+  }
+};
+
+}  // namespace tp::kernels
