@@ -118,8 +118,6 @@ class Attention {
   // `at_once` splits of every tile at a time, each with a scratch of its own. Source: Dao et al.,
   // Flash-Decoding, 2023.
   void run_split(std::size_t at_once) const {
-    const std::size_t most = longest_ / (blocks_per_split(layout_) * layout_.block_size) + 2;
-    const std::size_t rounds = (most + at_once - 1) / at_once;
 #pragma omp parallel
     {
 #pragma omp for schedule(static)
@@ -127,7 +125,13 @@ class Attention {
         gather_rows(tile(i / at_once), scratch(i));
         clear_total(tile(i / at_once), scratch(i));
       }
-      for (std::size_t round = 0; round < rounds; ++round) {
+      // The same on every thread: tiles of a window differ in how many splits they touch.
+      std::size_t most = 0;
+      for (std::size_t i = 0; i < tiles_; ++i) {
+        const Splits splits = splits_of(tile(i), scratch(i * at_once));
+        most = std::max(most, splits.end - splits.begin);
+      }
+      for (std::size_t round = 0; round * at_once < most; ++round) {
 #pragma omp for schedule(static)
         for (std::size_t i = 0; i < tiles_ * at_once; ++i) {
           const Tile whole = tile(i / at_once);
@@ -148,6 +152,7 @@ class Attention {
       for (std::size_t i = 0; i < tiles_; ++i) write(tile(i), scratch(i * at_once).total);
     }
   }
+
   std::size_t visible_begin(std::size_t position) const {
     if (position < args_.pattern.global_tokens) return 0;
     return position + 1 - std::min(args_.pattern.reach().value_or(position + 1), position + 1);

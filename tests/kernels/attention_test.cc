@@ -2,6 +2,8 @@
 
 #include "tests/kernels/paged_sequences.h"
 
+#include <omp.h>
+
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -198,6 +200,18 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
                                  tolerance);
     }
   }
+}
+
+// The window of a tile's first token begins at the end of a split, and that of its last token touches two
+// more splits than a window has; with a global token, a tile reads splits far before the window.
+TEST(PagedAttention, SplitsTheWindowsOfSeveralTokensAmongThreads) {
+  const int threads = omp_get_max_threads();
+  omp_set_num_threads(4);
+  for (const std::size_t global_tokens : {0U, 1U}) {
+    PagedSequences sequences(global_tokens, {.kv_heads = 1, .key_dim = 16, .block_size = 32}, {4157});
+    sequences.expect_attention({64}, {0}, {.window = 1535, .global_tokens = global_tokens}, kTolerance);
+  }
+  omp_set_num_threads(threads);
 }
 
 // Threads read parts of which the first steps hold nothing that the token sees.
