@@ -115,7 +115,7 @@ void ChatSession::complain(std::string_view error) {
   print_message(fmt::format("tp-infer: {}", error), options_.console.notes);
 }
 
-void ChatSession::say(std::string text) {
+void ChatSession::say(const std::string& text) {
   messages().push_back(message("user", text));
   answer();
 }

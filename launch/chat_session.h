@@ -55,7 +55,7 @@ class ChatSession {
   void save(const std::string& path);
   void reset();
 
-  void say(std::string text);
+  void say(const std::string& text);
   void answer();
   // Prints the continuation of a prompt as it comes.
   Answer stream(Request request);

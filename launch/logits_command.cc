@@ -23,6 +23,7 @@ struct LogitsFlags {
   EngineFlags engine;
   std::string token_file;
   std::string output;
+  bool bidirectional = false;
 };
 
 // Logits that are not finite: they are written nevertheless, as they help to find the reason.
@@ -50,13 +51,14 @@ class UnusableLogits {
   std::string first_;
 };
 
-void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const std::string& path) {
+void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const LogitsFlags& flags) {
+  const std::string& path = flags.output;
   NpyWriter writer(path, tokens.size(), engine.info().config.vocab_size);
   ProgressBar bar("computing logits");
   // An error of the disk must not leave the step while other ranks are in it.
   std::exception_ptr error;
   UnusableLogits unusable;
-  engine.logits(tokens, [&](std::size_t position, std::span<const float> row) {
+  const auto write_row = [&](std::size_t position, std::span<const float> row) {
     unusable.look_at(position, row);
     try {
       if (!error) writer.append(TensorView<const float>(row.data(), 1, row.size()));
@@ -64,7 +66,9 @@ void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const std:
       error = std::current_exception();
     }
     bar.update(static_cast<double>(position + 1) / static_cast<double>(tokens.size()));
-  });
+  };
+  engine.logits(tokens, write_row,
+                flags.bidirectional ? AttentionMask::bidirectional : AttentionMask::causal);
   if (error) std::rethrow_exception(error);
   writer.finish();
   unusable.refuse(path, tokens.size());
@@ -82,7 +86,7 @@ int run_logits(const CLI::App& command, const LogitsFlags& flags) {
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
     return lead_or_follow(comm, *engine, [&] {
-      write_logits(*engine, tokens, flags.output);
+      write_logits(*engine, tokens, flags);
       return 0;
     });
   });
@@ -106,6 +110,9 @@ static void add(CLI::App& app, int& status) {
       ->required()
       ->check(not_empty("a file"))
       ->type_name("FILE");
+  command->add_flag(
+      "--bidirectional", flags->bidirectional,
+      "Every token attends to the whole prompt, which must fit into one step (--prefill-chunk)");
   command->footer(
       "Row i has the logits for the token after position i. Compare them with another implementation's to\n"
       "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"

@@ -48,6 +48,7 @@ class Exchange {
     static_assert(std::is_trivially_copyable_v<T>);
     std::vector<T> values(size(), own);
     std::vector<Bytes> from;
+    from.reserve(values.size());
     for (T& value : values) from.push_back(std::as_writable_bytes(std::span(&value, 1)));
     to_all(std::as_bytes(std::span(&own, 1)), from, manner);
     return values;

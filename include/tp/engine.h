@@ -100,7 +100,7 @@ class Engine {
   // Collective. Rank 0's options apply to all ranks, except `threads` and `model`: a rank may read its own
   // copy of the model, whose content must equal the others'. Throws AgreedError, with the same text and
   // ErrorKind on every rank, or CommError.
-  Engine(Communicator& comm, EngineOptions options, const Progress& progress = {});
+  Engine(Communicator& comm, const EngineOptions& options, const Progress& progress = {});
   // On rank 0: makes follow() return on the other ranks, with 0, or with 1 during stack unwinding.
   ~Engine();
   Engine(const Engine&) = delete;
@@ -151,7 +151,8 @@ class Engine {
   // The logits at every position of a sequence, as on_row(position, [vocab_size]). Submits a request with
   // max_tokens 0 and prompt_logits, and runs steps until it has finished. Throws RequestError.
   void logits(std::span<const TokenId> tokens,
-              const std::function<void(std::size_t position, std::span<const float> logits)>& on_row);
+              const std::function<void(std::size_t position, std::span<const float> logits)>& on_row,
+              AttentionMask attention = AttentionMask::causal);
 
   // How well the model predicts a sequence: the log-probability (natural) of every token from `first` (>= 1)
   // on, given all tokens before it, [tokens.size() - first]. Submits a request with max_tokens 0 and

@@ -48,6 +48,12 @@ inline constexpr int kMaxSamples = 4096;
 // A random seed for a request without one, below 2^53 so that every JSON reader preserves it.
 std::uint64_t draw_seed();
 
+// What the tokens of a prompt attend to.
+enum class AttentionMask : std::uint8_t {
+  causal,         // themselves and the tokens before them
+  bidirectional,  // those after them, too
+};
+
 // One prompt to continue.
 struct Request {
   std::vector<TokenId> prompt{};
@@ -70,6 +76,12 @@ struct Request {
   // each, as PromptLogprobs events. The logits themselves stay on their ranks.
   std::optional<std::size_t> score_from{};
   bool prompt_logits = false;  // asks for the logits at every position of the prompt, as PromptLogits events
+  // Bidirectional prompts cannot be continued or scored, only max_tokens 0 with prompt_logits. They are
+  // computed in a single step, which limits their length, and never use the prefix cache.
+  AttentionMask attention = AttentionMask::causal;
+  // Whether the prompt's prefix is looked up in the prefix cache, and what this request computes can be found
+  // there by later ones.
+  bool cache_prompt = true;
 
   // Throws RequestError naming the first value out of range, including those of `sampling`. Limits of the
   // model (token ids, maximum length) are checked by Engine::submit.

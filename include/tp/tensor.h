@@ -36,7 +36,7 @@ class TensorView {
   }
   // A mutable view converts to a const one.
   template <class U>
-  requires std::is_same_v<const U, T> TensorView(TensorView<U> other)
+  requires std::is_same_v<const U, T> TensorView(TensorView<U> other)  // NOLINT(google-explicit-constructor)
       : TensorView(other.data(), other.rows(), other.columns(), other.stride()) {}
 
   T* data() const { return data_; }

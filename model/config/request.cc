@@ -62,6 +62,10 @@ void Request::validate() const {
                         "cannot score token {} of {}; expected one of the prompt that has a token before it",
                         score_from.value_or(0), prompt.size());
   require<RequestError>(
+      attention == AttentionMask::causal || (max_tokens == 0 && prompt_logits && !score_from),
+      "cannot continue or score a prompt with bidirectional attention, as its tokens attend to "
+      "those that follow; set max_tokens to 0 and prompt_logits to true, or make it causal");
+  require<RequestError>(
       max_tokens > 0 || n == 1,
       "cannot generate: n is {} but max_tokens is 0, which asks about the prompt alone; ask "
       "once",

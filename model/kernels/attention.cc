@@ -159,7 +159,7 @@ class Attention {
   }
 
   std::size_t visible_end(const AttentionSpan& span, std::size_t position) const {
-    if (args_.pattern.causal) return position + 1;
+    if (args_.pattern.causal && !span.bidirectional) return position + 1;
     const std::size_t end = span.start_position + span.tokens;
     if (!args_.pattern.window || position < args_.pattern.global_tokens) return end;
     return std::min(end, position + *args_.pattern.reach());

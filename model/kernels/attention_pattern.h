@@ -7,7 +7,7 @@ namespace tp::kernels {
 
 // What a token sees of its sequence.
 struct AttentionPattern {
-  // Itself and the tokens before it; otherwise those behind it in its span too.
+  // Itself and the tokens before it; otherwise, or in a bidirectional span, those behind it in its span too.
   bool causal = true;
   // Only tokens less than `window` away.
   std::optional<std::size_t> window{};

@@ -67,6 +67,7 @@ struct AttentionSpan {
   std::size_t tokens = 0;
   std::size_t start_position = 0;             // of the first token; the tokens before it are in the cache
   std::span<const std::int32_t> block_table;  // covers start_position + tokens positions
+  bool bidirectional = false;  // its tokens see those behind them, though the pattern is causal
 };
 
 // Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 namespace tp {
+
 GatedMlpNames ExpertNames::expert(std::size_t index) const {
   const std::string prefix = fmt::format("{}{}.", experts, index);
   return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};

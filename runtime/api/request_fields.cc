@@ -145,6 +145,7 @@ const std::map<std::string, Field>& all_fields() {
       {"n", of_request(&Request::n, 1)},
       {"ignore_eos", of_request(&Request::ignore_eos)},
       {"stop", of_request(&Request::stop)},
+      {"cache_prompt", rare(of_request(&Request::cache_prompt))},
       {"min_tokens", rare(of_request(&Request::min_tokens, 0))},
       {"stop_token_ids", rare(of_request(&Request::stop_token_ids))},
       {"include_stop_str_in_output", rare(of_request(&Request::include_stop_str_in_output))},

@@ -92,6 +92,11 @@ std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId>
   return match.tokens;
 }
 
+void BlockManager::begin_unshared_sequence(SequenceId id) {
+  begin_sequence(id, {});
+  sequence(id).shared = false;
+}
+
 bool BlockManager::try_reserve(SequenceId id, std::size_t total_tokens, std::vector<BlockId>& new_blocks) {
   Sequence& reserving = sequence(id);
   const std::size_t length = reserving.length();
@@ -112,7 +117,14 @@ void BlockManager::commit(SequenceId id, std::span<const TokenId> tokens, std::s
       "sequence {} cannot have {} computed tokens: it has {} tokens, {} blocks of {}, and had {} "
       "computed before",
       id, computed_tokens, tokens.size(), committed.length(), block_size_, before);
-  for (std::size_t i = before / block_size_; i < computed_tokens / block_size_; ++i) {
+  if (committed.shared) publish_full_blocks(committed, tokens, computed_tokens);
+  committed.computed_tokens = computed_tokens;
+  leave_windows(committed, before);
+}
+
+void BlockManager::publish_full_blocks(Sequence& committed, std::span<const TokenId> tokens,
+                                       std::size_t computed_tokens) {
+  for (std::size_t i = committed.computed_tokens / block_size_; i < computed_tokens / block_size_; ++i) {
     const ContentId preceding = committed.last_contents;
     const ContentId contents = contents_.use(preceding, tokens.subspan(i * block_size_, block_size_));
     for (std::size_t group = 0; group < groups(); ++group) {
@@ -121,8 +133,6 @@ void BlockManager::commit(SequenceId id, std::span<const TokenId> tokens, std::s
     committed.last_contents = contents;
     contents_.drop(preceding);
   }
-  committed.computed_tokens = computed_tokens;
-  leave_windows(committed, before);
 }
 
 // Releases the blocks that neither the next token nor any later one attends to.

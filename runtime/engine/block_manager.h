@@ -72,13 +72,16 @@ class BlockManager {
   // them. Allocates no block, so it never fails for lack of blocks.
   std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens);
 
+  // Starts a sequence that has no cached prefix and publishes nothing.
+  void begin_unshared_sequence(SequenceId id);
+
   // Extends the sequence's tables to `total_tokens` tokens, and appends the ids of the additional blocks to
   // `new_blocks`, group by group. If there are not enough free blocks, returns false and changes nothing.
   bool try_reserve(SequenceId id, std::size_t total_tokens, std::vector<BlockId>& new_blocks);
 
   // Marks the first `computed_tokens` of the sequence's `tokens` as computed (a count that never decreases)
-  // and publishes their full blocks. Releases blocks that no token from `computed_tokens` on attends to.
-  // `tokens` must begin with those of earlier calls.
+  // and publishes their full blocks, unless the sequence is unshared. Releases blocks that no token from
+  // `computed_tokens` on attends to. `tokens` must begin with those of earlier calls.
   void commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens);
 
   void end_sequence(SequenceId id);
@@ -102,6 +105,7 @@ class BlockManager {
   };
   struct Sequence {
     std::vector<std::vector<BlockId>> tables;  // [groups]
+    bool shared = true;
     std::size_t computed_tokens = 0;
     ContentId last_contents = kNoContents;  // of the last full and computed block
 
@@ -122,6 +126,7 @@ class BlockManager {
   void release(BlockId id);
   BlockId take_free();
   void publish(BlockId id, ContentId contents, std::size_t group);
+  void publish_full_blocks(Sequence& committed, std::span<const TokenId> tokens, std::size_t computed_tokens);
   void leave_windows(Sequence& committed, std::size_t computed_before);
 
   void check_tables() const;

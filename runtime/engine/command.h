@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// What the ranks need to choose a sequence's tokens.
+// What the ranks need to know of a sequence, to compute it and to choose its tokens.
 struct SequenceStart {
   SamplingParams sampling{};
   std::uint64_t seed = 0;    // of its random draws
@@ -20,6 +20,7 @@ struct SequenceStart {
   // The tokens before the sequence's first chunk, if penalties depend on them; its chunks contain the others.
   std::vector<TokenId> prefix{};
   std::uint64_t prompt_tokens = 0;  // the sequence's later tokens were generated
+  AttentionMask attention = AttentionMask::causal;
 };
 
 // Consecutive tokens of one sequence, to be computed in this step.

@@ -23,7 +23,7 @@ void serialize(Archive& archive, tp::LogitBias& bias, unsigned /*version*/) {
 
 template <class Archive>
 void serialize(Archive& archive, tp::SequenceStart& start, unsigned /*version*/) {
-  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens;
+  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start.attention;
 }
 
 template <class Archive>

@@ -197,7 +197,7 @@ void Engine::Impl::reset_statistics() {
   root_->settle_seconds = 0.0;
 }
 
-Engine::Engine(Communicator& comm, EngineOptions options, const Progress& progress)
+Engine::Engine(Communicator& comm, const EngineOptions& options, const Progress& progress)
     : impl_(std::make_unique<Impl>(comm, options, progress)), is_root_(comm.is_root()) {}
 
 Engine::~Engine() {
@@ -245,11 +245,13 @@ std::vector<TokenEvent> Engine::step() {
 }
 
 void Engine::logits(std::span<const TokenId> tokens,
-                    const std::function<void(std::size_t, std::span<const float>)>& on_row) {
+                    const std::function<void(std::size_t, std::span<const float>)>& on_row,
+                    AttentionMask attention) {
   Request request;
   request.prompt.assign(tokens.begin(), tokens.end());
   request.max_tokens = 0;
   request.prompt_logits = true;
+  request.attention = attention;
   impl_->serve(std::move(request), [&](const Event& event) {
     const auto* rows = std::get_if<PromptLogits>(&event);
     for (std::size_t i = 0; rows != nullptr && i < rows->positions(); ++i)

@@ -34,7 +34,11 @@ void RankSequences::lay_out(Entry& entry, const SequenceChunk& chunk, Batch& bat
     const auto added = new_blocks.subspan(group * each, each);
     std::vector<BlockId>& table = entry.tables[group];
     table.insert(table.end(), added.begin(), added.end());
-    batch.spans[group].push_back({entry.first_row, chunk.tokens, chunk.start_position, table});
+    batch.spans[group].push_back({.first_token = entry.first_row,
+                                  .tokens = chunk.tokens,
+                                  .start_position = chunk.start_position,
+                                  .block_table = table,
+                                  .bidirectional = entry.start.attention == AttentionMask::bidirectional});
   }
   for (std::size_t token = 0; token < chunk.tokens; ++token)
     batch.positions.push_back(chunk.start_position + token);

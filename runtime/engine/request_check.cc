@@ -32,6 +32,12 @@ void check_length(const Request& request, const LeaderOptions& options) {
         "of them generated; shorten the prompt",
         prompt, options.max_length);
   }
+  const std::size_t indivisible = options.limits.indivisible_tokens();
+  require<TooLongError>(
+      request.attention == AttentionMask::causal || prompt <= indivisible,
+      "prompt has {} tokens but with bidirectional attention, which computes it in one step, at "
+      "most {}; raise `prefill_chunk`, or lower `max_sequences`",
+      prompt, indivisible);
   check_ids(request.prompt, options.vocab_size, "prompt", "is it this model's prompt?");
   const std::size_t longest =
       std::min<std::size_t>(options.max_length, prompt + static_cast<std::size_t>(request.max_tokens));

@@ -49,14 +49,19 @@ PlannedStep Scheduler::plan() {
   return planned;
 }
 
-// Adds as many of the sequence's next tokens to the step as the limits allow; false if the cache has no room.
+// Adds as many of the sequence's next tokens to the step as the limits allow; false if the cache has no room,
+// or the step none for all of an indivisible sequence.
 bool Scheduler::try_plan_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& planned) {
   Sequence& sequence = *shared;
   Forward& forward = planned.forward;
   const std::size_t begin = sequence.planned_tokens;
   std::size_t tokens =
       std::min({limits_.step_tokens - forward.tokens.size(), limits_.prefill_chunk, sequence.work() - begin});
-  if (sequence.is_asked() && sequence.state->request.prompt_logits) tokens = std::min(tokens, kMaxWholeRows);
+  if (sequence.indivisible()) {
+    if (tokens < sequence.work()) return false;
+  } else if (sequence.is_asked() && sequence.state->request.prompt_logits) {
+    tokens = std::min(tokens, kMaxWholeRows);
+  }
   const std::size_t end = begin + tokens;
   SequenceChunk chunk;
   if (!blocks_.try_reserve(sequence.id, end, chunk.new_blocks)) return false;
@@ -162,17 +167,20 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   sequence->admission = ++admissions_;
   sequence->overtaken = 0;
   running_.push_back(sequence);
-  prefix_queries_ += sequence->work();
+  if (sequence->uses_prefix_cache()) prefix_queries_ += sequence->work();
   prefix_hits_ += sequence->computed_tokens;
   return Admission::admitted;
 }
 
-// Looks up the sequence's prefix in the cache.
+// Looks up the sequence's prefix in the cache, if it may use it.
 void Scheduler::begin(Sequence& sequence) {
   const std::span<const TokenId> tokens(sequence.tokens);
   // Prompt outputs need the logits of their position even if the cache has its keys and values.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
-  sequence.computed_tokens = blocks_.begin_sequence(sequence.id, tokens.first(needed));
+  if (sequence.uses_prefix_cache())
+    sequence.computed_tokens = blocks_.begin_sequence(sequence.id, tokens.first(needed));
+  else
+    blocks_.begin_unshared_sequence(sequence.id);
   sequence.planned_tokens = sequence.computed_tokens;
   if (sequence.generated_tokens() == 0) sequence.cached_tokens = sequence.computed_tokens;
   sequence.sent_blocks = 0;
@@ -182,6 +190,7 @@ void Scheduler::begin(Sequence& sequence) {
 // Whether a running sequence is computing full blocks that this one could then find in the cache. Every pair
 // of sequences is compared only once.
 bool Scheduler::waits_for_prefix(Sequence& sequence) {
+  if (!sequence.uses_prefix_cache()) return false;
   const auto still_computing = [&](const Sequence* other) {
     return other != nullptr && other->admission != 0 && !other->finished() &&
            other->computed_tokens < sequence.shared_tokens;
@@ -193,7 +202,7 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
   for (auto next = running_.rbegin(); next != running_.rend(); ++next) {
     const Sequence& other = **next;
     if (other.admission <= sequence.compared_to) break;
-    if (other.computed_tokens == other.work()) continue;
+    if (other.computed_tokens == other.work() || !other.uses_prefix_cache()) continue;
     const auto [end, other_end] = std::ranges::mismatch(sequence.tokens, other.tokens);
     const auto common = std::min(static_cast<std::size_t>(end - sequence.tokens.begin()), longest);
     const std::size_t shared = common / blocks_.block_size() * blocks_.block_size();

@@ -5,6 +5,7 @@
 #include "runtime/engine/command.h"
 #include "runtime/engine/sequence.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <future>
@@ -19,6 +20,12 @@ struct SchedulerLimits {
   std::size_t prefill_chunk = 512;  // maximum tokens of one prompt per step
   std::size_t step_tokens = 512;    // maximum tokens per step
   std::size_t max_sequences = 16;   // maximum running sequences
+
+  // Maximum tokens of an indivisible sequence: a step has room for it however many others generate.
+  std::size_t indivisible_tokens() const {
+    const std::size_t others = std::min(max_sequences, step_tokens) - 1;
+    return std::min(prefill_chunk, step_tokens - others);
+  }
 };
 
 // A step, and the sequences that its chunks and outputs belong to. Several steps may be in flight.
@@ -48,6 +55,9 @@ struct PlannedStep {
 //
 // A waiting sequence for which the cache has no room is overtaken by others at most kMaxOvertaken times. One
 // that shares a prefix with a running sequence waits until that has computed the common blocks.
+//
+// An indivisible sequence is admitted to a step with room for all of its tokens; until there is one, it waits
+// as others do for room in the cache.
 //
 // Steps may be planned while others are in flight: what those compute counts as planned, sequences that await
 // a token are skipped, and sequences in flight are not preempted. Steps are settled in the order in which
@@ -96,7 +106,7 @@ class Scheduler {
   enum class Admission : std::uint8_t {
     admitted,
     waits,    // for a prefix that another sequence is computing
-    no_room,  // in the cache
+    no_room,  // in the cache or the step
     failed,   // for lack of memory
   };
 

@@ -72,6 +72,9 @@ struct Sequence {
   bool is_last_begun() const {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;
   }
+  // Whether all of it has to be computed in the same step.
+  bool indivisible() const { return state->request.attention == AttentionMask::bidirectional; }
+  bool uses_prefix_cache() const { return state->request.cache_prompt && !indivisible(); }
   // Whether the prompt has outputs from `asked_from` on that have not been delivered.
   bool is_asked() const {
     const Request& request = state->request;

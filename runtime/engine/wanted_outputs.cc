@@ -12,7 +12,8 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
                       .seed = state.seed,
                       .sample = static_cast<std::uint64_t>(sequence.sample),
                       .prefix = {},
-                      .prompt_tokens = sequence.prompt_tokens()};
+                      .prompt_tokens = sequence.prompt_tokens(),
+                      .attention = state.request.attention};
   if (needs_history(start.sampling)) {
     const auto begin = sequence.tokens.begin();
     start.prefix.assign(begin, begin + static_cast<std::ptrdiff_t>(position));

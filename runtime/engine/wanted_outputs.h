@@ -9,10 +9,11 @@
 
 namespace tp {
 
-// Maximum whole rows of logits per sequence and step, as rank 0 has to store them.
+// Maximum whole rows of logits per sequence and step, as rank 0 has to store them. Indivisible sequences have
+// as many as they have tokens.
 inline constexpr std::size_t kMaxWholeRows = 64;
 
-// How its tokens are chosen; sent with its first chunk, which begins at `position`.
+// How it is computed and its tokens are chosen; sent with its first chunk, which begins at `position`.
 SequenceStart start_of(const Sequence& sequence, std::size_t position);
 
 // The outputs of the chunk with the sequence's tokens [begin, end), which begins at `first_row` of the pass.

@@ -2,9 +2,8 @@
 
 #include "tests/kernels/paged_sequences.h"
 
-#include <omp.h>
-
 #include <gtest/gtest.h>
+#include <omp.h>
 
 namespace tp {
 namespace {
@@ -198,6 +197,19 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
       sequences.expect_attention({2}, grouped(3, 3), {.window = 1024}, tolerance);
       sequences.expect_attention({1}, grouped(3, 3), {.window = 700, .dilation = 3, .global_tokens = 20},
                                  tolerance);
+    }
+  }
+}
+
+TEST(PagedAttention, ComputesBidirectionalSequencesBesideCausalOnes) {
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    for (const std::optional<std::size_t> window :
+         {std::optional<std::size_t>(), std::optional<std::size_t>(5)}) {
+      PagedSequences sequences(1, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type},
+                               {40, 33, 70, 1});
+      const double tolerance = type == KvType::bf16 ? kPairTolerance : kTolerance;
+      sequences.expect_attention({40, 33, 3, 1}, grouped(4, 2), {.window = window}, tolerance, 0.0F, {},
+                                 {true, false, false, true});
     }
   }
 }

@@ -110,13 +110,15 @@ class PagedSequences {
   // what the cache holds. Blocks that have left the window hold NaN by then.
   void expect_attention(const std::vector<std::size_t>& queries, const std::vector<std::size_t>& kv_of_head,
                         kernels::AttentionPattern pattern, double tolerance, float softcap = 0.0F,
-                        std::span<const float> alibi_slopes = {}) {
+                        std::span<const float> alibi_slopes = {},
+                        const std::vector<bool>& bidirectional = {}) {
     std::vector<kernels::AttentionSpan> spans;
     std::size_t tokens = 0;
     std::size_t max_blocks = 0;
     for (std::size_t s = 0; s < lengths_.size(); ++s) {
       store(s, 0, lengths_[s]);
-      spans.push_back({tokens, queries[s], lengths_[s] - queries[s], tables_[s]});
+      const bool both_ways = !bidirectional.empty() && bidirectional[s];
+      spans.push_back({tokens, queries[s], lengths_[s] - queries[s], tables_[s], both_ways});
       tokens += queries[s];
       max_blocks = std::max(max_blocks, tables_[s].size());
     }
@@ -132,6 +134,7 @@ class PagedSequences {
     expected_pattern.alibi_slopes = alibi_slopes;
     std::vector<reference::Matrix> expected;
     for (std::size_t s = 0; s < lengths_.size(); ++s) {
+      expected_pattern.causal = pattern.causal && !spans[s].bidirectional;
       expected.push_back(reference::attention(
           reference::Matrix(query.view().rows_from(spans[s].first_token, queries[s])), cached_keys(s),
           cached_values(s), kv_of_head, shape_.key_dim, expected_pattern, kScale));

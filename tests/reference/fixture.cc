@@ -13,11 +13,16 @@ nlohmann::json read_json(const std::filesystem::path& path) {
   return nlohmann::json::parse(stream);
 }
 
+std::vector<TokenId> read_ids(const std::filesystem::path& path) {
+  return read_json(path).at("ids").get<std::vector<TokenId>>();
+}
+
 Fixture load(const std::filesystem::path& folder) {
+  const std::filesystem::path greedy = folder / "greedy.json";
   return {.name = folder.filename().string(),
           .folder = folder,
-          .prompt = read_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>(),
-          .greedy = read_json(folder / "greedy.json").at("ids").get<std::vector<TokenId>>(),
+          .prompt = read_ids(folder / "prompt.json"),
+          .greedy = std::filesystem::exists(greedy) ? read_ids(greedy) : std::vector<TokenId>(),
           .logits = read_npy(folder / "expected_logits.npy")};
 }
 
@@ -55,6 +60,10 @@ std::vector<Fixture> gguf_fixtures() {
 
 Fixture fixture(const std::string& name) {
   return load(std::filesystem::path(TP_TEST_DATA) / "logits" / name);
+}
+
+Fixture bidirectional_fixture() {
+  return load(std::filesystem::path(TP_TEST_DATA) / "bidirectional" / "dream-as-qwen2");
 }
 
 }  // namespace tp::reference

@@ -30,4 +30,8 @@ std::vector<Fixture> gguf_fixtures();
 // One of tests/data, which is always there.
 Fixture fixture(const std::string& name);
 
+// The diffusion model Dream with its config.json as a Qwen2's: its logits are those of a bidirectional
+// prompt.
+Fixture bidirectional_fixture();
+
 }  // namespace tp::reference

@@ -20,12 +20,14 @@ using test::run_engine;
 // As in decoder_fixtures_test.
 constexpr float kLogitTolerance = 1e-4F;
 
-std::vector<std::vector<float>> logits_of(Engine& engine, const std::vector<TokenId>& tokens) {
+std::vector<std::vector<float>> logits_of(Engine& engine, const std::vector<TokenId>& tokens,
+                                          AttentionMask attention = AttentionMask::causal) {
   std::vector<std::vector<float>> rows;
-  engine.logits(tokens, [&](std::size_t position, std::span<const float> row) {
+  const auto append = [&](std::size_t position, std::span<const float> row) {
     EXPECT_EQ(position, rows.size());
     rows.emplace_back(row.begin(), row.end());
-  });
+  };
+  engine.logits(tokens, append, attention);
   return rows;
 }
 
@@ -52,6 +54,23 @@ TEST(EngineLogits, AreThoseOfTheFixtureForEveryPrefillChunk) {
       }
     });
   }
+}
+
+// Dream is a Qwen2 whose tokens attend to all of the prompt; the expected logits are its original code's.
+TEST(EngineLogits, OfBidirectionalPromptsAreThoseOfADiffusionModel) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::bidirectional_fixture();
+  run_engine(comm, {.model = fixture.folder, .block_size = 8}, [&](Engine& engine) {
+    const auto causal = logits_of(engine, fixture.prompt);
+    const auto rows = logits_of(engine, fixture.prompt, AttentionMask::bidirectional);
+    ASSERT_EQ(rows.size(), fixture.prompt.size());
+    for (std::size_t position = 0; position < rows.size(); ++position) {
+      for (std::size_t id = 0; id < rows[position].size(); ++id)
+        ASSERT_NEAR(rows[position][id], fixture.logits.view()(position, id), kLogitTolerance);
+    }
+    EXPECT_EQ(logits_of(engine, fixture.prompt), causal) << "blocks of the bidirectional prompt are found";
+    EXPECT_NE(rows, causal);
+  });
 }
 
 TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {

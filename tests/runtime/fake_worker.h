@@ -78,6 +78,7 @@ class FakeWorker {
   struct Sequence {
     std::vector<std::vector<BlockId>> tables;  // [groups]
     bool spoilt = false;
+    bool bidirectional = false;  // so that its keys and values depend on later tokens
   };
   // A row of the pass: where its cache entries are.
   struct Row {
@@ -96,11 +97,16 @@ class FakeWorker {
     return cache_[block * block_size_ + position % block_size_];
   }
 
+  static std::uint64_t contents(const Sequence& sequence, std::span<const TokenId> tokens) {
+    return digest(tokens) + (sequence.bidirectional ? 1 : 0);
+  }
+
   // As every rank does: keeps the tables, writes the chunk's positions, and reads what they see.
   void compute(const SequenceChunk& chunk, std::span<const TokenId> tokens) {
     EXPECT_EQ(chunk.start.has_value(), sequences_.count(chunk.sequence) == 0)
         << "sequence " << chunk.sequence << " begins twice, or never";
     Sequence& sequence = sequences_[chunk.sequence];
+    if (chunk.start) sequence.bidirectional = chunk.start->attention == AttentionMask::bidirectional;
     add_blocks(sequence, chunk.new_blocks);
     ASSERT_LE(chunk.start_position + tokens.size(), sequence.tables[0].size() * block_size_)
         << "a short table";
@@ -108,7 +114,7 @@ class FakeWorker {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       all.push_back(tokens[i]);
       for (std::size_t group = 0; group < windows_.size(); ++group)
-        slot(sequence, group, chunk.start_position + i) = {group, digest(all), all};
+        slot(sequence, group, chunk.start_position + i) = {group, contents(sequence, all), all};
       rows_.push_back({chunk.sequence, chunk.start_position + i});
       sequence.spoilt = sequence.spoilt || tokens[i] == spoilt_token;
     }
@@ -135,7 +141,7 @@ class FakeWorker {
       for (std::size_t position = end < window ? 0 : end + 1 - window; position < end; ++position) {
         const Slot& seen = slot(sequence, group, position);
         EXPECT_EQ(seen.group, group) << "layers of another group have written at " << position;
-        EXPECT_EQ(seen.digest, digest(std::span(text).first(std::min(position + 1, text.size()))))
+        EXPECT_EQ(seen.digest, contents(sequence, std::span(text).first(std::min(position + 1, text.size()))))
             << "something else is at " << position;
       }
     }

@@ -119,6 +119,75 @@ TEST(Leader, GivesTheLogitsOfEveryPositionInBoundedPieces) {
   EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
 }
 
+Request bidirectional(std::vector<TokenId> prompt) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.attention = AttentionMask::bidirectional;
+  request.prompt_logits = true;
+  request.max_tokens = 0;
+  return request;
+}
+
+TEST(Leader, ComputesABidirectionalPromptInOneStepBesideOthers) {
+  LeaderRun run(64, 4, limits_of(80, 3));
+  const RequestId generating = run.add(prompt_of(6, 50), 12);
+  EXPECT_EQ(chunk_sizes(run.step()), Sizes{6});
+  const RequestId causal = run.add(prompt_of(70, 20), 2);
+  const RequestId whole = run.add(bidirectional(prompt_of(78)));
+  EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 70})) << "there is no room for all of it";
+  EXPECT_EQ(chunk_sizes(run.step()), (Sizes{1, 1, 78}));
+  run.run();
+  EXPECT_EQ(run.told[whole].logits.size(), 2U * 78);
+  EXPECT_TRUE(run.told[whole].ended_with<RequestFinished>());
+  EXPECT_EQ(run.told[generating].tokens[0], continuation(prompt_of(6, 50), 12));
+  EXPECT_EQ(run.told[causal].tokens[0], continuation(prompt_of(70, 20), 2));
+  expect_all_free(run);
+}
+
+TEST(Leader, RefusesABidirectionalPromptForWhichAStepMayNeverHaveRoom) {
+  LeaderRun run(64, 4, limits_of(80, 3));
+  try {
+    run.add(bidirectional(prompt_of(79)));
+    ADD_FAILURE() << "accepted";
+  } catch (const TooLongError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "prompt has 79 tokens but with bidirectional attention, which computes it in one step, at most "
+        "78; raise `prefill_chunk`, or lower `max_sequences`");
+  }
+  EXPECT_FALSE(run.leader.has_work());
+}
+
+TEST(Leader, SharesNoBlocksOfBidirectionalPromptsAndOfThoseThatAskForNone) {
+  LeaderRun run(64, 4, limits_of(80, 3));
+  const auto computed_for = [&](Request request) {
+    const std::size_t before = run.computed_tokens;
+    run.add(std::move(request));
+    run.run();
+    return run.computed_tokens - before;
+  };
+  Request private_one;
+  private_one.prompt = prompt_of(30);
+  private_one.max_tokens = 1;
+  private_one.cache_prompt = false;
+  Request usual = private_one;
+  usual.cache_prompt = true;
+  EXPECT_EQ(computed_for(private_one), 30U);
+  EXPECT_EQ(computed_for(bidirectional(prompt_of(30))), 30U);
+  EXPECT_EQ(computed_for(usual), 30U) << "found what is not to be found";
+  EXPECT_EQ(computed_for(usual), 2U);
+  EXPECT_EQ(computed_for(private_one), 30U) << "looked for what it does not want";
+  EXPECT_EQ(computed_for(bidirectional(prompt_of(30))), 30U);
+  EXPECT_EQ(run.leader.status().prefix_queries, 60U);
+  EXPECT_EQ(run.leader.status().prefix_hits, 28U);
+  // Nor does one wait for the other's blocks when they arrive together.
+  run.add(private_one);
+  run.add(private_one);
+  EXPECT_EQ(chunk_sizes(run.step()), (Sizes{30, 30}));
+  run.run();
+  expect_all_free(run);
+}
+
 TEST(Leader, TakesRequestsFromAnyThread) {
   LeaderRun run(256, 4, limits_of(16, 8));
   std::vector<std::thread> threads;

@@ -29,7 +29,7 @@ std::vector<TokenId> random_prompt(Random& random, std::size_t longest) {
   return prompt;
 }
 
-Request random_request(Random& random, std::size_t cache_tokens) {
+Request random_request(Random& random, std::size_t cache_tokens, std::size_t indivisible_tokens) {
   Request request;
   request.sampling.temperature = 0.0F;
   request.prompt = random_prompt(random, std::min<std::size_t>(cache_tokens - 12, 40));
@@ -41,6 +41,14 @@ Request random_request(Random& random, std::size_t cache_tokens) {
     if (request.max_tokens == 0) request.n = 1;
   }
   if (random.integer(0, 9) == 0) request.prompt_logits = true;
+  if (random.integer(0, 5) == 0) request.cache_prompt = false;
+  if (random.integer(0, 5) == 0 && request.prompt.size() <= indivisible_tokens) {
+    request.attention = AttentionMask::bidirectional;
+    request.prompt_logits = true;
+    request.score_from = std::nullopt;
+    request.max_tokens = 0;
+    request.n = 1;
+  }
   return request;
 }
 
@@ -81,10 +89,8 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   const std::size_t sequences = random.integer(1, 8);
   const CacheWindows windows = random_windows(random);
   const CacheShape shape{.block_size = block_size, .chunk = chunk, .windows = windows};
-  LeaderRun run(
-      shape.blocks_for(cache_tokens), block_size,
-      {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences},
-      windows);
+  const SchedulerLimits limits = test::limits_of(chunk, sequences);
+  LeaderRun run(shape.blocks_for(cache_tokens), block_size, limits, windows);
   std::map<RequestId, Sent> sent;
   const auto cancel_one = [&] {
     auto one = sent.begin();
@@ -95,7 +101,7 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   while (sent.size() < requests || run.leader.has_work()) {
     ASSERT_LT(run.steps, 100000U) << "it does not come to an end";
     for (std::size_t i = random.integer(0, 3); i > 0 && sent.size() < requests; --i) {
-      Request request = random_request(random, cache_tokens);
+      Request request = random_request(random, cache_tokens, limits.indivisible_tokens());
       sent[run.add(request)].request = request;
     }
     if (random.integer(0, 7) == 0 && !sent.empty()) cancel_one();

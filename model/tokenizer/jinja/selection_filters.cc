@@ -26,7 +26,8 @@ Value map(const Value& subject, Arguments& arguments, Heap& heap) {
     heap.budget().spend(Budget::kElement);
     if (by_member) {
       Value member = member_at_path(element, what, heap);
-      results.push_back(member.is_undefined() && otherwise != nullptr ? *otherwise : std::move(member));
+      if (member.is_undefined() && otherwise != nullptr) member = *otherwise;
+      results.push_back(std::move(member));
     } else {
       Arguments copy = others;
       results.push_back(apply_filter(text_of(what, "the filter's name"), element, copy, heap));

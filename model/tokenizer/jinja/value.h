@@ -43,6 +43,7 @@ class Value {
                                Callable*, LoopState*>;
 
   Value() : Value(None{}) {}
+  // As in Jinja, any of these is a value. NOLINTBEGIN(google-explicit-constructor)
   Value(Variant value) : value_(std::move(value)) {}
   Value(Undefined undefined) : value_(std::move(undefined)) {}
   Value(None none) : value_(none) {}
@@ -56,6 +57,7 @@ class Value {
   Value(Namespace* name_space) : value_(name_space) {}
   Value(Callable* callable) : value_(callable) {}
   Value(LoopState* loop) : value_(loop) {}
+  // NOLINTEND(google-explicit-constructor)
 
   static Value undefined(std::string reason) {
     return Undefined{std::make_shared<const std::string>(std::move(reason))};

@@ -1,0 +1,48 @@
+// A config that tests change.
+#pragma once
+
+#include "model/config/config.h"
+#include "tests/checkpoint/checkpoint_files.h"
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::test {
+
+inline nlohmann::json small_config() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 64},
+          {"intermediate_size", 160},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 8},
+          {"num_key_value_heads", 4},
+          {"vocab_size", 320},
+          {"max_position_embeddings", 256},
+          {"torch_dtype", "bfloat16"}};
+}
+
+inline ModelConfig parse(const nlohmann::json& config) { return parse_config(config.dump(), "config.json"); }
+
+inline std::string refusal_of(const nlohmann::json& config) {
+  return error_of<ConfigError>([&] { parse(config); });
+}
+
+// Of a value that is missing or of another type.
+inline std::string damage_of(const nlohmann::json& config) {
+  return error_of<CheckpointError>([&] { parse(config); });
+}
+
+inline std::string damage_with(const std::string& field, const nlohmann::json& value) {
+  nlohmann::json config = small_config();
+  config[field] = value;
+  return damage_of(config);
+}
+
+inline std::string refusal_with(const std::string& field, const nlohmann::json& value) {
+  nlohmann::json config = small_config();
+  config[field] = value;
+  return refusal_of(config);
+}
+
+}  // namespace tp::test
