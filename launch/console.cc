@@ -102,7 +102,7 @@ Console find_console() {
   Console console;
   console.has_person = leads_to_terminal(STDIN_FILENO);
   console.is_launchers = console.has_person && !is_own;
-  const bool is_smart = variable("TERM") != "" && variable("TERM") != "dumb";
+  const bool is_smart = !variable("TERM").empty() && variable("TERM") != "dumb";
   console.can_edit = is_own && (shows_out || shows_err) && is_smart;
   if (console.has_person && shows_out) console.notes = stdout;
   console.has_colours = (console.notes == stdout || shows_err) && console.has_person && is_smart &&

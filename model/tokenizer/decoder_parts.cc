@@ -152,7 +152,7 @@ void StripDecoder::settle(TokenTexts& out) {
   pending_.clear();
 }
 
-MetaspaceDecoder::MetaspaceDecoder(std::string mark, PrependScheme scheme, bool joined)
+MetaspaceDecoder::MetaspaceDecoder(const std::string& mark, PrependScheme scheme, bool joined)
     : mark_(Regex::literal(mark)), joined_(joined), drops_marks_(scheme != PrependScheme::never) {}
 
 void MetaspaceDecoder::push(std::string_view token, TokenTexts& out) {

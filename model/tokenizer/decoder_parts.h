@@ -107,7 +107,7 @@ class StripDecoder {
 // "Metaspace": marks to spaces. The first token loses its marks unless the scheme is `never`.
 class MetaspaceDecoder {
  public:
-  MetaspaceDecoder(std::string mark, PrependScheme scheme, bool joined);
+  MetaspaceDecoder(const std::string& mark, PrependScheme scheme, bool joined);
 
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts&) {}

@@ -7,7 +7,7 @@ namespace tp {
 Vocabulary::Vocabulary(const std::vector<std::pair<std::string_view, TokenId>>& tokens) {
   TokenId largest = -1;
   for (const auto& [text, id] : tokens) largest = std::max(largest, id);
-  texts_.resize(static_cast<std::size_t>(largest + 1));
+  texts_.resize(static_cast<std::size_t>(largest) + 1);
   ids_.reserve(tokens.size());
   for (const auto& [text, id] : tokens) {
     std::optional<std::string>& stored = texts_[static_cast<std::size_t>(id)];

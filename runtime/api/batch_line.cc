@@ -67,7 +67,7 @@ void read_line(Json object, ApiRequest& request) {
     request.text = text.get<std::string>();
   }
   for (const char* field : {"prompt", "ids", "messages", "id"}) object.erase(field);
-  request.settings = std::move(object);
+  request.settings = object;
 }
 
 // Which of OpenAI's forms a line has, according to its `url`, which is optional.

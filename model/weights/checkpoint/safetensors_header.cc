@@ -24,7 +24,7 @@ constexpr std::size_t kMostDimensions = 64;          // PyTorch's limit
 // take many times the header's size in memory; here no more is kept than a tensor may have.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
-  HeaderReader(const std::string& file_name) : file_name_(file_name) {}
+  explicit HeaderReader(const std::string& file_name) : file_name_(file_name) {}
 
   std::vector<StoredTensor> take_tensors() { return std::move(tensors_); }
 
