@@ -68,9 +68,11 @@ void measure(Communicator& comm, std::size_t bytes, bool json) {
     TP_MPI(MPI_Allreduce(MPI_IN_PLACE, data.data(), static_cast<int>(data.size()), MPI_FLOAT, MPI_SUM,
                          comm.handle()));
   });
-  const double messages = microseconds(comm, [&] { comm.sums().messages()(data); });
+  const std::span<const float> addend(data);
+  const SumTarget in_place{data.data(), false};
+  const double messages = microseconds(comm, [&] { comm.sums().messages()(addend, in_place); });
   SharedMemoryAllReduce* const window = comm.sums().shared();
-  const double shared = window == nullptr ? 0.0 : microseconds(comm, [&] { (*window)(data); });
+  const double shared = window == nullptr ? 0.0 : microseconds(comm, [&] { (*window)(addend, in_place); });
   if (!comm.is_root()) return;
   const char* const path = window != nullptr ? "shared" : "messages";
   if (json) {

@@ -24,12 +24,4 @@ bool AllReduce::is_forced_to_messages() {
   return way == "messages";
 }
 
-void AllReduce::operator()(std::span<float> data, float* onto) {
-  if (shared_ != nullptr) {
-    (*shared_)(data, onto);
-  } else {
-    messages_(data, onto);
-  }
-}
-
 }  // namespace tp

@@ -23,9 +23,16 @@ class AllReduce {
   // CommError, and ConfigError if the variable is neither `messages` nor `shared`.
   AllReduce(MPI_Comm comm, const Patience& patience, Exchange& exchange);
 
-  // Replaces `data` by the sum over ranks or, if `onto` is given, adds the sum to it and leaves `data`
-  // unchanged. Every rank passes the same number of floats.
-  void operator()(std::span<float> data, float* onto = nullptr);
+  // The sum over ranks, to `target`, which may be the floats of `addend`. Every rank passes the same number
+  // of elements, floats or doubles; a sum of doubles is rounded last.
+  template <class T>
+  void operator()(std::span<const T> addend, const SumTarget& target) {
+    if (shared_ != nullptr) {
+      (*shared_)(addend, target);
+    } else {
+      messages_(addend, target);
+    }
+  }
 
   // Why sums do not use shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const { return not_shared_because_; }

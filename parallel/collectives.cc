@@ -40,7 +40,8 @@ class Counted {
   Stopwatch watch_;
 };
 
-std::span<float> floats_of(TensorView<float> x) {
+template <class T>
+std::span<T> elements_of(TensorView<T> x) {
   require<CommError>(x.contiguous(),
                      "all_reduce needs a contiguous tensor, found rows {} apart with {} columns", x.stride(),
                      x.columns());
@@ -50,10 +51,8 @@ std::span<float> floats_of(TensorView<float> x) {
 // An all-reduce, from here to the end of the scope, in statistics and trace.
 class CountedAllReduce {
  public:
-  CountedAllReduce(Communicator& comm, std::span<const float> sum)
-      : comm_(comm),
-        counted_(comm.stats().all_reduce, sum.size_bytes()),
-        span_(comm, Activity::all_reduce, sum.size_bytes()) {}
+  CountedAllReduce(Communicator& comm, std::size_t bytes)
+      : comm_(comm), counted_(comm.stats().all_reduce, bytes), span_(comm, Activity::all_reduce, bytes) {}
   ~CountedAllReduce() { comm_.stats().all_reduce_seconds.push_back(static_cast<float>(watch_.seconds())); }
   CountedAllReduce(const CountedAllReduce&) = delete;
   CountedAllReduce& operator=(const CountedAllReduce&) = delete;
@@ -71,6 +70,26 @@ constexpr std::size_t kCompareAfter = 4096;
 // All ranks have made as many, and come here together.
 void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
+}
+
+// Whether the sum of so many such addends, multiples of 2^-30, surely stays in the range where doubles hold
+// those.
+bool stays_exact(std::span<const double> addend, std::size_t ranks) {
+  constexpr double kBound = 4194304.0;  // 2^22
+  return largest_magnitude(addend) * static_cast<double>(ranks) < kBound;
+}
+
+void reduce(Communicator& comm, std::span<const float> addend, const SumTarget& target) {
+  bound_statistics(comm);
+  const CountedAllReduce counted(comm, addend.size_bytes());
+  comm.sums()(addend, target);
+}
+
+void reduce(Communicator& comm, std::span<const double> addend, const SumTarget& target) {
+  bound_statistics(comm);
+  const CountedAllReduce counted(comm, addend.size_bytes());
+  if (!stays_exact(addend, comm.size())) comm.stats().inexact_sums += 1;
+  comm.sums()(addend, target);
 }
 
 // Rank 0 receives from[r] of every rank r, [ranks], and the others send `own`; rank 0's own is not copied.
@@ -92,20 +111,26 @@ void to_all(Communicator& comm, Exchange::ConstBytes own, Exchange::Bytes all) {
 }  // namespace
 
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
-  const std::span<float> sum = floats_of(partial.addend_);
-  bound_statistics(comm);
-  const CountedAllReduce counted(comm, sum);
-  comm.sums()(sum);
-  return partial.addend_;
+  assert(!partial.has_doubles());
+  const std::span<float> sum = elements_of(partial.floats_);
+  reduce(comm, sum, {sum.data(), false});
+  return partial.floats_;
+}
+
+void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out) {
+  const SumTarget target{elements_of(out).data(), false};
+  if (partial.has_doubles())
+    reduce(comm, std::span<const double>(elements_of(partial.doubles_)), target);
+  else
+    reduce(comm, std::span<const float>(elements_of(partial.floats_)), target);
 }
 
 void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x) {
-  const std::span<float> sum = floats_of(partial.addend_);
-  const std::span<float> to = floats_of(x);
-  assert(sum.size() == to.size());
-  bound_statistics(comm);
-  const CountedAllReduce counted(comm, sum);
-  comm.sums()(sum, to.data());
+  const SumTarget target{elements_of(x).data(), true};
+  if (partial.has_doubles())
+    reduce(comm, std::span<const double>(elements_of(partial.doubles_)), target);
+  else
+    reduce(comm, std::span<const float>(elements_of(partial.floats_)), target);
 }
 
 void gather_columns(Communicator& comm, TensorView<const float> local, std::span<const Range> shards,

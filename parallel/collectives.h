@@ -15,6 +15,8 @@ namespace tp {
 // The sum of all ranks' addends, [tokens, hidden_size], equal on every rank. Overwrites this rank's addend.
 // Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
+// The same into `out`, of the same shape; addends may be doubles.
+void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out);
 
 // x += all_reduce(partial) in one pass: the residual stream `x`, [tokens, hidden_size], is equal on every
 // rank before and after. Counted as one all-reduce, including the addition. Throws CommError.

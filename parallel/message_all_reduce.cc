@@ -5,25 +5,28 @@
 
 #include <algorithm>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 namespace tp {
 namespace {
 
 // 1 MiB: bounds the memory for what other ranks send.
-constexpr std::size_t kPieceFloats = 256 * 1024;
+constexpr std::size_t kPieceBytes = 1024 * 1024;
 
 // From here on, and with this many ranks, each rank adds up a part only: less to send, but a second exchange.
-constexpr std::size_t kPartsFloats = 4 * 1024;
+constexpr std::size_t kPartsBytes = 16 * 1024;
 constexpr std::size_t kPartsRanks = 3;
 
 constexpr Wait::Manner kManner{.collective = "an all-reduce"};
 
-std::span<const std::byte> bytes_of(const float* floats, std::size_t size) {
-  return std::as_bytes(std::span(floats, size));
+template <class T>
+std::span<const std::byte> bytes_of(const T* elements, std::size_t size) {
+  return std::as_bytes(std::span(elements, size));
 }
-std::span<std::byte> writable_bytes_of(float* floats, std::size_t size) {
-  return std::as_writable_bytes(std::span(floats, size));
+template <class T>
+std::span<std::byte> writable_bytes_of(T* elements, std::size_t size) {
+  return std::as_writable_bytes(std::span(elements, size));
 }
 
 }  // namespace
@@ -36,85 +39,93 @@ MessageAllReduce::MessageAllReduce(Exchange& exchange, std::vector<std::vector<s
   std::iota(hosts_.front().begin(), hosts_.front().end(), std::size_t{0});
 }
 
-void MessageAllReduce::operator()(std::span<float> data, float* onto) {
+template <class T>
+void MessageAllReduce::operator()(std::span<const T> addend, const SumTarget& target) {
+  constexpr std::size_t kPiece = kPieceBytes / sizeof(T);
   const std::size_t ranks = exchange_.size();
   if (ranks == 1) {
-    if (onto != nullptr) add_up({data.data()}, data.size(), onto, onto);
-    return;
+    const T* const only[] = {addend.data()};
+    const void* const place = target.floats;
+    if (std::is_same_v<T, float> && addend.data() == place && !target.adds) return;
+    return sum_to(only, addend.size(), target);
   }
-  for (std::size_t begin = 0; begin < data.size(); begin += kPieceFloats) {
-    const std::span<float> piece = data.subspan(begin, std::min(kPieceFloats, data.size() - begin));
-    float* const target = onto != nullptr ? onto + begin : nullptr;
-    if (ranks < kPartsRanks || piece.size() < kPartsFloats) {
-      sum_whole(piece, target);
+  for (std::size_t begin = 0; begin < addend.size(); begin += kPiece) {
+    const std::span<const T> piece = addend.subspan(begin, std::min(kPiece, addend.size() - begin));
+    if (ranks < kPartsRanks || piece.size_bytes() < kPartsBytes) {
+      sum_whole(piece, target.from(begin));
     } else {
-      sum_parts(piece, target);
+      sum_parts(piece, target.from(begin));
     }
   }
 }
 
-void MessageAllReduce::sum_whole(std::span<float> piece, float* onto) {
+template void MessageAllReduce::operator()(std::span<const float> addend, const SumTarget& target);
+template void MessageAllReduce::operator()(std::span<const double> addend, const SumTarget& target);
+
+template <class T>
+void MessageAllReduce::sum_whole(std::span<const T> piece, const SumTarget& target) {
   const std::size_t size = piece.size();
-  received_.resize(std::max(received_.size(), exchange_.size() * size));
+  T* const received = room<T>(received_, exchange_.size() * size);
   std::vector<std::span<std::byte>> from;
-  std::vector<const float*> addends;
+  std::vector<const T*> addends;
   for (std::size_t rank = 0; rank < exchange_.size(); ++rank) {
-    from.push_back(writable_bytes_of(received_.data() + rank * size, size));
-    addends.push_back(rank == exchange_.rank() ? piece.data() : received_.data() + rank * size);
+    from.push_back(writable_bytes_of(received + rank * size, size));
+    addends.push_back(rank == exchange_.rank() ? piece.data() : received + rank * size);
   }
-  exchange_.to_all(bytes_of(piece.data(), size), from, kManner);
-  add_up(addends, size, onto, onto != nullptr ? onto : piece.data());
+  exchange_.to_all(std::as_bytes(piece), from, kManner);
+  add_up(addends, size, target);
 }
 
-void MessageAllReduce::sum_parts(std::span<float> piece, float* onto) {
+template <class T>
+void MessageAllReduce::sum_parts(std::span<const T> piece, const SumTarget& target) {
   const std::size_t ranks = exchange_.size();
   const auto part_of = [&](std::size_t rank) { return split_evenly(piece.size(), {rank, ranks}); };
   const Range own = part_of(exchange_.rank());
-  received_.resize(std::max(received_.size(), ranks * own.size()));
-  if (onto != nullptr) whole_.resize(std::max(whole_.size(), piece.size()));
-  float* const whole = onto != nullptr ? whole_.data() : piece.data();
+  T* const received = room<T>(received_, ranks * own.size());
+  float* const whole = target.adds ? room<float>(whole_, piece.size()) : target.floats;
 
   std::vector<std::span<const std::byte>> to;
   std::vector<std::span<std::byte>> from;
   std::vector<std::span<std::byte>> parts;
-  std::vector<const float*> addends;
+  std::vector<const T*> addends;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const Range part = part_of(rank);
-    float* const received = received_.data() + rank * own.size();
     to.push_back(bytes_of(piece.data() + part.begin, part.size()));
-    from.push_back(writable_bytes_of(received, own.size()));
+    from.push_back(writable_bytes_of(received + rank * own.size(), own.size()));
     parts.push_back(writable_bytes_of(whole + part.begin, part.size()));
-    addends.push_back(rank == exchange_.rank() ? piece.data() + own.begin : received);
+    addends.push_back(rank == exchange_.rank() ? piece.data() + own.begin : received + rank * own.size());
   }
   exchange_.all_to_all(to, from, kManner);
-  add_up(addends, own.size(), nullptr, whole + own.begin);
+  add_up(addends, own.size(), {whole + own.begin, false});
   exchange_.to_all(bytes_of(whole + own.begin, own.size()), parts, kManner);
-  if (onto == nullptr) return;
-  const float* const sum_and_target[] = {whole, onto};
-  sum_of(sum_and_target, piece.size(), onto);
+  const float* const sum[] = {whole};
+  if (target.adds) sum_to(sum, piece.size(), target);
 }
 
-// out = the sum of the addends, [ranks] of [size] each, and of `onto`, if given. `out` may be one of them.
-void MessageAllReduce::add_up(const std::vector<const float*>& addends, std::size_t size, const float* onto,
-                              float* out) {
-  std::vector<const float*> last;
+// The sum of the addends, [ranks] of [size] each.
+template <class T>
+void MessageAllReduce::add_up(const std::vector<const T*>& addends, std::size_t size,
+                              const SumTarget& target) {
   const auto ranks_of = [&](const std::vector<std::size_t>& host) {
-    std::vector<const float*> of_host;
+    std::vector<const T*> of_host;
     for (const std::size_t rank : host) of_host.push_back(addends[rank]);
     return of_host;
   };
-  if (hosts_.size() == 1) {
-    last = ranks_of(hosts_.front());
-  } else {
-    host_sums_.resize(std::max(host_sums_.size(), hosts_.size() * size));
-    for (std::size_t host = 0; host < hosts_.size(); ++host) {
-      float* const sum = host_sums_.data() + host * size;
-      sum_of(ranks_of(hosts_[host]), size, sum);
-      last.push_back(sum);
-    }
+  if (hosts_.size() == 1) return sum_to(std::span<const T* const>(ranks_of(hosts_.front())), size, target);
+  T* const sums = room<T>(host_sums_, hosts_.size() * size);
+  std::vector<const T*> of_hosts;
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    sum_of(std::span<const T* const>(ranks_of(hosts_[host])), size, sums + host * size);
+    of_hosts.push_back(sums + host * size);
   }
-  if (onto != nullptr) last.push_back(onto);
-  sum_of(last, size, out);
+  sum_to(std::span<const T* const>(of_hosts), size, target);
+}
+
+template <class T>
+T* MessageAllReduce::room(std::vector<double>& memory, std::size_t size) {
+  const std::size_t doubles = (size * sizeof(T) + sizeof(double) - 1) / sizeof(double);
+  memory.resize(std::max(memory.size(), doubles));
+  return reinterpret_cast<T*>(memory.data());
 }
 
 }  // namespace tp

@@ -38,6 +38,14 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
   return {query, {query.begin / group, (query.end + group - 1) / group}, group};
 }
 
+std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads) {
+  constexpr std::size_t kToy = 512;
+  const std::size_t least = in_features < kToy ? 16 : 32;
+  std::size_t leaf = 128;
+  while (leaf > least && in_features / leaf < num_attention_heads) leaf /= 2;
+  return leaf;
+}
+
 Range shard_columns(std::size_t total, TpRank tp) {
   std::size_t granule = kTileWidth;
   while (granule > 1 && total / granule < kTilesPerRank * tp.size) granule /= 2;

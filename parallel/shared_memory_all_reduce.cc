@@ -9,15 +9,18 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <type_traits>
 
 namespace tp {
 namespace {
 
 // 256 KiB: larger pieces leave the second-level cache before the other ranks have read them.
-constexpr std::size_t kPieceFloats = 64 * 1024;
+constexpr std::size_t kPieceBytes = 256 * 1024;
+// Sums may overwrite addends in a slot.
+static_assert(kPieceBytes / sizeof(float) <= kSerialSum);
 
 // From here on, and with this many ranks, each rank adds up a part only: less to read, but a second wait.
-constexpr std::size_t kTwoShotFloats = 8 * 1024;
+constexpr std::size_t kTwoShotBytes = 32 * 1024;
 constexpr std::size_t kTwoShotRanks = 3;
 
 constexpr std::size_t kHostRoot = 0;
@@ -28,7 +31,7 @@ constexpr Wait::Manner kManner{.collective = "an all-reduce"};
 
 struct SharedMemoryAllReduce::Slot {
   alignas(64) std::atomic<std::uint64_t> announced;
-  alignas(64) float buffers[2][kPieceFloats];
+  alignas(64) std::byte buffers[2][kPieceBytes];
 };
 
 std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm comm, const Patience& patience,
@@ -64,7 +67,8 @@ SharedMemoryAllReduce::SharedMemoryAllReduce(const Patience& patience, Exchange&
       host_(patience.placement.own_host()),
       size_(host_.size()),
       slots_(std::make_unique<Slot*[]>(size_)),
-      addends_(std::make_unique<const float*[]>(size_ + 1)),
+      float_addends_(std::make_unique<const float*[]>(size_)),
+      double_addends_(std::make_unique<const double*[]>(size_)),
       several_hosts_(patience.placement.hosts.size() > 1) {
   rank_ = static_cast<std::size_t>(std::ranges::find(host_, patience.placement.rank) - host_.begin());
 }
@@ -77,64 +81,76 @@ SharedMemoryAllReduce::~SharedMemoryAllReduce() {
     MPI_Comm_free(&host_roots_);
 }
 
-void SharedMemoryAllReduce::operator()(std::span<float> data, float* onto) {
-  const Target target{onto != nullptr ? onto : data.data(), onto != nullptr};
-  for (std::size_t begin = 0; begin < data.size(); begin += kPieceFloats) {
-    reduce_piece(data.subspan(begin, std::min(kPieceFloats, data.size() - begin)),
-                 {target.floats + begin, target.adds});
-  }
+template <class T>
+void SharedMemoryAllReduce::operator()(std::span<const T> addend, const SumTarget& target) {
+  constexpr std::size_t kPiece = kPieceBytes / sizeof(T);
+  for (std::size_t begin = 0; begin < addend.size(); begin += kPiece)
+    reduce_piece(addend.subspan(begin, std::min(kPiece, addend.size() - begin)), target.from(begin));
 }
 
-void SharedMemoryAllReduce::reduce_piece(std::span<const float> piece, const Target& target) {
-  const std::size_t buffer = pieces_++ % 2;
-  std::memcpy(slots_[rank_]->buffers[buffer], piece.data(), piece.size_bytes());
+template void SharedMemoryAllReduce::operator()(std::span<const float> addend, const SumTarget& target);
+template void SharedMemoryAllReduce::operator()(std::span<const double> addend, const SumTarget& target);
+
+template <class T>
+T* SharedMemoryAllReduce::slot(std::size_t rank) const {
+  return reinterpret_cast<T*>(slots_[rank]->buffers[pieces_ % 2]);
+}
+
+template <class T>
+void SharedMemoryAllReduce::reduce_piece(std::span<const T> piece, const SumTarget& target) {
+  ++pieces_;
+  std::memcpy(slot<T>(rank_), piece.data(), piece.size_bytes());
   announce(++phase_);
-  if (several_hosts_) return sum_over_hosts(piece.size(), buffer, target);
+  if (several_hosts_) return sum_over_hosts<T>(piece.size(), target);
   wait_for_all(phase_);
-  if (size_ < kTwoShotRanks || piece.size() < kTwoShotFloats) {
-    return add_up(0, piece.size(), buffer, target);
-  }
-  two_shot(piece.size(), buffer, target);
+  if (size_ < kTwoShotRanks || piece.size_bytes() < kTwoShotBytes)
+    return sum_to(addends_from<T>(0), piece.size(), target);
+  two_shot<T>(piece.size(), target);
 }
 
-void SharedMemoryAllReduce::two_shot(std::size_t size, std::size_t buffer, const Target& target) {
-  // Only this rank reads this part of the slots, so its own slot can take the sum.
+template <class T>
+void SharedMemoryAllReduce::two_shot(std::size_t size, const SumTarget& target) {
   const auto part_of = [&](std::size_t rank) { return size * rank / size_; };
+  const auto sum_of_part = [&](std::size_t rank) {
+    return reinterpret_cast<float*>(slot<T>(rank) + part_of(rank));
+  };
+  // Only this rank reads this part of the slots, so its own slot can take the sum.
   const std::size_t begin = part_of(rank_);
-  add_up(begin, part_of(rank_ + 1) - begin, buffer, {slots_[rank_]->buffers[buffer] + begin, false});
+  sum_to(addends_from<T>(begin), part_of(rank_ + 1) - begin, {sum_of_part(rank_), false});
   announce(++phase_);
   wait_for_all(phase_);
-  for (std::size_t rank = 0; rank < size_; ++rank) {
-    put(slots_[rank]->buffers[buffer] + part_of(rank), part_of(rank + 1) - part_of(rank),
-        {target.floats + part_of(rank), target.adds});
-  }
+  for (std::size_t rank = 0; rank < size_; ++rank)
+    put(sum_of_part(rank), part_of(rank + 1) - part_of(rank), target.from(part_of(rank)));
 }
 
-void SharedMemoryAllReduce::sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target) {
-  float* shared = slots_[kHostRoot]->buffers[buffer];
+template <class T>
+void SharedMemoryAllReduce::sum_over_hosts(std::size_t size, const SumTarget& target) {
+  float* const shared = slot<float>(kHostRoot);
   if (rank_ != kHostRoot) {
     wait_for_host_root(++phase_);
     return put(shared, size, target);
   }
   wait_for_all(phase_);
-  add_up(0, size, buffer, {shared, false});
-  (*host_roots_all_reduce_)({shared, size});
+  sum_of(addends_from<T>(0), size, slot<T>(kHostRoot));
+  (*host_roots_all_reduce_)(std::span<const T>(slot<T>(kHostRoot), size), {shared, false});
   announce(++phase_);
   put(shared, size, target);
 }
 
-void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const Target& target) {
-  const float* const addends[] = {sum, target.floats};
-  if (target.adds) return sum_of(addends, size, target.floats);
-  std::memcpy(target.floats, sum, size * sizeof(float));
+void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const SumTarget& target) {
+  sum_to(std::span(&sum, 1), size, target);
 }
 
-// The sum of elements [begin, begin + size) of all slots, in the order of the ranks.
-void SharedMemoryAllReduce::add_up(std::size_t begin, std::size_t size, std::size_t buffer,
-                                   const Target& target) {
-  for (std::size_t rank = 0; rank < size_; ++rank) addends_[rank] = slots_[rank]->buffers[buffer] + begin;
-  addends_[size_] = target.floats;
-  sum_of({addends_.get(), size_ + (target.adds ? 1 : 0)}, size, target.floats);
+// Element `begin` of all slots, in the order of the ranks.
+template <class T>
+std::span<const T* const> SharedMemoryAllReduce::addends_from(std::size_t begin) const {
+  const T** addends = nullptr;
+  if constexpr (std::is_same_v<T, float>)
+    addends = float_addends_.get();
+  else
+    addends = double_addends_.get();
+  for (std::size_t rank = 0; rank < size_; ++rank) addends[rank] = slot<T>(rank) + begin;
+  return {addends, size_};
 }
 
 void SharedMemoryAllReduce::announce(std::uint64_t phase) {

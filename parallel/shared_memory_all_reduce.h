@@ -4,6 +4,7 @@
 #include "parallel/exchange.h"
 #include "parallel/host_memory.h"
 #include "parallel/message_all_reduce.h"
+#include "parallel/sums.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -38,28 +39,31 @@ class SharedMemoryAllReduce {
   SharedMemoryAllReduce(const SharedMemoryAllReduce&) = delete;
   SharedMemoryAllReduce& operator=(const SharedMemoryAllReduce&) = delete;
 
-  // As AllReduce::operator().
-  void operator()(std::span<float> data, float* onto = nullptr);
+  // As AllReduce::operator(), for floats and doubles.
+  template <class T>
+  void operator()(std::span<const T> addend, const SumTarget& target);
 
  private:
   SharedMemoryAllReduce(const Patience& patience, Exchange& exchange);
 
   struct Slot;
-  // The destination of a sum, which overwrites the floats there or is added to them.
-  struct Target {
-    float* floats;
-    bool adds;
-  };
-  void reduce_piece(std::span<const float> piece, const Target& target);
-  void two_shot(std::size_t size, std::size_t buffer, const Target& target);
-  void sum_over_hosts(std::size_t size, std::size_t buffer, const Target& target);
-  static void put(const float* sum, std::size_t size, const Target& target);
+  // A rank's slot of the piece at hand, as elements of T.
+  template <class T>
+  T* slot(std::size_t rank) const;
+  template <class T>
+  void reduce_piece(std::span<const T> piece, const SumTarget& target);
+  template <class T>
+  void two_shot(std::size_t size, const SumTarget& target);
+  template <class T>
+  void sum_over_hosts(std::size_t size, const SumTarget& target);
+  static void put(const float* sum, std::size_t size, const SumTarget& target);
   void announce(std::uint64_t phase);
   bool has_announced(std::size_t rank, std::uint64_t phase) const;
   void wait_for_host_root(std::uint64_t phase) const;
   void wait_for_all(std::uint64_t phase) const;
   Wait::Ranks missing(std::uint64_t phase) const;
-  void add_up(std::size_t begin, std::size_t size, std::size_t buffer, const Target& target);
+  template <class T>
+  std::span<const T* const> addends_from(std::size_t begin) const;
 
   const Patience& patience_;
   Exchange& exchange_;
@@ -67,9 +71,11 @@ class SharedMemoryAllReduce {
   std::size_t rank_ = 0;     // on this host
   std::size_t size_ = 1;     // of this host
   std::unique_ptr<HostMemory> memory_;
-  std::unique_ptr<Slot*[]> slots_;           // [ranks]
-  std::unique_ptr<const float*[]> addends_;  // while add_up runs: in every slot, and of the target
-  std::uint64_t phase_ = 0;                  // announcements made so far
+  std::unique_ptr<Slot*[]> slots_;  // [ranks]
+  // While a sum is computed: the places in every slot.
+  std::unique_ptr<const float*[]> float_addends_;
+  std::unique_ptr<const double*[]> double_addends_;
+  std::uint64_t phase_ = 0;  // announcements made so far
   std::uint64_t pieces_ = 0;
 
   // With several hosts only, and but for the first of them on host roots only.

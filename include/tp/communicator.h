@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,6 +22,7 @@ struct CommStats {
   CommCounter gather;
   CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
+  std::uint64_t inexact_sums = 0;  // all-reduces of doubles perhaps too large for their sum to be exact
   // Duration of each all-reduce that has not been compared across ranks yet; see waiting_seconds().
   std::vector<float> all_reduce_seconds;
   double waiting_seconds = 0.0;  // spent waiting, in the all-reduces that were compared

@@ -8,6 +8,7 @@
 #include "tp/mpi.h"
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -96,10 +97,47 @@ TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
       const auto check = [&](auto& way, const char* name) {
         std::vector<float> onto = x;
         std::vector<float> sum = own;
-        way(sum, onto.data());
+        const std::span<const float> addend(sum);
+        way(addend, {onto.data(), true});
         EXPECT_EQ(onto, expected_x) << name << ", " << size;
         EXPECT_EQ(sum, own) << name << ", " << size;
-        way(sum, nullptr);
+        way(addend, {sum.data(), false});
+        EXPECT_EQ(sum, expected) << name << ", " << size;
+      };
+      check(ways.messages, "messages");
+      if (ways.shared != nullptr) check(*ways.shared, "shared");
+    }
+  }
+}
+
+// Multiples of 2^-30 below 2^22, whose sums are exact in any order.
+TEST(AllReduce, OfDoublesOnAGridHasTheBitsOfTheExactSumWhateverTheHosts) {
+  Communicator& comm = test::world();
+  const auto on_grid = [](std::size_t rank, std::size_t size) {
+    std::vector<double> addend;
+    for (const float value : addend_of(rank, size, size))
+      addend.push_back(std::ldexp(std::round(std::ldexp(static_cast<double>(value) * 1e5, 30)), -30));
+    return addend;
+  };
+  for (const int group : groups_of(comm)) {
+    Ways ways(comm, group);
+    for (const std::size_t size : kSizes) {
+      std::vector<double> exact(size);
+      for (std::size_t rank = 0; rank < comm.size(); ++rank) {
+        const std::vector<double> addend = on_grid(rank, size);
+        for (std::size_t i = 0; i < size; ++i) exact[i] += addend[i];
+      }
+      const std::vector<float> expected(exact.begin(), exact.end());
+      const std::vector<float> x = addend_of(99, size, size);
+      std::vector<float> expected_x = x;
+      for (std::size_t i = 0; i < size; ++i) expected_x[i] += expected[i];
+      const std::vector<double> own = on_grid(comm.rank(), size);
+      const auto check = [&](auto& way, const char* name) {
+        std::vector<float> onto = x;
+        std::vector<float> sum(size);
+        way(std::span<const double>(own), {onto.data(), true});
+        EXPECT_EQ(onto, expected_x) << name << ", " << size;
+        way(std::span<const double>(own), {sum.data(), false});
         EXPECT_EQ(sum, expected) << name << ", " << size;
       };
       check(ways.messages, "messages");
@@ -125,9 +163,9 @@ TEST(AllReduce, KeepsCallsInARowApart) {
       for (std::size_t rank = 0; rank < comm.size(); ++rank) expected += value(rank);
       std::vector<float> data(size, value(comm.rank()));
       if (ways.shared != nullptr && call % 4 != 0) {
-        (*ways.shared)(data);
+        (*ways.shared)(std::span<const float>(data), {data.data(), false});
       } else {
-        ways.messages(data);
+        ways.messages(std::span<const float>(data), {data.data(), false});
       }
       wrong_calls += data == std::vector<float>(size, expected) ? 0 : 1;
     }

@@ -140,7 +140,10 @@ TEST(LongWaits, AreToldOfOnceByTheFirstRankThatWaits) {
       const std::size_t speaker = late == 0 ? 1 : 0;
       const std::string text = fmt::format("in an all-reduce for rank {} (process ", late);
       EXPECT_TRUE(finds(
-          world, ranks, late, [&] { ranks.sums(data); },
+          world, ranks, late,
+          [&] {
+            ranks.sums(std::span<const float>(data), {data.data(), false});
+          },
           [&] {
             if (world.rank() != speaker) return ranks.told.empty();
             // No second rank, and it is not stopped.
@@ -179,7 +182,10 @@ TEST(LongWaits, BetweenHostsNameTheRanksThatMayBeMissing) {
   Impatient ranks(world, static_cast<int>(world.rank()) / 2);
   std::vector<float> data(1, 1.0F);
   EXPECT_TRUE(finds(
-      world, ranks, 3, [&] { ranks.sums(data); },
+      world, ranks, 3,
+      [&] {
+        ranks.sums(std::span<const float>(data), {data.data(), false});
+      },
       [&] {
         // Rank 3 alone where it is seen, and its host where not.
         if (world.rank() == 2) return ranks.was_told({"for rank 3 ("});

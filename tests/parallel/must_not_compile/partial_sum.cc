@@ -20,7 +20,7 @@ void use(Communicator& comm, TensorView<float> memory, TensorView<float> residua
   TensorView<float> tensor = sum;
 #endif
 #ifdef READ_THE_ADDEND
-  TensorView<float> tensor = sum.addend_;
+  TensorView<float> tensor = sum.floats_;
 #endif
 #ifdef PASS_TO_ADD
   kernels::add(sum, residual);
