@@ -29,6 +29,8 @@ void EngineFlags::add_to(CLI::App& command) {
       ->check(one_of({"auto", "f32", "bf16", "int8"}))
       ->type_name("TYPE")
       ->default_str("auto");
+  command.add_flag("--same-bits", options.same_bits,
+                   "The same bits on any number of ranks, with any chunks, batch and threads");
   command
       .add_option("--threads", options.threads,
                   "Threads per rank (default: OMP_NUM_THREADS, else its share of the cores)")

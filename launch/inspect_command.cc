@@ -37,6 +37,7 @@ struct InspectFlags {
   std::size_t prefill_chunk = 512;
   std::string weights = "auto";
   std::string kv_type = "auto";
+  bool same_bits = false;
   bool json = false;
   std::string output;
 };
@@ -58,6 +59,12 @@ HeadShard heads_of(const AttentionSpec& spec, TpRank tp) {
 // Every rank has the one latent that all heads share.
 HeadShard heads_of(const LatentAttentionSpec& spec, TpRank tp) {
   return shard_heads(spec.num_attention_heads, 1, tp);
+}
+
+// As WeightLoader::own_columns.
+Range columns_of(const DecoderSpec& spec, std::size_t total, TpRank tp) {
+  const std::size_t heads = leaf_heads(spec);
+  return heads == 0 ? shard_columns(total, tp) : split_evenly(total, tp, leaf_of(total, heads));
 }
 
 // A cache for one sequence.
@@ -84,7 +91,7 @@ RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::siz
   const MemoryNeed need = footprint.of(tp);
   return {
       .heads = std::visit([&](const auto& attention) { return heads_of(attention, tp); }, first.attention),
-      .columns = std::visit([&](const auto& mlp) { return shard_columns(mlp.intermediate_size, tp); },
+      .columns = std::visit([&](const auto& mlp) { return columns_of(spec, mlp.intermediate_size, tp); },
                             first.feed_forward),
       .vocab = shard_columns(spec.vocab_size, tp),
       .weight_bytes = need.weights,
@@ -260,9 +267,10 @@ void inspect(const InspectFlags& flags) {
   EnginePlan plan = make_plan({.model = model,
                                .weights = find_weight_type(flags.weights),
                                .kv_type = find_kv_type(flags.kv_type),
+                               .same_bits = flags.same_bits,
                                .prefill_chunk = flags.prefill_chunk},
                               flags.ranks);
-  const DecoderSpec spec = make_spec(plan.config);
+  const DecoderSpec spec = plan.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
   const std::unique_ptr<WeightSource> source = find_weights(model);
   std::optional<Stored> stored;
@@ -299,6 +307,7 @@ static void add(CLI::App& app, int& /*status*/) {
       ->check(whole_number(1, 4096))
       ->type_name("N")
       ->capture_default_str();
+  command->add_flag("--same-bits", flags->same_bits, "Plan for runs with --same-bits");
   command
       ->add_option("--context", flags->context,
                    "Sequence length that the KV cache is planned for (default: the model's maximum)")

@@ -16,6 +16,10 @@ void print_rank_map(Engine& engine) {
   const EngineInfo& info = engine.info();
   print_note(fmt::format("{} on {}, kernels {}\n", version_text(), mpi_library(),
                          kernels::name_of(kernels::active_isa())));
+  if (info.same_bits)
+    print_note(fmt::format("--same-bits: as from any ranks with this program and kernels for {}{}\n",
+                           kernels::name_of(kernels::active_isa()),
+                           kernels::bf16_pairs_are_fast() ? ", multiplying bf16 in pairs" : ""));
   print_note(fmt::format(
       "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
       info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens, info.max_length));

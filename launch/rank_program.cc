@@ -10,6 +10,7 @@
 #include "tp/internal/require.h"
 #include "tp/mpi.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -140,10 +141,27 @@ void run_on_first_rank(const CommandLine& command, const std::function<void()>& 
   if (status != 0) throw ReportedError("ranks that were not started alike");
 }
 
+namespace {
+
+void warn_of_inexact_sums(Engine& engine) {
+  if (!engine.info().same_bits) return;
+  const std::vector<RankReport> reports = engine.reports();
+  const auto is_inexact = [](const RankReport& rank) { return rank.inexact_sums != 0; };
+  if (std::ranges::none_of(reports, is_inexact)) return;
+  print_message(
+      "tp-infer: some sums over ranks may have exceeded 4194304, up to which --same-bits holds: their last "
+      "bits may "
+      "depend on the number of ranks");
+}
+
+}  // namespace
+
 int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead) {
   if (!comm.is_root()) return engine.follow();
   try {
-    return lead();
+    const int status = lead();
+    warn_of_inexact_sums(engine);
+    return status;
   } catch (const LockstepError&) {
     throw;
   } catch (const std::bad_alloc&) {

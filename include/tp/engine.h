@@ -59,12 +59,16 @@ struct EngineOptions {
   bool synthetic = false;       // `model` is a config.json; random weights of its shapes are generated
   std::optional<WeightType> weights{};  // none: as stored in the checkpoint
   std::optional<KvType> kv_type{};      // none: f32 for f32 and f16 weights, else bf16
-  std::size_t prefill_chunk = 512;      // maximum tokens per step
-  std::size_t max_sequences = 16;       // maximum running at the same time
-  std::size_t max_length = 0;           // maximum tokens per sequence; 0: max_position_embeddings
-  std::size_t block_size = 32;          // tokens per KV cache block
-  std::size_t cache_tokens = 0;  // capacity of the KV cache, memory permitting; 0: what max_sequences need
-  std::size_t threads = 0;       // of this rank; 0: its fair share of the host's cores
+  // Whether results have the same bits on any number of ranks, whatever is computed beside them and however
+  // it is divided into steps and threads. If the ranks' processors differ, the process uses from then on only
+  // instructions that all of them have, so it must not have another engine.
+  bool same_bits = false;
+  std::size_t prefill_chunk = 512;  // maximum tokens per step
+  std::size_t max_sequences = 16;   // maximum running at the same time
+  std::size_t max_length = 0;       // maximum tokens per sequence; 0: max_position_embeddings
+  std::size_t block_size = 32;      // tokens per KV cache block
+  std::size_t cache_tokens = 0;     // capacity of the KV cache, memory permitting; 0: what max_sequences need
+  std::size_t threads = 0;          // of this rank; 0: its fair share of the host's cores
 };
 
 // What an engine loaded, as seen by this rank.
@@ -76,6 +80,7 @@ struct EngineInfo {
   // Tensors of the checkpoint outside the model's blocks that nothing uses. Rank 0 only, usually empty.
   std::vector<std::string> unused_tensors;
   KvType kv_type = KvType::f32;
+  bool same_bits = false;  // as in EngineOptions
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // on this rank
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files

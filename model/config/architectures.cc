@@ -33,6 +33,15 @@ std::set<std::string> gguf_architectures() {
 
 DecoderSpec make_spec(const ModelConfig& config) { return family_of(config.architecture).make_spec(config); }
 
+std::size_t leaf_heads(const DecoderSpec& spec) {
+  std::size_t most = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto heads = [](const auto& attention) { return attention.num_attention_heads; };
+    most = std::max(most, std::visit(heads, block.attention));
+  }
+  return spec.same_bits ? most : 0;
+}
+
 const Family& family_of(const std::string& architecture) {
   const auto found = std::ranges::find(all_families(), architecture, &Family::architecture);
   if (found == all_families().end()) {

@@ -143,6 +143,12 @@ struct DecoderSpec {
   NormSpec final_norm;
   bool tied_embeddings = false;
   std::optional<float> logit_softcap;
+  // Not of the model: whether results have the same bits on any number of ranks.
+  bool same_bits = false;
 };
+
+// With same_bits, the most attention heads that a block has, on which the sizes of leaves depend (see
+// leaf_of); else 0.
+std::size_t leaf_heads(const DecoderSpec& spec);
 
 }  // namespace tp

@@ -1,6 +1,7 @@
 #include "model/kernels/elementwise.h"
 
 #include "model/kernels/simd/elementwise.h"
+#include "model/kernels/simd/leaf_sum.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
@@ -9,8 +10,8 @@
 namespace tp::kernels {
 namespace {
 
-template <class Body>
-void for_rows(TensorView<const float> x, const Body& body) {
+template <class T, class Body>
+void for_rows(TensorView<T> x, const Body& body) {
   if (x.empty()) return;
 #pragma omp parallel for schedule(static) if (x.rows() > 1 && x.size() >= kMinParallelWork)
   for (std::size_t row = 0; row < x.rows(); ++row) body(row);
@@ -75,6 +76,10 @@ void clear(TensorView<float> x) {
   for_rows(x, [&](std::size_t row) { std::fill_n(x.row(row), x.columns(), 0.0F); });
 }
 
+void clear(TensorView<double> x) {
+  for_rows(x, [&](std::size_t row) { std::fill_n(x.row(row), x.columns(), 0.0); });
+}
+
 void add(TensorView<const float> x, TensorView<float> y) {
   assert(x.columns() == y.columns() && x.rows() == y.rows());
   for_rows(x, [&](std::size_t row) { elementwise_kernels().add(x.row(row), x.columns(), y.row(row)); });
@@ -83,6 +88,11 @@ void add(TensorView<const float> x, TensorView<float> y) {
 void add_bias(std::span<const float> bias, TensorView<float> y) {
   assert(bias.size() == y.columns());
   for_rows(y, [&](std::size_t row) { elementwise_kernels().add(bias.data(), bias.size(), y.row(row)); });
+}
+
+void add_bias(std::span<const float> bias, TensorView<double> y) {
+  assert(bias.size() == y.columns());
+  for_rows(y, [&](std::size_t row) { add_leaf(bias.data(), bias.size(), false, y.row(row)); });
 }
 
 }  // namespace tp::kernels

@@ -27,11 +27,14 @@ void softcap(float cap, TensorView<float> x);
 
 // x = 0. [tokens, size]
 void clear(TensorView<float> x);
+void clear(TensorView<double> x);
 
 // y += x. Both [tokens, size].
 void add(TensorView<const float> x, TensorView<float> y);
 
 // Every row of y += bias. y: [tokens, size], bias: [size].
 void add_bias(std::span<const float> bias, TensorView<float> y);
+// The same for sums of leaves, see matmul: rounded as a leaf is.
+void add_bias(std::span<const float> bias, TensorView<double> y);
 
 }  // namespace tp::kernels

@@ -1,6 +1,5 @@
 #include "model/kernels/experts.h"
 
-#include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/simd.h"
 #include "tp/internal/threads.h"
 
@@ -46,11 +45,6 @@ void scale_rows(std::span<const float> factors, TensorView<float> x) {
   for_rows(x, [&](std::size_t row) {
     for (std::size_t i = 0; i < x.columns(); ++i) x(row, i) *= factors[row];
   });
-}
-
-void add_to_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> y) {
-  assert(x.rows() == rows.size() && x.columns() == y.columns());
-  for_rows(x, [&](std::size_t i) { elementwise_kernels().add(x.row(i), x.columns(), y.row(rows[i])); });
 }
 
 }  // namespace tp::kernels

@@ -1,4 +1,4 @@
-// Kernels of a mixture of experts: what sends rows of a batch to experts and brings their results back.
+// Kernels of a mixture of experts: what sends rows of a batch to experts.
 #pragma once
 
 #include "tp/tensor.h"
@@ -20,8 +20,5 @@ void gather_rows(TensorView<const float> x, std::span<const std::size_t> rows, T
 
 // x[i] *= factors[i]. x: [factors.size(), size].
 void scale_rows(std::span<const float> factors, TensorView<float> x);
-
-// y[rows[i]] += x[i]. x: [rows.size(), size], y: [tokens, size]; no row may appear twice.
-void add_to_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> y);
 
 }  // namespace tp::kernels

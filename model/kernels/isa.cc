@@ -3,6 +3,7 @@
 #include "model/kernels/amx.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace tp::kernels {
@@ -19,6 +20,11 @@ Isa choose_isa() {
       "TP_ISA must be portable, avx2, avx512, avx512_bf16 or amx, and no more than this machine's {}; found "
       "\"{}\"",
       name_of(best_isa()), wanted);
+}
+
+Isa& chosen_isa() {
+  static Isa isa = choose_isa();
+  return isa;
 }
 
 }  // namespace
@@ -51,9 +57,17 @@ bool bf16_pairs_are_fast() {
 #endif
 }
 
-Isa active_isa() {
-  static const Isa isa = choose_isa();
-  return isa;
+Isa active_isa() { return chosen_isa(); }
+
+void lower_isa(Isa isa) { chosen_isa() = std::min(isa, chosen_isa()); }
+
+Isa common_isa(Isa other, bool other_has_fast_pairs) {
+  const Isa own = active_isa();
+  // Emulated tiles come with portable kernels.
+  if (own != other && std::max(own, other) == Isa::amx_emulated) return Isa::portable;
+  const Isa common = std::min(own, other);
+  const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
+  return alike ? common : Isa::avx512;
 }
 
 }  // namespace tp::kernels

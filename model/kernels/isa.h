@@ -18,6 +18,12 @@ Isa best_isa();
 // if TP_ISA names none that this machine has.
 Isa active_isa();
 
+// The best instruction set that this machine, with active_isa(), and one with `other` both have. Of those
+// with avx512_bf16, some multiply pairs of bf16 and others do not.
+Isa common_isa(Isa other, bool other_has_fast_pairs);
+// Makes the kernels use a lower one. Not while an engine exists.
+void lower_isa(Isa isa);
+
 // Whether a product of bf16 pairs takes less time than two float32 products: true of AMD's vdpbf16ps, while
 // Intel's takes four times as long as a float32 multiply-add.
 bool bf16_pairs_are_fast();

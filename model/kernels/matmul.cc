@@ -32,14 +32,24 @@ std::size_t few_tokens(WeightType type) {
   return is_integer(type) ? 12 : type == WeightType::f16 ? kMostFewTokens : type == WeightType::bf16 ? 4 : 8;
 }
 
-Path path_of(WeightType type, std::size_t tokens) {
+bool has_pairs() { return packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast(); }
+
+// What every number of tokens takes.
+Path only_path(WeightType type) {
+  if (is_integer(type)) return Path::bytes;
+  if (type != WeightType::bf16) return Path::floats;
+  return tile_kernels() != nullptr ? Path::tiles : has_pairs() ? Path::pairs : Path::floats;
+}
+
+Path path_of(const PackedLayout& weight, std::size_t tokens) {
+  const WeightType type = weight.type;
+  if (weight.same_bits) return only_path(type);
   const bool many = tokens > few_tokens(type);
   if (many && type != WeightType::f32 && tile_kernels() != nullptr) return Path::tiles;
   // OpenBLAS knows processors for which there are only portable loops here.
   if (many && active_isa() == Isa::portable) return Path::blas;
   if (is_integer(type)) return Path::bytes;
-  const bool pairs = packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast();
-  return many && type == WeightType::bf16 && pairs ? Path::pairs : Path::floats;
+  return many && type == WeightType::bf16 && has_pairs() ? Path::pairs : Path::floats;
 }
 
 std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
@@ -55,24 +65,46 @@ void for_rows(TensorView<const float> x, const Body& body) {
   });
 }
 
-// A row of activations followed by zeros up to `padded`, in `buffer` unless it is long enough as it is.
-const float* padded_row(TensorView<const float> x, std::size_t row, std::size_t padded, float* buffer) {
-  if (padded == x.columns()) return x.row(row);
-  std::copy_n(x.row(row), x.columns(), buffer);
-  std::fill(buffer + x.columns(), buffer + padded, 0.0F);
-  return buffer;
-}
+// How rows of activations are filled up with zeros, to match the panels of a weight.
+struct Filling {
+  std::size_t leaf;         // every so many features
+  std::size_t padded_leaf;  // become so many,
+  std::size_t columns;      // and the row this many
+
+  // Without leaves to fill, the row is filled up to a multiple of `step`.
+  static Filling of(const PackedLayout& layout, std::size_t step) {
+    const std::size_t in = layout.in_features;
+    if (!layout.fills_leaves()) return {in, in, round_up(in, step)};
+    return {layout.leaf, layout.padded_leaf(), layout.padded_in_features()};
+  }
+
+  // A row filled up, in `buffer` unless it is long enough as it is.
+  const float* row(TensorView<const float> x, std::size_t index, float* buffer) const {
+    if (columns == x.columns()) return x.row(index);
+    std::size_t to = 0;
+    for (std::size_t begin = 0; begin < x.columns(); begin += leaf, to += padded_leaf) {
+      const std::size_t size = std::min(leaf, x.columns() - begin);
+      std::copy_n(x.row(index) + begin, size, buffer + to);
+      std::fill(buffer + to + size, buffer + std::max(to + padded_leaf, to + size), 0.0F);
+    }
+    std::fill(buffer + std::min(to, columns), buffer + columns, 0.0F);
+    return buffer;
+  }
+};
 
 // Activations as pairs of bf16: [tokens, in_features / 2].
-PanelProduct with_pairs(TensorView<const float> x, float* scratch) {
+PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
   PanelProduct product{};
-  product.in_features = round_up(x.columns(), 2);
+  const Filling filling = Filling::of(layout, 2);
+  const std::size_t columns = filling.columns;
   auto* pairs = reinterpret_cast<std::uint32_t*>(scratch);
-  float* copies = scratch + x.rows() * product.in_features / 2;
+  float* copies = scratch + x.rows() * columns / 2;
   for_rows(x, [&](std::size_t row) {
-    const float* in = padded_row(x, row, product.in_features, copies + row * product.in_features);
-    packed_kernels().round_pairs(in, product.in_features, pairs + row * product.in_features / 2);
+    const float* in = filling.row(x, row, copies + row * columns);
+    packed_kernels().round_pairs(in, columns, pairs + row * columns / 2);
   });
+  product.in_features = columns;
+  product.leaf = layout.padded_leaf();
   product.x_pairs = pairs;
   return product;
 }
@@ -80,7 +112,8 @@ PanelProduct with_pairs(TensorView<const float> x, float* scratch) {
 // Activations as bytes with a scale for every group: [tokens, in_features].
 PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
   PanelProduct product{};
-  const std::size_t padded = layout.padded_in_features();
+  const Filling filling = Filling::of(layout, PackedLayout::kBlock);
+  const std::size_t padded = filling.columns;
   const std::size_t groups = padded / PackedLayout::kGroup;
   const std::int32_t offset = layout.type == WeightType::int8 ? 128 : 8;
   float* scales = scratch;
@@ -88,20 +121,23 @@ PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, f
   auto* bytes = reinterpret_cast<std::int8_t*>(corrections + x.rows() * groups);
   float* copies = scratch + x.rows() * (2 * groups + padded / 4);
   for_rows(x, [&](std::size_t row) {
-    const float* in = padded_row(x, row, padded, copies + row * padded);
+    const float* in = filling.row(x, row, copies + row * padded);
     packed_kernels().quantize(in, padded, offset, bytes + row * padded, scales + row * groups,
                               corrections + row * groups);
   });
   product.in_features = padded;
+  product.leaf = layout.padded_leaf();
   product.x_bytes = bytes;
   product.x_scales = scales;
   product.x_corrections = corrections;
   return product;
 }
 
-PanelProduct with_floats(TensorView<const float> x) {
+PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout) {
   PanelProduct product{};
   product.in_features = x.columns();
+  product.leaf = layout.leaf;
+  product.leaf_bytes = layout.leaf_bytes();
   product.x = x.data();
   product.x_stride = x.stride();
   return product;
@@ -152,10 +188,20 @@ auto tile_kernel_of(WeightType type) {
   std::abort();  // path_of gives f32 no tiles
 }
 
+// Where a product's results go.
+template <class Product>
+void set_results(Product& product, float* y) {
+  product.y = y;
+}
+template <class Product>
+void set_results(Product& product, double* y) {
+  product.sums = y;
+}
+
 // Every thread multiplies its panels of the first `panels`; start(part) may give it more than those.
-template <class Product, class Kernel, class Start>
+template <class Product, class Result, class Kernel, class Start>
 void multiply_panels(const PackedView& weight, std::size_t panels, const Product& all, std::size_t tokens,
-                     TensorView<float> y, const Kernel& kernel, const Start& start) {
+                     TensorView<Result> y, const Kernel& kernel, const Start& start) {
   const PackedLayout& layout = weight.layout;
   const std::size_t work = layout.out_features * layout.in_features * tokens;
   for_thread_parts(panels, work, [&](std::size_t begin, std::size_t end) {
@@ -164,7 +210,7 @@ void multiply_panels(const PackedView& weight, std::size_t panels, const Product
     part.panel_bytes = layout.panel_bytes();
     part.count = end - begin;
     part.tokens = tokens;
-    if (y.data() != nullptr) part.y = y.data() + begin * kPanel;
+    if (y.data() != nullptr) set_results(part, y.data() + begin * kPanel);
     part.y_stride = y.stride();
     part.out_features = y.columns() - begin * kPanel;
     start(part);
@@ -174,11 +220,13 @@ void multiply_panels(const PackedView& weight, std::size_t panels, const Product
 
 // A matmul of the first `panels` on the matrix unit, with what `settings` has besides; every thread has its
 // part of `scratch`.
+template <class Result>
 void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t panels,
-                    const TileProduct& settings, float* scratch, TensorView<float> y) {
+                    const TileProduct& settings, float* scratch, TensorView<Result> y) {
   auto* own = reinterpret_cast<std::uint32_t*>(scratch);
   const std::size_t words = tile_kernels()->scratch_words(x.rows, x.columns);
   TileProduct product = settings;
+  product.leaf = weight.layout.padded_leaf();
   product.in_features = x.columns;
   product.x_tiles = x.words;
   multiply_panels(weight, panels, product, x.rows, y, tile_kernel_of(weight.layout.type),
@@ -189,10 +237,19 @@ void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t pa
 }
 
 // The same, rounding the activations to the beginning of the scratch memory.
+template <class Result>
 void multiply_tiles(TensorView<const float> x, const PackedView& weight, std::size_t panels,
-                    const TileProduct& settings, TensorView<float> scratch, TensorView<float> y) {
-  multiply_tiles(to_tiles(x, scratch.data()), weight, panels, settings,
-                 scratch.data() + lines(tile_words(x.rows(), x.columns())), y);
+                    const TileProduct& settings, TensorView<float> scratch, TensorView<Result> y) {
+  const Filling filling = Filling::of(weight.layout, 1);
+  float* rest = scratch.data() + lines(tile_words(x.rows(), filling.columns));
+  TensorView<const float> filled = x;
+  if (filling.columns != x.columns()) {
+    const TensorView<float> copies(rest, x.rows(), filling.columns);
+    for_rows(x, [&](std::size_t row) { filling.row(x, row, copies.row(row)); });
+    filled = copies;
+    rest += lines(copies.size());
+  }
+  multiply_tiles(to_tiles(filled, scratch.data()), weight, panels, settings, rest, y);
 }
 
 TileProduct gated(const PackedLayout& weight, Activation activation) {
@@ -229,19 +286,21 @@ void multiply_widened(TensorView<const float> x, const PackedView& weight, Tenso
 PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path path, float* scratch) {
   switch (path) {
     case Path::pairs:
-      return with_pairs(x, scratch);
+      return with_pairs(x, layout, scratch);
     case Path::bytes:
       return with_bytes(x, layout, scratch);
     default:
-      return with_floats(x);
+      return with_floats(x, layout);
   }
 }
 
 // Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
 // first.
-std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size_t in_features) {
-  const std::size_t padded = PackedLayout{type, 0, in_features}.padded_in_features();
+std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens) {
+  const std::size_t in_features = weight.in_features;
+  const std::size_t padded = weight.padded_in_features();
   const std::size_t copies = padded == in_features ? 0 : tokens * padded;
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   switch (path) {
     case Path::floats:
       return 0;
@@ -250,49 +309,72 @@ std::size_t scratch_of(Path path, WeightType type, std::size_t tokens, std::size
     case Path::bytes:
       return tokens * (padded / 4 + 2 * padded / PackedLayout::kGroup) + copies;
     case Path::blas:
-      return static_cast<std::size_t>(omp_get_max_threads()) * kWidenedRows * in_features;
+      return threads * kWidenedRows * in_features;
     default: {
-      const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-      return lines(tile_words(tokens, in_features)) +
-             threads * tile_kernels()->scratch_words(tokens, in_features);
+      const std::size_t columns = Filling::of(weight, 1).columns;
+      return lines(tile_words(tokens, columns)) + (columns == in_features ? 0 : lines(tokens * columns)) +
+             threads * tile_kernels()->scratch_words(tokens, columns);
     }
   }
 }
 
+template <class Result>
+void multiply(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
+              TensorView<Result> y) {
+  const PackedLayout& layout = weight.layout;
+  assert(x.columns() == layout.in_features && x.rows() == y.rows() && layout.out_features == y.columns());
+  assert(scratch.size() >= matmul_scratch(layout, x.rows()));
+  if (y.empty()) return;
+  const Path path = path_of(layout, x.rows());
+  if (path == Path::tiles) return multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
+  multiply_panels(weight, layout.panels(), convert(x, layout, path, scratch.data()), x.rows(), y,
+                  kernel_of(layout.type, path), [](PanelProduct&) {});
+}
+
 }  // namespace
 
-void prepare_matmul() {
-  if (active_isa() == Isa::portable) openblas_sgemm();
+void prepare_matmul(bool same_bits) {
+  if (active_isa() == Isa::portable && !same_bits) openblas_sgemm();
 }
 
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y) {
   const PackedLayout& layout = weight.layout;
-  assert(x.columns() == layout.in_features && x.rows() == y.rows() && layout.out_features == y.columns());
-  assert(scratch.size() >= matmul_scratch(layout.type, x.rows(), x.columns()));
-  if (y.empty()) return;
-  const Path path = path_of(layout.type, x.rows());
-  if (path == Path::blas && layout.in_features > 0) {
-    multiply_widened(x, weight, scratch, y);
-  } else if (path == Path::tiles) {
-    multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
-  } else {
-    multiply_panels(weight, layout.panels(), convert(x, layout, path, scratch.data()), x.rows(), y,
-                    kernel_of(layout.type, path), [](PanelProduct&) {});
-  }
+  assert(layout.leaf == 0);
+  if (path_of(layout, x.rows()) == Path::blas && layout.in_features > 0 && !y.empty())
+    return multiply_widened(x, weight, scratch, y);
+  multiply(x, weight, scratch, y);
+}
+
+void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
+            TensorView<double> y) {
+  assert(weight.layout.leaf > 0 && weight.layout.same_bits);
+  multiply(x, weight, scratch, y);
 }
 
 std::size_t tiled_words(std::size_t rows, std::size_t columns) { return tile_words(rows, columns); }
 
 bool takes_tiles(const PackedLayout& weight, std::size_t tokens) {
-  return path_of(weight.type, tokens) == Path::tiles;
+  return path_of(weight, tokens) == Path::tiles;
+}
+
+template <class Result>
+static void multiply(const TiledRows& x, const PackedView& weight, TensorView<float> scratch,
+                     TensorView<Result> y) {
+  assert(takes_tiles(weight.layout, x.rows) && x.columns == weight.layout.in_features);
+  assert(!weight.layout.fills_leaves() && scratch.size() >= matmul_scratch(weight.layout, x.rows));
+  if (y.empty()) return;
+  multiply_tiles(x, weight, weight.layout.panels(), {}, scratch.data(), y);
 }
 
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y) {
-  assert(takes_tiles(weight.layout, x.rows) && x.columns == weight.layout.in_features);
-  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows, x.columns));
-  if (y.empty()) return;
-  multiply_tiles(x, weight, weight.layout.panels(), {}, scratch.data(), y);
+  assert(weight.layout.leaf == 0);
+  multiply(x, weight, scratch, y);
+}
+
+void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<double> y) {
+  assert(weight.layout.leaf > 0);
+  multiply(x, weight, scratch, y);
 }
 
 bool can_gate(const PackedLayout& weight, std::size_t tokens) {
@@ -320,7 +402,7 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
                   TensorView<float> scratch, const TiledRows& y) {
   assert(can_gate(weight.layout, x.rows()) && 2 * y.columns == weight.layout.out_features);
   assert(y.columns % 32 == 0 && y.rows == x.rows());
-  assert(scratch.size() >= matmul_scratch(weight.layout.type, x.rows(), x.columns()));
+  assert(scratch.size() >= matmul_scratch(weight.layout, x.rows()));
   if (y.words == nullptr || y.rows == 0 || y.columns == 0) return;
   TileProduct product = gated(weight.layout, activation);
   product.y_tiles = y.words;
@@ -328,18 +410,18 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
   multiply_tiles(x, weight, product.apart, product, scratch, TensorView<float>(nullptr, y.rows, y.columns));
 }
 
-std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features) {
+std::size_t matmul_scratch(const PackedLayout& weight, std::size_t tokens) {
   // Fewer tokens may take another path.
-  const std::size_t few = std::min(tokens, few_tokens(type));
-  return std::max(scratch_of(path_of(type, few), type, few, in_features),
-                  scratch_of(path_of(type, tokens), type, tokens, in_features));
+  const std::size_t few = std::min(tokens, few_tokens(weight.type));
+  return std::max(scratch_of(path_of(weight, few), weight, few),
+                  scratch_of(path_of(weight, tokens), weight, tokens));
 }
 
 std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens) {
-  const std::size_t apart = can_gate(weight, tokens) ? std::min(tokens, few_tokens(weight.type)) : tokens;
-  return std::max(
-      matmul_scratch(weight.type, tokens, weight.in_features),
-      lines(apart * weight.out_features) + matmul_scratch(weight.type, apart, weight.in_features));
+  const std::size_t few = weight.same_bits ? 0 : few_tokens(weight.type);
+  const std::size_t apart = can_gate(weight, tokens) ? std::min(tokens, few) : tokens;
+  return std::max(matmul_scratch(weight, tokens),
+                  lines(apart * weight.out_features) + matmul_scratch(weight, apart));
 }
 
 }  // namespace tp::kernels

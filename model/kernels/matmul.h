@@ -19,13 +19,20 @@ namespace tp::kernels {
 // Where there are only portable loops, more than 8 tokens (int8 and int4: 16) go to OpenBLAS' sgemm with
 // widened rows of weights.
 //
+// With PackedLayout::same_bits, every number of tokens takes the same path: bf16 tiles or rounded pairs where
+// the machine has them, f32 and f16 float32 arithmetic, int8 and int4 integers.
+//
 // `scratch` holds matmul_scratch(...) floats for the converted operands.
 void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
             TensorView<float> y);
+// The same for a weight with leaves: y is the sum of the leaves' float32 results, each rounded to a multiple
+// of 2^-30, so that sums of such y are exact below 2^23.
+void matmul(TensorView<const float> x, const PackedView& weight, TensorView<float> scratch,
+            TensorView<double> y);
 
 // Loads OpenBLAS where matmuls may use it, so that failing to load it (ConfigError) is noticed before the
-// first step. To be called after omp_set_num_threads.
-void prepare_matmul();
+// first step. To be called after omp_set_num_threads. `same_bits`: of all weights.
+void prepare_matmul(bool same_bits = false);
 
 // Activations rounded to bf16, as tiles of a matrix unit: [rows, columns] in tiled_words(rows, columns).
 struct TiledRows {
@@ -38,6 +45,7 @@ std::size_t tiled_words(std::size_t rows, std::size_t columns);
 // Whether a matmul of this many tokens runs on a matrix unit, so that x may be in tiles already.
 bool takes_tiles(const PackedLayout& weight, std::size_t tokens);
 void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<float> y);
+void matmul(const TiledRows& x, const PackedView& weight, TensorView<float> scratch, TensorView<double> y);
 
 // Whether a matmul can apply the gate itself: it runs on a matrix unit, in panels of either gates or ups.
 bool can_gate(const PackedLayout& weight, std::size_t tokens);
@@ -51,9 +59,9 @@ void matmul_gated(TensorView<const float> x, const PackedView& weight, Activatio
 void matmul_gated(TensorView<const float> x, const PackedView& weight, Activation activation,
                   TensorView<float> scratch, const TiledRows& y);
 
-// Floats of scratch that a matmul of at most this many tokens with a weight of this type needs, with at most
-// as many threads as OpenMP has now.
-std::size_t matmul_scratch(WeightType type, std::size_t tokens, std::size_t in_features);
+// Floats of scratch that a matmul of at most this many tokens needs, with at most as many threads as OpenMP
+// has now.
+std::size_t matmul_scratch(const PackedLayout& weight, std::size_t tokens);
 std::size_t matmul_gated_scratch(const PackedLayout& weight, std::size_t tokens);
 
 // Matmuls of more tokens than this all take the same path.

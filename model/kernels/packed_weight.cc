@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <vector>
 
 namespace tp::kernels {
 namespace {
@@ -52,7 +53,18 @@ auto packer_of(WeightType type) {
 
 }  // namespace
 
+bool PackedLayout::fills_leaves() const {
+  static_assert(kTileDepth == kGroup);
+  return type != WeightType::f32 && type != WeightType::f16 && leaf % kGroup != 0;
+}
+
+std::size_t PackedLayout::padded_leaf() const { return fills_leaves() ? round_up(leaf, kGroup) : leaf; }
+
 std::size_t PackedLayout::padded_in_features() const {
+  if (fills_leaves()) {
+    const std::size_t filled = (in_features + leaf - 1) / leaf * padded_leaf();
+    return type == WeightType::bf16 ? filled : round_up(filled, kBlock);
+  }
   switch (type) {
     case WeightType::f32:
     case WeightType::f16:
@@ -64,24 +76,45 @@ std::size_t PackedLayout::padded_in_features() const {
   }
 }
 
-std::size_t PackedLayout::panel_bytes() const {
+std::size_t PackedLayout::bytes_of(std::size_t columns) const {
   switch (type) {
     case WeightType::f32:
-      return kPanel * in_features * sizeof(float);
+      return kPanel * columns * sizeof(float);
     case WeightType::f16:
     case WeightType::bf16:
-      return kPanel * padded_in_features() * sizeof(std::uint16_t);
+      return kPanel * columns * sizeof(std::uint16_t);
     default:
-      return padded_in_features() / kBlock * block_bytes(type);
+      return columns / kBlock * block_bytes(type);
   }
 }
+
+namespace {
+
+// Up to 16 rows with every leaf filled up with zeros, in `memory`.
+StoredRows filled_rows(const PackedLayout& layout, const StoredRows& rows, std::vector<std::byte>& memory) {
+  const std::size_t size = size_of(rows.type);
+  const std::size_t columns = layout.padded_in_features();
+  memory.assign(rows.rows * columns * size, std::byte{0});
+  for (std::size_t row = 0; row < rows.rows; ++row) {
+    for (std::size_t begin = 0, to = 0; begin < rows.columns;
+         begin += layout.leaf, to += layout.padded_leaf()) {
+      std::memcpy(memory.data() + (row * columns + to) * size, rows.data + row * rows.stride + begin * size,
+                  std::min(layout.leaf, rows.columns - begin) * size);
+    }
+  }
+  return {rows.type, memory.data(), rows.rows, columns, columns * size};
+}
+
+}  // namespace
 
 void pack_rows(const PackedLayout& layout, std::size_t first_row, const StoredRows& rows, std::byte* data) {
   assert(first_row % kPanel == 0 && rows.columns == layout.in_features);
   assert(first_row + rows.rows <= layout.out_features);
   const auto pack = packer_of(layout.type);
+  std::vector<std::byte> filled;
   for (std::size_t row = 0; row < rows.rows; row += kPanel) {
-    const StoredRows part = rows.rows_from(row, std::min(kPanel, rows.rows - row));
+    StoredRows part = rows.rows_from(row, std::min(kPanel, rows.rows - row));
+    if (layout.fills_leaves()) part = filled_rows(layout, part, filled);
     pack({part.type, reinterpret_cast<const unsigned char*>(part.data), part.rows, part.columns, part.stride},
          reinterpret_cast<unsigned char*>(data + (first_row + row) / kPanel * layout.panel_bytes()));
   }
@@ -90,7 +123,7 @@ void pack_rows(const PackedLayout& layout, std::size_t first_row, const StoredRo
 void pack_groups(const PackedLayout& layout, std::size_t first_row, const GroupedRows& rows,
                  std::byte* data) {
   assert(first_row % kPanel == 0 && rows.elements.columns() == layout.in_features);
-  assert(layout.in_features % kGroup == 0);
+  assert(layout.in_features % kGroup == 0 && !layout.fills_leaves());
   const auto pack = layout.type == WeightType::int8 ? pack_kernels().int8_groups : pack_kernels().int4_groups;
   for (std::size_t row = 0; row < rows.elements.rows(); row += kPanel) {
     const GroupedRows part = rows.rows_from(row, std::min(kPanel, rows.elements.rows() - row));
@@ -102,6 +135,7 @@ void pack_groups(const PackedLayout& layout, std::size_t first_row, const Groupe
 
 void unpack_row(const PackedView& weight, std::size_t row, float* out) {
   const PackedLayout& layout = weight.layout;
+  assert(!layout.fills_leaves());
   const std::byte* panel = weight.panel(row / kPanel);
   const std::size_t r = row % kPanel;
   const auto* floats = reinterpret_cast<const float*>(panel);

@@ -34,6 +34,10 @@ namespace kernels {
 //   int4: [in_features / 64] of blocks: [8][16][4] bytes, the lower half an element + 8 of the first group of
 //         32 and the upper half one of the second; then 2 x [16] f16 scales.
 // Panels and their steps are filled up with zeros.
+//
+// Leaves: where the results of several ranks are summed and the sum must not depend on their number, each
+// rank has whole leaves of the input features, whose results are added exactly (see simd/leaf_sum.h). With
+// bf16, int8 and int4 each leaf is filled up to a multiple of 32 features, a tile or a group.
 struct PackedLayout {
   static constexpr std::size_t kPanel = 16;                   // output features of a panel
   static constexpr std::size_t kTileDepth = 32;               // input features of a tile of bf16
@@ -44,12 +48,24 @@ struct PackedLayout {
   WeightType type = WeightType::f32;
   std::size_t out_features = 0;
   std::size_t in_features = 0;
+  // Whether products have the same bits whatever is multiplied in the same matmul.
+  bool same_bits = false;
+  std::size_t leaf = 0;  // input features; the last leaf may be cut short. 0: there are no leaves
 
   std::size_t panels() const { return (out_features + kPanel - 1) / kPanel; }
+  bool fills_leaves() const;
+  // A leaf, filled up where that is necessary.
+  std::size_t padded_leaf() const;
   // in_features, filled up to a whole step.
   std::size_t padded_in_features() const;
-  std::size_t panel_bytes() const;
+  std::size_t panel_bytes() const { return bytes_of(padded_in_features()); }
+  // f32, f16 and bf16: from a leaf to the next in a panel.
+  std::size_t leaf_bytes() const { return bytes_of(padded_leaf()); }
   std::size_t bytes() const { return panels() * panel_bytes(); }
+
+ private:
+  // Of this many columns of a panel.
+  std::size_t bytes_of(std::size_t columns) const;
 };
 
 // A packed weight in memory, [out_features, in_features].

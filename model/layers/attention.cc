@@ -55,7 +55,8 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
                "hidden_size",
                "num_attention_heads x head_dim",
                names.transposed},
-              features_of(shard.query_heads, spec.head_dim), spec.o_bias) {
+              features_of(shard.query_heads, spec.head_dim), spec.o_bias,
+              loader.leaf_of_heads(spec.head_dim)) {
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
     kv_of_head_.push_back(shard.local_kv_of(head));
   if (!spec.alibi_slopes.empty()) {

@@ -80,12 +80,13 @@ std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const Dec
 
 Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                  std::optional<WeightType> weights, const LoadProgress& progress)
-    : Decoder(spec, spec.names.as_stored_in(source), WeightLoader(source, tp, weights, progress)) {}
+    : Decoder(spec, spec.names.as_stored_in(source),
+              WeightLoader(source, tp, weights, progress, WeightLoader::Mode::weights, leaf_heads(spec))) {}
 
 Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights) {
   return {spec, spec.names.as_stored_in(source),
-          WeightLoader(source, tp, weights, {}, WeightLoader::Mode::shapes)};
+          WeightLoader(source, tp, weights, {}, WeightLoader::Mode::shapes, leaf_heads(spec))};
 }
 
 Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader)

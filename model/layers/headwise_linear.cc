@@ -13,8 +13,7 @@ void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
   const std::size_t heads = weights_.size();
   const Workspace::Frame frame(step.workspace);
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
-  const TensorView<float> scratch =
-      step.workspace.take(threads, kernels::matmul_scratch(first.type(), x.rows(), first.in_features()));
+  const TensorView<float> scratch = step.workspace.take(threads, first.scratch_floats(x.rows()));
 
   const auto multiply = [&](std::size_t head) {
     const auto thread = static_cast<std::size_t>(omp_get_thread_num());

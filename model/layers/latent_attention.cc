@@ -127,7 +127,8 @@ LatentAttention::LatentAttention(WeightLoader& loader, const LatentAttentionSpec
                {hidden_size, spec.num_attention_heads * spec.v_head_dim},
                "hidden_size",
                "num_attention_heads x v_head_dim"},
-              {sizes.heads.begin * spec.v_head_dim, sizes.heads.end * spec.v_head_dim}, false) {
+              {sizes.heads.begin * spec.v_head_dim, sizes.heads.end * spec.v_head_dim}, false,
+              loader.leaf_of_heads(spec.v_head_dim)) {
   if (!spec.q_lora_rank) return;
   q_proj_ = QueryExpansion{
       Norm(loader, names.q_a_norm, *spec.q_lora_rank, kLatentNorm, "q_lora_rank"),

@@ -3,6 +3,12 @@
 #include "model/kernels/elementwise.h"
 
 namespace tp {
+namespace {
+
+std::size_t rows_of(TensorView<float> x) { return x.rows(); }
+std::size_t rows_of(const kernels::TiledRows& x) { return x.rows; }
+
+}  // namespace
 
 ColumnParallelLinear::ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias)
     : weight_(loader.rows_of_weights(parts)) {
@@ -33,8 +39,9 @@ LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, 
   return gated(x, activation, step);
 }
 
-RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias)
-    : weight_(loader.columns_of_weight(layer, columns)) {
+RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias,
+                                     std::size_t leaf)
+    : weight_(loader.columns_of_weight(layer, columns, leaf)) {
   if (bias && loader.tp().is_first()) {
     const std::vector<OwnedRows> whole = {{layer, {0, layer.shape.rows}}};
     bias_ = loader.rows_of_biases(whole);
@@ -42,9 +49,30 @@ RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& la
 }
 
 PartialSum RowParallelLinear::operator()(const LocalActivations& x, const StepContext& step) const {
-  const TensorView<float> y =
-      std::visit([&](const auto& rows) { return weight_.multiply(rows, step.workspace); }, x);
-  if (!bias_.empty()) kernels::add_bias(bias_, y);
+  return std::visit(
+      [&](const auto& rows) {
+        if (!weight_.has_leaves()) {
+          const TensorView<float> y = weight_.multiply(rows, step.workspace);
+          if (!bias_.empty()) kernels::add_bias(bias_, y);
+          return PartialSum(y);
+        }
+        const std::size_t tokens = rows_of(rows);
+        const TensorView<double> y = step.workspace.take_doubles(tokens, weight_.out_features());
+        weight_.multiply_leaves(rows, step.workspace, y);
+        if (!bias_.empty()) kernels::add_bias(bias_, y);
+        return PartialSum(y);
+      },
+      x);
+}
+
+PartialSum RowParallelLinear::nothing(std::size_t tokens, const StepContext& step) const {
+  if (weight_.has_leaves()) {
+    const TensorView<double> y = step.workspace.take_doubles(tokens, weight_.out_features());
+    kernels::clear(y);
+    return PartialSum(y);
+  }
+  const TensorView<float> y = step.workspace.take(tokens, weight_.out_features());
+  kernels::clear(y);
   return PartialSum(y);
 }
 

@@ -45,11 +45,16 @@ class ColumnParallelLinear {
 // ranks.
 class RowParallelLinear {
  public:
-  // `columns` are the owned input features. Only the first rank has the bias. Throws CheckpointError.
-  RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias);
+  // `columns` are the owned input features; `leaf`: see PackedLayout. Only the first rank has the bias.
+  // Throws CheckpointError.
+  RowParallelLinear(WeightLoader& loader, const StoredLayer& layer, Range columns, bool bias,
+                    std::size_t leaf = 0);
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
   PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
+
+  // An addend of nothing but zeros, to which others of this layer can be added: [tokens, out_features].
+  PartialSum nothing(std::size_t tokens, const StepContext& step) const;
 
   // Whether x of this many tokens may be in tiles.
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }

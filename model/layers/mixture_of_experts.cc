@@ -32,15 +32,15 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
                const GatedMlpNames& names)
-    : Expert(loader, intermediate_size, hidden_size, names, shard_columns(intermediate_size, loader.tp())) {}
+    : Expert(loader, intermediate_size, hidden_size, names, loader.own_columns(intermediate_size)) {}
 
 Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
                const GatedMlpNames& names, Range columns)
     : gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
-      down_proj_(loader.columns_of_weight(
-          {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns)) {}
+      down_proj_(loader, {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns,
+                 false, loader.leaf_of_columns(intermediate_size)) {}
 
-void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
+void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
                     const StepContext& step) const {
   const std::size_t count = tokens.rows.size();
   if (count == 0) return;
@@ -51,7 +51,7 @@ void Expert::add_to(TensorView<float> sum, TensorView<const float> x, const Expe
       gate_up_proj_.gated(expert_in, Activation::silu, step);  // [count, local_size]
   // down_proj is linear, and gated is narrower than its result.
   kernels::scale_rows(tokens.weights, gated);
-  kernels::add_to_rows(down_proj_.multiply(gated, step.workspace), tokens.rows, sum);
+  sum.add_to_rows(down_proj_(gated, step), tokens.rows);
 }
 
 MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
@@ -68,17 +68,16 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
 }
 
 PartialSum MixtureOfExperts::operator()(TensorView<const float> x, const StepContext& step) const {
-  const TensorView<float> sum = step.workspace.take(x.rows(), x.columns());
-  kernels::clear(sum);
+  PartialSum sum = experts_.front().nothing(x.rows(), step);
   const Routing routing = router_(x, step);
   for (std::size_t index = 0; index < experts_.size(); ++index) {
     experts_[index].add_to(sum, x, routing.of(index), step);
   }
   if (shared_expert_) add_shared_expert(sum, x, step);
-  return PartialSum(sum);
+  return sum;
 }
 
-void MixtureOfExperts::add_shared_expert(TensorView<float> sum, TensorView<const float> x,
+void MixtureOfExperts::add_shared_expert(PartialSum& sum, TensorView<const float> x,
                                          const StepContext& step) const {
   std::vector<std::size_t> all(x.rows());
   std::iota(all.begin(), all.end(), std::size_t{0});

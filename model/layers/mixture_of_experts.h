@@ -19,8 +19,13 @@ class Expert {
   Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
          const GatedMlpNames& names);
 
-  // x: [tokens, hidden_size]; sum: [tokens, hidden_size], an addend of the sum over ranks.
-  void add_to(TensorView<float> sum, TensorView<const float> x, const ExpertTokens& tokens,
+  // What experts add to.
+  PartialSum nothing(std::size_t tokens, const StepContext& step) const {
+    return down_proj_.nothing(tokens, step);
+  }
+
+  // x: [tokens, hidden_size]; sum: [tokens, hidden_size].
+  void add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
               const StepContext& step) const;
 
  private:
@@ -28,7 +33,7 @@ class Expert {
          const GatedMlpNames& names, Range columns);
 
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
-  LocalWeight down_proj_;              // [hidden_size, local_size]
+  RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };
 
 // Every expert is cut by columns over all ranks. So ranks have equal work whichever experts are chosen, and
@@ -42,7 +47,7 @@ class MixtureOfExperts {
   PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:
-  void add_shared_expert(TensorView<float> sum, TensorView<const float> x, const StepContext& step) const;
+  void add_shared_expert(PartialSum& sum, TensorView<const float> x, const StepContext& step) const;
 
   Router router_;
   std::vector<Expert> experts_;

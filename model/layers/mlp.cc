@@ -35,13 +35,14 @@ StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, 
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names)
-    : GatedMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.tp())) {}
+    : GatedMlp(loader, spec, hidden_size, names, loader.own_columns(spec.intermediate_size)) {}
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)
     : activation_(spec.activation),
       gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
-      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
+                 loader.leaf_of_columns(spec.intermediate_size)) {}
 
 PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
   // [tokens, local_size]
@@ -51,13 +52,14 @@ PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& st
 
 PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names)
-    : PlainMlp(loader, spec, hidden_size, names, shard_columns(spec.intermediate_size, loader.tp())) {}
+    : PlainMlp(loader, spec, hidden_size, names, loader.own_columns(spec.intermediate_size)) {}
 
 PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)
     : activation_(spec.activation),
       up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
-      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias) {}
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
+                 loader.leaf_of_columns(spec.intermediate_size)) {}
 
 PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> up = up_proj_(x, step);  // [tokens, local_size]

@@ -5,10 +5,13 @@
 namespace tp {
 
 void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm) {
-  if (comm_ != nullptr && post_norm) {
-    const TensorView<float> whole = all_reduce(*comm_, std::move(sum));
-    post_norm->apply_in_place(whole);
-    kernels::add(whole, x_);
+  if (post_norm) {
+    const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());
+    if (comm_ != nullptr) {
+      all_reduce(*comm_, std::move(sum), whole);
+      post_norm->apply_in_place(whole);
+      kernels::add(whole, x_);
+    }
   } else if (comm_ != nullptr) {
     tp::add_all_reduced(*comm_, std::move(sum), x_);
   }

@@ -17,4 +17,9 @@ TensorView<float> Workspace::take(std::size_t rows, std::size_t columns) {
   return {data, rows, columns};
 }
 
+TensorView<double> Workspace::take_doubles(std::size_t rows, std::size_t columns) {
+  const TensorView<float> memory = take(rows, columns * (sizeof(double) / sizeof(float)));
+  return {reinterpret_cast<double*>(memory.data()), rows, columns};
+}
+
 }  // namespace tp

@@ -21,6 +21,7 @@ class Workspace {
   // An uninitialized [rows, columns] tensor that begins on a cache line. Throws ConfigError when the step is
   // larger than the workspace was made for.
   TensorView<float> take(std::size_t rows, std::size_t columns);
+  TensorView<double> take_doubles(std::size_t rows, std::size_t columns);
 
   std::size_t capacity_bytes() const { return capacity_ * sizeof(float); }
   // The most that was in use at once.

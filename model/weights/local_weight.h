@@ -15,14 +15,17 @@ namespace tp {
 class LocalWeight {
  public:
   LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features)
-      : layout_{type, out_features, in_features}, elements_(layout_.bytes(), "weights") {}
+      : LocalWeight(kernels::PackedLayout{type, out_features, in_features}) {}
+  explicit LocalWeight(const kernels::PackedLayout& layout)
+      : layout_(layout), elements_(layout_.bytes(), "weights") {}
   // One without memory: what it would take of it is known, but there are no elements.
-  explicit LocalWeight(const kernels::PackedLayout& layout) : layout_(layout) {}
+  static LocalWeight shape_of(const kernels::PackedLayout& layout) { return {layout, {}}; }
 
   std::size_t out_features() const { return layout_.out_features; }
   std::size_t in_features() const { return layout_.in_features; }
   WeightType type() const { return layout_.type; }
   std::size_t bytes() const { return layout_.bytes(); }
+  bool has_leaves() const { return layout_.leaf != 0; }
 
   // Stores rows, [rows, in_features]; see kernels::pack_rows.
   void pack(std::size_t first_row, const StoredRows& rows) {
@@ -39,17 +42,23 @@ class LocalWeight {
   TensorView<float> multiply_gated(TensorView<const float> x, kernels::Activation activation,
                                    Workspace& workspace) const;
   // Whether a matmul of this many tokens takes activations in tiles, and such matmuls.
-  bool takes_tiles(std::size_t tokens) const { return kernels::takes_tiles(layout_, tokens); }
+  bool takes_tiles(std::size_t tokens) const {
+    return !layout_.fills_leaves() && kernels::takes_tiles(layout_, tokens);
+  }
   TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
+  // Where it has leaves: to y, [tokens, out_features].
+  void multiply_leaves(TensorView<const float> x, Workspace& workspace, TensorView<double> y) const;
+  void multiply_leaves(const kernels::TiledRows& x, Workspace& workspace, TensorView<double> y) const;
   // multiply_gated in tiles, where can_gate_to_tiles.
   bool can_gate_to_tiles(std::size_t tokens) const;
   kernels::TiledRows multiply_gated_to_tiles(TensorView<const float> x, kernels::Activation activation,
                                              Workspace& workspace) const;
-  // multiply to a place of the caller's, with matmul_scratch(type(), tokens, in_features()) floats of
-  // scratch.
+  // multiply to a place of the caller's, with scratch_floats(tokens) floats of scratch.
   void multiply_into(TensorView<const float> x, TensorView<float> scratch, TensorView<float> y) const {
     kernels::matmul(x, {layout_, elements_.data()}, scratch, y);
   }
+
+  std::size_t scratch_floats(std::size_t tokens) const { return kernels::matmul_scratch(layout_, tokens); }
 
   // One row as float32, [in_features].
   void unpack_row(std::size_t row, float* out) const {
@@ -57,6 +66,9 @@ class LocalWeight {
   }
 
  private:
+  LocalWeight(const kernels::PackedLayout& layout, Buffer<std::byte> elements)
+      : layout_(layout), elements_(std::move(elements)) {}
+
   kernels::PackedLayout layout_;
   Buffer<std::byte> elements_;
 };

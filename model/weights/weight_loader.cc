@@ -52,10 +52,11 @@ class Staging {
 
 }  // namespace
 
-WeightType WeightLoader::type_of(std::span<const Slice> slices) const {
+WeightType WeightLoader::type_of(std::span<const Slice> slices, std::size_t leaf) const {
   if (type_) return *type_;
   const auto type_of_one = [&](const Slice& slice) {
-    const Range in_features = slice.part.columns;
+    // A leaf decides alike on every rank.
+    const Range in_features = leaf != 0 ? Range{0, leaf} : slice.part.columns;
     const std::optional<WeightType> grouped =
         slice.transposed ? std::nullopt : source_.group_type(slice.name, in_features);
     return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
@@ -66,8 +67,9 @@ WeightType WeightLoader::type_of(std::span<const Slice> slices) const {
 }
 
 // Whether the stored groups can be taken over: int8 holds those of fewer bits as well.
-bool WeightLoader::takes_groups(std::span<const Slice> slices, WeightType type) const {
-  if (type != WeightType::int8 && type != WeightType::int4) return false;
+bool WeightLoader::takes_groups(std::span<const Slice> slices, const kernels::PackedLayout& layout) const {
+  const WeightType type = layout.type;
+  if ((type != WeightType::int8 && type != WeightType::int4) || layout.fills_leaves()) return false;
   return std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) {
     if (slice.transposed) return false;
     const std::optional<WeightType> stored = source_.group_type(slice.name, slice.part.columns);
@@ -76,17 +78,17 @@ bool WeightLoader::takes_groups(std::span<const Slice> slices, WeightType type) 
 }
 
 // The slices' rows below each other. Every thread reads some panels, packs them and so touches them first.
-LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
+LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type, std::size_t leaf) {
   std::size_t rows = 0;
   for (const Slice& slice : slices) rows += slice.part.rows.size();
   const std::size_t columns = slices.front().part.columns.size();
-  const kernels::PackedLayout layout{type, rows, columns};
+  const kernels::PackedLayout layout{type, rows, columns, leaf_heads_ != 0, leaf};
   loaded_.bytes += layout.bytes();
   if (!reads()) {
     for (const Slice& slice : slices) finish(slice);
-    return LocalWeight(layout);
+    return LocalWeight::shape_of(layout);
   }
-  LocalWeight weight(type, rows, columns);
+  LocalWeight weight(layout);
 
   // Calls read(slice, its part in `wanted`, the first row of that part counted from `wanted`).
   const auto for_slices = [&](Range wanted, const auto& read) {
@@ -111,7 +113,7 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type) {
     });
     return stored;
   };
-  const bool as_groups = takes_groups(slices, type);
+  const bool as_groups = takes_groups(slices, layout);
   const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
   for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
     Staging staging(columns, as_groups);
@@ -177,9 +179,9 @@ LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
   return load({&slice, 1}, vocabulary_type(type_of({&slice, 1})));
 }
 
-LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns) {
+LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf) {
   const Slice slice = slice_of(layer, TensorSlice::of_columns(layer.shape, columns));
-  return load({&slice, 1}, type_of({&slice, 1}));
+  return load({&slice, 1}, type_of({&slice, 1}, leaf), leaf);
 }
 
 Buffer<float> WeightLoader::whole_weight(const StoredLayer& layer) {

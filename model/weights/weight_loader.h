@@ -57,15 +57,34 @@ class WeightLoader {
 
   // `tp` is this rank; what is loaded is all that differs between ranks. Without a `type` weights keep the
   // type in which they are stored; stored groups are loaded without conversion where the type allows it.
+  // `leaf_heads`: the model's attention heads, if results must have the same bits on any number of ranks;
+  // else 0.
   WeightLoader(const WeightSource& source, TpRank tp, std::optional<WeightType> type, LoadProgress progress,
-               Mode mode = Mode::weights)
-      : source_(source), tp_(tp), type_(type), progress_(std::move(progress)), mode_(mode) {}
+               Mode mode = Mode::weights, std::size_t leaf_heads = 0)
+      : source_(source),
+        tp_(tp),
+        type_(type),
+        progress_(std::move(progress)),
+        mode_(mode),
+        leaf_heads_(leaf_heads) {}
 
   TpRank tp() const { return tp_; }
   const WeightSource& source() const { return source_; }
   bool reads() const { return mode_ == Mode::weights; }
   // Whether it gives shapes only, which do not depend on names.
   bool is_uniform() const { return !reads() && (type_ || source_.names().empty()); }
+
+  // The leaves of a row-parallel layer's input (see PackedLayout), of a head's size or that of leaf_of; 0
+  // where there are none.
+  std::size_t leaf_of_heads(std::size_t head_dim) const { return leaf_heads_ == 0 ? 0 : head_dim; }
+  std::size_t leaf_of_columns(std::size_t total) const {
+    return leaf_heads_ == 0 ? 0 : leaf_of(total, leaf_heads_);
+  }
+  // This rank's columns of a feed-forward layer: of whole leaves, where there are any.
+  Range own_columns(std::size_t total) const {
+    const std::size_t leaf = leaf_of_columns(total);
+    return leaf == 0 ? shard_columns(total, tp_) : split_evenly(total, tp_, leaf);
+  }
 
   // What all calls have loaded.
   const LoadedWeights& loaded() const { return loaded_; }
@@ -78,8 +97,8 @@ class WeightLoader {
   LocalWeight rows_of_vocabulary(const OwnedRows& part);
   // The same rows of the biases: [sum of rows].
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
-  // Columns of one weight: [out_features, columns.size()].
-  LocalWeight columns_of_weight(const StoredLayer& layer, Range columns);
+  // Columns of one weight: [out_features, columns.size()], perhaps in leaves.
+  LocalWeight columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf = 0);
   // A whole weight in float32, whatever the type of others: [out_features, in_features].
   Buffer<float> whole_weight(const StoredLayer& layer);
   // A whole vector of a layer's `.weight` or `.bias`: [size].
@@ -97,13 +116,13 @@ class WeightLoader {
     bool transposed = false;  // stored with rows and columns exchanged
   };
 
-  WeightType type_of(std::span<const Slice> slices) const;
-  bool takes_groups(std::span<const Slice> slices, WeightType type) const;
+  WeightType type_of(std::span<const Slice> slices, std::size_t leaf = 0) const;
+  bool takes_groups(std::span<const Slice> slices, const kernels::PackedLayout& layout) const;
   // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
   Slice slice_of(const StoredLayer& layer, const TensorSlice& part);
   // Some rows of the wanted part, [part.rows.size(), part.columns.size()].
   void read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const;
-  LocalWeight load(std::span<const Slice> slices, WeightType type);
+  LocalWeight load(std::span<const Slice> slices, WeightType type, std::size_t leaf = 0);
   void finish(const Slice& slice);
   void read_whole(const Slice& slice, float* out);
   std::vector<float> elements_of(const Slice& slice);
@@ -113,6 +132,7 @@ class WeightLoader {
   std::optional<WeightType> type_;
   LoadProgress progress_;
   Mode mode_;
+  std::size_t leaf_heads_;
   LoadedWeights loaded_;
 };
 

@@ -42,6 +42,23 @@ double weighted_sum_of(std::span<const float> logits, float max) {
   return total;
 }
 
+// Adds up term_of(0) ... term_of(count - 1), rounded to multiples of 2^-34, whose sums are exact below 2^19
+// and thus do not depend on the order: no vocabulary is larger, and no term above 1.
+template <class TermOf>
+double exact_sum(std::size_t count, TermOf term_of) {
+  constexpr double kGrid = 1.5 * 262144.0;
+  constexpr std::size_t kLanes = 32;
+  std::array<double, kLanes> lanes{};
+  std::size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += (term_of(i + lane) + kGrid) - kGrid;
+  }
+  double sum = 0.0;
+  for (const double lane : lanes) sum += lane;
+  for (; i < count; ++i) sum += (term_of(i) + kGrid) - kGrid;
+  return sum;
+}
+
 }  // namespace
 
 bool all_usable(std::span<const float> logits) {
@@ -71,12 +88,28 @@ ExpSums exp_sums(std::span<const float> logits, bool with_entropy) {
   return sums;
 }
 
+ExpSums exact_exp_sums(std::span<const float> logits, float row_max, bool with_entropy) {
+  ExpSums sums;
+  sums.max = row_max;
+  if (sums.max == -kInfinity) return sums;
+  const auto weight = [&](std::size_t i) {
+    return static_cast<double>(exp_nonpositive(logits[i] - row_max));
+  };
+  sums.sum = exact_sum(logits.size(), weight);
+  if (!with_entropy) return sums;
+  sums.weighted = exact_sum(logits.size(), [&](std::size_t i) {
+    const double term = weight(i);
+    return term > 0.0 ? term * static_cast<double>(logits[i] - row_max) : 0.0;
+  });
+  return sums;
+}
+
 ExpSums merged(std::span<const ExpSums> parts) {
   ExpSums all;
   for (const ExpSums& part : parts) all.max = std::max(all.max, part.max);
   for (const ExpSums& part : parts) {
     // No token of this part is possible; the difference of two infinities would be NaN.
-    if (part.sum == 0.0) continue;
+    if (part.max == -kInfinity) continue;
     const double distance = static_cast<double>(part.max) - all.max;
     const double scale = std::exp(distance);
     all.sum += part.sum * scale;

@@ -41,6 +41,9 @@ struct ExpSums {
 
 // The logits must be usable. `weighted` is computed only if `with_entropy`.
 ExpSums exp_sums(std::span<const float> logits, bool with_entropy = false);
+// The same relative to the greatest logit of the whole row: merged sums have the same bits however the row is
+// divided.
+ExpSums exact_exp_sums(std::span<const float> logits, float row_max, bool with_entropy = false);
 ExpSums merged(std::span<const ExpSums> parts);
 
 // Collects the `count` most likely of any number of candidates in linear time and O(count) memory.

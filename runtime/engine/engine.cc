@@ -7,6 +7,7 @@
 #include "model/tokenizer/tokenizer_files.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
+#include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/hash.h"
 #include "parallel/processors.h"
@@ -21,6 +22,7 @@
 #include "tp/version.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -29,6 +31,36 @@
 
 namespace tp {
 namespace {
+
+// Rotary embeddings, routers and merged softmaxes use these functions, whose last bits differ between
+// versions of the library and between processors with and without FMA.
+std::uint64_t hash_of_libm() {
+  std::string results;
+  for (int i = 1; i <= 64; ++i) {
+    const double x = 0.37 * i;
+    results += fmt::format("{} {} {} {} {} ", std::sin(x * x), std::cos(x * x), std::pow(10000.0, -x / 24),
+                           std::log(x), std::exp(static_cast<float>(-x)));
+  }
+  return hash_of(results);
+}
+
+// Ranks take the instruction set that all of them have. Collective.
+void agree_on_isa(Communicator& comm) {
+  struct Machine {
+    kernels::Isa isa;
+    bool pairs_are_fast;
+  };
+  Machine own{};
+  fail_together(comm, [&] { own = {kernels::active_isa(), kernels::bf16_pairs_are_fast()}; });
+  kernels::Isa common = own.isa;
+  for (const Machine& other : exchange_values(comm, std::span<const Machine>(&own, 1)))
+    common = std::min(common, kernels::common_isa(other.isa, other.pairs_are_fast));
+  kernels::lower_isa(common);
+  fail_together(comm, [&] {
+    require_agreement(comm, hash_of_libm(), "the results of the C library's mathematical functions",
+                      "install the same version of libc6 on every host, or do without same_bits");
+  });
+}
 
 // Broadcasts rank 0's plan and checks that all ranks can execute it together. Collective.
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
@@ -45,8 +77,10 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   });
   broadcast_object(comm, plan);
   if (!options.model.empty()) plan.model = options.model.string();
-  // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
-  if (plan.config.num_experts != 0) {
+  if (plan.same_bits) {
+    agree_on_isa(comm);
+  } else if (plan.config.num_experts != 0) {
+    // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
     fail_together(comm, [&] {
       require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
                         "the instruction set, on which the choice of experts depends",

@@ -23,6 +23,13 @@ void check_options(const EngineOptions& options) {
 
 }  // namespace
 
+DecoderSpec EnginePlan::spec() const {
+  DecoderSpec spec = make_spec(config);
+  spec.max_position_embeddings = max_length;
+  spec.same_bits = same_bits;
+  return spec;
+}
+
 StepLimits EnginePlan::step_limits() const {
   const std::size_t tokens = std::max(prefill_chunk, max_sequences);
   return {.tokens = tokens,
@@ -44,6 +51,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   Decoder::shape_of(spec, SyntheticWeights(), {0, ranks}, {});  // throws if there are too many ranks
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
+  plan.same_bits = options.same_bits;
   plan.weights = options.weights;
   plan.kv_type = options.kv_type.value_or(
       default_kv_type(usual_weight_type(plan, SyntheticWeights(plan.config.torch_dtype))));

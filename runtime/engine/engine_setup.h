@@ -25,7 +25,10 @@ struct EnginePlan {
   std::uint64_t prefill_chunk = 0;
   std::uint64_t max_sequences = 0;
   std::uint64_t max_length = 0;
+  bool same_bits = false;
 
+  // What the config and these options describe.
+  DecoderSpec spec() const;
   StepLimits step_limits() const;
   // For a model whose layers form these groups.
   CacheShape cache_shape(const CacheGroups& groups) const;

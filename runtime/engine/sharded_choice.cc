@@ -48,7 +48,8 @@ void describe(LocalRow& local) {
   part.usable = all_usable(raw);
   if (!part.usable) return;
   const int logprobs = local.params().logprobs;
-  if (logprobs >= 0) part.sums = exp_sums(raw);
+  const std::optional<float> max = local.row->row_max;
+  if (logprobs >= 0) part.sums = max ? exact_exp_sums(raw, *max) : exp_sums(raw);
   if (logprobs > 0) part.best = best_candidates(raw, local.first_id, static_cast<std::size_t>(logprobs));
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/engine/shard_row.h"
 #include "tp/communicator.h"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,6 +20,8 @@ struct ChoiceRow {
   LogitOps ops;
   const SamplingParams* params = nullptr;  // valid (SamplingParams::validate)
   DrawKey key;
+  std::optional<float>
+      row_max{};  // before LogitOps, if sums must not depend on the ranks: see exact_exp_sums
 };
 
 // Up to this top_k, every rank contributes its top_k tokens, and rank 0 chooses among them.

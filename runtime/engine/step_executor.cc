@@ -3,6 +3,7 @@
 #include "parallel/collectives.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
+#include "runtime/engine/max_logit.h"
 
 #include <algorithm>
 #include <limits>
@@ -30,14 +31,16 @@ bool is_whole(const Output& output) { return std::holds_alternative<want::Logits
 
 // What this rank, which owns the tokens from `first_id` on, contributes to a row that no token is chosen
 // from.
-ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id) {
+ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id,
+                 std::optional<float> row_max) {
   if (is_whole(output)) return {};
   if (!all_usable(logits)) return {.usable = false};
-  if (const auto* wanted = std::get_if<want::Candidates>(&output.want)) {
-    return {.sums = exp_sums(logits, wanted->entropy),
-            .best = best_candidates(logits, first_id, wanted->count)};
-  }
-  ShardRow part{.sums = exp_sums(logits)};
+  const auto sums = [&](bool with_entropy) {
+    return row_max ? exact_exp_sums(logits, *row_max, with_entropy) : exp_sums(logits, with_entropy);
+  };
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
+    return {.sums = sums(wanted->entropy), .best = best_candidates(logits, first_id, wanted->count)};
+  ShardRow part{.sums = sums(false)};
   const TokenId target = std::get<want::Score>(output.want).targets[offset];
   const auto index = static_cast<std::size_t>(target - first_id);
   if (target >= first_id && index < logits.size()) part.tokens = {{target, logits[index], logits[index]}};
@@ -74,12 +77,13 @@ void conclude(const Output& output, std::size_t offset, std::span<const ShardRow
 }  // namespace
 
 StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
-                           Workspace& workspace, std::size_t vocab_size)
+                           Workspace& workspace, std::size_t vocab_size, bool same_bits)
     : comm_(comm),
       decoder_(decoder),
       cache_(cache),
       workspace_(workspace),
       largest_shard_(0),
+      same_bits_(same_bits),
       sequences_(cache.groups()) {
   for (std::size_t rank = 0; rank < comm.size(); ++rank) {
     vocab_shards_.push_back(shard_columns(vocab_size, {rank, comm.size()}));
@@ -130,7 +134,11 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
   const TraceSpan span(comm_, Activity::choose, rows.size());
   const Range own = vocab_shards_[comm_.rank()];
   const auto first_id = static_cast<TokenId>(own.begin);
-  const std::vector<ChoiceRow> choices = choice_rows(rows, local_logits);
+  const std::vector<std::optional<float>> maxima = row_maxima(rows, local_logits);
+  std::vector<ChoiceRow> choices = choice_rows(rows, local_logits);
+  for (std::size_t i = 0, choice = 0; i < rows.size(); ++i) {
+    if (is_choice(*rows[i].output)) choices[choice++].row_max = maxima[i];
+  }
   std::vector<ShardRow> chosen = choice_.contribute(comm_, choices, first_id);
   std::vector<ShardRow> parts;
   std::vector<ShardRowSize> sizes;
@@ -141,7 +149,8 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
       parts.push_back(std::move(chosen[choice++]));
     } else {
       sizes.push_back(size_of(output, largest_shard_));
-      parts.push_back(part_of(output, rows[i].offset, {local_logits.row(i), own.size()}, first_id));
+      parts.push_back(
+          part_of(output, rows[i].offset, {local_logits.row(i), own.size()}, first_id, maxima[i]));
     }
   }
   const std::vector<std::vector<ShardRow>> all = gather_rows(comm_, parts, sizes);
@@ -152,6 +161,23 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
     else
       conclude(*output, offset, all[i], results_[index]);
   }
+}
+
+// The greatest logit of every row over all ranks, if sums must not depend on them and any row wants some.
+std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
+                                                           TensorView<const float> local_logits) {
+  const auto wants_sums = [&](const Row& row) {
+    if (!is_choice(*row.output)) return !is_whole(*row.output);
+    return sequences_.start(row.output->sequence).sampling.logprobs >= 0;
+  };
+  if (!same_bits_ || std::ranges::none_of(rows, wants_sums))
+    return std::vector<std::optional<float>>(rows.size());
+  const std::size_t own = vocab_shards_[comm_.rank()].size();
+  std::vector<float> maxima;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    maxima.push_back(max_logit(std::span<const float>(local_logits.row(i), own)));
+  exchange_max(comm_, maxima);
+  return {maxima.begin(), maxima.end()};
 }
 
 // Receives the masks of all rows that have one, in one broadcast.

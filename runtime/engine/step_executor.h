@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,7 +26,7 @@ using MaskSource = std::function<TokenMask(std::size_t output)>;
 class StepExecutor {
  public:
   StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
-               std::size_t vocab_size);
+               std::size_t vocab_size, bool same_bits = false);
 
   // Collective: every rank runs the same pass. Only rank 0 returns results and calls `masks`, once the logits
   // are computed.
@@ -46,6 +47,8 @@ class StepExecutor {
   void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
   void collect_whole(const Row& row, TensorView<const float> local_row);
   void append_row(std::size_t output, std::span<const float> row);
+  std::vector<std::optional<float>> row_maxima(std::span<const Row> rows,
+                                               TensorView<const float> local_logits);
   std::vector<ChoiceRow> choice_rows(std::span<const Row> rows, TensorView<const float> local_logits);
   void receive_masks(std::span<const Row> rows, const MaskSource& masks);
 
@@ -55,6 +58,7 @@ class StepExecutor {
   Workspace& workspace_;
   std::vector<Range> vocab_shards_;  // [ranks]
   std::size_t largest_shard_;
+  bool same_bits_;
   RankSequences sequences_;
   ShardedChoice choice_;
   std::vector<Result> results_;             // of the current pass

@@ -41,6 +41,7 @@ void StepStatistics::fill(RankReport& report) const {
   report.all_reduces = stats.all_reduce.calls;
   report.all_reduce_bytes = stats.all_reduce.bytes;
   report.all_reduce_seconds = stats.all_reduce.seconds;
+  report.inexact_sums = stats.inexact_sums;
   report.gather_seconds = exchange_seconds_;
   TimeParts& time = report.time;
   time.sampling = std::max(0.0, collecting_seconds_ - exchange_seconds_);

@@ -1,6 +1,5 @@
 #include "runtime/engine/worker.h"
 
-#include "model/config/architectures.h"
 #include "model/kernels/matmul.h"
 #include "model/layers/decoder.h"
 #include "model/memory/kv_cache.h"
@@ -31,12 +30,6 @@ struct Worker::Model {
 
 namespace {
 
-DecoderSpec spec_of(const EnginePlan& plan) {
-  DecoderSpec spec = make_spec(plan.config);
-  spec.max_position_embeddings = plan.max_length;
-  return spec;
-}
-
 EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source) {
   EngineInfo info;
   info.config = plan.config;
@@ -44,6 +37,7 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   info.weights = usual_weight_type(plan, source);
   if (!plan.weights) info.rounded = text_of_rounded(source.types());
   info.kv_type = plan.kv_type;
+  info.same_bits = plan.same_bits;
   info.stored_bytes = source.stored_bytes();
   info.bytes_read = source.bytes_read();
   const CacheShape cache = plan.cache_shape(CacheGroups::of(spec));
@@ -79,7 +73,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
   std::unique_ptr<WeightSource> source;
   std::unique_ptr<Model> model;
   fail_together(comm_, [&] {
-    spec = spec_of(plan);
+    spec = plan.spec();
     source = open_weights(plan);
   });
   fail_together(comm_, [&] {
@@ -88,7 +82,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
   });
   std::string cache_notice = fit_into_memory(comm_, plan, spec, *source, options);
   fail_together(comm_, [&] {
-    kernels::prepare_matmul();
+    kernels::prepare_matmul(plan.same_bits);
     const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
     const auto on_load = [&](std::size_t elements) {
       if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
@@ -114,7 +108,8 @@ Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& option
                const Engine::Progress& progress)
     : comm_(comm),
       model_(load(plan, options, progress)),
-      executor_(comm, model_->decoder, model_->cache, model_->workspace, plan.config.vocab_size),
+      executor_(comm, model_->decoder, model_->cache, model_->workspace, plan.config.vocab_size,
+                plan.same_bits),
       statistics_(comm) {}
 
 Worker::~Worker() = default;

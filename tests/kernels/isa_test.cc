@@ -22,6 +22,20 @@ TEST(Isa, TheEnvironmentVariableChoosesIt) {
   EXPECT_EQ(name_of(active_isa()), wanted == nullptr ? name_of(best_isa()) : wanted);
 }
 
+TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
+  const Isa own = active_isa();
+  const bool fast = bf16_pairs_are_fast();
+  EXPECT_EQ(common_isa(own, fast), own);
+  EXPECT_EQ(common_isa(Isa::portable, false), Isa::portable);
+  if (own == Isa::avx512_bf16) {
+    EXPECT_EQ(common_isa(own, !fast), Isa::avx512) << "one multiplies bf16 in pairs, the other does not";
+  } else if (own == Isa::amx_emulated) {
+    EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "it has portable kernels";
+  } else {
+    EXPECT_EQ(common_isa(Isa::amx, false), own);
+  }
+}
+
 // What the program relies on before it uses a matrix unit, true of emulated tiles as of real ones.
 TEST(Isa, TilesWorkWhereItHasThem) {
   const TileKernels* tiles = tile_kernels();

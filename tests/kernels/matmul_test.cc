@@ -130,7 +130,7 @@ void expect_product(WeightType type, std::size_t tokens, std::size_t in_features
   const Packed packed(type, weight.view());
   RandomTensor y(random, tokens, out_features, padding);
   const std::vector<float> before = y.memory();
-  std::vector<float> scratch(kernels::matmul_scratch(type, tokens, in_features));
+  std::vector<float> scratch(kernels::matmul_scratch(packed.layout, tokens));
   kernels::matmul(x.view(), packed.view(), {scratch.data(), 1, scratch.size()}, y.view());
 
   EXPECT_CLOSE(y.view(),
@@ -210,7 +210,7 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
         EXPECT_TRUE(type == WeightType::f32 || kernels::tile_kernels() == nullptr);
         continue;
       }
-      std::vector<float> scratch(kernels::matmul_scratch(type, tokens, in_features));
+      std::vector<float> scratch(kernels::matmul_scratch(weight.layout, tokens));
       const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
       std::vector<float> both(tokens * 2 * size);
       kernels::matmul(x.view(), weight.view(), scratch_view, {both.data(), tokens, 2 * size});
@@ -239,8 +239,8 @@ TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
       const Packed weight(type, rows.view());
       const Packed next(type, next_rows.view());
       if (!kernels::can_gate(weight.layout, tokens) || !kernels::takes_tiles(next.layout, tokens)) continue;
-      std::vector<float> scratch(std::max(kernels::matmul_scratch(type, tokens, in_features),
-                                          kernels::matmul_scratch(type, tokens, size)));
+      std::vector<float> scratch(std::max(kernels::matmul_scratch(weight.layout, tokens),
+                                          kernels::matmul_scratch(next.layout, tokens)));
       const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
       std::vector<float> gated(tokens * size);
       kernels::matmul_gated(x.view(), weight.view(), kernels::Activation::silu, scratch_view,
@@ -271,8 +271,8 @@ TEST(Matmul, OfFewerTokensNeedsNoMoreScratch) {
   for (const WeightType type : kTypes) {
     for (const std::size_t in_features : {1U, 40U, 64U, 1000U, 2048U, 11008U}) {
       for (std::size_t tokens = 1; tokens < 70; ++tokens) {
-        EXPECT_LE(kernels::matmul_scratch(type, tokens - 1, in_features),
-                  kernels::matmul_scratch(type, tokens, in_features))
+        EXPECT_LE(kernels::matmul_scratch({type, 40, in_features}, tokens - 1),
+                  kernels::matmul_scratch({type, 40, in_features}, tokens))
             << name_of(type) << ", " << tokens << " tokens of " << in_features;
       }
     }
@@ -283,7 +283,7 @@ TEST(Matmul, OfNoInputFeaturesIsZero) {
   for (const WeightType type : kTypes) {
     for (const std::size_t tokens : {1U, 20U}) {
       std::vector<float> y(tokens * 40, std::numeric_limits<float>::quiet_NaN());
-      std::vector<float> scratch(kernels::matmul_scratch(type, tokens, 0));
+      std::vector<float> scratch(kernels::matmul_scratch(PackedLayout{type, 40, 0}, tokens));
       kernels::matmul(TensorView<const float>(nullptr, tokens, 0), {PackedLayout{type, 40, 0}, nullptr},
                       {scratch.data(), 1, scratch.size()}, {y.data(), tokens, 40});
       for (const float value : y) EXPECT_EQ(value, 0.0F);
@@ -297,7 +297,7 @@ TEST(Matmul, DoesNotSaturate) {
     const std::vector<float> x(64, sign);
     const std::vector<float> weight(64, -127.0F);
     const Packed packed(WeightType::int8, {weight.data(), 1, 64});
-    std::vector<float> scratch(kernels::matmul_scratch(WeightType::int8, 1, 64));
+    std::vector<float> scratch(kernels::matmul_scratch(packed.layout, 1));
     float y = 0.0F;
     kernels::matmul({x.data(), 1, 64}, packed.view(), {scratch.data(), 1, scratch.size()}, {&y, 1, 1});
     EXPECT_NEAR(y, -127.0F * 64 * sign, 0.01F);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -83,6 +84,42 @@ TEST(RanksStartedDifferently, MayReadTheModelElsewhereAndHaveOtherThreads) {
   file.close();
   expect_one_error(run_side_by_side({logits_of(here), logits_of(there)}), 1,
                    "the ranks disagree about the checkpoint in " + here.string() + ": rank 0 has ");
+}
+
+// The demo model's logits, from ranks with these instruction sets.
+std::string same_bits_of(const std::vector<std::string>& ranks, std::string* err = nullptr) {
+  const TextModel model;
+  const fs::path tokens = fs::path(model.path()) / "ids.json";
+  const fs::path output = fs::path(model.path()) / "logits.npy";
+  std::ofstream(tokens) << "[1, 2, 3, 4, 5]";
+  std::vector<std::string> command;
+  for (const std::string& isa : ranks) {
+    std::vector<std::string> one = command_line(1, {"logits", "--model", model.path(), "--same-bits",
+                                                    "--verbose", "--tokens", tokens, "--output", output});
+    if (!command.empty()) one.erase(one.begin(), std::find(one.begin(), one.end(), "-np"));
+    if (!command.empty()) command.push_back(":");
+    one.insert(std::find(one.begin(), one.end(), "-np") + 2, {"-x", "TP_ISA=" + isa});
+    command.insert(command.end(), one.begin(), one.end());
+  }
+  const Finished finished = Process(command).finish();
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  if (err != nullptr) *err = finished.err;
+  std::ifstream file(output, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(SameBits, AreThoseOfOneRankOnAnyNumber) {
+  const std::string one = same_bits_of({""});
+  EXPECT_GT(one.size(), 5 * sizeof(float));
+  EXPECT_EQ(same_bits_of({"", ""}), one);
+  EXPECT_EQ(same_bits_of({"", "", ""}), one);
+}
+
+TEST(RanksStartedDifferently, TakeTheInstructionSetThatAllHaveForTheSameBits) {
+  const std::string portable = same_bits_of({"portable"});
+  std::string err;
+  EXPECT_EQ(same_bits_of({"", "portable"}, &err), portable) << "an empty TP_ISA is the machine's best";
+  EXPECT_CONTAINS(err, "--same-bits: as from any ranks with this program and kernels for portable");
 }
 
 }  // namespace

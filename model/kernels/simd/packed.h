@@ -23,6 +23,12 @@ struct PanelProduct {
 
   float* y;  // [tokens, y_stride], the outputs of the first panel first
   std::size_t y_stride;
+  // In place of y, the sums of leaves, see leaf_sum.h: of every `leaf` features of the activations given;
+  // int8 and int4: a multiple of 32.
+  double* sums;
+  std::size_t leaf;
+  std::size_t leaf_bytes;  // f32, f16, bf16: from one leaf of a panel to the next
+
   std::size_t out_features;  // of these panels; the last one may be cut short
 };
 

@@ -1,6 +1,7 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
 #include "model/kernels/simd/bf16.h"
+#include "model/kernels/simd/leaf_sum.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/vector.h"
 
@@ -43,16 +44,103 @@ const unsigned char* weights_of(const PanelProduct& p, const Pass& pass, std::si
   return p.panels + (pass.panel + n * pass.apart) * p.panel_bytes;
 }
 
-// The results of panel n for token t of a pass.
-[[gnu::always_inline]] inline void write(const PanelProduct& p, const Pass& pass, std::size_t n,
-                                         std::size_t t, const Vector& sum) {
-  const std::size_t output = (pass.panel + n * pass.apart) * kPanel;
-  float* y = p.y + (pass.token + t) * p.y_stride + output;
-  if (p.out_features - output >= kPanel) return store(sum, y);
-  float elements[kPanel];
-  store(sum, elements);
-  for (std::size_t i = 0; i < p.out_features - output; ++i) y[i] = elements[i];
+// Outputs from a panel on: the last panel may be cut short.
+[[gnu::always_inline]] inline std::size_t outputs_of(const PanelProduct& p, const Pass& pass, std::size_t n) {
+  return p.out_features - (pass.panel + n * pass.apart) * kPanel;
 }
+[[gnu::always_inline]] inline std::size_t place_of(const PanelProduct& p, const Pass& pass, std::size_t n,
+                                                   std::size_t t) {
+  return (pass.token + t) * p.y_stride + (pass.panel + n * pass.apart) * kPanel;
+}
+
+// What becomes of the results of T tokens for N panels: they are written.
+struct Floats {
+  // Calls body(begin, end) for the features that are summed as one.
+  template <class Body>
+  [[gnu::always_inline]] static void for_leaves(const PanelProduct& p, const Body& body) {
+    body(0, p.in_features);
+  }
+  template <class Body>
+  [[gnu::always_inline]] static void run_leaf(const Body& body) {
+    body();
+  }
+
+  template <std::size_t T, std::size_t N>
+  struct Results {
+    const PanelProduct& p;
+    const Pass& pass;
+
+    Results(const PanelProduct& product, const Pass& of) : p(product), pass(of) {}
+
+    [[gnu::always_inline]] void take(const Vector (&sums)[N][T]) const {
+      for (std::size_t n = 0; n < N; ++n) {
+        for (std::size_t t = 0; t < T; ++t) write(n, t, sums[n][t]);
+      }
+    }
+    void end_leaf(bool /*is_first*/) const {}
+    void finish() const {}
+
+   private:
+    [[gnu::always_inline]] void write(std::size_t n, std::size_t t, const Vector& sum) const {
+      float* y = p.y + place_of(p, pass, n, t);
+      if (outputs_of(p, pass, n) >= kPanel) return store(sum, y);
+      float elements[kPanel];
+      store(sum, elements);
+      for (std::size_t i = 0; i < outputs_of(p, pass, n); ++i) y[i] = elements[i];
+    }
+  };
+};
+
+// Or they are those of leaves, and their exact sums are written.
+struct LeafSums {
+  // Without features, there is one empty leaf.
+  template <class Body>
+  [[gnu::always_inline]] static void for_leaves(const PanelProduct& p, const Body& body) {
+    std::size_t begin = 0;
+    do {
+      const std::size_t end = p.in_features - begin < p.leaf ? p.in_features : begin + p.leaf;
+      body(begin, end);
+      begin = end;
+    } while (begin < p.in_features);
+  }
+
+  // A function of its own, in which compilers keep all sums in registers.
+  template <class Body>
+  [[gnu::noinline]] static void run_leaf(const Body& body) {
+    body();
+  }
+
+  template <std::size_t T, std::size_t N>
+  struct Results {
+    const PanelProduct& p;
+    const Pass& pass;
+    // Rows of p.sums are often a multiple of 4 KiB apart: loads from one would wait for stores to another.
+    alignas(64) double leaves[N][T][kPanel];
+    alignas(64) float elements[N][T][kPanel];  // of the leaf at hand
+
+    Results(const PanelProduct& product, const Pass& of) : p(product), pass(of) {}
+
+    [[gnu::always_inline]] void take(const Vector (&sums)[N][T]) {
+      for (std::size_t n = 0; n < N; ++n) {
+        for (std::size_t t = 0; t < T; ++t) store(sums[n][t], elements[n][t]);
+      }
+    }
+    void end_leaf(bool is_first) {
+      for (std::size_t n = 0; n < N; ++n) {
+        for (std::size_t t = 0; t < T; ++t) add_leaf(elements[n][t], kPanel, is_first, leaves[n][t]);
+      }
+    }
+
+    void finish() const {
+      for (std::size_t n = 0; n < N; ++n) {
+        const std::size_t outputs = outputs_of(p, pass, n);
+        for (std::size_t t = 0; t < T; ++t)
+          __builtin_memcpy(p.sums + place_of(p, pass, n, t), leaves[n][t],
+                           (outputs < kPanel ? outputs : kPanel) * sizeof(double));
+      }
+    }
+  };
+};
 
 // Panels that stay in the second-level cache while all tokens pass over them.
 constexpr std::size_t kResidentBytes = 384 * 1024;
@@ -118,7 +206,7 @@ struct Bf16Weights {
   static Vector second(const unsigned char* w) { return odd_bf16(load_words(w)); }
 };
 
-template <class Weights>
+template <class Weights, class Sums>
 struct FloatTile {
   // A constant takes a register, too.
   static constexpr std::size_t kTokens =
@@ -129,11 +217,23 @@ struct FloatTile {
 
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
-    const std::size_t in_features = p.in_features;
+    typename Sums::template Results<T, N> results(p, pass);
+    Sums::for_leaves(p, [&](std::size_t begin, std::size_t end) {
+      Sums::run_leaf([&] { run_leaf<T, N>(pass, begin, end, results); });
+      results.end_leaf(begin == 0);
+    });
+    results.finish();
+  }
+
+  template <std::size_t T, std::size_t N>
+  [[gnu::always_inline]] void run_leaf(const Pass& pass, std::size_t begin, std::size_t end,
+                                       typename Sums::template Results<T, N>& results) const {
+    const std::size_t in_features = end - begin;
+    const std::size_t skipped = begin == 0 ? 0 : begin / p.leaf * p.leaf_bytes;
     const float* x[T];
-    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride;
+    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride + begin;
     const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + skipped;
     // One sum each, along k: neither the tokens of a pass nor the panels of a thread change its bits.
     Vector sums[N][T] = {};
     constexpr std::size_t kFeatures = 2 * kLines * kVectorBytes / Weights::kBytes;
@@ -157,27 +257,29 @@ struct FloatTile {
         for (std::size_t n = 0; n < N; ++n) multiply_add(w[n], x[t][k + 1], sums[n][t]);
       }
     }
-    for (std::size_t n = 0; n < N; ++n) {
-      for (std::size_t t = 0; t < T; ++t) {
-        Vector& sum = sums[n][t];
-        if (k < in_features) multiply_add(Weights::first(weights[n]), x[t][k], sum);
-        write(p, pass, n, t, sum);
+    if (k < in_features) {
+      for (std::size_t n = 0; n < N; ++n) {
+        const Vector w = Weights::first(weights[n]);
+        for (std::size_t t = 0; t < T; ++t) multiply_add(w, x[t][k], sums[n][t]);
       }
     }
+    results.take(sums);
   }
 };
 
 // Tokens of the integer kernels, which have a float and an integer sum each.
 constexpr std::size_t kIntegerTokens = kParts == 1 ? 8 : kSumRegisters / kParts / 2 + 1;
 
-// Their blocks of 64 features, and what T tokens from `token` on have from one: added to their results.
+// Their blocks of 64 features, and what T tokens from `token` on have from one: added to their results. Calls
+// end_group(group) when it has added those of a group.
 struct Int8Block {
   static constexpr std::size_t kBytes = kPanel * kBlock + kScaleBytes;
   static constexpr std::size_t kSumsPerToken = 2;
 
-  template <std::size_t T>
-  static void run(const PanelProduct& p, const unsigned char* weights, std::size_t token, std::size_t block,
-                  Vector (&results)[T]) {
+  template <std::size_t T, class End>
+  [[gnu::always_inline]] static void run(const PanelProduct& p, const unsigned char* weights,
+                                         std::size_t token, std::size_t block, Vector (&results)[T],
+                                         const End& end_group) {
     const std::size_t groups = p.in_features / kGroup;
     const unsigned char* scales = weights + kPanel * kBlock;
     fetch_lines(scales, 1);
@@ -197,6 +299,7 @@ struct Int8Block {
       for (std::size_t t = 0; t < T; ++t) {
         add_scaled(sums[t], scale, p.x_scales[(token + t) * groups + group], results[t]);
       }
+      end_group(group);
     }
   }
 };
@@ -205,9 +308,10 @@ struct Int4Block {
   static constexpr std::size_t kBytes = kPanel * kBlock / 2 + kScaleBytes;
   static constexpr std::size_t kSumsPerToken = 3;
 
-  template <std::size_t T>
-  static void run(const PanelProduct& p, const unsigned char* weights, std::size_t token, std::size_t block,
-                  Vector (&results)[T]) {
+  template <std::size_t T, class End>
+  [[gnu::always_inline]] static void run(const PanelProduct& p, const unsigned char* weights,
+                                         std::size_t token, std::size_t block, Vector (&results)[T],
+                                         const End& end_group) {
     const std::size_t groups = p.in_features / kGroup;
     const std::size_t group = block / kGroup;
     const std::int8_t* x = p.x_bytes + token * p.in_features + block;
@@ -231,14 +335,17 @@ struct Int4Block {
     }
     const Vector scale_low = load_f16(weights);
     const Vector scale_high = load_f16(weights + kScaleBytes / 2);
-    for (std::size_t t = 0; t < T; ++t) {
+    for (std::size_t t = 0; t < T; ++t)
       add_scaled(low[t], scale_low, p.x_scales[(token + t) * groups + group], results[t]);
+    end_group(group);
+    for (std::size_t t = 0; t < T; ++t)
       add_scaled(high[t], scale_high, p.x_scales[(token + t) * groups + group + 1], results[t]);
-    }
+    end_group(group + 1);
   }
 };
 
-template <class Block>
+// Leaves of whole blocks, or none.
+template <class Block, class Sums>
 struct IntegerTile {
   static constexpr std::size_t kTokens = kIntegerTokens;
   static constexpr std::size_t kSumsPerToken = Block::kSumsPerToken;
@@ -247,28 +354,86 @@ struct IntegerTile {
 
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
+    typename Sums::template Results<T, N> results(p, pass);
+    Sums::for_leaves(p, [&](std::size_t begin, std::size_t end) {
+      Sums::run_leaf([&] { run_leaf<T, N>(pass, begin, end, results); });
+      results.end_leaf(begin == 0);
+    });
+    results.finish();
+  }
+
+  template <std::size_t T, std::size_t N>
+  [[gnu::always_inline]] void run_leaf(const Pass& pass, std::size_t begin, std::size_t end,
+                                       typename Sums::template Results<T, N>& results) const {
     const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
-    Vector results[N][T] = {};
-    for (std::size_t block = 0; block < p.in_features; block += kBlock) {
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + begin / kBlock * Block::kBytes;
+    Vector sums[N][T] = {};
+    for (std::size_t block = begin; block < end; block += kBlock) {
       for (std::size_t n = 0; n < N; ++n) {
-        Block::template run<T>(p, weights[n], pass.token, block, results[n]);
+        Block::template run<T>(p, weights[n], pass.token, block, sums[n], [](std::size_t) {});
         weights[n] += Block::kBytes;
       }
     }
-    for (std::size_t n = 0; n < N; ++n) {
-      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, results[n][t]);
-    }
+    results.take(sums);
   }
 };
 
-void f32(const PanelProduct& p) { run_panels(FloatTile<F32Weights>{p}); }
-void f16(const PanelProduct& p) { run_panels(FloatTile<F16Weights>{p}); }
-void bf16(const PanelProduct& p) { run_panels(FloatTile<Bf16Weights>{p}); }
-void int8(const PanelProduct& p) { run_panels(IntegerTile<Int8Block>{p}); }
-void int4(const PanelProduct& p) { run_panels(IntegerTile<Int4Block>{p}); }
+// Leaves that end within a block.
+template <class Block>
+struct GroupLeafTile {
+  static constexpr std::size_t kTokens = kIntegerTokens;
+  static constexpr std::size_t kSumsPerToken = Block::kSumsPerToken;
+
+  const PanelProduct& p;
+
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
+    for (std::size_t n = 0; n < N; ++n) run_panel<T>({pass.panel + n * pass.apart, 0, pass.token});
+  }
+
+  template <std::size_t T>
+  void run_panel(const Pass& pass) const {
+    const unsigned char* weights = weights_of(p, pass, 0);
+    LeafSums::Results<T, 1> results(p, pass);
+    Vector sums[1][T] = {};
+    std::size_t leaf_end = p.leaf / kGroup;  // in groups
+    const auto end_leaf = [&] {
+      results.take(sums);
+      results.end_leaf(leaf_end * kGroup == p.leaf);
+      for (std::size_t t = 0; t < T; ++t) sums[0][t] = {};
+      leaf_end += p.leaf / kGroup;
+    };
+    for (std::size_t block = 0; block < p.in_features; block += kBlock, weights += Block::kBytes) {
+      Block::template run<T>(p, weights, pass.token, block, sums[0], [&](std::size_t group) {
+        if (group + 1 == leaf_end) end_leaf();
+      });
+    }
+    end_leaf();  // one that is cut short; after a whole one, zeros
+    results.finish();
+  }
+};
+
+template <class Weights>
+void run_floats(const PanelProduct& p) {
+  if (p.sums != nullptr) return run_panels(FloatTile<Weights, LeafSums>{p});
+  run_panels(FloatTile<Weights, Floats>{p});
+}
+
+template <class Block>
+void run_integers(const PanelProduct& p) {
+  if (p.sums == nullptr) return run_panels(IntegerTile<Block, Floats>{p});
+  if (p.leaf % kBlock == 0) return run_panels(IntegerTile<Block, LeafSums>{p});
+  run_panels(GroupLeafTile<Block>{p});
+}
+
+void f32(const PanelProduct& p) { run_floats<F32Weights>(p); }
+void f16(const PanelProduct& p) { run_floats<F16Weights>(p); }
+void bf16(const PanelProduct& p) { run_floats<Bf16Weights>(p); }
+void int8(const PanelProduct& p) { run_integers<Int8Block>(p); }
+void int4(const PanelProduct& p) { run_integers<Int4Block>(p); }
 
 #if defined(__AVX512BF16__)
+template <class Sums>
 struct Bf16PairTile {
   static constexpr std::size_t kTokens = 8;
   static constexpr std::size_t kSumsPerToken = 1;
@@ -281,8 +446,20 @@ struct Bf16PairTile {
     const std::uint32_t* x = p.x_pairs + pass.token * pairs;
     const unsigned char* weights[N];
     for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    typename Sums::template Results<T, N> results(p, pass);
+    Sums::for_leaves(p, [&](std::size_t begin, std::size_t end) {
+      Sums::run_leaf([&] { run_leaf<T, N>(x, pairs, begin / 2, end / 2, weights, results); });
+      results.end_leaf(begin == 0);
+    });
+    results.finish();
+  }
+
+  template <std::size_t T, std::size_t N>
+  [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, std::size_t begin,
+                                       std::size_t end, const unsigned char* (&weights)[N],
+                                       typename Sums::template Results<T, N>& results) const {
     Vector sums[N][T] = {};
-    for (std::size_t k = 0; k < pairs; ++k) {
+    for (std::size_t k = begin; k < end; ++k) {
       __m512bh w[N];
       for (std::size_t n = 0; n < N; ++n) {
         w[n] = (__m512bh)load_words(weights[n]).part[0];
@@ -295,12 +472,13 @@ struct Bf16PairTile {
         }
       }
     }
-    for (std::size_t n = 0; n < N; ++n) {
-      for (std::size_t t = 0; t < T; ++t) write(p, pass, n, t, sums[n][t]);
-    }
+    results.take(sums);
   }
 };
-void bf16_pairs(const PanelProduct& p) { run_panels(Bf16PairTile{p}); }
+void bf16_pairs(const PanelProduct& p) {
+  if (p.sums != nullptr) return run_panels(Bf16PairTile<LeafSums>{p});
+  run_panels(Bf16PairTile<Floats>{p});
+}
 constexpr auto kBf16Pairs = bf16_pairs;
 #else
 constexpr void (*kBf16Pairs)(const PanelProduct&) = nullptr;

@@ -44,28 +44,32 @@ struct Level {
   TileAttention tile_attention;
 };
 
-Level choose_level() {
+const Level& level() {
+  static const Level portable_level = TP_LEVEL(portable, nullptr, nullptr);
+  static const Level emulated =
+      TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
+#if defined(__x86_64__)
+  static const Level avx2_level = TP_LEVEL(avx2, nullptr, nullptr);
+  static const Level avx512_level = TP_LEVEL(avx512, nullptr, nullptr);
+  static const Level avx512_bf16_level = TP_LEVEL(avx512_bf16, nullptr, nullptr);
+  static const Level amx_level = TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
+#endif
   switch (active_isa()) {
 #if defined(__x86_64__)
     case Isa::amx:
-      return TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
+      return amx_level;
     case Isa::avx512_bf16:
-      return TP_LEVEL(avx512_bf16, nullptr, nullptr);
+      return avx512_bf16_level;
     case Isa::avx512:
-      return TP_LEVEL(avx512, nullptr, nullptr);
+      return avx512_level;
     case Isa::avx2:
-      return TP_LEVEL(avx2, nullptr, nullptr);
+      return avx2_level;
 #endif
     case Isa::amx_emulated:
-      return TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
+      return emulated;
     default:
-      return TP_LEVEL(portable, nullptr, nullptr);
+      return portable_level;
   }
-}
-
-const Level& level() {
-  static const Level chosen = choose_level();
-  return chosen;
 }
 
 }  // namespace

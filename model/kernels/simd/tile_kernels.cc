@@ -12,6 +12,7 @@
 // product after 32 features: storing, converting and scaling its 256 sums takes about 50 cycles, three times
 // what the product takes. Converting a panel's 512 elements takes about 85 cycles once for all tokens.
 
+#include "model/kernels/simd/leaf_sum.h"
 #include "model/kernels/simd/tile_layout.h"
 #include "model/kernels/simd/tile_steps.h"
 #include "model/kernels/simd/tile_weights.h"
@@ -58,7 +59,7 @@ class Product {
         pairs_(p.combine != nullptr ? p.count : divide_up(p.count, 2)),
         blocks_(divide_up(least(p.tokens - token, kChunk), kTileBlock)),
         group_(blocks_ > 1 ? kGroupPairs : 1),
-        slab_(blocks_ > 1 || Weights::kConverts ? kSlab : divide_up(p.in_features, kBlock) * kBlock),
+        slab_(blocks_ > 1 || Weights::kConverts ? kSlab : divide_up(p.in_features + 1, kBlock) * kBlock),
         waiting_(reinterpret_cast<float*>(p.scratch)),
         converted_(p.scratch + waiting_words(p.tokens, p.in_features)) {}
 
@@ -68,7 +69,7 @@ class Product {
       std::size_t k = 0;
       do {
         run_slab({pair, least(pair + group_, pairs_)}, k);
-        k += slab_;
+        k = end_of_slab(k);
       } while (k < p_.in_features);
     }
     Exchange{nullptr, in_registers_.to}.all();
@@ -82,18 +83,29 @@ class Product {
     std::size_t end;
   };
 
-  // A block's sums for a pair, and whether nothing is to be added any more. Null: none.
+  // A block's sums for a pair, and whether nothing is to be added to them any more: they are whole, or those
+  // of a leaf. Null: none.
   struct Sums {
     float* to;
     std::size_t token;
     std::size_t pair;
     bool is_last;
+    bool is_first_leaf;
   };
 
+  // A slab, or the part of one that belongs to a leaf.
+  std::size_t end_of_slab(std::size_t k) const {
+    const std::size_t end = least((k / slab_ + 1) * slab_, p_.in_features);
+    return p_.sums == nullptr ? end : least((k / p_.leaf + 1) * p_.leaf, end);
+  }
+
   void run_slab(const Group& group, std::size_t k) {
-    const std::size_t end = least(k + slab_, p_.in_features);
+    const std::size_t end = end_of_slab(k);
     const std::size_t steps = divide_up(end - k, kDepth);
-    const bool is_last = end == p_.in_features;
+    const bool has_leaves = p_.sums != nullptr;
+    const bool is_first = has_leaves ? k % p_.leaf == 0 : k == 0;
+    const bool is_last = end == p_.in_features || (has_leaves && end % p_.leaf == 0);
+    const bool is_first_leaf = has_leaves && end <= p_.leaf;
     for (std::size_t pair = group.begin; pair < group.end; ++pair) {
       const WeightTiles weights = tiles_of(pair, k, end);
       float* waiting = waiting_ + (pair - group.begin) * blocks_ * kSumWords;
@@ -104,16 +116,16 @@ class Product {
                                            : columns(pair) == 2 ? multiply<1, 2>
                                                     : multiply<1, 1>;
         run_tiles(p_.x_tiles + x_.offset(token, k), weights, steps, ahead_of(group, pair, k, block, steps),
-                  {k > 0 ? waiting : nullptr, in_registers_.to});
+                  {is_first ? nullptr : waiting, in_registers_.to});
         finish(in_registers_);
-        in_registers_ = {is_last ? last_ : waiting, token, pair, is_last};
+        in_registers_ = {is_last ? last_ : waiting, token, pair, is_last, is_first_leaf};
       }
     }
   }
 
   // Sums that have left the registers.
   void finish(const Sums& sums) const {
-    if (sums.to != nullptr && sums.is_last) write_sums(sums.to, sums.token, sums.pair);
+    if (sums.to != nullptr && sums.is_last) write_sums(sums);
   }
 
   std::size_t columns(std::size_t pair) const {
@@ -154,10 +166,10 @@ class Product {
     }
     Ahead ahead{};
     const bool in_group = pair + 1 < group.end;
-    const std::size_t next_slab = k + slab_ < p_.in_features ? k + slab_ : 0;
+    const std::size_t next_slab = end_of_slab(k) < p_.in_features ? end_of_slab(k) : 0;
     const std::size_t next_pair = in_group ? pair + 1 : next_slab > 0 ? group.begin : group.end;
     const std::size_t next_k = in_group ? k : next_slab;
-    const std::size_t bytes = Weights::bytes_before(next_k + slab_) - Weights::bytes_before(next_k);
+    const std::size_t bytes = Weights::bytes_before(end_of_slab(next_k)) - Weights::bytes_before(next_k);
     const std::size_t lines = divide_up(bytes, blocks_ * steps * kLine);
     const std::size_t done = block * steps * lines * kLine;
     if (next_pair < pairs_ && done < bytes) {
@@ -174,22 +186,24 @@ class Product {
   }
 
   // A pair's four tiles of sums, for the tokens of a block.
-  void write_sums(const float* sums, std::size_t token, std::size_t pair) const {
-    for (std::size_t m = 0; m < 2 && token + m * kTile < p_.tokens; ++m) {
-      const float* row = sums + m * 2 * kTileWords;
+  void write_sums(const Sums& sums) const {
+    for (std::size_t m = 0; m < 2 && sums.token + m * kTile < p_.tokens; ++m) {
+      const float* row = sums.to + m * 2 * kTileWords;
+      const std::size_t token = sums.token + m * kTile;
       if (p_.combine != nullptr) {
         alignas(64) float combined[kTileWords];
         p_.combine(row, row + kTileWords, kTileWords, combined);
-        write_tile(combined, token + m * kTile, pair);
+        write_tile(combined, token, sums.pair, sums.is_first_leaf);
         continue;
       }
-      for (std::size_t n = 0; n < columns(pair); ++n) {
-        write_tile(row + n * kTileWords, token + m * kTile, 2 * pair + n);
+      for (std::size_t n = 0; n < columns(sums.pair); ++n) {
+        write_tile(row + n * kTileWords, token, 2 * sums.pair + n, sums.is_first_leaf);
       }
     }
   }
 
-  void write_tile(const float* tile, std::size_t token, std::size_t panel_index) const {
+  void write_tile(const float* tile, std::size_t token, std::size_t panel_index, bool is_first_leaf) const {
+    if (p_.sums != nullptr) return add_tile(tile, token, panel_index, is_first_leaf);
     if (p_.y == nullptr) {
       const XLayout layout{p_.tokens, p_.y_features};
       return round_16_features(tile, layout, token, p_.first_feature + panel_index * kPanel, p_.y_tiles);
@@ -197,6 +211,19 @@ class Product {
     const std::size_t outputs = p_.out_features - panel_index * kPanel;
     write(tile, least(p_.tokens - token, kTile), least(outputs, kPanel),
           p_.y + token * p_.y_stride + panel_index * kPanel, p_.y_stride);
+  }
+
+  // A leaf's.
+  void add_tile(const float* tile, std::size_t token, std::size_t panel_index, bool is_first_leaf) const {
+    const std::size_t width = least(p_.out_features - panel_index * kPanel, kPanel);
+    double* sums = p_.sums + token * p_.y_stride + panel_index * kPanel;
+    for (std::size_t row = 0; row < least(p_.tokens - token, kTile); ++row, sums += p_.y_stride) {
+      if (width == kPanel) {
+        add_leaf(tile + row * kPanel, kPanel, is_first_leaf, sums);
+      } else {
+        add_leaf(tile + row * kPanel, width, is_first_leaf, sums);
+      }
+    }
   }
 
   const TileProduct& p_;

@@ -23,6 +23,9 @@ struct TileProduct {
   float* y;                      // [tokens, y_stride], the outputs of the first panel first; or null
   std::size_t y_stride;
   std::size_t out_features;  // of these panels; the last one may be cut short
+  // In place of y, the sums of leaves of so many features, a multiple of 32; see leaf_sum.h.
+  double* sums = nullptr;
+  std::size_t leaf = 0;
 
   // Where y is null: outputs go to the tiles of [tokens, y_features] activations, see
   // TileKernels::round_block, as features from first_feature on; both are multiples of 16.

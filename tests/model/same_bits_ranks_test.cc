@@ -1,0 +1,189 @@
+// With DecoderSpec::same_bits the logits of a model have the same bits on any number of ranks, in any chunks
+// and on any number of threads.
+#include "model/config/config.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/weights/gguf_checkpoint.h"
+#include "parallel/mpi_call.h"
+#include "tests/model/decoder_under_test.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/random.h"
+#include "tp/mpi.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::DecoderUnderTest;
+
+// The first ranks of a test.
+class FirstRanks {
+ public:
+  explicit FirstRanks(std::size_t size) {
+    const std::size_t rank = test::world().rank();
+    TP_MPI(MPI_Comm_split(test::world().handle(), rank < size ? 0 : MPI_UNDEFINED, static_cast<int>(rank),
+                          &handle_));
+    if (handle_ != MPI_COMM_NULL) comm_.emplace(handle_);
+  }
+  ~FirstRanks() {
+    comm_.reset();
+    if (handle_ != MPI_COMM_NULL) MPI_Comm_free(&handle_);
+  }
+  FirstRanks(const FirstRanks&) = delete;
+  FirstRanks& operator=(const FirstRanks&) = delete;
+
+  // Null on the others.
+  Communicator* comm() { return comm_ ? &*comm_ : nullptr; }
+
+ private:
+  MPI_Comm handle_ = MPI_COMM_NULL;
+  std::optional<Communicator> comm_;
+};
+
+struct Division {
+  std::size_t ranks;
+  std::size_t chunk;
+  int threads;
+};
+
+struct Model {
+  DecoderSpec spec;
+  const WeightSource& source;
+  std::span<const TokenId> tokens;
+  std::optional<WeightType> type;  // none: as stored
+  KvType kv_type = KvType::bf16;
+};
+
+// The logits that this rank has of every position, and which columns of all they are.
+struct OwnLogits {
+  Range columns;
+  std::vector<float> rows;  // [tokens, columns.size()]
+};
+
+OwnLogits logits_of(Communicator& comm, const Model& model, const Division& division) {
+  omp_set_num_threads(division.threads);
+  DecoderUnderTest decoder(comm, model.spec, model.source,
+                           {.length = model.tokens.size(),
+                            .chunk = std::min(division.chunk, model.tokens.size()),
+                            .kv_type = model.kv_type,
+                            .weights = model.type});
+  OwnLogits logits{decoder.local_vocab(), decoder.append(model.tokens)};
+  omp_set_num_threads(1);
+  return logits;
+}
+
+// Of `part`'s elements, those whose bits differ from the whole's.
+std::size_t different_bits(const OwnLogits& part, const OwnLogits& whole, std::size_t tokens) {
+  std::size_t different = 0;
+  for (std::size_t row = 0; row < tokens; ++row) {
+    for (std::size_t i = 0; i < part.columns.size(); ++i) {
+      const float& one = part.rows[row * part.columns.size() + i];
+      const float& other = whole.rows[row * whole.columns.size() + part.columns.begin + i];
+      different += std::memcmp(&one, &other, sizeof(float)) == 0 ? 0 : 1;
+    }
+  }
+  return different;
+}
+
+// TP_SAME_BITS=all runs every fixture with everything: half an hour.
+bool runs_all() {
+  const char* const value = std::getenv("TP_SAME_BITS");
+  return value != nullptr && std::string_view(value) == "all";
+}
+
+// A few numbers of ranks up to `most`, chunks and threads, or all.
+std::vector<Division> divisions(std::size_t most) {
+  if (!runs_all()) return {{1, 7, 2}, {2, 512, 3}, {3, 1, 1}, {3, 7, 3}, {most, 512, 1}, {most, 1, 2}};
+  std::vector<Division> all;
+  for (std::size_t ranks = 1; ranks <= most; ++ranks) {
+    for (const std::size_t chunk : {1U, 7U, 512U}) {
+      for (const int threads : {1, 2, 3}) all.push_back({ranks, chunk, threads});
+    }
+  }
+  return all;
+}
+
+void expect_same_bits(const Model& model, std::size_t most, const std::string& name) {
+  Communicator self(MPI_COMM_SELF);
+  const OwnLogits whole = logits_of(self, model, {1, 512, 1});
+  for (const Division& division : divisions(most)) {
+    if (division.ranks > most) continue;
+    FirstRanks ranks(division.ranks);
+    if (ranks.comm() == nullptr) continue;
+    const OwnLogits part = logits_of(*ranks.comm(), model, division);
+    EXPECT_EQ(different_bits(part, whole, model.tokens.size()), 0U) << fmt::format(
+        "{}, {}, {} ranks, chunks of {}, {} threads", name, model.type ? name_of(*model.type) : "as stored",
+        division.ranks, division.chunk, division.threads);
+  }
+}
+
+constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8,
+                                 WeightType::int4};
+
+TEST(SameBits, OnAnyNumberOfRanks) {
+  std::size_t index = 0;
+  for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
+    const auto source = SafetensorsCheckpoint::open(fixture.folder);
+    DecoderSpec spec = make_spec(load_config(fixture.folder));
+    spec.same_bits = true;
+    const std::size_t most = std::min(leaf_heads(spec), test::world().size());
+    const std::size_t columns =
+        std::visit([](const auto& mlp) { return mlp.intermediate_size; }, spec.blocks.back().feed_forward);
+    ASSERT_GE(columns / leaf_of(columns, leaf_heads(spec)), 2U)
+        << fixture.name << ": one rank has all leaves";
+    // Every fixture in one type, a few in all.
+    for (std::size_t type = 0; type < std::size(kTypes); ++type) {
+      if (type != index % std::size(kTypes) && index % 7 != 0 && !runs_all()) continue;
+      constexpr KvType kKvTypes[] = {KvType::f32, KvType::bf16, KvType::int8};
+      expect_same_bits({spec, *source, fixture.prompt, kTypes[type], kKvTypes[index % std::size(kKvTypes)]},
+                       most, fixture.name);
+    }
+    ++index;
+  }
+}
+
+// Contexts that are split among threads, and heads of a rank that share a KV head in different numbers.
+TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
+  constexpr std::size_t kLength = 640;
+  ModelConfig config;
+  config.architecture = "LlamaForCausalLM";
+  config.num_attention_heads = 8;
+  config.num_key_value_heads = 2;
+  config.head_dim = 16;
+  config.hidden_size = 64;
+  config.intermediate_size = 300;  // the last leaf is cut short
+  config.num_hidden_layers = 2;
+  config.vocab_size = 64;
+  config.max_position_embeddings = kLength;
+  DecoderSpec spec = make_spec(config);
+  spec.same_bits = true;
+  reference::Random random(7);
+  std::vector<TokenId> tokens(kLength);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, config.vocab_size - 1));
+  expect_same_bits({spec, SyntheticWeights(DType::f32, 3), tokens, WeightType::int8, KvType::f32},
+                   std::min<std::size_t>(8, test::world().size()), "long context");
+}
+
+// Stored groups of 32 are taken over where leaves are whole groups, and nowhere else.
+TEST(SameBits, OfGgufModelsAsStored) {
+  for (const Fixture& fixture : reference::gguf_fixtures()) {
+    const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
+    DecoderSpec spec = make_spec(load_config(fixture.folder));
+    spec.same_bits = true;
+    expect_same_bits({spec, *source, fixture.prompt, std::nullopt},
+                     std::min(leaf_heads(spec), test::world().size()), fixture.name);
+  }
+}
+
+}  // namespace
+}  // namespace tp
