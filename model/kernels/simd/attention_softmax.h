@@ -34,7 +34,7 @@ struct Step {
   }
 };
 
-// Columns of a block that hold all that a row sees of it.
+// The smallest range of columns of a block with all positions that a row attends to.
 struct Columns {
   std::size_t begin;
   std::size_t end;
@@ -50,7 +50,7 @@ inline Columns visible(const Step& step, std::size_t row, std::size_t block) {
   return {begin > start ? begin - start : 0, min(end - start, tile.block_size)};
 }
 
-// Those of several rows together.
+// The same for several rows together.
 inline Columns visible(const Step& step, std::size_t row, std::size_t rows, std::size_t block) {
   Columns all = visible(step, row, block);
   for (std::size_t r = row + 1; r < row + rows; ++r) {
@@ -94,7 +94,7 @@ inline void mask(const Step& step, std::size_t row, std::size_t block) {
   }
 }
 
-// Whether a row sees all of a step's blocks, and scores stay as they are.
+// Whether a row attends to all of a step's positions, with scores that need no change.
 inline bool sees_all(const Step& step, std::size_t row) {
   const AttentionTile& tile = step.tile;
   const std::size_t start = step.first_position(step.begin);
@@ -142,7 +142,7 @@ inline float weigh(float* scores, std::size_t columns, float highest) {
   return sum_of_elements(sum);
 }
 
-// By what is to be multiplied that is relative to the highest score before.
+// The factor for sums that are relative to the previous maximum.
 inline void rescale_row(const AttentionTile& tile, std::size_t row, float factor) {
   tile.sums[row] *= factor;
   if (factor == 1.0F) return;
@@ -188,7 +188,7 @@ void soften(const Step& step, std::size_t row, std::size_t rows) {
   }
 }
 
-// No row has seen anything yet.
+// Before the first step.
 inline void begin_softmax(const AttentionTile& tile) {
   for (std::size_t r = 0; r < tile.rows; ++r) {
     tile.maxima[r] = -INFINITY;

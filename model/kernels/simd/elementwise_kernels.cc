@@ -49,7 +49,7 @@ struct Silu {
 // Mathematical Functions, 7.1.26, with x / sqrt(2) for x.
 struct Gelu {
   static FloatRegister of(const FloatRegister& x) {
-    // Farther from 0 nothing is left of the tail.
+    // Farther from 0, the tail underflows.
     const FloatRegister distance = smaller(x < 0.0F ? -x : x, 100.0F - FloatRegister{});
     const FloatRegister t = reciprocal(1.0F + 0.3275911F * 0.70710678F * distance);
     FloatRegister p = t * 1.061405429F - 1.453152027F;

@@ -6,7 +6,7 @@
 namespace tp::kernels {
 namespace {
 
-// 1 / x to about a unit in the last place, for finite x that are not 0. A division of 16 numbers takes longer
+// 1 / x to about a unit in the last place, for finite x other than 0. A division of 16 numbers takes longer
 // than the exponential before it; there is a guess of 14 bits instead, which one step of Newton's doubles.
 inline FloatRegister reciprocal(const FloatRegister& x) {
 #if defined(__AVX512VNNI__)

@@ -51,7 +51,7 @@ struct Int8Elements {
     return __builtin_convertvector(scaled + (FloatRegister)half, IntRegister);
   }
 
-  // With 128 added. What was no number is -128 here, and becomes an element 0.
+  // With 128 added. NaN is -128 here, and becomes an element 0.
   static WordVector bytes_of(const IntVector (&elements)[4]) {
     WordVector bytes = narrow<std::int8_t>(elements);
     for (std::size_t i = 0; i < kParts; ++i) {
@@ -141,7 +141,7 @@ inline void quantize(const float (*floats)[kStrip], std::size_t column, const fl
   }
 }
 
-// One group's extremes are looked for before the other one's scales are made: divisions take their time.
+// The second group's extremes are searched while the first one's divisions are in flight.
 template <class Elements>
 void make_block(const PanelSource& source, std::size_t first, Block& block) {
   float floats[kPanel][kStrip];

@@ -109,7 +109,7 @@ void f16(const PanelSource& source, unsigned char* panel) {
   });
 }
 
-// Blocks of int8 are made in their places.
+// Blocks of int8 are built in place.
 static_assert(sizeof(Block) == kPanel * kStrip + 2 * kPanel * sizeof(std::uint16_t) && alignof(Block) == 4);
 void int8(const PanelSource& source, unsigned char* panel) {
   for (std::size_t first = 0; first < source.columns; first += kStrip, panel += sizeof(Block)) {

@@ -36,7 +36,7 @@ float stream(const unsigned char* data, std::size_t bytes) {
   return static_cast<float>(folded);
 }
 
-// So many registers are summed up in turn: enough to hide the latency of a multiplication.
+// This many independent accumulators: enough to hide the latency of a multiplication.
 constexpr std::size_t kChains = kRegisterBytes == 64 ? 16 : 10;
 constexpr std::size_t kRegisterLanes = kRegisterBytes / 4;
 

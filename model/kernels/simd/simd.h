@@ -14,7 +14,7 @@ struct SimdKernels {
   // y[o] = sum over i of x[i] * weight[o * w_stride + i].
   void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
                  const float* x, float* y);
-  // Turns the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
+  // Rotates the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
 };
 

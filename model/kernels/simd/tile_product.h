@@ -53,7 +53,7 @@ struct TileKernels {
   // Words of 32 bits that a thread needs for sums and converted weights.
   std::size_t (*scratch_words)(std::size_t tokens, std::size_t in_features);
 
-  // Whether a product of tiles is what it should be.
+  // A self-test: whether products of tiles are correct.
   bool (*works)();
   // See PeakKernels; null where tiles are emulated.
   double (*multiply_bf16)(std::size_t rounds);

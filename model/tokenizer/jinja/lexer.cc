@@ -67,7 +67,7 @@ class Lexer {
 
   [[noreturn]] void fail(const std::string& what) const { throw SyntaxError(position_, what); }
 
-  // Text up to the next tag, and the tag.
+  // The text up to the next tag, then the tag.
   void lex_outside() {
     std::size_t begin = at_;
     do {
@@ -90,7 +90,7 @@ class Lexer {
       lex_tag(opening, TokenKind::block_begin, TokenKind::block_end, "%}");
   }
 
-  // The text before a tag, of which the tag's sign takes white space away.
+  // The text before a tag, without the white space that the tag's sign strips.
   void add_text(std::string text, char tag, char sign) {
     if (tag != ' ' && sign == '-') {
       text = unicode::stripped(text, false, true);
@@ -103,7 +103,7 @@ class Lexer {
     if (!text.empty()) add(TokenKind::text, std::move(text));
   }
 
-  // Behind the end of a block or comment: what of the following white space goes with it.
+  // After a block or comment: the white space that is dropped with it.
   void skip_after(bool has_minus, bool has_plus, bool trims_newline) {
     if (has_minus)
       advance(leading_space(rest()));
@@ -213,7 +213,7 @@ class Lexer {
     std::size_t length = digits(0);
     TokenKind kind = TokenKind::integer;
     const auto at = [&](std::size_t i) { return i < rest().size() ? rest()[i] : ' '; };
-    // After a point, as in a.1.2, there are only whole numbers.
+    // After a dot, as in a.1.2, only whole numbers are allowed.
     const bool may_have_point = at_ == 0 || text_[at_ - 1] != '.';
     if (may_have_point && at(length) == '.' && is_digit(at(length + 1))) {
       length += 1 + digits(length + 1);
@@ -244,7 +244,7 @@ class Lexer {
     advance(end + 1);
   }
 
-  // Python's escapes; a backslash before another character stays.
+  // Python's escapes; a backslash before any other character is kept.
   std::string unescaped(std::string_view text) const {
     std::string out;
     while (!text.empty()) {

@@ -1,4 +1,4 @@
-// Cuts the text of a template into tokens.
+// Splits the text of a template into tokens.
 #pragma once
 
 #include "model/tokenizer/jinja/position.h"

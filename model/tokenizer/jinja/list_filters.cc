@@ -17,7 +17,7 @@ bool flag_or(Arguments& arguments, std::size_t index, std::string_view name, boo
   return value == nullptr ? otherwise : is_true(*value);
 }
 
-// By what elements are compared: a member of them, and texts in lower case unless case matters.
+// The sort key: a member of the elements, or themselves; strings in lower case unless case matters.
 Value comparison_key(const Value& value, const Value* attribute, bool case_sensitive, Heap& heap) {
   Value key = attribute == nullptr || attribute->is<None>() ? value : member_at_path(value, *attribute, heap);
   if (case_sensitive || !key.is_text()) return key;

@@ -1,4 +1,4 @@
-// What values offer behind a point: text.strip(), dict.items(), list.append(), loop.index.
+// The members of values: text.strip(), dict.items(), list.append(), loop.index.
 #pragma once
 
 #include "model/tokenizer/jinja/value.h"

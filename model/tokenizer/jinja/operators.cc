@@ -166,7 +166,7 @@ Value no_member(const Value& value, std::string_view name) {
   return Value::undefined(fmt::format("there is no '{}' in the {}", name, value.type_name()));
 }
 
-// Throws if nothing can be asked of the value.
+// Throws if the value has no members.
 void check_defined(const Value& value, std::string_view member) {
   if (const auto* undefined = value.get_if<Undefined>())
     throw EvaluationError(fmt::format("{}, so it has no '{}'", *undefined->reason, member));
@@ -293,7 +293,7 @@ struct Conversion {
   std::optional<int> precision{};
 };
 
-// Behind the '%'; moves `at` behind it.
+// After the '%'; advances `at` past the specification.
 Conversion read_conversion(const std::string& pattern, std::size_t& at) {
   Conversion conversion;
   if (at < pattern.size() && pattern[at] == '.') {

@@ -1,4 +1,4 @@
-// What + - < in [..] and the like do with values.
+// The operators of expressions: + - < in [..] and so on.
 #pragma once
 
 #include "model/tokenizer/jinja/value.h"
@@ -8,7 +8,7 @@
 
 namespace tp::jinja {
 
-// All of these throw EvaluationError for values with which it cannot be done.
+// All of these throw EvaluationError for operands that they do not support.
 
 // '-' or '+' in front of a number.
 Value apply_sign(char sign, const Value& value);

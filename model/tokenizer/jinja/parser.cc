@@ -60,7 +60,7 @@ class Parser {
     return body;
   }
 
-  // The body of a block in which `break` has no loop to end.
+  // The body of a block inside which `break` is an error.
   Body parse_closed_body(std::string_view end) {
     const std::size_t loops = std::exchange(loops_, 0);
     Body body = parse_body_to(end);
@@ -231,7 +231,7 @@ class Parser {
     return statement;
   }
 
-  // Marks what the model says, for training; here it is printed as what is around it.
+  // Marks the text of the model for training; here its body is printed like any other.
   Statement::Node parse_generation() {
     end_of_block();
     return With{{}, parse_closed_body("endgeneration")};

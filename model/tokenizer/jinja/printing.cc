@@ -99,7 +99,7 @@ class Printer {
     return Json(text).dump(-1, ' ', json_->ascii_only);
   }
 
-  // Keys that are no texts become texts.
+  // Keys that are not strings are converted to strings.
   std::string json_key(const Value& key) const {
     return key.is_text() ? json_text(key.text()) : fmt::format("\"{}\"", scalar(key));
   }

@@ -1,4 +1,4 @@
-// Values as texts.
+// Values as text.
 #pragma once
 
 #include "model/tokenizer/jinja/value.h"
@@ -24,7 +24,8 @@ struct JsonStyle {
   bool sorted_keys = false;
 };
 
-// What the filter tojson gives: Python's json.dumps(). Throws EvaluationError for what JSON cannot say.
+// The result of the filter tojson: Python's json.dumps(). Throws EvaluationError for values without JSON
+// form.
 std::string to_json(const Value& value, const JsonStyle& style, Budget& budget);
 
 // Members keep their order. Throws EvaluationError for whole numbers beyond 64 bits.

@@ -1,4 +1,4 @@
-// map, select, reject and their kin: filters that apply filters and tests to elements.
+// map, select, reject and similar: filters that apply filters and tests to elements.
 #include "model/tokenizer/jinja/library.h"
 
 #include <algorithm>

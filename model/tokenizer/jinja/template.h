@@ -1,4 +1,4 @@
-// A chat template: the Jinja program of a checkpoint that makes a prompt of messages.
+// A chat template: the Jinja program in a checkpoint that turns messages into a prompt.
 #pragma once
 
 #include <memory>

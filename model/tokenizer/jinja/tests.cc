@@ -58,7 +58,7 @@ bool is_in(const Value& value, Arguments& arguments, Heap& heap) {
   return compare("in", value, arguments.at(0, "seq"), heap.budget());
 }
 
-// The same object, which for lists and dicts is more than being equal.
+// Identity: for lists and dicts, stronger than equality.
 bool is_same(const Value& value, Arguments& arguments, Heap& heap) {
   const Value& other = arguments.at(0, "other");
   if (value.variant().index() != other.variant().index()) return false;

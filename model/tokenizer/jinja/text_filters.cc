@@ -1,4 +1,4 @@
-// Filters that make texts and numbers.
+// Filters that return strings and numbers.
 #include "model/tokenizer/jinja/library.h"
 #include "model/tokenizer/jinja/operators.h"
 #include "model/tokenizer/jinja/printing.h"
@@ -60,7 +60,7 @@ Value replace(const Value& subject, Arguments& arguments, Heap& heap) {
 
 Value string(const Value& subject, Arguments&, Heap& heap) { return printed(subject, heap.budget()); }
 
-// Chat templates do not escape by themselves, so that there is nothing to mark.
+// Chat templates have no autoescaping, so there is nothing to mark as safe.
 Value safe(const Value& subject, Arguments&, Heap& heap) { return printed(subject, heap.budget()); }
 
 Value escape(const Value& subject, Arguments&, Heap& heap) {

@@ -1,4 +1,4 @@
-// The methods of texts, which filters use too.
+// The methods of strings, also used by filters.
 #pragma once
 
 #include "model/tokenizer/jinja/value.h"

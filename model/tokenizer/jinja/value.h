@@ -211,7 +211,7 @@ class Heap {
   std::deque<LoopState> loops_;
 };
 
-// What `if` makes of it.
+// Its truth value.
 bool is_true(const Value& value);
 
 // As ==, or as < of two numbers, texts or lists: throws EvaluationError for values that have no order.
