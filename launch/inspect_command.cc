@@ -61,10 +61,8 @@ HeadShard heads_of(const LatentAttentionSpec& spec, TpRank tp) {
   return shard_heads(spec.num_attention_heads, 1, tp);
 }
 
-// As WeightLoader::own_columns.
 Range columns_of(const DecoderSpec& spec, std::size_t total, TpRank tp) {
-  const std::size_t heads = leaf_heads(spec);
-  return heads == 0 ? shard_columns(total, tp) : split_evenly(total, tp, leaf_of(total, heads));
+  return shard_columns(total, tp, leaf_of(total, leaf_heads(spec)));
 }
 
 // A cache for one sequence.

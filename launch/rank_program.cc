@@ -8,7 +8,6 @@
 #include "parallel/mpi_session.h"
 #include "parallel/start_watch.h"
 #include "tp/internal/require.h"
-#include "tp/mpi.h"
 
 #include <algorithm>
 #include <charconv>
@@ -114,7 +113,7 @@ int run_on_ranks(const CommandLine& command, double timeout, const std::function
   // Small enough to come from the heap, so that freeing it leaves it usable.
   std::string reserve(96 << 10, '\0');
   try {
-    Communicator comm(MPI_COMM_WORLD, wait_options(session.rank(), session.size(), timeout));
+    Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
     const int status = run_together(comm, command, body);
     barrier(comm);  // which tells of a rank that does not come, as MPI_Finalize does not
     return status;
@@ -150,8 +149,7 @@ void warn_of_inexact_sums(Engine& engine) {
   if (std::ranges::none_of(reports, is_inexact)) return;
   print_message(
       "tp-infer: some sums over ranks may have exceeded 4194304, up to which --same-bits holds: their last "
-      "bits may "
-      "depend on the number of ranks");
+      "bits may depend on the number of ranks");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "parallel/mpi_call.h"
 #include "tp/internal/require.h"
+#include "tp/mpi.h"
 
 #include <cstdlib>
 #include <exception>
@@ -50,6 +51,10 @@ MpiSession::MpiSession() {
 
 MpiSession::~MpiSession() {
   if (std::uncaught_exceptions() == 0) MPI_Finalize();
+}
+
+Communicator MpiSession::all_ranks(const WaitOptions& waits) const {
+  return Communicator(MPI_COMM_WORLD, waits);
 }
 
 void MpiSession::abort(int status) {

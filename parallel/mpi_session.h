@@ -1,6 +1,8 @@
 // The lifetime of MPI in our programs.
 #pragma once
 
+#include "tp/communicator.h"
+
 #include <cstddef>
 #include <string>
 
@@ -20,6 +22,9 @@ class MpiSession {
 
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
+
+  // All ranks of the job. Collective; throws as Communicator's constructor.
+  Communicator all_ranks(const WaitOptions& waits) const;
 
   // Ends every rank of the job immediately with this exit status: for an error while the others wait inside a
   // collective and cannot be told.

@@ -39,6 +39,7 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
 }
 
 std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads) {
+  if (num_attention_heads == 0) return 0;
   constexpr std::size_t kToy = 512;
   const std::size_t least = in_features < kToy ? 16 : 32;
   std::size_t leaf = 128;
@@ -46,7 +47,8 @@ std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads) {
   return leaf;
 }
 
-Range shard_columns(std::size_t total, TpRank tp) {
+Range shard_columns(std::size_t total, TpRank tp, std::size_t leaf) {
+  if (leaf != 0) return split_evenly(total, tp, leaf);
   std::size_t granule = kTileWidth;
   while (granule > 1 && total / granule < kTilesPerRank * tp.size) granule /= 2;
   return split_evenly(total, tp, granule);

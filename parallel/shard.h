@@ -54,11 +54,13 @@ HeadShard shard_heads(std::size_t num_attention_heads, std::size_t num_key_value
 
 // The input features of a feed-forward layer's second half that are summed as one where sums must not depend
 // on the number of ranks: the most of 128, 64 and 32 of which there are at least as many as attention heads,
-// so that every rank can own some, or 32; in toys 16, too. A function of the model alone.
+// so that every rank can own some, or 32; in toys 16, too. A function of the model alone. Without heads 0: no
+// leaves.
 std::size_t leaf_of(std::size_t in_features, std::size_t num_attention_heads);
 
-// One rank's columns of a feed-forward layer, or rows of a vocabulary. Boundaries are multiples of the
-// kernels' tile width, or of a smaller power of two if there are too few tiles to divide evenly.
-Range shard_columns(std::size_t total, TpRank tp);
+// One rank's columns of a feed-forward layer, or rows of a vocabulary: whole leaves, if there are any; else
+// boundaries are multiples of the kernels' tile width, or of a smaller power of two if there are too few
+// tiles to divide evenly.
+Range shard_columns(std::size_t total, TpRank tp, std::size_t leaf = 0);
 
 }  // namespace tp

@@ -77,14 +77,9 @@ class WeightLoader {
   // The leaves of a row-parallel layer's input (see PackedLayout), of a head's size or that of leaf_of; 0
   // where there are none.
   std::size_t leaf_of_heads(std::size_t head_dim) const { return leaf_heads_ == 0 ? 0 : head_dim; }
-  std::size_t leaf_of_columns(std::size_t total) const {
-    return leaf_heads_ == 0 ? 0 : leaf_of(total, leaf_heads_);
-  }
-  // This rank's columns of a feed-forward layer: of whole leaves, where there are any.
-  Range own_columns(std::size_t total) const {
-    const std::size_t leaf = leaf_of_columns(total);
-    return leaf == 0 ? shard_columns(total, tp_) : split_evenly(total, tp_, leaf);
-  }
+  std::size_t leaf_of_columns(std::size_t total) const { return leaf_of(total, leaf_heads_); }
+  // This rank's columns of a feed-forward layer.
+  Range own_columns(std::size_t total) const { return shard_columns(total, tp_, leaf_of_columns(total)); }
 
   // What all calls have loaded.
   const LoadedWeights& loaded() const { return loaded_; }

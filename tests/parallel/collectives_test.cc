@@ -89,6 +89,19 @@ TEST(AllReduce, IsCounted) {
   EXPECT_EQ(comm.stats().broadcast.calls, 0U);
 }
 
+TEST(AllReduce, OfDoublesCountsSumsThatMayNotBeExact) {
+  Communicator& comm = test::world();
+  std::vector<double> addend(100, 1000.0);
+  std::vector<float> sum(100);
+  const TensorView<double> view(addend.data(), 4, 25);
+  all_reduce(comm, PartialSum(view), TensorView<float>(sum.data(), 4, 25));
+  EXPECT_EQ(sum, std::vector<float>(100, 1000.0F * static_cast<float>(comm.size())));
+  EXPECT_EQ(comm.stats().inexact_sums, 0U);
+  addend[77] = -5e6;
+  add_all_reduced(comm, PartialSum(view), TensorView<float>(sum.data(), 4, 25));
+  EXPECT_EQ(comm.stats().inexact_sums, 1U);
+}
+
 TEST(AllReduce, RefusesATensorWithGapsBetweenItsRows) {
   Communicator& comm = test::world();
   std::vector<float> memory(30);

@@ -94,6 +94,29 @@ TEST(ExpSums, OfAnyPartsGiveLogSumExpAndEntropyOfTheWhole) {
   }
 }
 
+// Also of a part that is so unlikely that its sum is rounded to 0, but not its part of the entropy.
+TEST(ExpSums, RelativeToTheRowsMaximumHaveTheSameBitsInAnyParts) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0.0F, 4.0F);
+  std::vector<float> logits(5000);
+  for (float& logit : logits) logit = normal(random);
+  const float max = *std::max_element(logits.begin(), logits.end());
+  std::fill(logits.end() - 500, logits.end(), max - 24.9F);
+  const ExpSums whole = exact_exp_sums(logits, max, true);
+  EXPECT_NEAR(whole.log_sum_exp(), log_sum_exp(logits), 1e-6);
+  EXPECT_NEAR(whole.entropy(), entropy(logits), 1e-5);
+  for (const std::size_t parts : {2U, 3U, 7U, 10U}) {
+    std::vector<ExpSums> sums;
+    for (std::size_t part = 0; part < parts; ++part) {
+      const std::size_t begin = logits.size() * part / parts;
+      const std::size_t end = logits.size() * (part + 1) / parts;
+      sums.push_back(exact_exp_sums(std::span(logits).subspan(begin, end - begin), max, true));
+    }
+    EXPECT_EQ(merged(sums).log_sum_exp(), whole.log_sum_exp()) << parts;
+    EXPECT_EQ(merged(sums).entropy(), whole.entropy()) << parts;
+  }
+}
+
 TEST(ExpSums, AcceptEmptyPartsAndRuledOutTokens) {
   const std::vector<float> none;
   const std::vector<float> ruled_out{-kInfinity, -kInfinity};
