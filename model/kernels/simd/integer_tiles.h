@@ -94,24 +94,26 @@ struct IntegerTile {
 
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
-    run_leaves<Sums, T, N>(p, pass, [&](std::size_t begin, std::size_t end, auto& results) {
-      run_leaf<T, N>(pass, begin, end, results);
-    });
+    typename Sums::template Results<T, N> results(p, pass);
+    results.sum([&](const Leaf& leaf)
+                    __attribute__((always_inline)) { run_leaf<T, N>(pass, leaf, results); });
   }
 
   template <std::size_t T, std::size_t N>
-  [[gnu::always_inline]] void run_leaf(const Pass& pass, std::size_t begin, std::size_t end,
+  [[gnu::always_inline]] void run_leaf(const Pass& pass, const Leaf& leaf,
                                        typename Sums::template Results<T, N>& results) const {
     const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + begin / kBlock * Block::kBytes;
-    Vector sums[N][T] = {};
-    for (std::size_t block = begin; block < end; block += kBlock) {
+    for (std::size_t n = 0; n < N; ++n)
+      weights[n] = weights_of(p, pass, n) + leaf.begin / kBlock * Block::kBytes;
+    Vector sums[N][T];
+    set_zero(sums);
+    for (std::size_t block = leaf.begin; block < leaf.end; block += kBlock) {
       for (std::size_t n = 0; n < N; ++n) {
         Block::template run<T>(p, weights[n], pass.token, block, sums[n], [](std::size_t) {});
         weights[n] += Block::kBytes;
       }
     }
-    results.take(sums);
+    results.take(sums, leaf);
   }
 };
 
@@ -135,8 +137,8 @@ struct GroupLeafTile {
     Vector sums[1][T] = {};
     std::size_t leaf_end = p.leaf / kGroup;  // in groups
     const auto end_leaf = [&] {
-      results.take(sums);
-      results.end_leaf(leaf_end * kGroup == p.leaf);
+      results.take(sums, {});
+      results.add(1, leaf_end * kGroup == p.leaf);
       for (std::size_t t = 0; t < T; ++t) sums[0][t] = {};
       leaf_end += p.leaf / kGroup;
     };

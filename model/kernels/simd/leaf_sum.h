@@ -11,14 +11,28 @@ namespace {
 // 2^23.
 constexpr double kGrid = 1.5 * 4194304.0;
 
+inline double on_grid(float result) { return (static_cast<double>(result) + kGrid) - kGrid; }
+
 // The results of a leaf: the first one's replace what is there, others' are added.
 [[gnu::always_inline]] inline void add_leaf(const float* results, std::size_t count, bool is_first,
                                             double* sums) {
   if (is_first) {
-    for (std::size_t i = 0; i < count; ++i) sums[i] = (static_cast<double>(results[i]) + kGrid) - kGrid;
+    for (std::size_t i = 0; i < count; ++i) sums[i] = on_grid(results[i]);
   } else {
-    for (std::size_t i = 0; i < count; ++i) sums[i] += (static_cast<double>(results[i]) + kGrid) - kGrid;
+    for (std::size_t i = 0; i < count; ++i) sums[i] += on_grid(results[i]);
   }
+}
+
+// The same for 16 results of each of several leaves, which are `apart` results from one to the next.
+[[gnu::always_inline]] inline void add_leaves(const float* results, std::size_t apart, std::size_t leaves,
+                                              bool are_first, double* sums) {
+  constexpr std::size_t kResults = 16;
+  double all[kResults];
+  for (std::size_t i = 0; i < kResults; ++i) all[i] = are_first ? 0.0 : sums[i];
+  for (std::size_t leaf = 0; leaf < leaves; ++leaf, results += apart) {
+    for (std::size_t i = 0; i < kResults; ++i) all[i] += on_grid(results[i]);
+  }
+  for (std::size_t i = 0; i < kResults; ++i) sums[i] = all[i];
 }
 
 }  // namespace

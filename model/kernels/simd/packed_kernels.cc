@@ -88,22 +88,22 @@ struct FloatTile {
 
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
-    run_leaves<Sums, T, N>(p, pass, [&](std::size_t begin, std::size_t end, auto& results) {
-      run_leaf<T, N>(pass, begin, end, results);
-    });
+    typename Sums::template Results<T, N> results(p, pass);
+    results.sum([&](const Leaf& leaf)
+                    __attribute__((always_inline)) { run_leaf<T, N>(pass, leaf, results); });
   }
 
   template <std::size_t T, std::size_t N>
-  [[gnu::always_inline]] void run_leaf(const Pass& pass, std::size_t begin, std::size_t end,
+  [[gnu::always_inline]] void run_leaf(const Pass& pass, const Leaf& leaf,
                                        typename Sums::template Results<T, N>& results) const {
-    const std::size_t in_features = end - begin;
-    const std::size_t skipped = begin == 0 ? 0 : begin / p.leaf * p.leaf_bytes;
+    const std::size_t in_features = leaf.end - leaf.begin;
     const float* x[T];
-    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride + begin;
+    for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride + leaf.begin;
     const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + skipped;
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + leaf.index * p.leaf_bytes;
     // One sum each, along k: neither the tokens of a pass nor the panels of a thread change its bits.
-    Vector sums[N][T] = {};
+    Vector sums[N][T];
+    set_zero(sums);
     constexpr std::size_t kFeatures = 2 * kLines * kVectorBytes / Weights::kBytes;
     std::size_t k = 0;
     for (; k + 2 <= in_features; k += 2) {
@@ -126,12 +126,15 @@ struct FloatTile {
       }
     }
     if (k < in_features) {
+      // Unrolled, or compilers keep the sums in memory.
+#pragma GCC unroll 4
       for (std::size_t n = 0; n < N; ++n) {
         const Vector w = Weights::first(weights[n]);
+#pragma GCC unroll 16
         for (std::size_t t = 0; t < T; ++t) multiply_add(w, x[t][k], sums[n][t]);
       }
     }
-    results.take(sums);
+    results.take(sums, leaf);
   }
 };
 
@@ -168,17 +171,18 @@ struct Bf16PairTile {
     const std::uint32_t* x = p.x_pairs + pass.token * pairs;
     const unsigned char* weights[N];
     for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
-    run_leaves<Sums, T, N>(p, pass, [&](std::size_t begin, std::size_t end, auto& results) {
-      run_leaf<T, N>(x, pairs, begin / 2, end / 2, weights, results);
-    });
+    typename Sums::template Results<T, N> results(p, pass);
+    results.sum([&](const Leaf& leaf)
+                    __attribute__((always_inline)) { run_leaf<T, N>(x, pairs, leaf, weights, results); });
   }
 
   template <std::size_t T, std::size_t N>
-  [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, std::size_t begin,
-                                       std::size_t end, const unsigned char* (&weights)[N],
+  [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, const Leaf& leaf,
+                                       const unsigned char* (&weights)[N],
                                        typename Sums::template Results<T, N>& results) const {
-    Vector sums[N][T] = {};
-    for (std::size_t k = begin; k < end; ++k) {
+    Vector sums[N][T];
+    set_zero(sums);
+    for (std::size_t k = leaf.begin / 2; k < leaf.end / 2; ++k) {
       __m512bh w[N];
       for (std::size_t n = 0; n < N; ++n) {
         w[n] = (__m512bh)load_words(weights[n]).part[0];
@@ -191,7 +195,7 @@ struct Bf16PairTile {
         }
       }
     }
-    results.take(sums);
+    results.take(sums, leaf);
   }
 };
 void bf16_pairs(const PanelProduct& p) {

@@ -50,18 +50,25 @@ const unsigned char* weights_of(const PanelProduct& p, const Pass& pass, std::si
   return (pass.token + t) * p.y_stride + (pass.panel + n * pass.apart) * kPanel;
 }
 
+// One by one: compilers clear an array as a whole in memory.
+template <std::size_t T, std::size_t N>
+[[gnu::always_inline]] inline void set_zero(Vector (&sums)[N][T]) {
+#pragma GCC unroll 4
+  for (std::size_t n = 0; n < N; ++n) {
+#pragma GCC unroll 16
+    for (std::size_t t = 0; t < T; ++t) sums[n][t] = {};
+  }
+}
+
+// Features that are summed as one, the leaf of that number.
+struct Leaf {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t index;
+};
+
 // What becomes of the results of T tokens for N panels: they are written.
 struct Floats {
-  // Calls body(begin, end) for the features that are summed as one.
-  template <class Body>
-  [[gnu::always_inline]] static void for_leaves(const PanelProduct& p, const Body& body) {
-    body(0, p.in_features);
-  }
-  template <class Body>
-  [[gnu::always_inline]] static void run_leaf(const Body& body) {
-    body();
-  }
-
   template <std::size_t T, std::size_t N>
   struct Results {
     const PanelProduct& p;
@@ -69,13 +76,16 @@ struct Floats {
 
     Results(const PanelProduct& product, const Pass& of) : p(product), pass(of) {}
 
-    [[gnu::always_inline]] void take(const Vector (&sums)[N][T]) const {
+    // Calls run(leaf), which passes its results to `take`, for all features at once.
+    template <class Run>
+    void sum(const Run& run) {
+      run(Leaf{0, p.in_features, 0});
+    }
+    [[gnu::always_inline]] void take(const Vector (&sums)[N][T], const Leaf& /*leaf*/) const {
       for (std::size_t n = 0; n < N; ++n) {
         for (std::size_t t = 0; t < T; ++t) write(n, t, sums[n][t]);
       }
     }
-    void end_leaf(bool /*is_first*/) const {}
-    void finish() const {}
 
    private:
     [[gnu::always_inline]] void write(std::size_t n, std::size_t t, const Vector& sum) const {
@@ -90,41 +100,49 @@ struct Floats {
 
 // Or they are those of leaves, and their exact sums are written.
 struct LeafSums {
-  // Without features, there is one empty leaf.
-  template <class Body>
-  [[gnu::always_inline]] static void for_leaves(const PanelProduct& p, const Body& body) {
-    std::size_t begin = 0;
-    do {
-      const std::size_t end = p.in_features - begin < p.leaf ? p.in_features : begin + p.leaf;
-      body(begin, end);
-      begin = end;
-    } while (begin < p.in_features);
-  }
-
-  // A function of its own, in which compilers keep all sums in registers.
-  template <class Body>
-  [[gnu::noinline]] static void run_leaf(const Body& body) {
-    body();
-  }
+  // Leaves whose results are added at a time: to reload the sums for each would take longer.
+  static constexpr std::size_t kLeaves = 4;
 
   template <std::size_t T, std::size_t N>
   struct Results {
     const PanelProduct& p;
     const Pass& pass;
     // Rows of p.sums are often a multiple of 4 KiB apart: loads from one would wait for stores to another.
-    alignas(64) double leaves[N][T][kPanel];
-    alignas(64) float elements[N][T][kPanel];  // of the leaf at hand
+    alignas(64) double sums[N][T][kPanel];
+    Vector results[kLeaves][N][T];  // of the leaves at hand
 
     Results(const PanelProduct& product, const Pass& of) : p(product), pass(of) {}
 
-    [[gnu::always_inline]] void take(const Vector (&sums)[N][T]) {
+    // Calls run(leaf) for every leaf. Without features, there is one empty leaf.
+    template <class Run>
+    void sum(const Run& run) {
+      Leaf next{0, 0, 0};
+      do {
+        const bool are_first = next.index == 0;
+        add(run_some(run, next), are_first);
+      } while (next.begin < p.in_features);
+      finish();
+    }
+    [[gnu::always_inline]] void take(const Vector (&of_leaf)[N][T], const Leaf& leaf) {
+      // Unrolled, and registers one by one, or compilers keep them in memory.
+#pragma GCC unroll 4
       for (std::size_t n = 0; n < N; ++n) {
-        for (std::size_t t = 0; t < T; ++t) store(sums[n][t], elements[n][t]);
+#pragma GCC unroll 16
+        for (std::size_t t = 0; t < T; ++t) {
+#pragma GCC unroll 4
+          for (std::size_t i = 0; i < kParts; ++i)
+            results[leaf.index % kLeaves][n][t].part[i] = of_leaf[n][t].part[i];
+        }
       }
     }
-    void end_leaf(bool is_first) {
+
+    // Adds the results of that many leaves.
+    void add(std::size_t count, bool are_first) {
       for (std::size_t n = 0; n < N; ++n) {
-        for (std::size_t t = 0; t < T; ++t) add_leaf(elements[n][t], kPanel, is_first, leaves[n][t]);
+        for (std::size_t t = 0; t < T; ++t) {
+          const auto* elements = reinterpret_cast<const float*>(&results[0][n][t]);
+          add_leaves(elements, N * T * kPanel, count, are_first, sums[n][t]);
+        }
       }
     }
 
@@ -132,23 +150,28 @@ struct LeafSums {
       for (std::size_t n = 0; n < N; ++n) {
         const std::size_t outputs = outputs_of(p, pass, n);
         for (std::size_t t = 0; t < T; ++t)
-          __builtin_memcpy(p.sums + place_of(p, pass, n, t), leaves[n][t],
+          __builtin_memcpy(p.sums + place_of(p, pass, n, t), sums[n][t],
                            (outputs < kPanel ? outputs : kPanel) * sizeof(double));
       }
     }
+
+   private:
+    // The next leaves, from `next` on, which it moves; returns their number. A function of its own, in which
+    // compilers keep all results in registers.
+    template <class Run>
+    [[gnu::noinline]] std::size_t run_some(const Run& run, Leaf& next) {
+      Leaf leaf = next;
+      do {
+        leaf.end = p.in_features - leaf.begin < p.leaf ? p.in_features : leaf.begin + p.leaf;
+        run(leaf);
+        leaf = {leaf.end, 0, leaf.index + 1};
+      } while (leaf.index % kLeaves != 0 && leaf.begin < p.in_features);
+      const std::size_t count = leaf.index - next.index;
+      next = leaf;
+      return count;
+    }
   };
 };
-
-// Sums the leaves of a pass: leaf(begin, end, results) passes its sums to results.take.
-template <class Sums, std::size_t T, std::size_t N, class Leaf>
-[[gnu::always_inline]] inline void run_leaves(const PanelProduct& p, const Pass& pass, const Leaf& leaf) {
-  typename Sums::template Results<T, N> results(p, pass);
-  Sums::for_leaves(p, [&](std::size_t begin, std::size_t end) {
-    Sums::run_leaf([&] { leaf(begin, end, results); });
-    results.end_leaf(begin == 0);
-  });
-  results.finish();
-}
 
 }  // namespace
 }  // namespace tp::kernels
