@@ -32,6 +32,12 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_flag("--same-bits", options.same_bits,
                    "The same bits on any number of ranks, with any chunks, batch and threads");
   command
+      .add_option_function<std::string>(
+          "--packed-cache", [this](const std::string& folder) { options.packed_cache = folder; },
+          "Keep packed weights in this folder, and start from them the next time")
+      ->check(not_empty("a folder"))
+      ->type_name("DIR");
+  command
       .add_option("--threads", options.threads,
                   "Threads per rank (default: OMP_NUM_THREADS, else its share of the cores)")
       ->check(whole_number(1, kMostThreads))

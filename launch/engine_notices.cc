@@ -18,6 +18,7 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
                               fmt::join(info.unused_tensors, ", ")));
   }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
+  if (!info.packed_cache_notice.empty()) print_message(fmt::format("tp-infer: {}", info.packed_cache_notice));
   if (options.max_length > info.max_length) {
     print_note(fmt::format(
         "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",

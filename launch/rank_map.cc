@@ -29,21 +29,31 @@ void print_rank_map(Engine& engine) {
                     "(--bind-to core keeps the binding)\n",
                     widened->from, widened->to));
   }
-  Table table({"rank", "host", "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS"});
+  Table table({"rank", "host", "cores", "threads", "from disk", "weights", "cache", "workspace", "peak RSS"});
   std::size_t rank = 0;
-  std::size_t read = 0;
+  std::uint64_t used = 0;
+  std::uint64_t read = 0;
+  bool counts_reads = true;
   for (const RankReport& report : engine.reports()) {
     table.add({fmt::to_string(rank++), report.host, fmt::to_string(report.cores),
-               fmt::to_string(report.threads), format_bytes(report.bytes_read),
+               fmt::to_string(report.threads),
+               report.bytes_from_storage ? format_bytes(*report.bytes_from_storage) : "unknown",
                format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
                format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes)});
-    read += report.bytes_read;
+    used += report.bytes_used;
+    read += report.bytes_from_storage.value_or(0);
+    counts_reads = counts_reads && report.bytes_from_storage;
   }
   print_note(fmt::format("{}", table.text()));
-  if (info.stored_bytes != 0) {
-    print_note(fmt::format("all ranks read {:.3f} x the checkpoint's {}\n",
-                           static_cast<double>(read) / static_cast<double>(info.stored_bytes),
-                           format_bytes(info.stored_bytes)));
+  if (info.from_packed_cache) {
+    print_note("all ranks loaded their weights from the packed cache\n");
+  } else if (info.stored_bytes != 0) {
+    const auto share = [&](std::uint64_t bytes) {
+      return static_cast<double>(bytes) / static_cast<double>(info.stored_bytes);
+    };
+    print_note(fmt::format("the checkpoint has {}, of which all ranks together used {:.3f} x",
+                           format_bytes(info.stored_bytes), share(used)));
+    print_note(counts_reads ? fmt::format(" and read {:.3f} x from disk\n", share(read)) : "\n");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cassert>
 #include <climits>
+#include <numeric>
 #include <vector>
 
 namespace tp {
@@ -166,6 +167,14 @@ void exchange_bytes(Communicator& comm, std::span<const std::byte> local, std::s
   const Counted counted(comm.stats().exchange, local.size());
   const TraceSpan span(comm, Activity::exchange, local.size());
   to_all(comm, local, out);
+}
+
+void exchange_parts(Communicator& comm, std::span<const std::span<const std::byte>> to,
+                    std::span<const std::span<std::byte>> from) {
+  const Counted counted(comm.stats().exchange,
+                        std::accumulate(to.begin(), to.end(), std::size_t{0},
+                                        [](std::size_t sum, const auto& part) { return sum + part.size(); }));
+  comm.exchange().all_to_all(to, from, kExchange);
 }
 
 void exchange_max(Communicator& comm, std::span<float> values) {

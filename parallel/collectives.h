@@ -60,6 +60,11 @@ std::vector<T> exchange_values(Communicator& comm, std::span<const T> local) {
   return all;
 }
 
+// Sends to[r] to every rank r, and receives from[r] from it: the sizes must agree. [size()] each; a rank's
+// own are ignored. Throws CommError.
+void exchange_parts(Communicator& comm, std::span<const std::span<const std::byte>> to,
+                    std::span<const std::span<std::byte>> from);
+
 // Broadcasts rank 0's bytes. Waiting ranks sleep after a short while, so that an idle rank does not occupy a
 // core. Throws CommError.
 void broadcast_bytes(Communicator& comm, std::span<std::byte> bytes);

@@ -63,6 +63,9 @@ struct EngineOptions {
   // it is divided into steps and threads. If the ranks' processors differ, the process uses from then on only
   // instructions that all of them have, so it must not have another engine.
   bool same_bits = false;
+  // A folder for weights as they were packed, from which the next engine of the same model, types and ranks
+  // loads them; none if empty. Each rank has a file of its own, so that hosts may use local disks.
+  std::filesystem::path packed_cache{};
   std::size_t prefill_chunk = 512;  // maximum tokens per step
   std::size_t max_sequences = 16;   // maximum running at the same time
   std::size_t max_length = 0;       // maximum tokens per sequence; 0: max_position_embeddings
@@ -84,7 +87,12 @@ struct EngineInfo {
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // on this rank
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
-  std::size_t bytes_read = 0;    // of stored_bytes, by this rank
+  std::size_t bytes_used = 0;    // of stored_bytes, by this rank
+  // That were fetched from storage while loading, on this rank; see RankReport.
+  std::optional<std::uint64_t> bytes_from_storage;
+  bool from_packed_cache = false;  // whether weights come from EngineOptions::packed_cache
+  // Says that a packed cache was found but could not be used, or could not be written. Usually empty.
+  std::string packed_cache_notice;
   std::size_t cache_tokens = 0;
   // Says that memory allows only a smaller cache than requested, or than one sequence may need. Rank 0 only,
   // usually empty.
@@ -102,9 +110,9 @@ class Engine {
   // Called with the fraction of this rank's weights loaded so far, in [0, 1].
   using Progress = std::function<void(double fraction)>;
 
-  // Collective. Rank 0's options apply to all ranks, except `threads` and `model`: a rank may read its own
-  // copy of the model, whose content must equal the others'. Throws AgreedError, with the same text and
-  // ErrorKind on every rank, or CommError.
+  // Collective. Rank 0's options apply to all ranks, except `threads`, `packed_cache` and `model`: a rank may
+  // read its own copy of the model, whose content must equal the others'. Throws AgreedError, with the same
+  // text and ErrorKind on every rank, or CommError.
   Engine(Communicator& comm, const EngineOptions& options, const Progress& progress = {});
   // On rank 0: makes follow() return on the other ranks, with 0, or with 1 during stack unwinding.
   ~Engine();

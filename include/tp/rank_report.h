@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace tp {
@@ -23,8 +24,11 @@ struct RankReport {
   std::uint64_t cores = 0;  // that the rank may run on
   std::uint64_t threads = 0;
   std::uint64_t weight_bytes = 0;  // in memory
-  std::uint64_t bytes_read = 0;    // from the checkpoint's tensors
-  std::uint64_t cache_bytes = 0;   // when full
+  std::uint64_t bytes_used = 0;    // of the checkpoint's tensors
+  // Fetched from storage meanwhile; less than bytes_used if a part was in memory, more if whole pages, or
+  // pages ahead, were read. Nothing where the kernel does not tell.
+  std::optional<std::uint64_t> bytes_from_storage;
+  std::uint64_t cache_bytes = 0;  // when full
   std::uint64_t workspace_bytes = 0;
   std::uint64_t peak_resident_bytes = 0;
   std::uint64_t steps = 0;

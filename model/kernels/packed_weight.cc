@@ -2,6 +2,7 @@
 
 #include "model/kernels/half.h"
 #include "model/kernels/simd/pack.h"
+#include "parallel/hash.h"
 
 #include <algorithm>
 #include <cassert>
@@ -131,6 +132,26 @@ void pack_groups(const PackedLayout& layout, std::size_t first_row, const Groupe
           part.elements.rows(), part.elements.columns()},
          reinterpret_cast<unsigned char*>(data + (first_row + row) / kPanel * layout.panel_bytes()));
   }
+}
+
+std::uint64_t packing_fingerprint() {
+  constexpr std::size_t kRows = 24;     // a panel that is cut short, too
+  constexpr std::size_t kColumns = 96;  // so is a block
+  std::vector<float> elements(kRows * kColumns);
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    elements[i] = static_cast<float>(mixed(i) >> 40) / static_cast<float>(1 << 24) - 0.5F;
+  const StoredRows rows = StoredRows::of({elements.data(), kRows, kColumns});
+  std::uint64_t hash = hash_of("");
+  for (const WeightType type :
+       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
+    for (const std::size_t leaf : {0, 32, 40}) {
+      const PackedLayout layout{type, kRows, kColumns, leaf != 0, leaf};
+      std::vector<std::byte> packed(layout.bytes());
+      pack_rows(layout, 0, rows, packed.data());
+      hash = hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
+    }
+  }
+  return hash;
 }
 
 void unpack_row(const PackedView& weight, std::size_t row, float* out) {

@@ -2,7 +2,6 @@
 
 #include "model/kernels/experts.h"
 #include "model/weights/checkpoint/synthetic_weights.h"
-#include "model/weights/unused_tensors.h"
 #include "parallel/tracer.h"
 #include "tp/internal/require.h"
 
@@ -79,9 +78,11 @@ std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const Dec
 }  // namespace
 
 Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                 std::optional<WeightType> weights, const LoadProgress& progress)
-    : Decoder(spec, spec.names.as_stored_in(source),
-              WeightLoader(source, tp, weights, progress, WeightLoader::Mode::weights, leaf_heads(spec))) {}
+                 std::optional<WeightType> weights, const LoadProgress& progress, PackedCache* cache)
+    : Decoder(
+          spec, spec.names.as_stored_in(source),
+          WeightLoader(source, tp, weights, progress, WeightLoader::Mode::weights, leaf_heads(spec), cache)) {
+}
 
 Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights) {
@@ -97,8 +98,7 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
       lm_head_(output_tokens_, spec.logit_softcap),
       ropes_(distinct_ropes(spec)),
-      unused_tensors_(loader.reads() ? find_unused_tensors(names, loader.source(), loader.tp())
-                                     : std::vector<std::string>()),
+      unused_tensors_(loader.unused_tensors(names)),
       loaded_(loader.loaded()) {}
 
 void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,

@@ -28,10 +28,12 @@ struct StepLimits {
 
 class Decoder {
  public:
-  // Reads this rank's slices, and holds them in the type that is given or else in their own. Throws
-  // ConfigError or CheckpointError; does not communicate.
+  // Reads this rank's slices, from the cache if there is one that can be read, and holds them in the type
+  // that is given or else in their own. Throws ConfigError, CheckpointError or PackedCacheError; does not
+  // communicate, unless the source's ColumnReader does.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-          std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {});
+          std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
+          PackedCache* cache = nullptr);
 
   // The same decoder without its weights: it can say what it takes of memory, and nothing is read. Throws as
   // the constructor does, as far as names and shapes tell.

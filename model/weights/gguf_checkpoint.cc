@@ -28,6 +28,12 @@ WeightType held_groups(const GgufType& type) {
   return type.name == "Q4_0" ? WeightType::int4 : WeightType::int8;
 }
 
+// The bytes of a row whose blocks hold these elements.
+Range blocks_of(const GgufType& type, Range elements) {
+  const std::size_t width = type.block_elements;
+  return {elements.begin / width * type.block_bytes, (elements.end + width - 1) / width * type.block_bytes};
+}
+
 void add(float addend, TensorView<float> out) {
   if (addend == 0.0F) return;
   for (std::size_t row = 0; row < out.rows(); ++row) {
@@ -107,6 +113,45 @@ void GgufCheckpoint::expect(const std::string& name, MatrixShape shape, const st
   find(name, shape, reason);
 }
 
+void GgufCheckpoint::read_exactly(const ColumnReader& columns) {
+  columns_ = &columns;
+  files_.stop_reading_ahead();
+}
+
+void GgufCheckpoint::fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
+                           Sharded sharded) const {
+  if (columns_ == nullptr) return;
+  const Matrix matrix = find(name, shape, "");
+  if (matrix.split) {
+    for (const TensorSlice& slice : slices) matrix.split->will_need(slice.rows);
+    return;
+  }
+  const FileRows rows = matrix.rows();
+  const bool is_transposed = matrix.place.is_transposed;
+  if (sharded == (is_transposed ? Sharded::columns : Sharded::rows) || shape.rows == 1) {
+    // Rows may be permuted, but within whole heads.
+    for (const TensorSlice& slice : slices)
+      matrix.entry->file.will_need(rows.bytes_of(is_transposed ? slice.columns : slice.rows));
+    return;
+  }
+  std::vector<Range> wanted;
+  for (const TensorSlice& slice : slices)
+    wanted.push_back(blocks_of(matrix.type(), is_transposed ? slice.rows : slice.columns));
+  fetched_.add(name, columns_->fetch(rows, wanted));
+}
+
+GgufCheckpoint::Columns GgufCheckpoint::columns_of(const std::string& name, const Matrix& matrix,
+                                                   Range columns) const {
+  const Range blocks = blocks_of(matrix.type(), columns);
+  if (const FetchedColumns* const fetched = fetched_.find(name)) {
+    if (const std::byte* const first = fetched->find(blocks)) {
+      const std::size_t skipped = blocks.begin / matrix.type().block_bytes * matrix.type().block_elements;
+      return {first, fetched->stride(), {columns.begin - skipped, columns.end - skipped}};
+    }
+  }
+  return {matrix.row(0), matrix.rows().row_bytes, columns};
+}
+
 void GgufCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                           TensorView<float> out) const {
   const Matrix matrix = find(name, shape, "");
@@ -114,29 +159,30 @@ void GgufCheckpoint::read(const std::string& name, MatrixShape shape, const Tens
   if (matrix.split)
     bytes_read_.fetch_add(matrix.split->read(slice, out), std::memory_order_relaxed);
   else if (matrix.place.is_transposed)
-    read_transposed(matrix, slice, out);
+    read_transposed(matrix, columns_of(name, matrix, slice.rows), slice, out);
   else if (shape.rows == 1)
     read_vector(matrix, slice.columns, out);
   else
-    read_rows(matrix, slice, out);
+    read_rows(matrix, columns_of(name, matrix, slice.columns), slice, out);
 }
 
-void GgufCheckpoint::read_rows(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const {
+void GgufCheckpoint::read_rows(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
+                               TensorView<float> out) const {
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
-    dequantize(matrix.type(), matrix.row(row), slice.columns, out.row(i));
+    dequantize(matrix.type(), stored.row(row), stored.columns, out.row(i));
   }
   add(matrix.place.addend, out);
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
 // The slice's columns are rows of the file.
-void GgufCheckpoint::read_transposed(const Matrix& matrix, const TensorSlice& slice,
+void GgufCheckpoint::read_transposed(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
                                      TensorView<float> out) const {
-  std::vector<float> stored(slice.rows.size());
+  std::vector<float> row_of_file(slice.rows.size());
   for (std::size_t column = 0; column < slice.columns.size(); ++column) {
-    dequantize(matrix.type(), matrix.row(slice.columns.begin + column), slice.rows, stored.data());
-    for (std::size_t row = 0; row < stored.size(); ++row) out(row, column) = stored[row];
+    dequantize(matrix.type(), stored.row(slice.columns.begin + column), stored.columns, row_of_file.data());
+    for (std::size_t row = 0; row < row_of_file.size(); ++row) out(row, column) = row_of_file[row];
   }
   count_read(matrix, slice.columns.size(), slice.rows);
 }
@@ -154,21 +200,21 @@ void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView
 void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  const kernels::GroupedRows& out) const {
   const Matrix matrix = find(name, shape, "");
+  const Columns stored = columns_of(name, matrix, slice.columns);
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
-    tp::read_groups(matrix.type(), matrix.row(row), slice.columns, out.elements.row(i), out.scales.row(i));
+    tp::read_groups(matrix.type(), stored.row(row), stored.columns, out.elements.row(i), out.scales.row(i));
   }
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
 void GgufCheckpoint::count_read(const Matrix& matrix, std::size_t rows, Range columns) const {
-  const std::size_t width = matrix.type().block_elements;
-  const std::size_t blocks = (columns.end + width - 1) / width - columns.begin / width;
-  bytes_read_.fetch_add(rows * blocks * matrix.type().block_bytes, std::memory_order_relaxed);
+  bytes_read_.fetch_add(rows * blocks_of(matrix.type(), columns).size(), std::memory_order_relaxed);
 }
 
 void GgufCheckpoint::done_with(const std::string& name) const {
   const Matrix matrix = find(name);
+  fetched_.remove(name);
   matrix.entry->file.advise_done(matrix.bytes);
   if (matrix.split) matrix.split->values->file.advise_done(matrix.split->values->tensor.bytes);
 }

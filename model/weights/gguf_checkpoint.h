@@ -32,6 +32,9 @@ class GgufCheckpoint final : public WeightSource {
   DType dtype(const std::string& name) const override;
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
+  void read_exactly(const ColumnReader& columns) override;
+  void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
+             Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -40,6 +43,7 @@ class GgufCheckpoint final : public WeightSource {
   std::size_t stored_bytes() const override { return files_.stored_bytes(); }
   std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
   std::uint64_t fingerprint() const override { return files_.fingerprint(); }
+  std::uint64_t identity() const override { return files_.identity(); }
   void done_with(const std::string& name) const override;
 
   const GgufFiles& files() const { return files_; }
@@ -54,10 +58,24 @@ class GgufCheckpoint final : public WeightSource {
     std::optional<GgufSplitKvB> split{};  // `entry` is its first half
 
     const GgufType& type() const { return entry->tensor.type; }
-    // The bytes of the file's row `row`.
-    const std::byte* row(std::size_t index) const {
-      return entry->file.bytes().data() + bytes.begin + index * entry->tensor.row_bytes();
+    // The file's rows.
+    FileRows rows() const {
+      const std::size_t row_bytes = entry->tensor.row_bytes();
+      return {&entry->file, bytes.begin, bytes.size() / row_bytes, row_bytes};
     }
+    const std::byte* row(std::size_t index) const {
+      return entry->file.bytes().data() + rows().bytes_of({index, index}).begin;
+    }
+  };
+
+  // Columns of the file's rows in memory: perhaps of blocks that were fetched, of which the first row begins
+  // at `data`.
+  struct Columns {
+    const std::byte* data;
+    std::size_t stride;
+    Range columns;  // counted from there
+
+    const std::byte* row(std::size_t index) const { return data + index * stride; }
   };
 
   explicit GgufCheckpoint(const std::filesystem::path& first);
@@ -65,14 +83,19 @@ class GgufCheckpoint final : public WeightSource {
   Matrix find_whole(const GgufPlace& place, const GgufFiles::Entry& entry) const;
   [[noreturn]] void refuse_missing(const std::string& tensor) const;
   Matrix find(const std::string& name, MatrixShape shape, const std::string& reason) const;
-  void read_rows(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;
-  void read_transposed(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;
+  Columns columns_of(const std::string& name, const Matrix& matrix, Range columns) const;
+  void read_rows(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
+                 TensorView<float> out) const;
+  void read_transposed(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
+                       TensorView<float> out) const;
   void read_vector(const Matrix& matrix, Range columns, TensorView<float> out) const;
   void count_read(const Matrix& matrix, std::size_t rows, Range columns) const;
 
   GgufFiles files_;
   GgufNames names_;
   mutable std::atomic<std::size_t> bytes_read_ = 0;
+  const ColumnReader* columns_ = nullptr;
+  mutable FetchedTensors fetched_;
 };
 
 }  // namespace tp

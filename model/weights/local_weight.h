@@ -8,6 +8,7 @@
 #include "tp/tensor.h"
 
 #include <cstddef>
+#include <span>
 
 namespace tp {
 
@@ -21,11 +22,15 @@ class LocalWeight {
   // One without memory: what it would take of it is known, but there are no elements.
   static LocalWeight shape_of(const kernels::PackedLayout& layout) { return {layout, {}}; }
 
+  const kernels::PackedLayout& layout() const { return layout_; }
   std::size_t out_features() const { return layout_.out_features; }
   std::size_t in_features() const { return layout_.in_features; }
   WeightType type() const { return layout_.type; }
   std::size_t bytes() const { return layout_.bytes(); }
   bool has_leaves() const { return layout_.leaf != 0; }
+
+  // The packed elements.
+  std::span<std::byte> memory() const { return {elements_.data(), elements_.size()}; }
 
   // Stores rows, [rows, in_features]; see kernels::pack_rows.
   void pack(std::size_t first_row, const StoredRows& rows) {

@@ -1,11 +1,12 @@
 #include "model/weights/weight_loader.h"
 
-#include "model/weights/tensor_names.h"
+#include "model/weights/unused_tensors.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -77,8 +78,21 @@ bool WeightLoader::takes_groups(std::span<const Slice> slices, const kernels::Pa
   });
 }
 
-// The slices' rows below each other. Every thread reads some panels, packs them and so touches them first.
-LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type, std::size_t leaf) {
+void WeightLoader::fetch(std::span<const Slice> slices, Sharded sharded) const {
+  // Slices of the same tensor are announced together.
+  for (auto first = slices.begin(); first != slices.end();) {
+    const auto last =
+        std::find_if(first, slices.end(), [&](const Slice& slice) { return slice.name != first->name; });
+    std::vector<TensorSlice> parts;
+    for (auto slice = first; slice != last; ++slice) parts.push_back(slice->stored_part());
+    source_.fetch(first->name, first->stored_shape(), parts,
+                  first->transposed == (sharded == Sharded::rows) ? Sharded::columns : Sharded::rows);
+    first = last;
+  }
+}
+
+LocalWeight WeightLoader::load(std::span<const Slice> slices, Sharded sharded, WeightType type,
+                               std::size_t leaf) {
   std::size_t rows = 0;
   for (const Slice& slice : slices) rows += slice.part.rows.size();
   const std::size_t columns = slices.front().part.columns.size();
@@ -89,6 +103,14 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type, s
     return LocalWeight::shape_of(layout);
   }
   LocalWeight weight(layout);
+  fill(slices, layout, weight.memory(), [&] { pack(slices, sharded, weight); });
+  for (const Slice& slice : slices) finish(slice);
+  return weight;
+}
+
+// Every thread reads some panels, packs them and so touches them first.
+void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWeight& weight) const {
+  fetch(slices, sharded);
 
   // Calls read(slice, its part in `wanted`, the first row of that part counted from `wanted`).
   const auto for_slices = [&](Range wanted, const auto& read) {
@@ -113,6 +135,9 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type, s
     });
     return stored;
   };
+  const kernels::PackedLayout& layout = weight.layout();
+  const std::size_t rows = layout.out_features;
+  const std::size_t columns = layout.in_features;
   const bool as_groups = takes_groups(slices, layout);
   const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
   for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
@@ -136,8 +161,24 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type, s
       }
     }
   });
-  for (const Slice& slice : slices) finish(slice);
-  return weight;
+}
+
+void WeightLoader::fill(std::span<const Slice> slices, const kernels::PackedLayout& layout,
+                        std::span<std::byte> memory, const std::function<void()>& make) {
+  if (cache_ == nullptr) return make();
+  std::string names;
+  std::vector<std::uint64_t> numbers = {static_cast<std::uint64_t>(layout.type), layout.out_features,
+                                        layout.in_features, layout.same_bits ? 1U : 0U, layout.leaf};
+  for (const Slice& slice : slices) {
+    names += slice.name + "\n";
+    const TensorSlice& part = slice.part;
+    numbers.insert(numbers.end(), {slice.shape.rows, slice.shape.columns, part.rows.begin, part.rows.end,
+                                   part.columns.begin, part.columns.end, slice.transposed ? 1U : 0U});
+  }
+  const std::uint64_t key = packed_cache_key(names, numbers);
+  if (cache_->reads()) return cache_->read(key, memory);
+  make();
+  cache_->write(key, memory);
 }
 
 void WeightLoader::finish(const Slice& slice) {
@@ -161,7 +202,7 @@ void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<
   if (!slice.transposed) return source_.read(slice.name, slice.shape, part, out);
   std::vector<float> memory(out.size());
   const TensorView<float> stored(memory.data(), part.columns.size(), part.rows.size());
-  source_.read(slice.name, {slice.shape.columns, slice.shape.rows}, {part.columns, part.rows}, stored);
+  source_.read(slice.name, slice.stored_shape(), {part.columns, part.rows}, stored);
   for (std::size_t row = 0; row < out.rows(); ++row) {
     for (std::size_t column = 0; column < out.columns(); ++column) out(row, column) = stored(column, row);
   }
@@ -171,17 +212,17 @@ LocalWeight WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
   std::vector<Slice> slices;
   for (const auto& [layer, rows] : parts)
     slices.push_back(slice_of(layer, TensorSlice::of_rows(layer.shape, rows)));
-  return load(slices, type_of(slices));
+  return load(slices, Sharded::rows, type_of(slices));
 }
 
 LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
   const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
-  return load({&slice, 1}, vocabulary_type(type_of({&slice, 1})));
+  return load({&slice, 1}, Sharded::rows, vocabulary_type(type_of({&slice, 1})));
 }
 
 LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf) {
   const Slice slice = slice_of(layer, TensorSlice::of_columns(layer.shape, columns));
-  return load({&slice, 1}, type_of({&slice, 1}, leaf), leaf);
+  return load({&slice, 1}, Sharded::columns, type_of({&slice, 1}, leaf), leaf);
 }
 
 Buffer<float> WeightLoader::whole_weight(const StoredLayer& layer) {
@@ -198,7 +239,13 @@ std::vector<float> WeightLoader::elements_of(const Slice& slice) {
 }
 
 void WeightLoader::read_whole(const Slice& slice, float* out) {
-  if (reads()) read(slice, slice.part, {out, slice.part.rows.size(), slice.part.columns.size()});
+  const kernels::PackedLayout as_stored{WeightType::f32, slice.part.rows.size(), slice.part.columns.size()};
+  if (reads()) {
+    fill({&slice, 1}, as_stored, std::as_writable_bytes(std::span(out, slice.part.size())), [&] {
+      fetch({&slice, 1}, Sharded::rows);
+      read(slice, slice.part, {out, slice.part.rows.size(), slice.part.columns.size()});
+    });
+  }
   loaded_.bytes += slice.part.size() * sizeof(float);
   finish(slice);
 }
@@ -222,11 +269,27 @@ std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size
   return elements_of({name, shape, TensorSlice::whole(shape)});
 }
 
+std::vector<std::string> WeightLoader::unused_tensors(const TensorNames& names) {
+  if (!reads()) return {};
+  const std::uint64_t key = packed_cache_key("unused tensors", {});
+  std::string text = has_cached() ? cache_->read_text(key) : "";
+  if (!has_cached()) {
+    for (const std::string& name : find_unused_tensors(names, source_, tp_)) text += name + '\n';
+    if (cache_ != nullptr) cache_->write(key, std::as_bytes(std::span(text)));
+  }
+  std::vector<std::string> unused;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) unused.push_back(line);
+  return unused;
+}
+
 std::optional<std::size_t> WeightLoader::first_different_row(const OwnedRows& part,
                                                              const StoredLayer& other) {
-  if (!reads()) return std::nullopt;
+  if (!reads() || has_cached()) return std::nullopt;  // what differs is never cached
   const Slice one = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
   const Slice two = slice_of(other, TensorSlice::of_rows(other.shape, part.rows));
+  fetch({&one, 1}, Sharded::rows);
+  fetch({&two, 1}, Sharded::rows);
   const std::size_t columns = part.layer.shape.columns;
   std::optional<std::size_t> first;
   std::mutex mutex;

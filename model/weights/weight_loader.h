@@ -3,6 +3,8 @@
 
 #include "model/weights/checkpoint/weight_source.h"
 #include "model/weights/local_weight.h"
+#include "model/weights/packed_cache.h"
+#include "model/weights/tensor_names.h"
 #include "parallel/shard.h"
 
 #include <cstddef>
@@ -58,15 +60,16 @@ class WeightLoader {
   // `tp` is this rank; what is loaded is all that differs between ranks. Without a `type` weights keep the
   // type in which they are stored; stored groups are loaded without conversion where the type allows it.
   // `leaf_heads`: the model's attention heads, if results must have the same bits on any number of ranks;
-  // else 0.
+  // else 0. With a `cache`, what is loaded is read from it, or else written to it.
   WeightLoader(const WeightSource& source, TpRank tp, std::optional<WeightType> type, LoadProgress progress,
-               Mode mode = Mode::weights, std::size_t leaf_heads = 0)
+               Mode mode = Mode::weights, std::size_t leaf_heads = 0, PackedCache* cache = nullptr)
       : source_(source),
         tp_(tp),
         type_(type),
         progress_(std::move(progress)),
         mode_(mode),
-        leaf_heads_(leaf_heads) {}
+        leaf_heads_(leaf_heads),
+        cache_(cache) {}
 
   TpRank tp() const { return tp_; }
   const WeightSource& source() const { return source_; }
@@ -99,6 +102,9 @@ class WeightLoader {
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
 
+  // The tensors that nothing has loaded; see find_unused_tensors.
+  std::vector<std::string> unused_tensors(const TensorNames& names);
+
   // The first of a layer's owned rows whose weights differ from those of `other`, if one does.
   std::optional<std::size_t> first_different_row(const OwnedRows& part, const StoredLayer& other);
 
@@ -109,6 +115,9 @@ class WeightLoader {
     MatrixShape shape;
     TensorSlice part;
     bool transposed = false;  // stored with rows and columns exchanged
+
+    MatrixShape stored_shape() const { return transposed ? MatrixShape{shape.columns, shape.rows} : shape; }
+    TensorSlice stored_part() const { return transposed ? TensorSlice{part.columns, part.rows} : part; }
   };
 
   WeightType type_of(std::span<const Slice> slices, std::size_t leaf = 0) const;
@@ -117,7 +126,16 @@ class WeightLoader {
   Slice slice_of(const StoredLayer& layer, const TensorSlice& part);
   // Some rows of the wanted part, [part.rows.size(), part.columns.size()].
   void read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const;
-  LocalWeight load(std::span<const Slice> slices, WeightType type, std::size_t leaf = 0);
+  // Announces the slices, which ranks take by rows or columns of their layers' weights.
+  void fetch(std::span<const Slice> slices, Sharded sharded) const;
+  LocalWeight load(std::span<const Slice> slices, Sharded sharded, WeightType type, std::size_t leaf = 0);
+  // Reads slices below each other and packs them.
+  void pack(std::span<const Slice> slices, Sharded sharded, LocalWeight& weight) const;
+  // Whether what is loaded comes from the cache.
+  bool has_cached() const { return cache_ != nullptr && cache_->reads(); }
+  // Fills memory with what the cache has of these slices in this layout, or by `make`.
+  void fill(std::span<const Slice> slices, const kernels::PackedLayout& layout, std::span<std::byte> memory,
+            const std::function<void()>& make);
   void finish(const Slice& slice);
   void read_whole(const Slice& slice, float* out);
   std::vector<float> elements_of(const Slice& slice);
@@ -128,6 +146,7 @@ class WeightLoader {
   LoadProgress progress_;
   Mode mode_;
   std::size_t leaf_heads_;
+  PackedCache* cache_;
   LoadedWeights loaded_;
 };
 

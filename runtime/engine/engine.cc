@@ -168,7 +168,8 @@ class Engine::Impl {
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress)
     : comm_(comm),
       plan_(agree_on_plan(comm, options)),
-      worker_(comm, plan_, {start_threads(comm, options), options.cache_tokens}, progress),
+      worker_(comm, plan_, {start_threads(comm, options), options.cache_tokens, options.packed_cache},
+              progress),
       loop_(comm, worker_),
       info_(worker_.info()) {
   fail_together(comm, [&] {

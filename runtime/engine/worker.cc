@@ -4,16 +4,20 @@
 #include "model/layers/decoder.h"
 #include "model/memory/kv_cache.h"
 #include "model/memory/workspace.h"
+#include "model/weights/two_phase_reader.h"
 #include "parallel/agreement.h"
 #include "parallel/archive.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
+#include "parallel/storage_reads.h"
 #include "parallel/tracer.h"
 #include "runtime/engine/memory_plan.h"
+#include "runtime/engine/packed_weights.h"
 #include "runtime/engine/rank_report.h"
 
 #include <algorithm>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -39,7 +43,7 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   info.kv_type = plan.kv_type;
   info.same_bits = plan.same_bits;
   info.stored_bytes = source.stored_bytes();
-  info.bytes_read = source.bytes_read();
+  info.bytes_used = source.bytes_read();
   const CacheShape cache = plan.cache_shape(CacheGroups::of(spec));
   info.cache_tokens = cache.tokens_in(plan.cache_blocks, plan.max_sequences, plan.max_length);
   info.max_length = plan.max_length;
@@ -63,12 +67,24 @@ std::string fit_into_memory(Communicator& comm, EnginePlan& plan, const DecoderS
   return std::move(cache.notice);
 }
 
+// Whether ranks have a packed cache: all, or none. Collective.
+bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
+  const bool own = !options.packed_cache.empty();
+  fail_together(comm, [&] {
+    require_agreement(comm, own ? 1 : 0, "whether there is a packed cache",
+                      "give every rank a folder for it, or none");
+  });
+  return own;
+}
+
 }  // namespace
 
 std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
                                             const Engine::Progress& progress) {
   const Stopwatch watch;
+  const std::optional<std::uint64_t> before = bytes_from_storage();
   const TpRank tp{comm_.rank(), comm_.size()};
+  const TwoPhaseReader columns(comm_);
   DecoderSpec spec;
   std::unique_ptr<WeightSource> source;
   std::unique_ptr<Model> model;
@@ -80,23 +96,49 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
     require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan.model),
                       "copy the same files to every host");
   });
-  std::string cache_notice = fit_into_memory(comm_, plan, spec, *source, options);
+  bool in_two_phases = false;
+  fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(comm_); });
   fail_together(comm_, [&] {
-    kernels::prepare_matmul(plan.same_bits);
-    const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
-    const auto on_load = [&](std::size_t elements) {
-      if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
-    };
-    Decoder decoder(spec, *source, tp, plan.weights, on_load);
-    KvCache cache(decoder.kv_layouts(plan.kv_type, plan.block_size), CacheGroups::of(spec),
+    require_agreement(comm_, in_two_phases ? 1 : 0, "how weights are read",
+                      "set TP_LOADING alike on every host");
+  });
+  if (in_two_phases) source->read_exactly(columns);
+  std::string cache_notice = fit_into_memory(comm_, plan, spec, *source, options);
+  fail_together(comm_, [&] { kernels::prepare_matmul(plan.same_bits); });
+  const auto share = static_cast<double>(count_parameters(spec)) / static_cast<double>(comm_.size());
+  const auto on_load = [&](std::size_t elements) {
+    if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
+  };
+  std::optional<PackedCache> packed;
+  std::optional<Decoder> decoder;
+  const auto load_weights = [&] {
+    decoder.reset();
+    decoder.emplace(spec, *source, tp, plan.weights, on_load, packed ? &*packed : nullptr);
+  };
+  PackedWeights packed_weights;
+  if (use_packed_cache(comm_, options)) {
+    fail_together(comm_, [&] {
+      packed.emplace(options.packed_cache,
+                     PackedCacheIdentity{std::filesystem::weakly_canonical(plan.model).string(),
+                                         source->identity(), plan.weights, leaf_heads(spec), tp});
+    });
+    packed_weights = load_through_cache(comm_, *packed, load_weights);
+  } else {
+    fail_together(comm_, load_weights);
+  }
+  fail_together(comm_, [&] {
+    KvCache cache(decoder->kv_layouts(plan.kv_type, plan.block_size), CacheGroups::of(spec),
                   plan.cache_blocks);
-    Workspace workspace(decoder.workspace_floats(plan.step_limits()));
-    model = std::make_unique<Model>(Model{std::move(decoder), std::move(cache), std::move(workspace)});
+    Workspace workspace(decoder->workspace_floats(plan.step_limits()));
+    model = std::make_unique<Model>(Model{std::move(*decoder), std::move(cache), std::move(workspace)});
   });
   info_ = describe(plan, spec, *source);
   info_.load_seconds = watch.seconds();
+  if (before) info_.bytes_from_storage = bytes_from_storage().value_or(*before) - *before;
   info_.threads = options.threads;
   info_.cache_notice = std::move(cache_notice);
+  info_.from_packed_cache = packed_weights.were_read;
+  info_.packed_cache_notice = std::move(packed_weights.notice);
   info_.unused_tensors = model->decoder.unused_tensors();
   info_.weight_bytes = model->decoder.weight_bytes();
   info_.cache_bytes = model->cache.capacity_bytes();
@@ -141,7 +183,8 @@ Outputs Worker::run_command(const Report& /*command*/) {
   RankReport report = describe_rank();
   report.threads = info_.threads;
   report.weight_bytes = info_.weight_bytes;
-  report.bytes_read = info_.bytes_read;
+  report.bytes_used = info_.bytes_used;
+  report.bytes_from_storage = info_.bytes_from_storage;
   report.cache_bytes = info_.cache_bytes;
   report.workspace_bytes = info_.workspace_bytes;
   statistics_.fill(report);

@@ -10,13 +10,15 @@
 #include "tp/engine.h"
 
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 
 namespace tp {
 
 struct WorkerOptions {
-  std::size_t threads = 1;       // of this rank
-  std::size_t cache_tokens = 0;  // as in EngineOptions; rank 0's value applies
+  std::size_t threads = 1;               // of this rank
+  std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
+  std::filesystem::path packed_cache{};  // as in EngineOptions
 };
 
 class Worker {

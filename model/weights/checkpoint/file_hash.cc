@@ -2,6 +2,9 @@
 
 #include "parallel/hash.h"
 
+#include <algorithm>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -15,8 +18,12 @@ std::uint64_t hash_of_file(const MappedFile& file, std::size_t header_size, std:
   hash = hash_of(fmt::format("{}/{}/", file.name(), bytes.size()), hash);
   hash = hash_of(bytes.substr(0, header_size), hash);
   const std::string_view data = bytes.substr(header_size);
+  std::string bytes_of_sample;
   for (std::size_t sample = 0; sample < kSamples; ++sample) {
-    hash = hash_of(data.substr(data.size() / kSamples * sample, kSampleSize), hash);
+    const std::size_t begin = data.size() / kSamples * sample;
+    bytes_of_sample.resize(std::min(kSampleSize, data.size() - begin));
+    file.read(header_size + begin, std::as_writable_bytes(std::span(bytes_of_sample)));
+    hash = hash_of(bytes_of_sample, hash);
   }
   return hash;
 }

@@ -2,6 +2,7 @@
 
 #include "model/weights/checkpoint/file_hash.h"
 #include "model/weights/checkpoint/printable.h"
+#include "parallel/hash.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -119,6 +120,17 @@ void GgufFiles::add_file(const fs::path& path) {
 const GgufFiles::Entry* GgufFiles::find(std::string_view name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : &found->second;
+}
+
+std::uint64_t GgufFiles::identity() const {
+  std::uint64_t hash = fingerprint_;
+  for (const std::unique_ptr<MappedFile>& file : files_)
+    hash = mixed(hash ^ static_cast<std::uint64_t>(file->changed_at()));
+  return hash;
+}
+
+void GgufFiles::stop_reading_ahead() {
+  for (const std::unique_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
 }
 
 std::string GgufFiles::name() const {

@@ -41,10 +41,14 @@ class GgufFiles {
 
   // "model.gguf" or "model-00001-of-00003.gguf and 2 more"
   std::string name() const;
+  // As MappedFile's, for all parts.
+  void stop_reading_ahead();
   // Bytes of the tensors' data.
   std::size_t stored_bytes() const { return stored_bytes_; }
   // A hash of the parts' names, sizes, headers and samples of their data.
   std::uint64_t fingerprint() const { return fingerprint_; }
+  // And of when they were changed last.
+  std::uint64_t identity() const;
 
  private:
   void add_file(const std::filesystem::path& path);

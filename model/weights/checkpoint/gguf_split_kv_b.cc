@@ -39,6 +39,16 @@ std::optional<GgufSplitKvB> GgufSplitKvB::find(const GgufFiles& files, const std
   return split;
 }
 
+void GgufSplitKvB::will_need(Range rows) const {
+  const std::size_t head_rows = key_rows() + value_rows();
+  const Range wanted{rows.begin / head_rows, (rows.end + head_rows - 1) / head_rows};
+  for (const GgufFiles::Entry* entry : {keys, values}) {
+    const std::size_t head_bytes = entry->tensor.bytes.size() / heads();
+    const std::size_t begin = entry->tensor.bytes.begin;
+    entry->file.will_need({begin + wanted.begin * head_bytes, begin + wanted.end * head_bytes});
+  }
+}
+
 std::size_t GgufSplitKvB::read(const TensorSlice& slice, TensorView<float> out) const {
   const std::size_t head_rows = key_rows() + value_rows();
   std::size_t bytes = 0;

@@ -24,6 +24,8 @@ struct GgufSplitKvB {
   // Of the matrix that they were.
   MatrixShape shape() const { return {heads() * (key_rows() + value_rows()), keys->tensor.shape[1]}; }
 
+  // As MappedFile's, for the heads of which a part has rows.
+  void will_need(Range rows) const;
   // Reads a part of it; returns the bytes of the blocks that it touched.
   std::size_t read(const TensorSlice& slice, TensorView<float> out) const;
 

@@ -14,9 +14,14 @@
 namespace tp {
 namespace {
 
+std::size_t page_size() {
+  static const auto size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  return size;
+}
+
 std::string system_message(int error) { return std::generic_category().message(error); }
 
-// Closes a file descriptor at the end of a scope; the mapping outlives it.
+// Closes a file descriptor at the end of a scope, unless it is released.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -26,6 +31,7 @@ class Descriptor {
     if (value_ >= 0) ::close(value_);
   }
   int value() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
 
  private:
   int value_;
@@ -44,7 +50,8 @@ Descriptor open_to_read(const std::filesystem::path& path) {
                                system_message(error));
 }
 
-std::size_t size_of_file(const Descriptor& file, const std::filesystem::path& path) {
+// Of a regular file with some bytes.
+struct stat status_of(const Descriptor& file, const std::filesystem::path& path) {
   struct stat status {};
   if (::fstat(file.value(), &status) != 0) {
     const int error = errno;
@@ -63,14 +70,16 @@ std::size_t size_of_file(const Descriptor& file, const std::filesystem::path& pa
   if (status.st_size <= 0) {
     throw_error<CheckpointError>("{}: the file is empty; download it again", path.string());
   }
-  return static_cast<std::size_t>(status.st_size);
+  return status;
 }
 
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.filename().string()) {
-  const Descriptor file = open_to_read(path);
-  const std::size_t size = size_of_file(file, path);
+  Descriptor file = open_to_read(path);
+  const struct stat status = status_of(file, path);
+  const auto size = static_cast<std::size_t>(status.st_size);
+  changed_at_ = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
   if (address == MAP_FAILED) {
     const int error = errno;
@@ -79,23 +88,66 @@ MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.filename(
         system_message(error));
   }
   bytes_ = {static_cast<const std::byte*>(address), size};
+  descriptor_ = file.release();
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})), name_(std::move(other.name_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(std::exchange(other.bytes_, {})),
+      name_(std::move(other.name_)),
+      changed_at_(other.changed_at_),
+      reads_ahead_(other.reads_ahead_) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
   std::swap(bytes_, other.bytes_);
   std::swap(name_, other.name_);
+  std::swap(changed_at_, other.changed_at_);
+  std::swap(reads_ahead_, other.reads_ahead_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {
+  if (reads_ahead_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
+  int error = 0;
+  while (!out.empty()) {
+    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(begin));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      error = count < 0 ? errno : ENODATA;
+      break;
+    }
+    begin += static_cast<std::size_t>(count);
+    out = out.subspan(static_cast<std::size_t>(count));
+  }
+  if (reads_ahead_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_NORMAL);
+  require<CheckpointError>(error != ENODATA,
+                           "{}: the file ends at byte {}, where it had {} when it was opened; do not change "
+                           "a model while it is loaded",
+                           name_, begin, bytes_.size());
+  require<CheckpointError>(error == 0, "{}: the {} bytes from {} on cannot be read ({}); check the disk",
+                           name_, out.size(), begin, system_message(error));
+}
+
+void MappedFile::stop_reading_ahead() {
+  reads_ahead_ = false;
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
+  ::madvise(const_cast<std::byte*>(bytes_.data()), bytes_.size(), MADV_RANDOM);
+}
+
+void MappedFile::will_need(Range range) const {
+  if (range.empty()) return;
+  const std::size_t first = range.begin / page_size() * page_size();
+  ::madvise(const_cast<std::byte*>(bytes_.data()) + first, range.end - first, MADV_WILLNEED);
 }
 
 void MappedFile::advise_done(Range range) const {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t page = page_size();
   // Pages that the range shares with its neighbours are left alone, but for the file's last one.
   const std::size_t first = (range.begin + page - 1) / page * page;
   const std::size_t last = range.end >= bytes_.size() ? bytes_.size() : range.end / page * page;

@@ -6,6 +6,7 @@
 #include "model/weights/checkpoint/similar_name.h"
 #include "model/weights/checkpoint/slice_check.h"
 #include "model/weights/checkpoint/widen.h"
+#include "parallel/hash.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -39,6 +40,11 @@ std::string scales_of(const std::string& name) { return name + "_scale_inv"; }
 
 MatrixShape shape_of_scales(MatrixShape shape) {
   return {(shape.rows + kScaleBlock - 1) / kScaleBlock, (shape.columns + kScaleBlock - 1) / kScaleBlock};
+}
+
+// Of a row.
+Range bytes_of_columns(std::size_t element_bytes, const TensorSlice& slice) {
+  return {slice.columns.begin * element_bytes, slice.columns.end * element_bytes};
 }
 
 }  // namespace
@@ -119,6 +125,36 @@ void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
                            found.file.name(), printable(scales), found.tensor.type.name);
 }
 
+void SafetensorsCheckpoint::read_exactly(const ColumnReader& columns) {
+  columns_ = &columns;
+  for (const std::unique_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
+}
+
+void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
+                                  std::span<const TensorSlice> slices, Sharded sharded) const {
+  if (columns_ == nullptr) return;
+  const Entry& entry = find_matrix(name, shape, "");
+  const FileRows rows = entry.rows(shape);
+  if (sharded == Sharded::rows) {
+    for (const TensorSlice& slice : slices) entry.file.will_need(rows.bytes_of(slice.rows));
+    return;
+  }
+  std::vector<Range> wanted;
+  for (const TensorSlice& slice : slices) wanted.push_back(bytes_of_columns(entry.element_bytes(), slice));
+  fetched_.add(name, columns_->fetch(rows, wanted));
+}
+
+SafetensorsCheckpoint::Place SafetensorsCheckpoint::place_of(const Entry& entry, MatrixShape shape,
+                                                             const TensorSlice& slice) const {
+  const Range bytes = bytes_of_columns(entry.element_bytes(), slice);
+  if (const FetchedColumns* const fetched = fetched_.find(entry.tensor.name)) {
+    if (const std::byte* const first = fetched->find(bytes))
+      return {first + slice.rows.begin * fetched->stride(), fetched->stride()};
+  }
+  const std::size_t row_bytes = entry.rows(shape).row_bytes;
+  return {entry.data() + slice.rows.begin * row_bytes + bytes.begin, row_bytes};
+}
+
 void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  TensorView<float> out) const {
   const Entry& entry = find_matrix(name, shape, "");
@@ -138,14 +174,15 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
   if (is_scaled(name, entry)) return std::nullopt;
   count_read(entry, slice.size() * size_of(type));
-  return StoredRows{type, entry.data() + bytes_of_row(shape, slice, slice.rows.begin, type).begin,
-                    slice.rows.size(), slice.columns.size(), shape.columns * size_of(type)};
+  const Place place = place_of(entry, shape, slice);
+  return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
 }
 
 void SafetensorsCheckpoint::read_scaled(const std::string& name, const Entry& entry, MatrixShape shape,
                                         const TensorSlice& slice, TensorView<float> out) const {
   const Entry& scales = find_matrix(scales_of(name), shape_of_scales(shape), "");
   const std::size_t scales_of_row = shape_of_scales(shape).columns;
+  const Place place = place_of(entry, shape, slice);
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const std::size_t row = slice.rows.begin + i;
     for (std::size_t begin = slice.columns.begin; begin < slice.columns.end;) {
@@ -154,8 +191,8 @@ void SafetensorsCheckpoint::read_scaled(const std::string& name, const Entry& en
       float scale;
       const std::size_t index = row / kScaleBlock * scales_of_row + block;
       std::memcpy(&scale, scales.data() + index * sizeof scale, sizeof scale);
-      widen_f8_e4m3(entry.data() + row * shape.columns + begin, end - begin, scale,
-                    out.row(i) + (begin - slice.columns.begin));
+      const std::size_t column = begin - slice.columns.begin;
+      widen_f8_e4m3(place.data + i * place.stride + column, end - begin, scale, out.row(i) + column);
       begin = end;
     }
   }
@@ -191,8 +228,16 @@ std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(
 
 std::uint64_t SafetensorsCheckpoint::fingerprint() const { return fingerprint_; }
 
+std::uint64_t SafetensorsCheckpoint::identity() const {
+  std::uint64_t hash = fingerprint_;
+  for (const std::unique_ptr<MappedFile>& file : files_)
+    hash = mixed(hash ^ static_cast<std::uint64_t>(file->changed_at()));
+  return hash;
+}
+
 void SafetensorsCheckpoint::done_with(const std::string& name) const {
   const Entry& entry = find(name);
+  fetched_.remove(name);
   entry.file.advise_done(entry.tensor.bytes);
 }
 

@@ -30,6 +30,9 @@ class SafetensorsCheckpoint final : public WeightSource {
   std::vector<std::string> names() const override;
   DType dtype(const std::string& name) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
+  void read_exactly(const ColumnReader& columns) override;
+  void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
+             Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
@@ -47,12 +50,18 @@ class SafetensorsCheckpoint final : public WeightSource {
   // A hash of the files' names, sizes and headers. Ranks that have the same one read the same tensors from
   // the same places, though not certainly the same values.
   std::uint64_t fingerprint() const override;
+  std::uint64_t identity() const override;
 
  private:
   // A tensor of `file`. The counter is atomic because threads read at once.
   struct Entry {
     Entry(StoredTensor stored, const MappedFile& of) : tensor(std::move(stored)), file(of) {}
     const std::byte* data() const { return file.bytes().data() + tensor.bytes.begin; }
+    std::size_t element_bytes() const { return tensor.type.bits / 8; }
+    // Of a matrix of that shape.
+    FileRows rows(MatrixShape shape) const {
+      return {&file, tensor.bytes.begin, shape.rows, shape.columns * element_bytes()};
+    }
     StoredTensor tensor;
     const MappedFile& file;
     mutable std::atomic<std::size_t> bytes_read = 0;
@@ -65,6 +74,12 @@ class SafetensorsCheckpoint final : public WeightSource {
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
   std::string searched_files() const;
   bool is_scaled(const std::string& name, const Entry& entry) const;
+  // Where a slice's first row lies in memory, and from a row to the next.
+  struct Place {
+    const std::byte* data;
+    std::size_t stride;
+  };
+  Place place_of(const Entry& entry, MatrixShape shape, const TensorSlice& slice) const;
   void read_scaled(const std::string& name, const Entry& entry, MatrixShape shape, const TensorSlice& slice,
                    TensorView<float> out) const;
   void count_read(const Entry& entry, std::size_t bytes) const;
@@ -75,6 +90,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   std::size_t stored_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
   mutable std::atomic<std::size_t> bytes_read_ = 0;
+  const ColumnReader* columns_ = nullptr;
+  mutable FetchedTensors fetched_;
 };
 
 }  // namespace tp

@@ -3,6 +3,7 @@
 
 #include "model/kernels/packed_weight.h"
 #include "model/kernels/stored_rows.h"
+#include "model/weights/checkpoint/fetched_columns.h"
 #include "model/weights/checkpoint/type_use.h"
 #include "parallel/slice.h"
 #include "tp/tensor.h"
@@ -10,11 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 namespace tp {
+
+// How the slices that ranks take of a stored matrix differ.
+enum class Sharded : std::uint8_t { rows, columns };
 
 // Named matrices of which any slice can be read, widened to float32. Reading the same slice twice gives the
 // same values, and a slice has the values of the same elements of the whole tensor.
@@ -42,6 +47,16 @@ class WeightSource {
   // config values which the shape follows from, for the error's text. Throws CheckpointError.
   virtual void expect(const std::string& name, MatrixShape shape, const std::string& reason) const = 0;
 
+  // From now on `fetch` reads columns by this reader, and what is announced is read from disk without
+  // anything around it. The reader must outlive the source.
+  virtual void read_exactly(const ColumnReader& /*columns*/) {}
+
+  // Announces what is read next of a tensor of that shape, until done_with: slices of some of its rows or
+  // columns, whole otherwise. After read_exactly it must be called for all matrices, and throws what the
+  // reader throws.
+  virtual void fetch(const std::string& /*name*/, MatrixShape /*shape*/,
+                     std::span<const TensorSlice> /*slices*/, Sharded /*sharded*/) const {}
+
   // Reads a slice of a tensor of that shape into `out`, [slice.rows.size(), slice.columns.size()]. Several
   // threads may read at once. Throws CheckpointError if the tensor is missing or has another shape.
   virtual void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -63,7 +78,7 @@ class WeightSource {
   // The types of all tensors, that of most elements first; empty if the source stores nothing.
   virtual std::vector<TypeUse> types() const { return {}; }
 
-  // Bytes of tensor data stored, and bytes read so far by this process.
+  // Bytes of tensor data stored, and bytes of the slices that this process has read so far.
   virtual std::size_t stored_bytes() const = 0;
   virtual std::size_t bytes_read() const = 0;
 
@@ -73,6 +88,8 @@ class WeightSource {
 
   // A hash of what is stored: ranks that have the same one read the same tensors from the same places.
   virtual std::uint64_t fingerprint() const = 0;
+  // The same with the times of the files' last changes, which may differ between hosts.
+  virtual std::uint64_t identity() const { return fingerprint(); }
 
   // Hints that tensor `name` has been read for the last time; its pages need not stay in memory.
   virtual void done_with(const std::string& name) const = 0;

@@ -1,0 +1,272 @@
+#include "model/weights/packed_cache.h"
+
+#include "model/kernels/packed_weight.h"
+#include "parallel/hash.h"
+#include "tp/internal/require.h"
+#include "tp/internal/threads.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace tp {
+
+// One page at the begin of the file; the identity's text is its rest.
+struct PackedCache::Header {
+  char magic[8] = {'t', 'p', 'p', 'a', 'c', 'k', 'e', 'd'};
+  std::uint64_t version = 1;
+  std::uint64_t records = 0;
+  std::uint64_t hashes = 0;
+  std::uint64_t table = 0;       // where it begins
+  std::uint64_t table_hash = 0;  // of records and hashes
+  std::uint64_t identity_bytes = 0;
+};
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
+constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;
+
+std::uint64_t next_page(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::uint64_t chunks_of(std::uint64_t bytes) { return (bytes + kChunk - 1) / kChunk; }
+
+std::string system_message(int error) { return std::generic_category().message(error); }
+
+std::uint64_t hash_of_bytes(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+template <class T>
+std::span<const std::byte> bytes_of(const std::vector<T>& values) {
+  return std::as_bytes(std::span(values));
+}
+
+// Calls body(chunk, its bytes) on all threads.
+template <class Byte, class Body>
+void for_chunks(std::span<Byte> bytes, const Body& body) {
+  for_thread_parts(chunks_of(bytes.size()), bytes.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t chunk = begin; chunk < end; ++chunk)
+      body(chunk,
+           bytes.subspan(chunk * kChunk, std::min<std::size_t>(kChunk, bytes.size() - chunk * kChunk)));
+  });
+}
+
+// Files that no process writes any more, because it was killed.
+void remove_abandoned(const std::filesystem::path& finished) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(finished.parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(finished.filename().string() + ".") || !name.ends_with(".tmp")) continue;
+    const int descriptor = ::open(entry.path().c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) continue;
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove(entry.path(), error);
+    ::close(descriptor);
+  }
+}
+
+std::string text_of(const PackedCacheIdentity& identity) {
+  return fmt::format("{}: source {:016x}, weights {}, leaves of {} heads, rank {} of {}, packing {:016x}",
+                     identity.model, identity.source, identity.type ? name_of(*identity.type) : "auto",
+                     identity.leaf_heads, identity.tp.rank, identity.tp.size, kernels::packing_fingerprint());
+}
+
+// Differs where several caches of a folder are wanted at once.
+std::string name_of_file(const PackedCacheIdentity& identity) {
+  const std::string which = fmt::format(
+      "{} {} {}", identity.model, identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads);
+  const std::filesystem::path model(identity.model);
+  const std::filesystem::path name = model.has_filename() ? model.filename() : model.parent_path().filename();
+  return fmt::format("{}-{:08x}.rank-{}-of-{}.packed", name.string(),
+                     static_cast<std::uint32_t>(mixed(hash_of(which))), identity.tp.rank, identity.tp.size);
+}
+
+}  // namespace
+
+std::uint64_t packed_cache_key(std::string_view what, std::span<const std::uint64_t> numbers) {
+  std::uint64_t key = hash_of(what);
+  for (const std::uint64_t number : numbers) key = mixed(key ^ number);
+  return key;
+}
+
+PackedCache::PackedCache(const std::filesystem::path& folder, const PackedCacheIdentity& identity)
+    : identity_(text_of(identity).substr(0, kPage - sizeof(Header))) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require<ConfigError>(!error && ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0,
+                       "cannot keep packed weights in {}: expected a folder that may be written, found {}; "
+                       "choose another",
+                       folder.string(), system_message(error ? error.value() : errno));
+  path_ = folder / name_of_file(identity);
+  if (!std::filesystem::exists(path_, error)) return;
+  unusable_because_ = open();
+  if (!unusable_because_.empty()) file_.reset();
+}
+
+PackedCache::~PackedCache() { abandon(); }
+
+void PackedCache::abandon() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  descriptor_ = -1;
+  std::error_code error;
+  std::filesystem::remove(unfinished_, error);
+}
+
+std::string PackedCache::open() {
+  try {
+    file_.emplace(path_);
+    file_->stop_reading_ahead();
+    const std::uint64_t size = file_->bytes().size();
+    if (size < kPage) return "it is cut short";
+    std::vector<std::byte> page(kPage);
+    file_->read(0, page);
+    Header found;
+    std::memcpy(&found, page.data(), sizeof found);
+    const Header expected;
+    if (std::memcmp(found.magic, expected.magic, sizeof found.magic) != 0 ||
+        found.version != expected.version)
+      return "it is not a cache of this version";
+    const std::string_view rest(reinterpret_cast<const char*>(page.data()) + sizeof found,
+                                kPage - sizeof found);
+    if (rest.substr(0, std::min<std::uint64_t>(found.identity_bytes, rest.size())) != identity_)
+      return "the model, or how weights are packed, has changed";
+    // No product of these can overflow.
+    if (found.records > size / sizeof(Record) || found.hashes > size / sizeof(std::uint64_t) ||
+        found.table > size ||
+        found.records * sizeof(Record) + found.hashes * sizeof(std::uint64_t) != size - found.table)
+      return "it is cut short";
+    std::vector<std::byte> table(size - found.table);
+    file_->read(found.table, table);
+    if (hash_of_bytes(table) != found.table_hash) return "its table is damaged";
+    records_.resize(found.records);
+    hashes_.resize(found.hashes);
+    const std::size_t record_bytes = records_.size() * sizeof(Record);
+    if (!records_.empty()) std::memcpy(records_.data(), table.data(), record_bytes);
+    if (!hashes_.empty())
+      std::memcpy(hashes_.data(), table.data() + record_bytes, table.size() - record_bytes);
+    end_ = size;
+    for (const Record& record : records_) {
+      if (record.bytes > size || record.begin > size - record.bytes ||
+          record.first_hash + chunks_of(record.bytes) > hashes_.size())
+        return "its table is damaged";
+    }
+    return {};
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+const PackedCache::Record& PackedCache::next_record(std::uint64_t key) {
+  if (next_ >= records_.size() || records_[next_].key != key)
+    throw PackedCacheError("it holds other weights than this model's");
+  return records_[next_++];
+}
+
+void PackedCache::read(std::uint64_t key, std::span<std::byte> out) {
+  const Record& record = next_record(key);
+  if (record.bytes != out.size()) throw PackedCacheError("it holds weights of other shapes");
+  file_->will_need({record.begin, std::min(end_, record.begin + record.bytes + kReadAhead)});
+  for_chunks(out, [&](std::size_t chunk, std::span<std::byte> bytes) {
+    try {
+      file_->read(record.begin + chunk * kChunk, bytes);
+    } catch (const Error& error) {
+      throw PackedCacheError(error.what());
+    }
+    if (hash_of_bytes(bytes) != hashes_[record.first_hash + chunk]) throw PackedCacheError("it is damaged");
+  });
+}
+
+std::string PackedCache::read_text(std::uint64_t key) {
+  if (next_ >= records_.size()) throw PackedCacheError("it is cut short");
+  std::string text(records_[next_].bytes, ' ');
+  read(key, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void PackedCache::rebuild() {
+  abandon();
+  file_.reset();
+  records_.clear();
+  hashes_.clear();
+  write_error_.clear();
+  next_ = 0;
+  end_ = kPage;
+  remove_abandoned(path_);
+  // Another process may take the file for abandoned before it is locked.
+  for (struct stat status{}; status.st_nlink == 0; ::fstat(descriptor_, &status)) {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    std::string name = path_.string() + ".XXXXXX.tmp";
+    descriptor_ = ::mkostemps(name.data(), 4, O_CLOEXEC);
+    if (descriptor_ < 0) {
+      write_error_ = system_message(errno);
+      return;
+    }
+    unfinished_ = name;
+    ::flock(descriptor_, LOCK_EX | LOCK_NB);
+  }
+}
+
+void PackedCache::write(std::uint64_t key, std::span<const std::byte> bytes) {
+  if (!write_error_.empty()) return;
+  const Record record{key, next_page(end_), bytes.size(), hashes_.size()};
+  hashes_.resize(hashes_.size() + chunks_of(bytes.size()));
+  for_chunks(bytes, [&](std::size_t chunk, std::span<const std::byte> part) {
+    hashes_[record.first_hash + chunk] = hash_of_bytes(part);
+  });
+  write_at(record.begin, bytes);
+  records_.push_back(record);
+  end_ = record.begin + record.bytes;
+}
+
+void PackedCache::write_at(std::uint64_t begin, std::span<const std::byte> bytes) {
+  while (!bytes.empty() && write_error_.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(begin));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      write_error_ = system_message(errno);
+      break;
+    }
+    begin += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+std::string PackedCache::finish() {
+  std::vector<std::byte> table(bytes_of(records_).begin(), bytes_of(records_).end());
+  table.insert(table.end(), bytes_of(hashes_).begin(), bytes_of(hashes_).end());
+  Header header;
+  header.records = records_.size();
+  header.hashes = hashes_.size();
+  header.table = next_page(end_);
+  header.table_hash = hash_of_bytes(table);
+  header.identity_bytes = identity_.size();
+  std::vector<std::byte> page(kPage);
+  std::memcpy(page.data(), &header, sizeof header);
+  std::memcpy(page.data() + sizeof header, identity_.data(), identity_.size());
+  write_at(header.table, table);
+  write_at(0, page);
+  end_ = header.table + table.size();
+  // Not waiting for the disk: what a crash leaves is found to be damaged. Renamed while it is locked, or
+  // another process could take it for abandoned.
+  if (write_error_.empty() && ::fchmod(descriptor_, 0644) == 0 &&
+      std::rename(unfinished_.c_str(), path_.c_str()) != 0)
+    write_error_ = system_message(errno);
+  if (!write_error_.empty()) {
+    abandon();
+    return fmt::format("{}: {}", path_.string(), write_error_);
+  }
+  ::close(descriptor_);
+  descriptor_ = -1;
+  return {};
+}
+
+}  // namespace tp

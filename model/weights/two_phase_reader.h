@@ -1,0 +1,36 @@
+// Columns of stored matrices, read by all ranks together.
+//
+// Hosts do not share a page cache, so that each would bring in every matrix of which its ranks need columns.
+// With this, each rank reads a part of the rows, whole and contiguous, and the ranks exchange their columns.
+#pragma once
+
+#include "model/weights/checkpoint/fetched_columns.h"
+#include "tp/communicator.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+class TwoPhaseReader final : public ColumnReader {
+ public:
+  // A rank reads and sends this many bytes at a time.
+  static constexpr std::size_t kRoundBytes = std::size_t{16} << 20;
+  explicit TwoPhaseReader(Communicator& comm, std::size_t round_bytes = kRoundBytes)
+      : comm_(comm), round_bytes_(round_bytes) {}
+
+  // Collective. The matrix is the same on all ranks; each wants its own bytes of every row. Throws
+  // AgreedError if the file cannot be read on one of them, or if one has failed elsewhere and waits in
+  // fail_together.
+  FetchedColumns fetch(const FileRows& matrix, const std::vector<Range>& wanted) const override;
+
+ private:
+  Communicator& comm_;
+  std::size_t round_bytes_;
+};
+
+// Whether ranks read together: if they are on several hosts, or as TP_LOADING=mapped|two-phase says. Throws
+// ConfigError for another value.
+bool reads_in_two_phases(const Communicator& comm);
+
+}  // namespace tp
