@@ -1,6 +1,7 @@
 #include "launch/rank_map.h"
 
 #include "launch/message.h"
+#include "launch/numa_report.h"
 #include "launch/table.h"
 #include "launch/version_text.h"
 #include "model/kernels/isa.h"
@@ -32,7 +33,8 @@ void print_rank_map(Engine& engine) {
   Table table({"rank", "host", "cores", "threads", "read", "weights", "cache", "workspace", "peak RSS"});
   std::size_t rank = 0;
   std::size_t read = 0;
-  for (const RankReport& report : engine.reports()) {
+  const std::vector<RankReport> reports = engine.reports();
+  for (const RankReport& report : reports) {
     table.add({fmt::to_string(rank++), report.host, fmt::to_string(report.cores),
                fmt::to_string(report.threads), format_bytes(report.bytes_read),
                format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
@@ -45,6 +47,15 @@ void print_rank_map(Engine& engine) {
                            static_cast<double>(read) / static_cast<double>(info.stored_bytes),
                            format_bytes(info.stored_bytes)));
   }
+  print_note(numa_text(reports));
+  for (const std::string& warning : numa_warnings(reports)) print_message(warning);
+}
+
+void print_cache_nodes(Engine& engine) {
+  const std::vector<RankReport> reports = engine.reports();
+  if (!has_numa(reports)) return;
+  print_note(numa_text(reports, {kNumaCache}));
+  for (const std::string& warning : numa_warnings(reports, {kNumaCache})) print_message(warning);
 }
 
 }  // namespace tp
