@@ -1,6 +1,8 @@
 #include "launch/bench_row.h"
 #include "launch/distinct_files.h"
+#include "launch/message.h"
 #include "launch/model_path.h"
+#include "launch/numa_report.h"
 #include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
@@ -139,7 +141,11 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, Trac
                   0);  // warms up threads and memory
   trace.begin(engine);
   if (!flags.json) output.write(bench_header());
-  const auto print = [&](const BenchRow& row) { output.write(text_of(row, engine, peaks, flags.json)); };
+  std::vector<RankReport> last;
+  const auto print = [&](const BenchRow& row) {
+    output.write(text_of(row, engine, peaks, flags.json));
+    last = row.ranks;
+  };
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
       for (int run = 0; run < flags.repeat; ++run) {
@@ -150,6 +156,8 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, Trac
       }
     }
   }
+  if (!flags.json) output.write(numa_text(last));
+  for (const std::string& warning : numa_warnings(last)) print_message(warning);
   trace.finish(engine);
   output.finish();
 }
@@ -235,7 +243,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
     settle_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
     const PeakRates peaks = measure_peak_rates(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
-    return lead_or_follow(comm, *engine, [&] {
+    return lead_or_follow(comm, *engine, false, [&] {
       check_room(*engine, flags);
       bench(*engine, peaks, flags, *trace, *output);
       return 0;

@@ -1,5 +1,6 @@
 #include "launch/bench_row.h"
 
+#include "launch/numa_report.h"
 #include "launch/rate.h"
 #include "launch/table.h"
 #include "runtime/api/rounded.h"
@@ -13,15 +14,17 @@ namespace tp {
 namespace {
 
 nlohmann::json rank_json(const RankReport& report) {
-  return {{"host", report.host},
-          {"compute_s", rounded(report.time.compute)},
-          {"collective_s", rounded(report.time.collectives)},
-          {"waiting_s", rounded(report.time.waiting)},
-          {"sampling_s", rounded(report.time.sampling)},
-          {"control_s", rounded(report.time.control)},
-          {"peak_resident_bytes", report.peak_resident_bytes},
-          {"weight_bytes", report.weight_bytes},
-          {"workspace_bytes", report.workspace_bytes}};
+  nlohmann::json json = {{"host", report.host},
+                         {"compute_s", rounded(report.time.compute)},
+                         {"collective_s", rounded(report.time.collectives)},
+                         {"waiting_s", rounded(report.time.waiting)},
+                         {"sampling_s", rounded(report.time.sampling)},
+                         {"control_s", rounded(report.time.control)},
+                         {"peak_resident_bytes", report.peak_resident_bytes},
+                         {"weight_bytes", report.weight_bytes},
+                         {"workspace_bytes", report.workspace_bytes}};
+  json.update(numa_json(report.numa));
+  return json;
 }
 
 // The peak of the fastest unit that matmuls of many tokens can run on.

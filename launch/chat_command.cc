@@ -69,7 +69,7 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
       if (comm.is_root()) prepared.emplace(prepare(flags));
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] {
+    return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
       const Console console = find_console();
       if (console.is_launchers) print_message(kUnderMpirun, console.notes);
       ChatSession session(

@@ -149,7 +149,8 @@ int run_generate(const CLI::App& command, const GenerateFlags& flags) {
     const auto requests = static_cast<std::int64_t>(prepared.requests.size());
     if (flags.batch_file.empty() && max_over_ranks(comm, requests) == 0) return refuse_nothing(comm);
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] { return generate(*engine, flags, prepared); });
+    return lead_or_follow(comm, *engine, flags.engine.verbose,
+                          [&] { return generate(*engine, flags, prepared); });
   });
 }
 

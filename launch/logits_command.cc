@@ -85,7 +85,7 @@ int run_logits(const CLI::App& command, const LogitsFlags& flags) {
       require<RequestError>(!tokens.empty(), "{}: no token ids; expected at least one", flags.token_file);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, [&] {
+    return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
       write_logits(*engine, tokens, flags);
       return 0;
     });

@@ -191,7 +191,7 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
       output.emplace(flags.output);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine,
+    return lead_or_follow(comm, *engine, flags.engine.verbose,
                           [&] { return lead(*engine, flags, material, comm.size(), *output); });
   });
 }

@@ -1,6 +1,7 @@
 #include "launch/rank_map.h"
 
 #include "launch/message.h"
+#include "launch/numa_report.h"
 #include "launch/table.h"
 #include "launch/version_text.h"
 #include "model/kernels/isa.h"
@@ -11,6 +12,30 @@
 #include <fmt/format.h>
 
 namespace tp {
+
+namespace {
+
+// What all ranks together took of the checkpoint.
+std::string text_of_reads(const EngineInfo& info, const std::vector<RankReport>& reports) {
+  if (info.from_packed_cache) return "all ranks loaded their weights from the packed cache\n";
+  if (info.stored_bytes == 0) return {};
+  std::uint64_t used = 0;
+  std::uint64_t read = 0;
+  bool is_counted = true;
+  for (const RankReport& report : reports) {
+    used += report.bytes_used;
+    read += report.bytes_from_storage.value_or(0);
+    is_counted = is_counted && report.bytes_from_storage;
+  }
+  const auto share = [&](std::uint64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(info.stored_bytes);
+  };
+  return fmt::format("the checkpoint has {}, of which all ranks together used {:.3f} x{}\n",
+                     format_bytes(info.stored_bytes), share(used),
+                     is_counted ? fmt::format(" and read {:.3f} x from disk", share(read)) : "");
+}
+
+}  // namespace
 
 void print_rank_map(Engine& engine) {
   const EngineInfo& info = engine.info();
@@ -31,30 +56,25 @@ void print_rank_map(Engine& engine) {
   }
   Table table({"rank", "host", "cores", "threads", "from disk", "weights", "cache", "workspace", "peak RSS"});
   std::size_t rank = 0;
-  std::uint64_t used = 0;
-  std::uint64_t read = 0;
-  bool counts_reads = true;
-  for (const RankReport& report : engine.reports()) {
+  const std::vector<RankReport> reports = engine.reports();
+  for (const RankReport& report : reports) {
     table.add({fmt::to_string(rank++), report.host, fmt::to_string(report.cores),
                fmt::to_string(report.threads),
                report.bytes_from_storage ? format_bytes(*report.bytes_from_storage) : "unknown",
                format_bytes(report.weight_bytes), format_bytes(report.cache_bytes),
                format_bytes(report.workspace_bytes), format_bytes(report.peak_resident_bytes)});
-    used += report.bytes_used;
-    read += report.bytes_from_storage.value_or(0);
-    counts_reads = counts_reads && report.bytes_from_storage;
   }
   print_note(fmt::format("{}", table.text()));
-  if (info.from_packed_cache) {
-    print_note("all ranks loaded their weights from the packed cache\n");
-  } else if (info.stored_bytes != 0) {
-    const auto share = [&](std::uint64_t bytes) {
-      return static_cast<double>(bytes) / static_cast<double>(info.stored_bytes);
-    };
-    print_note(fmt::format("the checkpoint has {}, of which all ranks together used {:.3f} x",
-                           format_bytes(info.stored_bytes), share(used)));
-    print_note(counts_reads ? fmt::format(" and read {:.3f} x from disk\n", share(read)) : "\n");
-  }
+  print_note(text_of_reads(info, reports));
+  print_note(numa_text(reports));
+  for (const std::string& warning : numa_warnings(reports)) print_message(warning);
+}
+
+void print_cache_nodes(Engine& engine) {
+  const std::vector<RankReport> reports = engine.reports();
+  if (!has_numa(reports)) return;
+  print_note(numa_text(reports, {kNumaCache}));
+  for (const std::string& warning : numa_warnings(reports, {kNumaCache})) print_message(warning);
 }
 
 }  // namespace tp

@@ -2,6 +2,7 @@
 
 #include "launch/message.h"
 #include "launch/option_names.h"
+#include "launch/rank_map.h"
 #include "parallel/binding.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
@@ -154,11 +155,12 @@ void warn_of_inexact_sums(Engine& engine) {
 
 }  // namespace
 
-int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead) {
+int lead_or_follow(Communicator& comm, Engine& engine, bool verbose, const std::function<int()>& lead) {
   if (!comm.is_root()) return engine.follow();
   try {
     const int status = lead();
     warn_of_inexact_sums(engine);
+    if (verbose) print_cache_nodes(engine);
     return status;
   } catch (const LockstepError&) {
     throw;

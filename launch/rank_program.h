@@ -29,7 +29,8 @@ class ReportedError : public Error {
 void run_on_first_rank(const CommandLine& command, const std::function<void()>& work);
 
 // Rank 0 runs `lead`, which steps the engine, while the others follow; returns the exit status. An error of
-// rank 0 between steps is an AgreedError: the others learn of it when the engine is destroyed.
-int lead_or_follow(Communicator& comm, Engine& engine, const std::function<int()>& lead);
+// rank 0 between steps is an AgreedError: the others learn of it when the engine is destroyed. With
+// `verbose` it finally prints on which NUMA nodes the cache lies.
+int lead_or_follow(Communicator& comm, Engine& engine, bool verbose, const std::function<int()>& lead);
 
 }  // namespace tp

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <mpi.h>
 
@@ -36,6 +37,11 @@ class AllReduce {
 
   // Why sums do not use shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const { return not_shared_because_; }
+
+  // What this rank reads most of the memory that it shares with others; nothing where sums use messages.
+  std::vector<std::span<const std::byte>> shared_memory() const {
+    return shared_ == nullptr ? std::vector<std::span<const std::byte>>() : shared_->own_memory();
+  }
 
   // The two implementations. The first is used if it is not null.
   SharedMemoryAllReduce* shared() { return shared_.get(); }

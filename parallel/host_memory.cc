@@ -46,9 +46,29 @@ int allocate(int object, std::size_t begin, std::size_t bytes) {
   return error;
 }
 
+struct Run {
+  std::size_t begin;
+  std::size_t bytes;
+};
+
+// The pages that `rank` reads most, neighbours together. A page that two ranks read is that of its middle.
+std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t share, std::size_t page,
+                               const HostMemory::Reader& reader) {
+  std::vector<Run> runs;
+  for (std::size_t begin = 0; begin < share * ranks; begin += page) {
+    if (reader(begin / share, begin % share + page / 2) != rank) continue;
+    if (!runs.empty() && runs.back().begin + runs.back().bytes == begin)
+      runs.back().bytes += page;
+    else
+      runs.push_back({begin, page});
+  }
+  return runs;
+}
+
 }  // namespace
 
-std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_of_rank, std::string& why) {
+std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_of_rank, const Reader& reader,
+                                               std::string& why) {
   int rank = 0;
   int size = 1;
   TP_MPI(MPI_Comm_rank(host, &rank));
@@ -64,7 +84,11 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
   const bool exists = name.text[0] != '\0';
   if (exists && rank != 0) object = ::shm_open(name.text, O_RDWR, 0);
   if (exists && object < 0) error = errno;
-  if (object >= 0) error = allocate(object, share * static_cast<std::size_t>(rank), share);
+  const std::vector<Run> own =
+      pages_read_by(static_cast<std::size_t>(rank), static_cast<std::size_t>(size), share, page, reader);
+  for (const Run& run : own) {
+    if (object >= 0 && error == 0) error = allocate(object, run.begin, run.bytes);
+  }
   void* begin = MAP_FAILED;
   if (object >= 0 && error == 0) {
     begin = ::mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, object, 0);
@@ -76,8 +100,15 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
   if (error != 0)
     why = fmt::format("no {} KiB of /dev/shm for each rank: {}", share >> 10, std::strerror(error));
   if (begin == MAP_FAILED) return nullptr;
-  return std::unique_ptr<HostMemory>(
+  auto memory = std::unique_ptr<HostMemory>(
       new HostMemory(static_cast<std::byte*>(begin), share, static_cast<std::size_t>(size)));
+  for (const Run& run : own) {
+    memory->own_.emplace_back(memory->begin_ + run.begin, run.bytes);
+    // Linux tells the node of a page only to a process that has touched it.
+    for (std::size_t offset = 0; offset < run.bytes; offset += page)
+      static_cast<void>(*const_cast<const volatile std::byte*>(memory->begin_ + run.begin + offset));
+  }
+  return memory;
 }
 
 HostMemory::~HostMemory() { ::munmap(begin_, bytes_of_rank_ * ranks_); }

@@ -5,7 +5,6 @@
 #include "parallel/sums.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -14,25 +13,15 @@
 namespace tp {
 namespace {
 
-// 256 KiB: larger pieces leave the second-level cache before the other ranks have read them.
-constexpr std::size_t kPieceBytes = 256 * 1024;
+constexpr std::size_t kPieceBytes = WindowSlot::kPieceBytes;
 // Sums may overwrite addends in a slot.
 static_assert(kPieceBytes / sizeof(float) <= kSerialSum);
-
-// From here on, and with this many ranks, each rank adds up a part only: less to read, but a second wait.
-constexpr std::size_t kTwoShotBytes = 32 * 1024;
-constexpr std::size_t kTwoShotRanks = 3;
 
 constexpr std::size_t kHostRoot = 0;
 
 constexpr Wait::Manner kManner{.collective = "an all-reduce"};
 
 }  // namespace
-
-struct SharedMemoryAllReduce::Slot {
-  alignas(64) std::atomic<std::uint64_t> announced;
-  alignas(64) std::byte buffers[2][kPieceBytes];
-};
 
 std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm comm, const Patience& patience,
                                                                      Exchange& exchange, std::string& why) {
@@ -42,7 +31,9 @@ std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm co
   const auto rank = static_cast<int>(placement.rank);
   MPI_Comm host = MPI_COMM_NULL;
   TP_MPI(MPI_Comm_split(comm, static_cast<int>(placement.host_of[placement.rank]), rank, &host));
-  sum->memory_ = HostMemory::create(host, sizeof(Slot), why);
+  const WindowLayout& layout = sum->layout_;
+  const auto reader = [&](std::size_t slot, std::size_t offset) { return layout.reader(slot, offset); };
+  sum->memory_ = HostMemory::create(host, sizeof(WindowSlot), reader, why);
   TP_MPI(MPI_Comm_free(&host));
   const std::optional<RankError> error = first_error(exchange, why);
   if (error) {
@@ -50,7 +41,7 @@ std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm co
     return nullptr;
   }
   for (std::size_t other = 0; other < sum->size_; ++other)
-    sum->slots_[other] = reinterpret_cast<Slot*>(sum->memory_->of_rank(other));
+    sum->slots_[other] = reinterpret_cast<WindowSlot*>(sum->memory_->of_rank(other));
   new (&sum->slots_[sum->rank_]->announced) std::atomic<std::uint64_t>(0);
   exchange.all_values(0, kManner);  // nobody announces before all are ready
   if (!sum->several_hosts_) return sum;
@@ -66,10 +57,11 @@ SharedMemoryAllReduce::SharedMemoryAllReduce(const Patience& patience, Exchange&
       exchange_(exchange),
       host_(patience.placement.own_host()),
       size_(host_.size()),
-      slots_(std::make_unique<Slot*[]>(size_)),
+      slots_(std::make_unique<WindowSlot*[]>(size_)),
       float_addends_(std::make_unique<const float*[]>(size_)),
       double_addends_(std::make_unique<const double*[]>(size_)),
-      several_hosts_(patience.placement.hosts.size() > 1) {
+      several_hosts_(patience.placement.hosts.size() > 1),
+      layout_{size_, several_hosts_} {
   rank_ = static_cast<std::size_t>(std::ranges::find(host_, patience.placement.rank) - host_.begin());
 }
 
@@ -93,18 +85,18 @@ template void SharedMemoryAllReduce::operator()(std::span<const double> addend, 
 
 template <class T>
 T* SharedMemoryAllReduce::slot(std::size_t rank) const {
-  return reinterpret_cast<T*>(slots_[rank]->buffers[pieces_ % 2]);
+  return reinterpret_cast<T*>(slots_[rank]->buffers[pieces_ % 2] + layout_.place(rank, piece_bytes_));
 }
 
 template <class T>
 void SharedMemoryAllReduce::reduce_piece(std::span<const T> piece, const SumTarget& target) {
   ++pieces_;
+  piece_bytes_ = piece.size_bytes();
   std::memcpy(slot<T>(rank_), piece.data(), piece.size_bytes());
   announce(++phase_);
   if (several_hosts_) return sum_over_hosts<T>(piece.size(), target);
   wait_for_all(phase_);
-  if (size_ < kTwoShotRanks || piece.size_bytes() < kTwoShotBytes)
-    return sum_to(addends_from<T>(0), piece.size(), target);
+  if (!layout_.is_two_shot(piece_bytes_)) return sum_to(addends_from<T>(0), piece.size(), target);
   two_shot<T>(piece.size(), target);
 }
 

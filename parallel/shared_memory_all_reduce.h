@@ -4,6 +4,7 @@
 #include "parallel/exchange.h"
 #include "parallel/host_memory.h"
 #include "parallel/message_all_reduce.h"
+#include "parallel/shared_window.h"
 #include "parallel/sums.h"
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <mpi.h>
 
@@ -43,10 +45,12 @@ class SharedMemoryAllReduce {
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
+  // What this rank reads most of the host's shared memory, and should have near.
+  std::vector<std::span<const std::byte>> own_memory() const { return memory_->own(); }
+
  private:
   SharedMemoryAllReduce(const Patience& patience, Exchange& exchange);
 
-  struct Slot;
   // A rank's slot of the piece at hand, as elements of T.
   template <class T>
   T* slot(std::size_t rank) const;
@@ -71,15 +75,17 @@ class SharedMemoryAllReduce {
   std::size_t rank_ = 0;     // on this host
   std::size_t size_ = 1;     // of this host
   std::unique_ptr<HostMemory> memory_;
-  std::unique_ptr<Slot*[]> slots_;  // [ranks]
+  std::unique_ptr<WindowSlot*[]> slots_;  // [ranks]
   // While a sum is computed: the places in every slot.
   std::unique_ptr<const float*[]> float_addends_;
   std::unique_ptr<const double*[]> double_addends_;
   std::uint64_t phase_ = 0;  // announcements made so far
   std::uint64_t pieces_ = 0;
+  std::size_t piece_bytes_ = 0;  // of the piece at hand
 
   // With several hosts only, and but for the first of them on host roots only.
   bool several_hosts_ = false;
+  WindowLayout layout_;
   MPI_Comm host_roots_ = MPI_COMM_NULL;
   std::optional<Exchange> host_roots_exchange_;
   std::optional<MessageAllReduce> host_roots_all_reduce_;

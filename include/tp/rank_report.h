@@ -1,6 +1,8 @@
 // What each rank holds and how it spent its time.
 #pragma once
 
+#include "tp/numa.h"
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -38,6 +40,7 @@ struct RankReport {
   std::uint64_t inexact_sums = 0;   // with EngineOptions::same_bits: that were perhaps too large to be exact
   double gather_seconds = 0.0;      // in other collectives during steps, including waiting
   TimeParts time;
+  RankNuma numa;
 };
 
 // The means over the ranks. `reports` must not be empty.

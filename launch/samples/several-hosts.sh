@@ -17,6 +17,6 @@ ranks="$(sed -n 's/^[^#].*slots=\([0-9]*\).*/\1/p' "$hostfile" | awk "{ sum += \
 network=()
 [ -z "${TP_NET:-}" ] || network=(--mca btl_tcp_if_include "$TP_NET" --mca oob_tcp_if_include "$TP_NET")
 
-# Each rank is bound to a socket, so that its memory is local to its threads.
-exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" --map-by socket --bind-to socket \
+# Each rank is bound to a NUMA domain, so that its memory is local to its threads.
+exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" --map-by numa --bind-to numa \
   tp-infer generate --model "$model" --prompt "$prompt" --verbose "${@:4}"

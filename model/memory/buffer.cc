@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <sys/mman.h>
@@ -76,12 +78,59 @@ std::shared_ptr<void> allocate(std::size_t bytes, const char* what) {
   return {data, [region, bytes](void* pages) { madvise(pages, bytes, MADV_DONTNEED); }};
 }
 
+// Pages by their use, while they live.
+class LivePages {
+ public:
+  LivePages(std::shared_ptr<void> pages, std::size_t bytes, const char* what)
+      : pages_(std::move(pages)), bytes_(bytes), what_(what) {
+    const std::lock_guard lock(mutex());
+    all().insert(this);
+  }
+  ~LivePages() {
+    const std::lock_guard lock(mutex());
+    all().erase(this);
+  }
+  LivePages(const LivePages&) = delete;
+  LivePages& operator=(const LivePages&) = delete;
+
+  static std::vector<std::span<const std::byte>> memory_of(std::string_view what) {
+    std::vector<std::span<const std::byte>> memory;
+    const std::lock_guard lock(mutex());
+    for (const LivePages* one : all()) {
+      if (one->what_ == what)
+        memory.emplace_back(static_cast<const std::byte*>(one->pages_.get()), one->bytes_);
+    }
+    return memory;
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex mutex;
+    return mutex;
+  }
+  static std::set<const LivePages*>& all() {
+    static std::set<const LivePages*> all;
+    return all;
+  }
+
+  std::shared_ptr<void> pages_;
+  std::size_t bytes_;
+  std::string what_;
+};
+
 }  // namespace
+
+std::vector<std::span<const std::byte>> memory_of(std::string_view what) {
+  return LivePages::memory_of(what);
+}
 
 Pages::Pages(std::size_t bytes, const char* what) {
   // Whole pages, which can be given back.
   static const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  if (bytes > 0) data_ = allocate(round_up(bytes, page), what);
+  if (bytes == 0) return;
+  std::shared_ptr<void> pages = allocate(round_up(bytes, page), what);
+  void* const data = pages.get();
+  data_ = {std::make_shared<LivePages>(std::move(pages), round_up(bytes, page), what), data};
 }
 
 }  // namespace tp

@@ -3,8 +3,15 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
 
 namespace tp {
+
+// What most memory is for.
+inline constexpr const char* kWeightMemory = "weights";
+inline constexpr const char* kCacheMemory = "the KV cache";
 
 // Anonymous pages, zero when first read; they take physical memory only when touched, so that a large cache
 // costs what is used of it, and a page lies near the thread that wrote it first. Huge pages are asked for,
@@ -13,7 +20,8 @@ namespace tp {
 class Pages {
  public:
   Pages() = default;
-  // Throws ConfigError if the address space is exhausted; `what` names the use in the error.
+  // Throws ConfigError if the address space is exhausted; `what` names the use, in the error and for
+  // memory_of.
   Pages(std::size_t bytes, const char* what);
   Pages(Pages&&) noexcept = default;
   Pages& operator=(Pages&&) noexcept = default;
@@ -23,6 +31,9 @@ class Pages {
  private:
   std::shared_ptr<void> data_;  // keeps its region
 };
+
+// The memory of all Pages with that use in this process, now.
+std::vector<std::span<const std::byte>> memory_of(std::string_view what);
 
 // An array of T that begins on such a page.
 template <class T>

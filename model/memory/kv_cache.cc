@@ -24,7 +24,7 @@ KvCache::KvCache(const std::vector<kernels::KvLayout>& layers, const CacheGroups
                  std::size_t num_blocks)
     : groups_(groups.windows.size()),
       places_(groups.places),
-      memory_(num_blocks * block_bytes(layers, groups), "the KV cache") {
+      memory_(num_blocks * block_bytes(layers, groups), kCacheMemory) {
   const std::vector<std::size_t> bytes = slot_bytes(layers, groups);
   std::vector<std::size_t> offsets(bytes.size());  // of every slot, of one block
   std::exclusive_scan(bytes.begin(), bytes.end(), offsets.begin(), std::size_t{0});

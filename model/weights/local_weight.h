@@ -18,7 +18,7 @@ class LocalWeight {
   LocalWeight(WeightType type, std::size_t out_features, std::size_t in_features)
       : LocalWeight(kernels::PackedLayout{type, out_features, in_features}) {}
   explicit LocalWeight(const kernels::PackedLayout& layout)
-      : layout_(layout), elements_(layout_.bytes(), "weights") {}
+      : layout_(layout), elements_(layout_.bytes(), kWeightMemory) {}
   // One without memory: what it would take of it is known, but there are no elements.
   static LocalWeight shape_of(const kernels::PackedLayout& layout) { return {layout, {}}; }
 

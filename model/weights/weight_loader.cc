@@ -227,7 +227,7 @@ LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range colu
 
 Buffer<float> WeightLoader::whole_weight(const StoredLayer& layer) {
   Buffer<float> elements;
-  if (reads()) elements = Buffer<float>(layer.shape.size(), "weights");
+  if (reads()) elements = Buffer<float>(layer.shape.size(), kWeightMemory);
   read_whole(slice_of(layer, TensorSlice::whole(layer.shape)), elements.data());
   return elements;
 }

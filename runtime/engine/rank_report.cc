@@ -1,5 +1,8 @@
 #include "runtime/engine/rank_report.h"
 
+#include "model/memory/buffer.h"
+#include "parallel/all_reduce.h"
+#include "parallel/numa.h"
 #include "parallel/processors.h"
 
 #include <algorithm>
@@ -31,11 +34,12 @@ std::uint64_t peak_resident_bytes() {
 
 void reset_peak_memory() { std::ofstream("/proc/self/clear_refs") << 5; }
 
-RankReport describe_rank() {
+RankReport describe_rank(Communicator& comm) {
   RankReport report;
   gethostname(report.host, sizeof(report.host) - 1);
   report.cores = allowed_cores();
   report.peak_resident_bytes = peak_resident_bytes();
+  report.numa = describe_numa(memory_of(kWeightMemory), memory_of(kCacheMemory), comm.sums().shared_memory());
   return report;
 }
 

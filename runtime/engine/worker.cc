@@ -180,7 +180,7 @@ Outputs Worker::run_command(const Forward& forward, const MaskSource& masks) {
 }
 
 Outputs Worker::run_command(const Report& /*command*/) {
-  RankReport report = describe_rank();
+  RankReport report = describe_rank(comm_);
   report.threads = info_.threads;
   report.weight_bytes = info_.weight_bytes;
   report.bytes_used = info_.bytes_used;

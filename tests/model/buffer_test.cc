@@ -78,6 +78,27 @@ TEST(Buffer, GivesMemoryBackWhileNeighboursLive) {
   EXPECT_LE(resident_bytes() + kBytes - (std::size_t{4} << 20), full);
 }
 
+TEST(Buffer, IsFoundByItsUseWhileItLives) {
+  const auto found = [] {
+    std::vector<const void*> data;
+    for (const std::span<const std::byte> memory : memory_of("finding")) {
+      EXPECT_EQ(memory.size() % page_bytes(), 0U);
+      data.push_back(memory.data());
+    }
+    return data;
+  };
+  const Buffer<int> other(10, "not finding");
+  EXPECT_TRUE(found().empty());
+  Buffer<int> small(10, "finding");
+  const Buffer<int> moved(std::move(small));
+  EXPECT_EQ(found(), std::vector<const void*>({moved.data()}));
+  {
+    const Buffer<std::byte> large(std::size_t{200} << 20, "finding");
+    EXPECT_EQ(found().size(), 2U);
+  }
+  EXPECT_EQ(found().size(), 1U);
+}
+
 TEST(Buffer, SaysWhatItCannotReserve) {
   try {
     const Buffer<unsigned char> buffer(std::numeric_limits<std::size_t>::max() / 4, "the moon");

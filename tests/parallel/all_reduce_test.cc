@@ -2,6 +2,7 @@
 #include "parallel/all_reduce.h"
 
 #include "parallel/collectives.h"
+#include "parallel/numa.h"
 #include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
@@ -81,6 +82,32 @@ TEST(SharedMemoryAllReduce, IsThereIfAndOnlyIfSeveralRanksShareAHost) {
   Communicator& comm = test::world();
   EXPECT_EQ(Ways(comm).shared != nullptr, comm.size() > 1);
   EXPECT_EQ(Ways(comm, static_cast<int>(comm.rank())).shared, nullptr);
+}
+
+// Every page has one rank that allocates it; else a full /dev/shm would show at the first access.
+TEST(SharedMemoryAllReduce, HasEachPageInTheMemoryOfOneRank) {
+  Communicator& comm = test::world();
+  for (const int group : groups_of(comm)) {
+    const Ways ways(comm, group);
+    std::int64_t pages = 0;  // of this rank's host, allocated by this rank
+    if (ways.shared != nullptr) {
+      const std::optional<NodePages> own = count_pages(ways.shared->own_memory(), query_pages, SIZE_MAX / 2);
+      for (const std::span<const std::byte> run : ways.shared->own_memory())
+        pages += static_cast<std::int64_t>(run.size() / WindowSlot::kPageBytes);
+      if (own) {
+        EXPECT_EQ(static_cast<std::int64_t>(own->total()), pages);
+      }
+    }
+    const std::vector<std::int64_t> all = exchange_values(comm, std::span<const std::int64_t>(&pages, 1));
+    std::int64_t sum = 0;
+    for (const std::size_t other : ways.placement.own_host()) sum += all[other];
+    const std::size_t slots = ways.shared == nullptr ? 0 : ways.placement.own_host().size();
+    EXPECT_EQ(static_cast<std::size_t>(sum) * WindowSlot::kPageBytes, slots * sizeof(WindowSlot));
+    const bool is_root = ways.placement.own_host().front() == comm.rank();
+    if (ways.shared != nullptr && ways.placement.hosts.size() > 1 && !is_root) {
+      EXPECT_EQ(pages, 1);
+    }
+  }
 }
 
 TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {

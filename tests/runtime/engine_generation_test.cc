@@ -242,6 +242,23 @@ TEST(Engine, RunsTheAllReducesOfTheDesignInEveryStepOnEveryRank) {
   });
 }
 
+TEST(Engine, ReportsWhereTheMemoryOfEachRankIs) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  run_engine(comm, {.model = fixture.folder}, [&](Engine& engine) {
+    run_alone(engine, greedy_request(fixture.prompt, 10));
+    for (const RankReport& report : engine.reports()) {
+      const RankNuma& numa = report.numa;
+      EXPECT_EQ(numa.core_nodes != 0, numa.nodes != 0);
+      if (numa.pages_known == 0) continue;
+      // Vectors have no pages of their own.
+      EXPECT_GE(numa.weights.total(), report.weight_bytes / 4096 / 2);
+      EXPECT_GT(numa.cache.total(), 0U);
+      EXPECT_EQ(numa.window.total() != 0, comm.size() > 1);
+    }
+  });
+}
+
 TEST(Engine, ReadsTheFileOnceOverAllRanks) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");

@@ -1,0 +1,39 @@
+// On which NUMA nodes of its host a rank computes, and on which its memory lies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tp {
+
+inline constexpr std::size_t kMostNumaNodes = 64;
+
+// How many pages lie on each node: of a sample, those that are in memory.
+struct NodePages {
+  std::uint32_t on_node[kMostNumaNodes] = {};
+
+  std::uint64_t total() const {
+    std::uint64_t sum = 0;
+    for (const std::uint32_t pages : on_node) sum += pages;
+    return sum;
+  }
+  // The share on other nodes than these (bit n: node n); 0 of no pages.
+  double remote_share(std::uint64_t nodes) const {
+    std::uint64_t remote = 0;
+    for (std::size_t node = 0; node < kMostNumaNodes; ++node)
+      remote += (nodes >> node & 1) != 0 ? 0 : on_node[node];
+    const std::uint64_t all = total();
+    return all == 0 ? 0.0 : static_cast<double>(remote) / static_cast<double>(all);
+  }
+};
+
+struct RankNuma {
+  std::uint64_t nodes = 0;        // of the host; 0: unknown
+  std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
+  std::uint64_t pages_known = 0;  // 0: Linux does not tell where pages lie, and the following are empty
+  NodePages weights;
+  NodePages cache;   // of what has been written until now
+  NodePages window;  // of the shared memory of all-reduces, what this rank reads most
+};
+
+}  // namespace tp
