@@ -260,6 +260,15 @@ TEST(Download, OfAWrongNameIsAUsageError) {
   expect_one_error(test.run({"download"}), 2, "tp-infer download: expected MODEL");
 }
 
+TEST(Download, WithoutAHomeAsksForAFolder) {
+  DownloadUnderTest test;
+  test.add_demo();
+  StartOptions options = test.options();
+  for (const char* unset : {"HOME=", "HF_HOME=", "XDG_CACHE_HOME="}) options.variables.push_back(unset);
+  expect_one_error(run(kNoMpirun, {"download", "org/name"}, options), 1,
+                   "found no HOME; give --to DIR, or set HF_HOME");
+}
+
 // A cache as other tools leave it.
 struct CacheUnderTest : DownloadUnderTest {
   void link(const std::string& commit, const std::string& name) const {
@@ -297,6 +306,18 @@ TEST(CachedModel, NeedsTheContentOfItsLinks) {
   test.link_all("aaaa");
   fs::remove(test.root() / "blobs/model.safetensors");
   expect_one_error(test.inspect(), 1, "model.safetensors is missing");
+}
+
+TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
+  const CacheUnderTest test;
+  test.link("aaaa", "config.json");
+  test.link("aaaa", "model.safetensors");
+  const fs::path snapshot = test.root() / "snapshots/aaaa";
+  fs::rename(snapshot / "model.safetensors", snapshot / "model-00001-of-00002.safetensors");
+  std::ofstream(snapshot / "model.safetensors.index.json")
+      << R"({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}})";
+  expect_one_error(test.inspect(), 1,
+                   "found only a part of it in the cache: model-00002-of-00002.safetensors is missing");
 }
 
 TEST(CachedModel, ComesAfterAFolderOfThatName) {

@@ -145,7 +145,7 @@ void FakeHub::serve_file(const WebRequest& request, const std::string& path) {
     return answer(request, response(fmt::format("{} Fault", fault->status), fault->fields, "a fault"));
   if (fault && fault->is_corrupt) content.back() ^= 1;
   if (has_ranges && request.field("range").starts_with("bytes=")) {
-    const std::size_t first = std::stoul(request.field("range").substr(6));
+    const std::size_t first = has_wrong_ranges ? 0 : std::stoul(request.field("range").substr(6));
     if (first >= whole) return answer(request, response("416 Range Not Satisfiable", "", ""));
     content.erase(0, first);
     status = "206 Partial Content";

@@ -58,7 +58,8 @@ class FakeHub {
   std::size_t large_from = 10'000;
   std::size_t page_size = 1000;
   bool has_ranges = true;
-  std::string token{};  // without it, status 401
+  bool has_wrong_ranges = false;  // other ranges than were asked for
+  std::string token{};            // without it, status 401
   std::string repository = "org/name";
 
  private:

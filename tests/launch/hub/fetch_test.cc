@@ -7,9 +7,12 @@
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/hub/hub_under_test.h"
 
+#include <atomic>
+#include <memory>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace tp::test {
 namespace {
@@ -109,14 +112,11 @@ TEST(Fetch, BeginsAnewIfTheServerHasNoRanges) {
 
 TEST(Fetch, BeginsAnewAfterAnotherRangeThanItAskedFor) {
   FetchUnderTest test;
-  std::ofstream(test.partial(), std::ios::binary) << test.content.substr(0, 1000);
-  // The hub itself answers, and with the wrong bytes; it does so for every request with a range.
-  const std::string target = std::string("/org/name/resolve/") + FakeHub::kCommit + "/weights";
-  test.hub.set_answer(
-      target,
-      "206 Partial Content\r\nConnection: close\r\nContent-Range: bytes 0-9/3000000\r\n\r\n0123456789");
-  EXPECT_CONTAINS(test.error(), "cannot fetch org/name/weights: expected ");
-  EXPECT_FALSE(fs::exists(test.folder.path() / "weights"));
+  test.hub.has_wrong_ranges = true;
+  test.hub.set_fault("weights", {.times = 1, .cut_after = 1'000'000});
+  test.fetch();
+  test.expect_fetched();
+  EXPECT_EQ(test.ranges(), (std::vector<std::string>{"", "bytes=1000000-", ""}));
 }
 
 TEST(Fetch, GivesUpWithoutLosingWhatItHas) {
@@ -155,6 +155,31 @@ TEST(Fetch, RemovesAFileWithAnotherChecksum) {
   EXPECT_CONTAINS(test.error(), "cannot fetch org/name/weights: expected the content with the checksum " +
                                     test.file.checksum);
   EXPECT_TRUE(test.folder.files().empty());
+}
+
+TEST(Fetch, BeginsAnewOnlyOnce) {
+  FetchUnderTest test;
+  std::ofstream(test.partial(), std::ios::binary) << std::string(2'500'000, 'x');
+  test.hub.set_fault("weights", {.times = -1, .is_corrupt = true});
+  EXPECT_CONTAINS(test.error(), "expected the content with the checksum");
+  EXPECT_EQ(test.ranges(), (std::vector<std::string>{"bytes=2500000-", ""}));
+  EXPECT_TRUE(test.folder.files().empty());
+}
+
+TEST(LockedFile, IsTheOneOfThatNameAfterWaiting) {
+  const TemporaryDirectory folder;
+  const fs::path path = folder.path() / "file";
+  std::atomic<bool> waits = false;
+  auto first = std::make_unique<LockedFile>(path, [] {});
+  std::thread other([&] {
+    const LockedFile second(path, [&] { waits = true; });
+    EXPECT_EQ(::write(second.descriptor(), "x", 1), 1);
+  });
+  while (!waits) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  fs::remove(path);
+  first.reset();
+  other.join();
+  EXPECT_EQ(text_of(path), "x");
 }
 
 TEST(Fetch, ChecksSmallFilesToo) {
