@@ -42,7 +42,6 @@ std::optional<fs::path> find_snapshot(const fs::path& root) {
 
 // The first file of the checkpoint that is missing; empty if all are there.
 std::string missing_file(const fs::path& snapshot) {
-  if (!is_there(snapshot / "config.json")) return "config.json";
   if (!holds_safetensors(snapshot)) return "model.safetensors";
   try {
     for (const std::string& name : find_safetensors_files(snapshot).names)
@@ -74,10 +73,7 @@ CachedModel cached_gguf(const HubName& name, const fs::path& snapshot) {
   const std::vector<GgufModel> models = gguf_models(files_of(snapshot));
   const std::vector<GgufModel> found = matching(models, name.file);
   if (found.size() == 1) return {snapshot / found.front().name(), {}};
-  if (found.empty() && name.file.empty())
-    return {{},
-            fmt::format("found only a part of it in the cache: {} is missing",
-                        printable(missing_file(snapshot)))};
+  if (found.empty() && name.file.empty()) return {{}, "found only a part of it in the cache"};
   std::vector<std::string> names;
   for (const GgufModel& model : found.empty() ? models : found)
     names.push_back(name.repository + ":" + printable(model.name()));
@@ -91,8 +87,12 @@ CachedModel find_cached_model(const HubName& name, const fs::path& cache) {
   const fs::path root = cache / cache_folder_name(name.repository);
   const std::optional<fs::path> snapshot = cache.empty() ? std::nullopt : find_snapshot(root);
   if (!snapshot) return {{}, "found no such file or folder, and nothing of that name in the cache"};
-  if (name.file.empty() && missing_file(*snapshot).empty()) return {snapshot, {}};
-  return cached_gguf(name, *snapshot);
+  // With a config.json the name means the checkpoint, also where its download was interrupted: a GGUF model
+  // beside it would be another one.
+  if (!name.file.empty() || !is_there(*snapshot / "config.json")) return cached_gguf(name, *snapshot);
+  const std::string missing = missing_file(*snapshot);
+  if (missing.empty()) return {snapshot, {}};
+  return {{}, fmt::format("found only a part of it in the cache: {} is missing", printable(missing))};
 }
 
 }  // namespace tp

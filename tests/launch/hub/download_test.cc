@@ -320,6 +320,17 @@ TEST(CachedModel, NeedsAllPartsThatTheIndexNames) {
                    "found only a part of it in the cache: model-00002-of-00002.safetensors is missing");
 }
 
+TEST(CachedModel, IsNoGgufModelBesideAPartOfACheckpoint) {
+  const CacheUnderTest test;
+  const fs::path gguf = fs::path(TP_TEST_DATA) / "gguf/llama-quant256-Q4_0/model.gguf";
+  fs::create_directories(test.root() / "snapshots/aaaa");
+  fs::copy_file(gguf, test.root() / "snapshots/aaaa/m.gguf");
+  expect_success(test.inspect());
+  test.link("aaaa", "config.json");
+  expect_one_error(test.inspect(), 1, "found only a part of it in the cache: model.safetensors is missing");
+  expect_success(test.run({"inspect", "--model", "org/name:m.gguf"}));
+}
+
 TEST(CachedModel, ComesAfterAFolderOfThatName) {
   const CacheUnderTest test;
   test.link_all("aaaa");

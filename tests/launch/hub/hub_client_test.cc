@@ -7,7 +7,9 @@
 #include "tests/environment_variable.h"
 #include "tests/launch/hub/hub_under_test.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace tp::test {
 namespace {

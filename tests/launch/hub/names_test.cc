@@ -7,6 +7,7 @@
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/hub/fake_hub.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp::test {
