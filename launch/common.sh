@@ -5,7 +5,7 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 # Packages for the program, and further ones for its tests and checks.
 build_packages=(g++ cmake ninja-build pkg-config openmpi-bin libopenmpi-dev libopenblas-openmp-dev
                 libboost-serialization-dev libfmt-dev libcli11-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev
-                libsentencepiece-dev libhwloc-dev libedit-dev libxxhash-dev)
+                libsentencepiece-dev libhwloc-dev libedit-dev libxxhash-dev libcurl4-openssl-dev libssl-dev ca-certificates)
 test_packages=(libgtest-dev clang-format patch)
 # Needed by some tests only, which are skipped without them.
 optional_test_packages=(python3-matplotlib slurm-wlm munge iproute2)

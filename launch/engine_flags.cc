@@ -11,8 +11,8 @@ void EngineFlags::add_to(CLI::App& command) {
   command
       .add_option_function<std::string>(
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
-          "A GGUF file, or a folder with config.json, *.safetensors and a tokenizer (default: the demo "
-          "model)")
+          "A GGUF file, a folder with config.json, *.safetensors and a tokenizer, or the name of what "
+          "`tp-infer download` fetched, ORG/NAME or ORG/NAME:FILE (default: the demo model)")
       ->check(not_empty("a model"))
       ->type_name("DIR");
   command

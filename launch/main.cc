@@ -32,6 +32,7 @@ const char* const kFooter =
     "  mpirun -np 2 tp-infer\n"
     "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
     "  mpirun -np 4 tp-infer chat --model DIR\n"
+    "  tp-infer download ORG/NAME\n"
     "  tp-infer inspect --model DIR --ranks 8\n"
     "Help for a subcommand: tp-infer help generate\n"
     "Exit status: 0 success, 1 error, 2 usage error";
@@ -42,6 +43,9 @@ void say_what_to_try_next() {
       "  tp-infer generate --prompt \"One rainy morning\" --seed 7     another story\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt TEXT    a Hugging Face checkpoint, or a "
       "GGUF file\n"
+      "  tp-infer download ORG/NAME                                  a model from the Hugging Face Hub, for "
+      "--model "
+      "ORG/NAME\n"
       "  mpirun -np 2 tp-infer chat --model DIR                      a conversation with an "
       "instruction model\n"
       "  tp-infer inspect --model DIR --ranks 4                      whether it is supported, what "

@@ -1,10 +1,12 @@
 #include "launch/model_path.h"
 
+#include "launch/hub/cached_model.h"
+#include "launch/hub/hub_settings.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -25,30 +27,19 @@ fs::path demo_model() {
   return folder;
 }
 
-// "organization/name"
-bool is_hub_name(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  const auto is_part = [](std::string_view part) {
-    return !part.empty() && std::isalnum(static_cast<unsigned char>(part.front())) != 0 &&
-           std::all_of(part.begin(), part.end(), [](unsigned char c) {
-             return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
-           });
-  };
-  return slash != text.npos && is_part(text.substr(0, slash)) && is_part(text.substr(slash + 1));
-}
-
-[[noreturn]] void refuse_absent(const fs::path& given) {
-  require<CheckpointError>(is_hub_name(given.string()),
+// A name on the Hub means what is of it in the local cache.
+fs::path find_by_name(const fs::path& given) {
+  const std::optional<HubName> name = parse_hub_name(given.string());
+  require<CheckpointError>(name.has_value(),
                            "cannot open {}: no such file or folder; check the path, on every host",
                            given.string());
-  const std::string name = given.filename().string();
-  throw_error<CheckpointError>(
-      "cannot open {0}: no such file or folder; a model of that name on the Hugging Face Hub is downloaded "
-      "by "
-      "`hf download {0} --local-dir {1}` (before 2025: `huggingface-cli download ...`) or `git lfs install "
-      "&& "
-      "git clone https://huggingface.co/{0}`; then give --model {1}",
-      given.string(), name);
+  const CachedModel cached = find_cached_model(*name, hub_cache());
+  require<CheckpointError>(
+      cached.path.has_value(),
+      "cannot open {0}: expected a path, or a model of that name on the Hugging Face Hub that "
+      "has been downloaded, {1}; `tp-infer download {0}` downloads it, on every host",
+      given.string(), cached.reason);
+  return *cached.path;
 }
 
 bool has_gguf_magic(const fs::path& file) {
@@ -105,7 +96,7 @@ fs::path find_model(const fs::path& given, std::initializer_list<std::string_vie
   if (given.empty()) return demo_model();
   std::error_code error;
   const fs::file_type type = fs::status(given, error).type();
-  if (type == fs::file_type::not_found) refuse_absent(given);
+  if (type == fs::file_type::not_found) return find_by_name(given);
   require<CheckpointError>(type != fs::file_type::none, "cannot open {}: {}; check the path, on every host",
                            given.string(), error.message());
   const std::string extension = given.extension().string();

@@ -9,9 +9,10 @@
 namespace tp {
 
 // The path of a model: a folder, a GGUF file, or a file with one of `other_extensions` (".json"), as given;
-// of the demo model that ships with the program if none is given. Throws CheckpointError for anything else,
-// with advice: a name on the Hugging Face Hub is to be downloaded, of a lone safetensors file the folder is
-// wanted. Whether the model can be read is for others to say.
+// of the demo model that ships with the program if none is given. What is no path but a name on the Hugging
+// Face Hub ("org/name", "org/name:Q4_K_M") is that model in the local cache. Throws CheckpointError for
+// anything else, with advice: a name is to be downloaded, of a lone safetensors file the folder is wanted.
+// Whether the model can be read is for others to say.
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
 

@@ -25,6 +25,7 @@ class Subcommand {
     perplexity,
     tokenize,
     detokenize,
+    download,
     inspect,
     bench,
   };

@@ -1,5 +1,6 @@
 // --model with something that is no model.
 
+#include "tests/environment_variable.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -25,11 +26,14 @@ void expect_refused(const std::string& model, const std::string& message) {
 }
 
 TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
-  expect_refused("meta-llama/Llama-3.2-1B",
-                 "cannot open meta-llama/Llama-3.2-1B: no such file or folder; a model of that name on the "
-                 "Hugging Face Hub is downloaded by `hf download meta-llama/Llama-3.2-1B --local-dir "
-                 "Llama-3.2-1B`");
-  expect_one_error(run(2, commands_of("org/name").front()), 1, "git clone https://huggingface.co/org/name");
+  const TemporaryDirectory cache;
+  const EnvironmentVariable variable("HF_HUB_CACHE", cache.path());
+  expect_refused(
+      "meta-llama/Llama-3.2-1B",
+      "cannot open meta-llama/Llama-3.2-1B: expected a path, or a model of that name on the Hugging "
+      "Face Hub that has been downloaded, found no such file or folder, and nothing of that name in "
+      "the cache; `tp-infer download meta-llama/Llama-3.2-1B` downloads it, on every host");
+  expect_one_error(run(2, commands_of("org/name").front()), 1, "`tp-infer download org/name`");
 }
 
 TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {

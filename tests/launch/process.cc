@@ -101,6 +101,7 @@ void set_variable(const std::string& variable) {
 
 [[noreturn]] void run_child(const std::vector<std::string>& command, const StartOptions& options,
                             const std::string& mark, const Streams& streams) {
+  ::signal(SIGINT, SIG_DFL);  // ignored where the tests run in the background
   ::dup2(streams.child_input, STDIN_FILENO);
   ::dup2(streams.child_out, STDOUT_FILENO);
   ::dup2(streams.child_err, STDERR_FILENO);

@@ -10,8 +10,8 @@
 namespace tp::test {
 namespace {
 
-const std::vector<std::string> kCommands = {"generate",   "logits",  "perplexity", "tokenize",
-                                            "detokenize", "inspect", "bench"};
+const std::vector<std::string> kCommands = {"generate", "download",   "logits",  "perplexity",
+                                            "tokenize", "detokenize", "inspect", "bench"};
 
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t count = 0;

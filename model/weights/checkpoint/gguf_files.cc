@@ -1,12 +1,12 @@
 #include "model/weights/checkpoint/gguf_files.h"
 
 #include "model/weights/checkpoint/file_hash.h"
+#include "model/weights/checkpoint/gguf_part_name.h"
 #include "model/weights/checkpoint/printable.h"
 #include "parallel/hash.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
 #include <fmt/ranges.h>
@@ -16,34 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The end of a part's name: "-00001-of-00003.gguf".
-struct PartName {
-  std::string stem;  // before it
-  std::size_t number = 0;
-  std::size_t count = 0;
-
-  std::string of(std::size_t other) const {
-    return fmt::format("{}-{:05}-of-{:05}.gguf", stem, other, count);
-  }
-};
-
-std::optional<PartName> parse_part_name(const std::string& name) {
-  constexpr std::string_view kPattern = "-00001-of-00003.gguf";
-  if (name.size() <= kPattern.size()) return std::nullopt;
-  const std::string_view end = std::string_view(name).substr(name.size() - kPattern.size());
-  PartName part{name.substr(0, name.size() - kPattern.size())};
-  const auto read = [](std::string_view digits, std::size_t& number) {
-    return std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr ==
-           digits.data() + digits.size();
-  };
-  const bool is_part = read(end.substr(1, 5), part.number) && read(end.substr(10, 5), part.count) &&
-                       part.number >= 1 && part.number <= part.count &&
-                       part.of(part.number) == name;  // the rest of the pattern
-  return is_part ? std::optional(part) : std::nullopt;
-}
-
 fs::path first_part(const fs::path& file) {
-  const std::optional<PartName> part = parse_part_name(file.filename().string());
+  const std::optional<GgufPartName> part = parse_gguf_part_name(file.filename().string());
   return part ? file.parent_path() / part->of(1) : file;
 }
 
@@ -78,7 +52,7 @@ std::optional<fs::path> find_gguf(const fs::path& model) {
 
 GgufFiles::GgufFiles(const fs::path& first) {
   add_file(first);
-  const std::optional<PartName> part = parse_part_name(first.filename().string());
+  const std::optional<GgufPartName> part = parse_gguf_part_name(first.filename().string());
   const std::uint64_t count = metadata_->whole_or("split.count", 1);
   if (count > 1 && (!part || part->count != count)) {
     throw_error<CheckpointError>(

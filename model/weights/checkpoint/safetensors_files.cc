@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -24,18 +23,16 @@ constexpr std::string_view kSingleName = "model.safetensors";
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 constexpr std::string_view kIndexAdvice = "; download the index again";
 
-json parse_index(const MappedFile& file) {
+json parse_index(std::string_view text, const std::string& name) {
   constexpr std::size_t kLongestIndex = 64'000'000;
-  if (file.bytes().size() > kLongestIndex) {
-    throw_error<CheckpointError>("{}: the index has {} bytes, expected at most {}{}", file.name(),
-                                 file.bytes().size(), kLongestIndex, kIndexAdvice);
+  if (text.size() > kLongestIndex) {
+    throw_error<CheckpointError>("{}: the index has {} bytes, expected at most {}{}", name, text.size(),
+                                 kLongestIndex, kIndexAdvice);
   }
   try {
-    const auto* text = reinterpret_cast<const char*>(file.bytes().data());
-    return parse_strict_json({text, file.bytes().size()});
+    return parse_strict_json(text);
   } catch (const JsonError& error) {
-    throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", file.name(), error.what(),
-                                 kIndexAdvice);
+    throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", name, error.what(), kIndexAdvice);
   }
 }
 
@@ -46,31 +43,8 @@ bool is_plain_file_name(std::string_view name) {
 
 SafetensorsFiles read_index(const fs::path& path) {
   const MappedFile file(path);
-  const json index = parse_index(file);
-  const bool has_map = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object() &&
-                       !index["weight_map"].empty();
-  if (!has_map) {
-    throw_error<CheckpointError>("{}: expected an object \"weight_map\" of tensor names and their files{}",
-                                 file.name(), kIndexAdvice);
-  }
-  SafetensorsFiles files;
-  std::set<std::string> names;
-  for (const auto& [tensor, value] : index["weight_map"].items()) {
-    if (!value.is_string()) {
-      throw_error<CheckpointError>("{}: the file of tensor {} must be a string{}", file.name(),
-                                   printable(tensor), kIndexAdvice);
-    }
-    const auto& name = value.get_ref<const std::string&>();
-    if (!is_plain_file_name(name)) {
-      throw_error<CheckpointError>(
-          "{}: the file of tensor {} is \"{}\", expected the name of a file in the same directory",
-          file.name(), printable(tensor), printable(name));
-    }
-    files.file_of.emplace(tensor, name);
-    names.insert(name);
-  }
-  files.names.assign(names.begin(), names.end());
-  return files;
+  return parse_safetensors_index({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()},
+                                 file.name());
 }
 
 // What a directory without a readable checkpoint has instead: the first file, by name, of each kind.
@@ -122,6 +96,34 @@ OtherFiles find_other_files(const fs::path& directory) {
 }
 
 }  // namespace
+
+SafetensorsFiles parse_safetensors_index(std::string_view text, const std::string& name) {
+  const json index = parse_index(text, name);
+  const bool has_map = index.is_object() && index.contains("weight_map") && index["weight_map"].is_object() &&
+                       !index["weight_map"].empty();
+  if (!has_map) {
+    throw_error<CheckpointError>("{}: expected an object \"weight_map\" of tensor names and their files{}",
+                                 name, kIndexAdvice);
+  }
+  SafetensorsFiles files;
+  std::set<std::string> names;
+  for (const auto& [tensor, value] : index["weight_map"].items()) {
+    if (!value.is_string()) {
+      throw_error<CheckpointError>("{}: the file of tensor {} must be a string{}", name, printable(tensor),
+                                   kIndexAdvice);
+    }
+    const auto& file = value.get_ref<const std::string&>();
+    if (!is_plain_file_name(file)) {
+      throw_error<CheckpointError>(
+          "{}: the file of tensor {} is \"{}\", expected the name of a file in the same directory", name,
+          printable(tensor), printable(file));
+    }
+    files.file_of.emplace(tensor, file);
+    names.insert(file);
+  }
+  files.names.assign(names.begin(), names.end());
+  return files;
+}
 
 bool holds_safetensors(const fs::path& directory) {
   std::error_code error;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -14,6 +15,10 @@ struct SafetensorsFiles {
   std::map<std::string, std::string>
       file_of;  // tensor to file name, as the index says; empty without an index
 };
+
+// The files that the text of an index names. Throws CheckpointError, which calls it `name`, if it is not
+// valid or names files outside its directory.
+SafetensorsFiles parse_safetensors_index(std::string_view text, const std::string& name);
 
 // Whether a directory has `model.safetensors` or its index.
 bool holds_safetensors(const std::filesystem::path& directory);

@@ -1,0 +1,98 @@
+#include "launch/hub/cached_model.h"
+
+#include "launch/hub/destination.h"
+#include "launch/hub/gguf_models.h"
+#include "model/weights/checkpoint/printable.h"
+#include "model/weights/checkpoint/safetensors_files.h"
+#include "tp/error.h"
+
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+std::optional<fs::path> only_entry(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) found.push_back(entry.path());
+  return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
+}
+
+std::optional<fs::path> find_snapshot(const fs::path& root) {
+  std::ifstream file(root / "refs/main");
+  std::string commit((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  while (!commit.empty() && commit.back() == '\n') commit.pop_back();
+  if (commit.empty()) return only_entry(root / "snapshots");
+  const fs::path snapshot = root / "snapshots" / commit;
+  return is_safe_path(commit) && is_there(snapshot) ? std::optional(snapshot) : std::nullopt;
+}
+
+// The first file of the checkpoint that is missing; empty if all are there.
+std::string missing_file(const fs::path& snapshot) {
+  if (!holds_safetensors(snapshot)) return "model.safetensors";
+  try {
+    for (const std::string& name : find_safetensors_files(snapshot).names)
+      if (!is_there(snapshot / name)) return name;
+  } catch (const CheckpointError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// Files whose content is there, relative to the folder.
+std::vector<std::string> files_of(const fs::path& snapshot) {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (fs::recursive_directory_iterator entry(snapshot, ignored), end; entry != end;
+       entry.increment(ignored)) {
+    if (ignored) break;
+    std::error_code unreadable;
+    if (fs::is_regular_file(entry->path(), unreadable))
+      files.push_back(fs::relative(entry->path().parent_path(), snapshot, unreadable) /
+                      entry->path().filename());
+  }
+  for (std::string& file : files)
+    if (file.starts_with("./")) file.erase(0, 2);
+  return files;
+}
+
+CachedModel cached_gguf(const HubName& name, const fs::path& snapshot) {
+  const std::vector<GgufModel> models = gguf_models(files_of(snapshot));
+  const std::vector<GgufModel> found = matching(models, name.file);
+  if (found.size() == 1) return {snapshot / found.front().name(), {}};
+  if (found.empty() && name.file.empty()) return {{}, "found only a part of it in the cache"};
+  std::vector<std::string> names;
+  for (const GgufModel& model : found.empty() ? models : found)
+    names.push_back(name.repository + ":" + printable(model.name()));
+  if (names.empty()) return {{}, "found no GGUF model of it in the cache"};
+  return {{}, fmt::format("found {} in the cache; name one", fmt::join(names, ", "))};
+}
+
+}  // namespace
+
+CachedModel find_cached_model(const HubName& name, const fs::path& cache) {
+  const fs::path root = cache / cache_folder_name(name.repository);
+  const std::optional<fs::path> snapshot = cache.empty() ? std::nullopt : find_snapshot(root);
+  if (!snapshot) return {{}, "found no such file or folder, and nothing of that name in the cache"};
+  // With a config.json the name means the checkpoint, also where its download was interrupted: a GGUF model
+  // beside it would be another one.
+  if (!name.file.empty() || !is_there(*snapshot / "config.json")) return cached_gguf(name, *snapshot);
+  const std::string missing = missing_file(*snapshot);
+  if (missing.empty()) return {snapshot, {}};
+  return {{}, fmt::format("found only a part of it in the cache: {} is missing", printable(missing))};
+}
+
+}  // namespace tp

@@ -1,0 +1,21 @@
+// Models in the local cache that Hugging Face's tools share.
+#pragma once
+
+#include "launch/hub/hub_name.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tp {
+
+struct CachedModel {
+  std::optional<std::filesystem::path> path;  // a folder or a GGUF file
+  std::string reason;  // why there is none: "the cache has only a part of it: ... is missing"
+};
+
+// The model at the commit that `main` was when it was last downloaded; without that, at the only commit in
+// the cache. All its weights must be there. Uses no network.
+CachedModel find_cached_model(const HubName& name, const std::filesystem::path& cache);
+
+}  // namespace tp

@@ -1,0 +1,182 @@
+#include "launch/hub/curl_http.h"
+
+#include "tp/internal/require.h"
+#include "tp/version.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+
+#include <curl/curl.h>
+
+namespace tp {
+namespace {
+
+// A transfer slower than this is no better than none.
+constexpr long kLeastBytesPerSecond = 1024;
+constexpr std::size_t kMostFields = 200;
+
+// One response, while libcurl calls back. Exceptions must not pass through its C code: they are kept.
+struct Transfer {
+  const HttpReceiver& receiver;
+  HttpHead head{};
+  bool head_is_passed = false;
+  bool is_stopped = false;  // by the receiver
+  std::exception_ptr error{};
+
+  template <class Action>
+  bool guarded(const Action& action) {
+    try {
+      is_stopped = !action();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    return !is_stopped && !error;
+  }
+
+  bool pass_head() {
+    if (head_is_passed) return true;
+    head_is_passed = true;
+    return guarded([&] { return receiver.head(head); });
+  }
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())) != 0) text.remove_suffix(1);
+  return text;
+}
+
+// A line of the head. A status line begins it anew: "100 Continue" comes before the real one.
+std::size_t on_head_line(char* data, std::size_t, std::size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const std::string_view line(data, size);
+  if (line.starts_with("HTTP/")) {
+    transfer.head = {};
+    const std::size_t space = line.find(' ');
+    if (space != line.npos)
+      std::from_chars(line.data() + space + 1, line.data() + line.size(), transfer.head.status);
+    return size;
+  }
+  const std::size_t colon = line.find(':');
+  if (colon == line.npos || transfer.head.fields.size() >= kMostFields) return size;
+  std::string name(line.substr(0, colon));
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  transfer.head.fields[name] = trimmed(line.substr(colon + 1));
+  return size;
+}
+
+std::size_t on_body(char* data, std::size_t, std::size_t size, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  const bool goes_on = transfer.pass_head() &&
+                       transfer.guarded([&] { return transfer.receiver.body(std::string_view(data, size)); });
+  return goes_on ? size : 0;  // fewer bytes than there are end the transfer
+}
+
+bool is_no_connection(CURLcode code) {
+  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+         code == CURLE_COULDNT_CONNECT;
+}
+
+// What another attempt cannot change.
+bool is_final(CURLcode code) {
+  constexpr std::array kFinal = {
+      CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, CURLE_PEER_FAILED_VERIFICATION,
+      CURLE_SSL_CACERT_BADFILE,   CURLE_SSL_CIPHER,    CURLE_OUT_OF_MEMORY};
+  return std::find(kFinal.begin(), kFinal.end(), code) != kFinal.end();
+}
+
+const char* certificates() {
+  for (const char* name : {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    const char* const file = std::getenv(name);
+    if (file != nullptr && *file != '\0') return file;
+  }
+  return nullptr;
+}
+
+class FieldList {
+ public:
+  ~FieldList() { curl_slist_free_all(list_); }
+  FieldList() = default;
+  FieldList(const FieldList&) = delete;
+  FieldList& operator=(const FieldList&) = delete;
+
+  void add(const std::string& line) { list_ = curl_slist_append(list_, line.c_str()); }
+  curl_slist* get() const { return list_; }
+
+ private:
+  curl_slist* list_ = nullptr;
+};
+
+}  // namespace
+
+// One handle for all requests: it keeps connections open.
+struct CurlHttp::Handle {
+  CURL* curl = nullptr;
+  std::chrono::seconds patience{};
+};
+
+CurlHttp::CurlHttp(std::chrono::seconds patience) : handle_(std::make_unique<Handle>()) {
+  static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
+  handle_->curl = started == CURLE_OK ? curl_easy_init() : nullptr;
+  handle_->patience = patience;
+  require<DownloadError>(handle_->curl != nullptr,
+                         "cannot download: expected libcurl to start, found an error; is memory exhausted?");
+}
+
+CurlHttp::~CurlHttp() { curl_easy_cleanup(handle_->curl); }
+
+void CurlHttp::get(const HttpRequest& request, const HttpReceiver& receiver) {
+  CURL* const curl = handle_->curl;
+  curl_easy_reset(curl);  // keeps the connections
+  Transfer transfer{receiver};
+  std::array<char, CURL_ERROR_SIZE> reason{};
+  FieldList fields;
+  // What is compressed on the way has other ranges and another size than the file.
+  fields.add("Accept-Encoding: identity");
+  if (!request.token.empty()) fields.add("Authorization: Bearer " + request.token);
+  const std::string agent = std::string("tp-infer/") + kVersion;
+  const std::string range = std::to_string(request.first_byte) + "-";
+
+  curl_easy_setopt(curl, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields.get());
+  if (request.first_byte > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
+  curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(handle_->patience.count()));
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(handle_->patience.count()));
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason.data());
+  if (const char* const file = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, file);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_head_line);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+
+  const CURLcode code = curl_easy_perform(curl);
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
+  if (transfer.error) std::rethrow_exception(transfer.error);
+  if (transfer.is_stopped) return;
+  if (code == CURLE_OK) {
+    transfer.pass_head();  // of a response without a body
+    if (transfer.error) std::rethrow_exception(transfer.error);
+    return;
+  }
+  const std::string found = reason[0] != '\0' ? reason.data() : curl_easy_strerror(code);
+  if (is_final(code)) {
+    throw_error<DownloadError>(
+        "cannot read {}: expected an answer, found: {}; check the address (HF_ENDPOINT) and the "
+        "certificates (package ca-certificates, or CURL_CA_BUNDLE)",
+        request.url, found);
+  }
+  if (is_no_connection(code)) throw ConnectionError(found);
+  throw TransientError(found);
+}
+
+}  // namespace tp

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "tp/error.h"
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace tp {
+
+// A download that cannot succeed as it was asked for.
+class DownloadError : public Error {
+ public:
+  using Error::Error;
+};
+
+// What may go better at another attempt: a broken connection, a busy server. The text is what was found.
+class TransientError : public DownloadError {
+ public:
+  explicit TransientError(const std::string& found,
+                          std::optional<std::chrono::seconds> retry_after = std::nullopt)
+      : DownloadError(found), retry_after_(retry_after) {}
+
+  // When the server wants to be asked again, if it said so.
+  std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
+
+ private:
+  std::optional<std::chrono::seconds> retry_after_;
+};
+
+}  // namespace tp

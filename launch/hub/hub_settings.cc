@@ -1,0 +1,122 @@
+#include "launch/hub/hub_settings.h"
+
+#include "launch/hub/download_error.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
+#include <set>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+// An empty variable counts as unset, as in a script that passes on a variable it may not have.
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string first_of(std::initializer_list<const char*> names) {
+  for (const char* name : names)
+    if (std::string value = variable(name); !value.empty()) return value;
+  return {};
+}
+
+// The shell does not expand a tilde within quotes, and Hugging Face's library does it.
+fs::path path_of(const std::string& text) {
+  return text.starts_with("~/") ? fs::path(variable("HOME")) / text.substr(2) : fs::path(text);
+}
+
+// Where Hugging Face's tools keep everything. Empty if there is no place.
+fs::path hub_home() {
+  if (const std::string home = variable("HF_HOME"); !home.empty()) return path_of(home);
+  if (const std::string cache = variable("XDG_CACHE_HOME"); !cache.empty())
+    return path_of(cache) / "huggingface";
+  const std::string home = variable("HOME");
+  return home.empty() ? fs::path() : fs::path(home) / ".cache/huggingface";
+}
+
+std::string stripped(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+// What `hf auth login` stored.
+std::string stored_token() {
+  const std::string path = variable("HF_TOKEN_PATH");
+  if (path.empty() && hub_home().empty()) return {};
+  std::ifstream file(path.empty() ? hub_home() / "token" : path_of(path));
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string find_token() {
+  std::string token = stripped(first_of({"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}));
+  if (token.empty()) token = stripped(stored_token());
+  // It becomes a line of the request: a line break in it would begin another one. It is not quoted here.
+  require<DownloadError>(
+      std::all_of(token.begin(), token.end(), [](unsigned char c) { return c > 0x20 && c < 0x7F; }),
+      "cannot use the token for the Hugging Face Hub: expected printable characters without spaces, found "
+      "others; "
+      "check HF_TOKEN");
+  return token;
+}
+
+std::string find_endpoint() {
+  std::string endpoint = variable("HF_ENDPOINT");
+  if (endpoint.empty()) return HubSettings{}.endpoint;
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  const bool has_scheme = endpoint.starts_with("https://") || endpoint.starts_with("http://");
+  require<DownloadError>(has_scheme && endpoint.find_first_of(" ?#\\\r\n\t") == endpoint.npos,
+                         "cannot use HF_ENDPOINT: expected an address such as https://huggingface.co, found "
+                         "{}; correct it or unset it",
+                         endpoint);
+  return endpoint;
+}
+
+std::chrono::seconds find_patience() {
+  const std::string text = variable("HF_HUB_DOWNLOAD_TIMEOUT");
+  if (text.empty()) return HubSettings{}.patience;
+  int seconds = 0;
+  const char* const end = text.data() + text.size();
+  const bool is_whole = std::from_chars(text.data(), end, seconds).ptr == end;
+  require<DownloadError>(
+      is_whole && seconds >= 1 && seconds <= 86400,
+      "cannot use HF_HUB_DOWNLOAD_TIMEOUT: expected whole seconds from 1 to 86400, found {}; "
+      "correct it or unset it",
+      text);
+  return std::chrono::seconds(seconds);
+}
+
+bool is_offline() {
+  static const std::set<std::string> kTrue = {"1", "ON", "YES", "TRUE"};
+  std::string value = variable("HF_HUB_OFFLINE");
+  std::transform(value.begin(), value.end(), value.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return kTrue.contains(value);
+}
+
+}  // namespace
+
+HubSettings hub_settings() {
+  require<DownloadError>(!is_offline(),
+                         "cannot download: expected access to the network, found HF_HUB_OFFLINE={}; unset it",
+                         variable("HF_HUB_OFFLINE"));
+  return {.endpoint = find_endpoint(), .token = find_token(), .patience = find_patience()};
+}
+
+fs::path hub_cache() {
+  if (const std::string cache = first_of({"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}); !cache.empty())
+    return path_of(cache);
+  const fs::path home = hub_home();
+  return home.empty() ? home : home / "hub";
+}
+
+}  // namespace tp

@@ -1,0 +1,23 @@
+// What the environment says about the Hugging Face Hub, in the variables that its own tools read.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+namespace tp {
+
+struct HubSettings {
+  std::string endpoint = "https://huggingface.co";  // HF_ENDPOINT, without a slash at the end
+  std::string token;  // HF_TOKEN, HUGGING_FACE_HUB_TOKEN, or the file of HF_TOKEN_PATH; may be empty
+  std::chrono::seconds patience{30};  // HF_HUB_DOWNLOAD_TIMEOUT: a transfer that stalls this long is broken
+};
+
+// Throws DownloadError for values that cannot work, and where HF_HUB_OFFLINE forbids to use the network.
+HubSettings hub_settings();
+
+// The folder of the local cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
+// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub. Empty if there is no home either.
+std::filesystem::path hub_cache();
+
+}  // namespace tp

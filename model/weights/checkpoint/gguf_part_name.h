@@ -1,0 +1,23 @@
+// The names of the files that a GGUF model in parts consists of.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace tp {
+
+// "model-00001-of-00003.gguf"
+struct GgufPartName {
+  std::string stem;  // "model"
+  std::size_t number = 0;
+  std::size_t count = 0;
+
+  // The name of another part of the same model.
+  std::string of(std::size_t other) const;
+};
+
+// Nothing for a name of another form. `name` may be a path: its folders are then in the stem.
+std::optional<GgufPartName> parse_gguf_part_name(const std::string& name);
+
+}  // namespace tp

@@ -1,0 +1,88 @@
+// The Hugging Face Hub in small: its API, large files on another server, and the faults of networks and
+// servers.
+#pragma once
+
+#include "launch/hub/hub_file.h"
+#include "tests/launch/hub/http_server.h"
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp::test {
+
+// What goes wrong when a file is fetched.
+struct Fault {
+  int times = 1;                           // requests that it applies to; -1: all
+  int status = 0;                          // instead of the content
+  std::string fields{};                    // of the response, each with "\r\n"
+  std::optional<std::size_t> cut_after{};  // bytes, of those that the response announces
+  bool stalls = false;                     // after these, instead of closing the connection
+  std::chrono::milliseconds pause{0};      // after these, before closing it
+  std::size_t shorter = 0;                 // announces and sends fewer bytes
+  bool is_corrupt = false;                 // another last byte
+  bool is_endless = false;                 // no length, and bytes until the connection is closed
+};
+
+struct SeenRequest {
+  bool is_cdn = false;
+  std::string target;
+  std::string authorization;
+  std::string range;
+};
+
+class FakeHub {
+ public:
+  static constexpr const char* kCommit = "0123456789abcdef0123456789abcdef01234567";
+
+  FakeHub();
+
+  std::string endpoint() const { return hub_.address(); }
+
+  // A file of the repository "org/name". Those of at least `large_from` bytes are LFS files on the other
+  // server.
+  void add(const std::string& path, const std::string& content);
+  void set_fault(const std::string& path, const Fault& fault);
+  // Replaces the answer to requests whose target begins so: a whole response after "HTTP/1.1 ".
+  void set_answer(const std::string& target, const std::string& response);
+
+  std::vector<SeenRequest> requests() const;
+  // How many there were of a target that contains this text.
+  std::size_t count(const std::string& part) const;
+
+  // To be set before the first request.
+  std::size_t large_from = 10'000;
+  std::size_t page_size = 1000;
+  bool has_ranges = true;
+  bool has_wrong_ranges = false;  // other ranges than were asked for
+  std::string token{};            // without it, status 401
+  std::string repository = "org/name";
+
+ private:
+  void serve_hub(const WebRequest& request);
+  void serve_cdn(const WebRequest& request);
+  void serve_page(const WebRequest& request);
+  void serve_file(const WebRequest& request, const std::string& path);
+  void see(const WebRequest& request, bool is_cdn);
+  std::optional<Fault> take_fault(const std::string& path);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> files_;
+  std::map<std::string, Fault> faults_;
+  std::map<std::string, std::string> answers_;
+  std::vector<SeenRequest> requests_;
+  HttpServer cdn_;  // last: their threads use the others
+  HttpServer hub_;
+};
+
+// How a listing describes a file of that content.
+HubFile hub_file(const std::string& path, const std::string& content, bool is_large);
+
+// Bytes that differ from place to place.
+std::string some_bytes(std::size_t size);
+
+}  // namespace tp::test
