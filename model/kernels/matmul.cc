@@ -22,7 +22,9 @@ constexpr std::size_t kPanel = PackedLayout::kPanel;
 // Which arithmetic a matmul uses.
 enum class Path { floats, pairs, bytes, tiles, blas };
 
-bool is_integer(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
+bool is_integer(WeightType type) {
+  return type == WeightType::int8 || type == WeightType::int4 || quant_format(type) != nullptr;
+}
 
 // Up to this many tokens, reading the weights takes as long as multiplying them in the type's own arithmetic,
 // which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
@@ -70,18 +72,21 @@ struct Filling {
   std::size_t leaf;         // every so many features
   std::size_t padded_leaf;  // become so many,
   std::size_t columns;      // and the row this many
+  std::size_t front = 0;    // of which these precede the first feature
 
   // Without leaves to fill, the row is filled up to a multiple of `step`.
   static Filling of(const PackedLayout& layout, std::size_t step) {
     const std::size_t in = layout.in_features;
-    if (!layout.fills_leaves()) return {in, in, round_up(in, step)};
+    if (!layout.fills_leaves())
+      return {in, in, in == 0 ? 0 : round_up(layout.front() + in, step), layout.front()};
     return {layout.leaf, layout.padded_leaf(), layout.padded_in_features()};
   }
 
   // A row filled up, in `buffer` unless it is long enough as it is.
   const float* row(TensorView<const float> x, std::size_t index, float* buffer) const {
     if (columns == x.columns()) return x.row(index);
-    std::size_t to = 0;
+    std::fill(buffer, buffer + front, 0.0F);
+    std::size_t to = front;
     for (std::size_t begin = 0; begin < x.columns(); begin += leaf, to += padded_leaf) {
       const std::size_t size = std::min(leaf, x.columns() - begin);
       std::copy_n(x.row(index) + begin, size, buffer + to);
@@ -109,7 +114,40 @@ PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, f
   return product;
 }
 
-// Activations as bytes with a scale for every group: [tokens, in_features].
+// Activations as bytes with a scale for every group, and sums for the types of GGUF files: [tokens,
+// in_features].
+PanelProduct with_quantized(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
+  PanelProduct product{};
+  product.format = quant_format(layout.type);
+  const Filling filling = Filling::of(layout, PackedLayout::kBlock);
+  const std::size_t padded = filling.columns;
+  const std::size_t x_groups = padded / PackedLayout::kGroup;
+  const std::size_t groups = padded / product.format->group;
+  float* scales = scratch;
+  float* sums = scales + x.rows() * x_groups;
+  auto* corrections = reinterpret_cast<std::int32_t*>(sums);
+  auto* bytes = reinterpret_cast<std::int8_t*>(sums + x.rows() * groups);
+  float* copies = scratch + x.rows() * (x_groups + groups + padded / 4);
+  for_rows(x, [&](std::size_t row) {
+    const float* in = filling.row(x, row, copies + row * padded);
+    std::int8_t* row_bytes = bytes + row * padded;
+    float* row_scales = scales + row * x_groups;
+    packed_kernels().quantize(in, padded, 0, row_bytes, row_scales, corrections + row * groups);
+    quant_kernels().sum_groups(*product.format, row_bytes, row_scales, padded, corrections + row * groups,
+                               sums + row * groups);
+  });
+  product.in_features = padded;
+  product.leaf = layout.leaf;
+  product.x_bytes = bytes;
+  product.x_scales = scales;
+  product.x_corrections = corrections;
+  product.x_sums = sums;
+  product.first_block = layout.first_block();
+  product.front = filling.front;
+  return product;
+}
+
+// The same for int8 and int4.
 PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
   PanelProduct product{};
   const Filling filling = Filling::of(layout, PackedLayout::kBlock);
@@ -135,6 +173,7 @@ PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, f
 
 PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout) {
   PanelProduct product{};
+  product.format = quant_format(layout.type);  // without input features
   product.in_features = x.columns();
   product.leaf = layout.leaf;
   product.leaf_bytes = layout.leaf_bytes();
@@ -166,8 +205,10 @@ auto kernel_of(WeightType type, Path path) {
       return path == Path::pairs ? kernels.bf16_pairs : kernels.bf16;
     case WeightType::int8:
       return kernels.int8;
-    default:
+    case WeightType::int4:
       return kernels.int4;
+    default:
+      return quant_kernels().multiply;
   }
 }
 
@@ -183,9 +224,10 @@ auto tile_kernel_of(WeightType type) {
     case WeightType::int4:
       return kernels.int4;
     case WeightType::f32:
-      break;
+      std::abort();  // path_of gives it no tiles
+    default:
+      return kernels.quantized;
   }
-  std::abort();  // path_of gives f32 no tiles
 }
 
 // Where a product's results go.
@@ -227,6 +269,8 @@ void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t pa
   const std::size_t words = tile_kernels()->scratch_words(x.rows, x.columns);
   TileProduct product = settings;
   product.leaf = weight.layout.padded_leaf();
+  product.format = quant_format(weight.layout.type);
+  product.first_block = weight.layout.first_block();
   product.in_features = x.columns;
   product.x_tiles = x.words;
   multiply_panels(weight, panels, product, x.rows, y, tile_kernel_of(weight.layout.type),
@@ -288,10 +332,24 @@ PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path
     case Path::pairs:
       return with_pairs(x, layout, scratch);
     case Path::bytes:
-      return with_bytes(x, layout, scratch);
+      return quant_format(layout.type) == nullptr ? with_bytes(x, layout, scratch)
+                                                  : with_quantized(x, layout, scratch);
     default:
       return with_floats(x, layout);
   }
+}
+
+// Floats of scratch for activations as bytes, and for the panels that a thread unpacks.
+std::size_t bytes_scratch(const PackedLayout& weight, std::size_t tokens) {
+  const QuantFormat* const format = quant_format(weight.type);
+  const std::size_t padded = weight.padded_in_features();
+  const std::size_t groups = padded / (format == nullptr ? PackedLayout::kGroup : format->group);
+  return tokens * (padded / 4 + padded / PackedLayout::kGroup + groups);
+}
+std::size_t unpacked_floats(const PackedLayout& weight) {
+  const QuantFormat* const format = quant_format(weight.type);
+  if (format == nullptr) return 0;
+  return lines(quant_kernels().scratch_bytes(*format, weight.padded_in_features()) / sizeof(float));
 }
 
 // Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
@@ -307,7 +365,7 @@ std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens
     case Path::pairs:
       return tokens * padded / 2 + copies;
     case Path::bytes:
-      return tokens * (padded / 4 + 2 * padded / PackedLayout::kGroup) + copies;
+      return bytes_scratch(weight, tokens) + copies + threads * unpacked_floats(weight);
     case Path::blas:
       return threads * kWidenedRows * in_features;
     default: {
@@ -327,8 +385,14 @@ void multiply(TensorView<const float> x, const PackedView& weight, TensorView<fl
   if (y.empty()) return;
   const Path path = path_of(layout, x.rows());
   if (path == Path::tiles) return multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
+  const std::size_t unpacked = path == Path::bytes ? unpacked_floats(layout) : 0;
+  float* const rest = scratch.data() + scratch_of(path, layout, x.rows()) -
+                      static_cast<std::size_t>(omp_get_max_threads()) * unpacked;
   multiply_panels(weight, layout.panels(), convert(x, layout, path, scratch.data()), x.rows(), y,
-                  kernel_of(layout.type, path), [](PanelProduct&) {});
+                  kernel_of(layout.type, path), [&](PanelProduct& part) {
+                    float* const own = rest + static_cast<std::size_t>(omp_get_thread_num()) * unpacked;
+                    part.scratch = reinterpret_cast<unsigned char*>(own);
+                  });
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ class LocalWeight {
   void pack(std::size_t first_row, const kernels::GroupedRows& rows) {
     kernels::pack_groups(layout_, first_row, rows, elements_.data());
   }
+  // The same with integers of a type with a QuantFormat, see kernels::pack_quantized.
+  void pack(std::size_t first_row, const kernels::QuantizedRows& rows) {
+    kernels::pack_quantized(layout_, first_row, rows, elements_.data());
+  }
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
   TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
