@@ -349,7 +349,8 @@ std::size_t bytes_scratch(const PackedLayout& weight, std::size_t tokens) {
 std::size_t unpacked_floats(const PackedLayout& weight) {
   const QuantFormat* const format = quant_format(weight.type);
   if (format == nullptr) return 0;
-  return lines(quant_kernels().scratch_bytes(*format, weight.padded_in_features()) / sizeof(float));
+  return lines(quant_kernels().scratch_bytes(*format, weight.padded_in_features(), weight.panels()) /
+               sizeof(float));
 }
 
 // Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
@@ -426,7 +427,7 @@ template <class Result>
 static void multiply(const TiledRows& x, const PackedView& weight, TensorView<float> scratch,
                      TensorView<Result> y) {
   assert(takes_tiles(weight.layout, x.rows) && x.columns == weight.layout.in_features);
-  assert(!weight.layout.fills_leaves() && scratch.size() >= matmul_scratch(weight.layout, x.rows));
+  assert(weight.layout.takes_whole_rows() && scratch.size() >= matmul_scratch(weight.layout, x.rows));
   if (y.empty()) return;
   multiply_tiles(x, weight, weight.layout.panels(), {}, scratch.data(), y);
 }

@@ -68,6 +68,8 @@ struct PackedLayout {
 
   std::size_t panels() const { return (out_features + kPanel - 1) / kPanel; }
   bool fills_leaves() const;
+  // Whether rows of activations are taken as they are, but for zeros at their end.
+  bool takes_whole_rows() const { return !fills_leaves() && front() == 0; }
   // Columns of the first block before the first input feature.
   std::size_t front() const { return quant_format(type) == nullptr ? 0 : phase % kBlock; }
   // The first block's place in its super-block.

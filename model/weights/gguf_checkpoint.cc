@@ -1,6 +1,7 @@
 #include "model/weights/gguf_checkpoint.h"
 
 #include "model/weights/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/gguf_quantized.h"
 #include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/similar_name.h"
 #include "model/weights/checkpoint/slice_check.h"
@@ -23,9 +24,17 @@ std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vecto
   return MatrixShape{rows, stored.back()};
 }
 
-// The type that holds a stored type's groups.
-WeightType held_groups(const GgufType& type) {
-  return type.name == "Q4_0" ? WeightType::int4 : WeightType::int8;
+// The type that holds a stored type's elements and scales as they are, if there is one.
+std::optional<WeightType> held_groups(const GgufType& type) {
+  if (type.name == "Q4_0") return WeightType::int4;
+  if (type.name == "Q8_0") return WeightType::int8;
+  return quantized_type(type);
+}
+
+// Columns that a rank's part of a type's rows may begin and end with.
+std::size_t group_of(WeightType type) {
+  const kernels::QuantFormat* const format = kernels::quant_format(type);
+  return format == nullptr ? kernels::PackedLayout::kGroup : format->group;
 }
 
 void add(float addend, TensorView<float> out) {
@@ -80,10 +89,11 @@ DType GgufCheckpoint::dtype(const std::string& name) const {
 
 std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Range columns) const {
   const Matrix matrix = find(name);
-  const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
-  if (!has_groups(matrix.type()) || !is_aligned || matrix.place.is_transposed || matrix.split)
-    return std::nullopt;
-  return held_groups(matrix.type());
+  const std::optional<WeightType> held = held_groups(matrix.type());
+  if (!held || matrix.place.is_transposed || matrix.split) return std::nullopt;
+  const std::size_t group = group_of(*held);
+  if (columns.begin % group != 0 || columns.end % group != 0) return std::nullopt;
+  return held;
 }
 
 std::vector<TypeUse> GgufCheckpoint::types() const {
@@ -91,13 +101,13 @@ std::vector<TypeUse> GgufCheckpoint::types() const {
   for (const auto& [name, entry] : files_.tensors()) {
     const GgufType& type = entry.tensor.type;
     const std::optional<DType> plain = plain_type(type);
+    const std::optional<WeightType> held = held_groups(type);
     TypeUse use{.type = std::string(type.name),
                 .tensors = 1,
                 .elements = entry.tensor.bytes.size() / type.block_bytes * type.block_elements,
                 .held_as = std::nullopt,
-                .exactly = plain || has_groups(type)};
-    if (type.readable)
-      use.held_as = has_groups(type) ? held_groups(type) : lossless_type(plain.value_or(DType::bf16));
+                .exactly = plain || held};
+    if (type.readable) use.held_as = held ? *held : lossless_type(plain.value_or(DType::bf16));
     uses.add(std::move(use));
   }
   return uses.sorted();
@@ -157,6 +167,16 @@ void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, con
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
     tp::read_groups(matrix.type(), matrix.row(row), slice.columns, out.elements.row(i), out.scales.row(i));
+  }
+  count_read(matrix, slice.rows.size(), slice.columns);
+}
+
+void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                    const kernels::QuantizedRows& out) const {
+  const Matrix matrix = find(name, shape, "");
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
+    tp::read_quantized(matrix.type(), matrix.row(row), shape.columns, slice.columns, out, i);
   }
   count_read(matrix, slice.rows.size(), slice.columns);
 }

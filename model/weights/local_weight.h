@@ -47,7 +47,7 @@ class LocalWeight {
                                    Workspace& workspace) const;
   // Whether a matmul of this many tokens takes activations in tiles, and such matmuls.
   bool takes_tiles(std::size_t tokens) const {
-    return !layout_.fills_leaves() && kernels::takes_tiles(layout_, tokens);
+    return layout_.takes_whole_rows() && kernels::takes_tiles(layout_, tokens);
   }
   TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
   // Where it has leaves: to y, [tokens, out_features].

@@ -63,7 +63,8 @@ struct PackedKernels {
 // The same for the quantized types of GGUF files.
 struct QuantKernels {
   void (*multiply)(const PanelProduct& product);
-  std::size_t (*scratch_bytes)(const QuantFormat& format, std::size_t in_features);
+  // Of a thread that multiplies at most so many panels.
+  std::size_t (*scratch_bytes)(const QuantFormat& format, std::size_t in_features, std::size_t panels);
 
   // Of what a row's groups of integers are times its scales: of every group of the format, its correction,
   // -zero times the elements' sum; if it has offsets, the elements' sum times the scale, negative where

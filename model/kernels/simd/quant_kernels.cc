@@ -32,8 +32,9 @@ std::size_t panels_at_once(const QuantFormat& format, std::size_t in_features) {
   return 2 * panel < kResidentBytes ? kResidentBytes / (panel + 1) : 1;
 }
 
-std::size_t scratch_bytes(const QuantFormat& format, std::size_t in_features) {
-  return panels_at_once(format, in_features) * (in_features / kBlock) * unpacked_bytes(format);
+std::size_t scratch_bytes(const QuantFormat& format, std::size_t in_features, std::size_t panels) {
+  const std::size_t most = panels_at_once(format, in_features);
+  return (panels < most ? panels : most) * (in_features / kBlock) * unpacked_bytes(format);
 }
 
 template <const QuantFormat& F>

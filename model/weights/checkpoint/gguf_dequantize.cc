@@ -233,7 +233,7 @@ struct Format {
 constexpr std::array kFormats = {
     Format{"Q8_0", scaled_group<integers_q8_0>, integers_q8_0},
     Format{"Q4_0", scaled_group<integers_q4_0>, integers_q4_0},
-    Format{"Q5_0", scaled_group<integers_q5_0>, integers_q5_0},
+    Format{"Q5_0", scaled_group<integers_q5_0>},
     Format{"Q4_1", block_q4_1},
     Format{"Q5_1", block_q5_1},
     Format{"Q2_K", block_q2_k},

@@ -22,7 +22,7 @@ namespace tp {
 // that the range cuts are computed whole, too. The type must be a readable one.
 void dequantize(const GgufType& type, const std::byte* row, Range columns, float* out);
 
-// Whether a type's elements are integers of 8 bits at most in groups of 32 with one scale and no offset.
+// Whether a type is Q8_0 or Q4_0, which int8 and int4 hold.
 bool has_groups(const GgufType& type);
 
 // The integers of such a type, and the scale (f16) of every 32 of them. columns.begin is a multiple of 32,
