@@ -70,9 +70,10 @@ CLI::Validator weight_type() {
     for (WeightType type = WeightType::q4_k; type <= WeightType::mxfp4;
          type = static_cast<WeightType>(static_cast<int>(type) + 1)) {
       if (text == name_of(type)) {
-        return fmt::format("expected a type to which weights can be converted, found {}; files that store "
-                           "{} weights keep it with auto",
-                           text, text);
+        return fmt::format(
+            "expected a type to which weights can be converted, found {}; files that store "
+            "{} weights keep it with auto",
+            text, text);
       }
     }
     return known(text);

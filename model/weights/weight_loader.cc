@@ -45,8 +45,11 @@ class Staging {
   kernels::QuantizedRows quantized(std::size_t rows) {
     const std::size_t blocks = kStagedRows * super_blocks_;
     std::uint8_t* const scales = bytes_.data() + blocks * kernels::QuantizedRows::kColumns;
-    return {rows,   super_blocks_, bytes_.data(),
-            scales, scales + blocks * kernels::QuantizedRows::groups(*format_),
+    return {rows,
+            super_blocks_,
+            bytes_.data(),
+            scales,
+            scales + blocks * kernels::QuantizedRows::groups(*format_),
             scales_.data()};
   }
 
@@ -123,7 +126,7 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, WeightType type, s
     return stored;
   };
   const kernels::QuantFormat* const format = kernels::quant_format(type);
-  const Staging::Form form = format != nullptr             ? Staging::Form::quantized
+  const Staging::Form form = format != nullptr              ? Staging::Form::quantized
                              : takes_groups(slices, layout) ? Staging::Form::groups
                                                             : Staging::Form::floats;
   const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
