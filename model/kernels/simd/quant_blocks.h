@@ -50,7 +50,19 @@ inline IntVector minus(const IntVector& numbers, std::int32_t less) {
   return out;
 }
 
-// Numbers of four, see ScaleKind::six_bits.
+// Of bytes.
+inline IntVector lower_bits(const IntVector& numbers) {
+  IntVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] & 15;
+  return out;
+}
+inline IntVector upper_bits(const IntVector& numbers) {
+  IntVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] >> 4;
+  return out;
+}
+
+// Numbers of four, see QuantFormat.
 inline void load_six_bits(const unsigned char* p, IntVector (&out)[4]) {
   IntVector upper[3];
   for (std::size_t k = 0; k < 3; ++k) {
@@ -137,58 +149,42 @@ constexpr int kLargestElement = F.codebook == Codebook::iq4     ? 241
                                 : F.codebook == Codebook::mxfp4 ? 24
                                                                 : (1 << (F.low_bits + F.high_bits)) - 1;
 
-// The scales of a block. Groups of 16 have integer factors of scales that are those of 32 columns.
+// The scales of a block's groups, and their offsets if there are such.
 template <const QuantFormat& F>
 struct BlockScales {
-  Vector scales[2];
-  IntVector factors[4];  // groups of 16
-  Vector offsets[4];     // of the groups, if there are such
+  Vector scales[F.groups()];
+  Vector offsets[F.groups()];
 
   [[gnu::always_inline]] BlockScales(const unsigned char* block, const unsigned char* super) {
     const unsigned char* p = block + F.plane_bytes();
     if constexpr (F.scales == ScaleKind::f16) {
-      for (std::size_t g = 0; g < 2; ++g) {
+      for (std::size_t g = 0; g < F.groups(); ++g) {
         scales[g] = load_f16(p + g * F.scale_bytes() / 2);
         if constexpr (F.has_offsets) offsets[g] = load_f16(p + g * F.scale_bytes() / 2 + 2 * kLanes);
       }
     } else if constexpr (F.scales == ScaleKind::e8m0) {
-      for (std::size_t g = 0; g < 2; ++g) scales[g] = load_e8m0(p + g * kLanes);
+      for (std::size_t g = 0; g < F.groups(); ++g) scales[g] = load_e8m0(p + g * kLanes);
     } else {
-      const Vector of_scales = load_f16(super);
+      IntVector numbers[4];
       if constexpr (F.scales == ScaleKind::six_bits) {
-        IntVector numbers[4];
         load_six_bits(p, numbers);
-        if constexpr (F.group == 16) {
-          for (std::size_t g = 0; g < 4; ++g) factors[g] = minus(numbers[g], F.scale_zero);
-        } else {
-          const Vector of_offsets = load_f16(super + 2 * kLanes);
-          for (std::size_t g = 0; g < 2; ++g) {
-            scales[g] = scaled(numbers[g], of_scales);
-            offsets[g] = scaled(numbers[2 + g], of_offsets);
-          }
-        }
-      } else if constexpr (F.scales == ScaleKind::half_bytes) {
-        const Vector of_offsets = load_f16(super + 2 * kLanes);
-        for (std::size_t g = 0; g < 4; ++g) {
-          const IntVector bytes = load_bytes(p + g * kLanes);
-          IntVector upper;
-          for (std::size_t i = 0; i < kParts; ++i) {
-            factors[g].part[i] = bytes.part[i] & 15;
-            upper.part[i] = bytes.part[i] >> 4;
-          }
-          offsets[g] = scaled(upper, of_offsets);
-        }
       } else {
+        for (std::size_t g = 0; g < F.groups(); ++g)
+          numbers[g] =
+              F.scales == ScaleKind::bytes ? load_signed_bytes(p + g * kLanes) : load_bytes(p + g * kLanes);
+      }
+      const Vector of_scales = load_f16(super);
+      for (std::size_t g = 0; g < F.groups(); ++g) {
+        const bool has_both = F.scales == ScaleKind::half_bytes;
+        scales[g] = scaled(has_both ? lower_bits(numbers[g]) : minus(numbers[g], F.scale_zero), of_scales);
+      }
+      if constexpr (F.has_offsets) {
+        const Vector of_offsets = load_f16(super + 2 * kLanes);
         for (std::size_t g = 0; g < F.groups(); ++g) {
-          const IntVector bytes = load_signed_bytes(p + g * kLanes);
-          if constexpr (F.group == 16) {
-            factors[g] = bytes;
-          } else {
-            scales[g] = scaled(bytes, of_scales);
-          }
+          const bool has_both = F.scales == ScaleKind::half_bytes;
+          offsets[g] = scaled(has_both ? upper_bits(numbers[g]) : numbers[(F.groups() + g) % 4], of_offsets);
         }
       }
-      if constexpr (F.group == 16) scales[0] = scales[1] = of_scales;
     }
   }
 };
@@ -206,32 +202,16 @@ template <std::size_t kBegin, std::size_t kEnd, class Body>
   }
 }
 
-inline void store(const IntVector& v, std::int32_t* p) {
-  for (std::size_t i = 0; i < kParts; ++i)
-    __builtin_memcpy(p + i * kLanes / kParts, &v.part[i], sizeof(v.part[i]));
-}
-inline IntVector load(const std::int32_t* p) {
-  IntVector out;
-  for (std::size_t i = 0; i < kParts; ++i)
-    __builtin_memcpy(&out.part[i], p + i * kLanes / kParts, sizeof(out.part[i]));
-  return out;
-}
-
 // A block that many tokens pass over: an element a byte, as all formats have in common.
 template <std::size_t kGroup, bool kHasOffsets>
 struct UnpackedBlock {
-  static constexpr std::size_t kGroupsOf = 64 / kGroup;
-  static constexpr std::size_t kFactors = kGroup == 16 ? kGroupsOf : 0;
-  static constexpr std::size_t kOffsets = kHasOffsets ? kGroupsOf : 0;
+  static constexpr std::size_t kGroups = 64 / kGroup;
 
   unsigned char quads[kQuads][kVectorBytes];
-  float numbers[2 + kFactors + kOffsets][kLanes];  // scales; factors' bits; offsets
+  float numbers[kHasOffsets ? 2 * kGroups : kGroups][kLanes];
 
-  const float* scale(std::size_t half) const { return numbers[half]; }
-  const std::int32_t* factor(std::size_t group) const {
-    return reinterpret_cast<const std::int32_t*>(numbers[2 + group]);
-  }
-  const float* offset(std::size_t group) const { return numbers[2 + kFactors + group]; }
+  const float* scale(std::size_t group) const { return numbers[group]; }
+  const float* offset(std::size_t group) const { return numbers[kGroups + group]; }
 };
 
 template <const QuantFormat& F>
@@ -243,11 +223,10 @@ inline void unpack(const unsigned char* block, const unsigned char* super, Unpac
     store(elements_of<F, decltype(q)::value>(block), out.quads[decltype(q)::value]);
   });
   const BlockScales<F> scales(block, super);
-  for (std::size_t g = 0; g < 2; ++g) store(scales.scales[g], out.numbers[g]);
-  for (std::size_t g = 0; g < UnpackedOf<F>::kFactors; ++g)
-    store(scales.factors[g], reinterpret_cast<std::int32_t*>(out.numbers[2 + g]));
-  for (std::size_t g = 0; g < UnpackedOf<F>::kOffsets; ++g)
-    store(scales.offsets[g], out.numbers[2 + UnpackedOf<F>::kFactors + g]);
+  for (std::size_t g = 0; g < F.groups(); ++g) {
+    store(scales.scales[g], out.numbers[g]);
+    if constexpr (F.has_offsets) store(scales.offsets[g], out.numbers[F.groups() + g]);
+  }
 }
 
 }  // namespace

@@ -16,9 +16,6 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-// The most tokens that read panels as they are.
-constexpr std::size_t kFewTokens = 2;
-
 constexpr std::size_t unpacked_bytes(const QuantFormat& format) {
   return format.group == 16
              ? format.has_offsets ? sizeof(UnpackedBlock<16, true>) : sizeof(UnpackedBlock<16, false>)
@@ -65,7 +62,7 @@ void multiply_unpacked(const PanelProduct& p) {
 template <const QuantFormat& F>
 void multiply_few(const PanelProduct& p) {
   if (p.sums != nullptr || p.tokens > kFewTokens) return multiply_unpacked<F>(p);
-  run_panels(IntegerTile<QuantBlock<F>, Floats>{p});
+  run_panels(QuantTile<F>{{p}});
 }
 
 void multiply(const PanelProduct& p) {

@@ -1,9 +1,8 @@
 // Products with the quantized types of GGUF files. For quant_kernels.cc only: everything is local to the
 // translation unit.
 //
-// A group's integers are multiplied and summed exactly; so are, times their factors, the two groups of 16
-// that share a scale of activations. Then every 32 columns add sum * (scale * x_scale), and every group
-// offset * x_sum. Both tiles do so in the same order: their results have the same bits.
+// A group's integers are multiplied and summed exactly. Every group adds sum * (scale * x_scale) to the
+// result, then offset * x_sum. Both kinds of blocks do so in the same order: results have the same bits.
 #pragma once
 
 #include "model/kernels/simd/integer_tiles.h"
@@ -44,13 +43,35 @@ template <int kLargest>
 constexpr std::size_t kQuadsOfSum = 8;
 #endif
 
-// Blocks as they are in the panel, for few tokens.
+// What T tokens from `token` on have from a group: added to their results.
+template <std::size_t kGroupSize, bool kHasOffsets>
+struct GroupTerms {
+  const PanelProduct& p;
+  std::size_t token;
+
+  std::size_t place(std::size_t t, std::size_t group) const {
+    return (token + t) * (p.in_features / kGroupSize) + group;
+  }
+  // Where its integer sum begins.
+  [[gnu::always_inline]] IntVector begin(std::size_t t, std::size_t group) const {
+    return broadcast(kHasOffsets ? 0 : p.x_corrections[place(t, group)]);
+  }
+  template <std::size_t T>
+  [[gnu::always_inline]] void add(const IntVector (&sums)[T], std::size_t group, const Vector& scale,
+                                  const Vector& offset, Vector (&results)[T]) const {
+    for (std::size_t t = 0; t < T; ++t) {
+      const std::size_t x_group = (token + t) * (p.in_features / kGroup) + group * kGroupSize / kGroup;
+      add_scaled(sums[t], scale, p.x_scales[x_group], results[t]);
+      if constexpr (kHasOffsets) multiply_add(offset, p.x_sums[place(t, group)], results[t]);
+    }
+  }
+};
+
+// Blocks as they are in the panel, for few tokens. Groups of 32 are taken two at a time, because they share
+// the bytes of four bits each.
 template <const QuantFormat& F>
 struct QuantBlock {
-  static constexpr std::size_t kBytes = F.block_bytes();
   static constexpr std::size_t kSumsPerToken = 3;
-  static constexpr std::size_t kGroupQuads = F.group / 4;
-  static constexpr std::size_t kLines = kBytes / kVectorBytes + 1;
 
   static std::size_t place(const PanelProduct& p, std::size_t block) { return F.place(p.first_block, block); }
   static std::size_t step(const PanelProduct& p, std::size_t block) { return F.step(p.first_block, block); }
@@ -58,72 +79,50 @@ struct QuantBlock {
   template <std::size_t T, class End>
   [[gnu::always_inline]] static void run(const PanelProduct& p, const unsigned char* weights,
                                          std::size_t token, std::size_t column, Vector (&results)[T],
-                                         const End& end_group) {
+                                         const End& /*end_group*/) {
+    constexpr std::size_t kTogether = F.group == 32 ? 2 : 1;
+    constexpr std::size_t kGroupQuads = F.group / 4;
+    constexpr std::size_t kMost = kQuadsOfSum<kLargestElement<F>>;
+    constexpr std::size_t kStep = kMost < kGroupQuads ? kMost : kGroupQuads;
     const std::size_t block = column / kBlock;
-    const std::size_t groups = p.in_features / F.group;
-    const std::size_t first_group = block * F.groups();
     const std::int8_t* x = p.x_bytes + token * p.in_features + column;
-    const unsigned char* super =
-        weights - F.blocks_after_super(p.first_block, block) * kBytes - F.super_bytes();
-    fetch_lines(weights, kLines);
-    IntVector sums[2][T] = {};
-    const auto add_groups = [&](auto half) __attribute__((always_inline)) {
-      constexpr std::size_t kHalf = decltype(half)::value;
-      IntVector dots[2][T];
-      for (std::size_t t = 0; t < T; ++t) {
-        for (std::size_t h = 0; h < 2; ++h) {
-          const std::size_t group = (token + t) * groups + first_group + h * F.groups() / 2 + kHalf;
-          dots[h][t] = broadcast(F.has_offsets ? 0 : p.x_corrections[group]);
-        }
+    const GroupTerms<F.group, F.has_offsets> terms{p, token};
+    fetch_lines(weights, F.block_bytes() / kVectorBytes + 1);
+    for_known<0, F.groups() / kTogether>([&](auto first) __attribute__((always_inline)) {
+      constexpr std::size_t kFirst = decltype(first)::value;
+      IntVector sums[kTogether][T];
+      for (std::size_t g = 0; g < kTogether; ++g) {
+        for (std::size_t t = 0; t < T; ++t) sums[g][t] = terms.begin(t, column / F.group + kFirst + g);
       }
-      constexpr std::size_t kStep =
-          kQuadsOfSum<kLargestElement<F>> < kGroupQuads ? kQuadsOfSum<kLargestElement<F>> : kGroupQuads;
       for_known<0, kGroupQuads / kStep>([&](auto step) __attribute__((always_inline)) {
-        QuadSums quads[2][T];
-        for_known<0, kStep>([&](auto i) __attribute__((always_inline)) {
-          constexpr std::size_t q = kHalf * kGroupQuads + decltype(step)::value * kStep + decltype(i)::value;
-          const WordVector low = elements_of<F, q>(weights);
-          const WordVector high = elements_of<F, q + kQuads / 2>(weights);
-          for (std::size_t t = 0; t < T; ++t) {
-            quads[0][t].add(low, x + t * p.in_features + 4 * q);
-            quads[1][t].add(high, x + t * p.in_features + 4 * (q + kQuads / 2));
-          }
+        QuadSums quads[kTogether][T];
+        for_known<0, kStep * kTogether>([&](auto i) __attribute__((always_inline)) {
+          constexpr std::size_t kOfGroup = decltype(i)::value % kTogether;
+          constexpr std::size_t q = (kFirst + kOfGroup) * kGroupQuads + decltype(step)::value * kStep +
+                                    decltype(i)::value / kTogether;
+          const WordVector elements = elements_of<F, q>(weights);
+          for (std::size_t t = 0; t < T; ++t) quads[kOfGroup][t].add(elements, x + t * p.in_features + 4 * q);
         });
-        for (std::size_t t = 0; t < T; ++t) {
-          quads[0][t].add_to(dots[0][t]);
-          quads[1][t].add_to(dots[1][t]);
+        for (std::size_t g = 0; g < kTogether; ++g) {
+          for (std::size_t t = 0; t < T; ++t) quads[g][t].add_to(sums[g][t]);
         }
       });
-      if constexpr (F.group == 32) {
-        for (std::size_t t = 0; t < T; ++t) {
-          sums[0][t] = dots[0][t];
-          sums[1][t] = dots[1][t];
-        }
-      } else {
-        const BlockScales<F> scales(weights, super);
-        for (std::size_t t = 0; t < T; ++t) {
-          for (std::size_t h = 0; h < 2; ++h) {
-            for (std::size_t i = 0; i < kParts; ++i)
-              sums[h][t].part[i] += dots[h][t].part[i] * scales.factors[2 * h + kHalf].part[i];
-          }
-        }
+      const unsigned char* super =
+          weights - F.blocks_after_super(p.first_block, block) * F.block_bytes() - F.super_bytes();
+      const BlockScales<F> scales(weights, super);
+      for (std::size_t g = 0; g < kTogether; ++g) {
+        terms.add(sums[g], column / F.group + kFirst + g, scales.scales[kFirst + g],
+                  scales.offsets[kFirst + g], results);
       }
-    };
-    for_known<0, 32 / F.group>(add_groups);
-    const BlockScales<F> scales(weights, super);
-    for (std::size_t h = 0; h < 2; ++h) {
-      const std::size_t x_group = column / kGroup + h;
-      for (std::size_t t = 0; t < T; ++t) {
-        add_scaled(sums[h][t], scales.scales[h], p.x_scales[(token + t) * (p.in_features / kGroup) + x_group],
-                   results[t]);
-        if constexpr (F.has_offsets) {
-          for (std::size_t g = h * F.groups() / 2; g < (h + 1) * F.groups() / 2; ++g)
-            multiply_add(scales.offsets[g], p.x_sums[(token + t) * groups + first_group + g], results[t]);
-        }
-      }
-      end_group(x_group);
-    }
+    });
   }
+};
+
+// Few tokens at a time: code for more would only take time to compile.
+constexpr std::size_t kFewTokens = kParts == 1 ? 4 : 2;
+template <const QuantFormat& F>
+struct QuantTile : IntegerTile<QuantBlock<F>, Floats> {
+  static constexpr std::size_t kTokens = kFewTokens;
 };
 
 // Unpacked ones, for many tokens. `kIsBiased`: elements are above 63, stored with 128 added.
@@ -135,58 +134,37 @@ struct UnpackedQuants : EqualBlocks<sizeof(UnpackedBlock<kGroupSize, kHasOffsets
   [[gnu::always_inline]] static void run(const PanelProduct& p, const unsigned char* weights,
                                          std::size_t token, std::size_t column, Vector (&results)[T],
                                          const End& end_group) {
-    constexpr std::size_t kGroupQuads = kGroupSize / 4;
-    constexpr std::size_t kHalves = 32 / kGroupSize;  // groups of 32 columns
-    const auto& block = *reinterpret_cast<const UnpackedBlock<kGroupSize, kHasOffsets>*>(weights);
-    const std::size_t groups = p.in_features / kGroupSize;
-    for (std::size_t h = 0; h < 2; ++h) {
-      const std::size_t x_group = column / kGroup + h;
-      const std::int8_t* x = p.x_bytes + token * p.in_features + x_group * kGroup;
-      const unsigned char* quads = block.quads[h * kQuads / 2];
-      const std::size_t first_group = token * groups + x_group * kHalves;
-      IntVector sums[T] = {};
-      for (std::size_t g = 0; g < kHalves; ++g) {
-        IntVector dots[T];
+    using Block = UnpackedBlock<kGroupSize, kHasOffsets>;
+    const auto& block = *reinterpret_cast<const Block*>(weights);
+    const std::int8_t* x = p.x_bytes + token * p.in_features + column;
+    const GroupTerms<kGroupSize, kHasOffsets> terms{p, token};
+    const unsigned char* quads = block.quads[0];
+    for (std::size_t g = 0; g < Block::kGroups; ++g) {
+      const std::size_t group = column / kGroupSize + g;
+      IntVector sums[T];
+      for (std::size_t t = 0; t < T; ++t) {
+        sums[t] = kIsBiased && kBiasedDotIsExact ? IntVector{} : terms.begin(t, group);
+      }
+      for (std::size_t i = 0; i < kGroupSize; i += 8, quads += 2 * kVectorBytes, x += 8) {
+        const WordVector first = load_words(quads);
+        const WordVector second = load_words(quads + kVectorBytes);
         for (std::size_t t = 0; t < T; ++t) {
-          const bool is_corrected = kHasOffsets || (kIsBiased && kBiasedDotIsExact);
-          dots[t] = broadcast(is_corrected ? 0 : p.x_corrections[first_group + t * groups + g]);
-        }
-        for (std::size_t q = 0; q < kGroupQuads; q += 2, quads += 2 * kVectorBytes, x += 8) {
-          const WordVector first = load_words(quads);
-          const WordVector second = load_words(quads + kVectorBytes);
-          for (std::size_t t = 0; t < T; ++t) {
-            const std::int8_t* eight = x + t * p.in_features;
-            if constexpr (kIsBiased) {
-              dot_biased_bytes(first, eight, dots[t]);
-              dot_biased_bytes(second, eight + 4, dots[t]);
-            } else {
-              QuadSums both;
-              both.add(first, eight);
-              both.add(second, eight + 4);
-              both.add_to(dots[t]);
-            }
-          }
-        }
-        if constexpr (kGroupSize == 32) {
-          for (std::size_t t = 0; t < T; ++t) sums[t] = dots[t];
-        } else {
-          const IntVector factor = load(block.factor(h * kHalves + g));
-          for (std::size_t t = 0; t < T; ++t) {
-            for (std::size_t i = 0; i < kParts; ++i) sums[t].part[i] += dots[t].part[i] * factor.part[i];
+          const std::int8_t* eight = x + t * p.in_features;
+          if constexpr (kIsBiased) {
+            dot_biased_bytes(first, eight, sums[t]);
+            dot_biased_bytes(second, eight + 4, sums[t]);
+          } else {
+            QuadSums both;
+            both.add(first, eight);
+            both.add(second, eight + 4);
+            both.add_to(sums[t]);
           }
         }
       }
-      const Vector scale = load(block.scale(h));
-      for (std::size_t t = 0; t < T; ++t)
-        add_scaled(sums[t], scale, p.x_scales[(token + t) * (p.in_features / kGroup) + x_group], results[t]);
-      if constexpr (kHasOffsets) {
-        for (std::size_t g = 0; g < kHalves; ++g) {
-          const Vector offset = load(block.offset(h * kHalves + g));
-          for (std::size_t t = 0; t < T; ++t)
-            multiply_add(offset, p.x_sums[first_group + t * groups + g], results[t]);
-        }
-      }
-      end_group(x_group);
+      Vector offset = {};
+      if constexpr (kHasOffsets) offset = load(block.offset(g));
+      terms.add(sums, group, load(block.scale(g)), offset, results);
+      if ((group + 1) * kGroupSize % kGroup == 0) end_group(group * kGroupSize / kGroup);
     }
   }
 };

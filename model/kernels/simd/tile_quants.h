@@ -25,9 +25,7 @@ void convert_block(const unsigned char* elements, const unsigned char* super, st
   unpack<F>(elements, super, block);
   for (std::size_t q = 0; q < kQuads; ++q) {
     const std::size_t group = 4 * q / F.group;
-    const std::size_t half = q / (kQuads / 2);
-    Vector scale = load(block.scale(half));
-    if constexpr (F.group == 16) scale = scaled(load(block.factor(group)), scale);
+    const Vector scale = load(block.scale(group));
     Vector offset = {};
     if constexpr (F.has_offsets) {
       offset = load(block.offset(group));
