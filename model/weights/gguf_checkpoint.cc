@@ -96,12 +96,22 @@ std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Ra
   return held;
 }
 
+// Whether the tensor's rows are those of its matrix in the checkpoint. GPT-2's are its columns; DeepSeek's
+// kv_b is in two parts.
+bool GgufCheckpoint::is_stored_by_rows(const GgufTensor& tensor) const {
+  for (const std::string& name : names_.in_checkpoint(tensor)) {
+    const std::optional<GgufPlace> place = names_.find(name);
+    if (place && (place->is_transposed || files_.find(place->tensor) == nullptr)) return false;
+  }
+  return true;
+}
+
 std::vector<TypeUse> GgufCheckpoint::types() const {
   TypeUses uses;
   for (const auto& [name, entry] : files_.tensors()) {
     const GgufType& type = entry.tensor.type;
     const std::optional<DType> plain = plain_type(type);
-    const std::optional<WeightType> held = held_groups(type);
+    const std::optional<WeightType> held = is_stored_by_rows(entry.tensor) ? held_groups(type) : std::nullopt;
     TypeUse use{.type = std::string(type.name),
                 .tensors = 1,
                 .elements = entry.tensor.bytes.size() / type.block_bytes * type.block_elements,

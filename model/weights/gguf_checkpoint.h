@@ -65,6 +65,7 @@ class GgufCheckpoint final : public WeightSource {
   explicit GgufCheckpoint(const std::filesystem::path& first);
   Matrix find(const std::string& name) const;
   Matrix find_whole(const GgufPlace& place, const GgufFiles::Entry& entry) const;
+  bool is_stored_by_rows(const GgufTensor& tensor) const;
   [[noreturn]] void refuse_missing(const std::string& tensor) const;
   Matrix find(const std::string& name, MatrixShape shape, const std::string& reason) const;
   void read_rows(const Matrix& matrix, const TensorSlice& slice, TensorView<float> out) const;

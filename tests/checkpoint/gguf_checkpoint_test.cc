@@ -131,6 +131,14 @@ TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
   EXPECT_EQ(types[2].held_as, std::nullopt);
   EXPECT_EQ(text_of_all(types), "Q4_K as q4_k, Q6_K as q6_k, F32 as f32, Q4_0 as int4");
   EXPECT_EQ(text_of_rounded(types), "");
+
+  // Columns of the file are GPT-2's input features, and groups of rows.
+  const auto gpt2 = open(model("gpt2")
+                             .tensor("token_embd.weight", {1, 256}, "Q4_K", std::string(144, '\1'))
+                             .tensor("blk.0.attn_qkv.weight", {2, 256}, "Q4_K", std::string(288, '\1')));
+  EXPECT_EQ(text_of_all(gpt2->types()), "Q4_K as bf16, Q4_K as q4_k");
+  EXPECT_EQ(text_of_rounded(gpt2->types()), "Q4_K as bf16");
+  EXPECT_EQ(gpt2->group_type("transformer.h.0.attn.c_attn.weight", {0, 256}), std::nullopt);
 }
 
 // As GGUF's converters do it, of which only the first is tested with a whole model everywhere.
