@@ -2,6 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/isa.h"
+#include "model/kernels/matmul_operands.h"
 #include "model/kernels/openblas.h"
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/packed.h"
@@ -52,146 +53,6 @@ Path path_of(const PackedLayout& weight, std::size_t tokens) {
   if (many && active_isa() == Isa::portable) return Path::blas;
   if (is_integer(type)) return Path::bytes;
   return many && type == WeightType::bf16 && has_pairs() ? Path::pairs : Path::floats;
-}
-
-std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
-
-// Parts of the scratch memory begin on cache lines.
-std::size_t lines(std::size_t floats) { return round_up(floats, 16); }
-
-// Calls body(begin, end) with every thread's rows.
-template <class Body>
-void for_rows(TensorView<const float> x, const Body& body) {
-  for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) body(row);
-  });
-}
-
-// How rows of activations are filled up with zeros, to match the panels of a weight.
-struct Filling {
-  std::size_t leaf;         // every so many features
-  std::size_t padded_leaf;  // become so many,
-  std::size_t columns;      // and the row this many
-  std::size_t front = 0;    // of which these precede the first feature
-
-  // Without leaves to fill, the row is filled up to a multiple of `step`.
-  static Filling of(const PackedLayout& layout, std::size_t step) {
-    const std::size_t in = layout.in_features;
-    if (!layout.fills_leaves())
-      return {in, in, in == 0 ? 0 : round_up(layout.front() + in, step), layout.front()};
-    return {layout.leaf, layout.padded_leaf(), layout.padded_in_features()};
-  }
-
-  // A row filled up, in `buffer` unless it is long enough as it is.
-  const float* row(TensorView<const float> x, std::size_t index, float* buffer) const {
-    if (columns == x.columns()) return x.row(index);
-    std::fill(buffer, buffer + front, 0.0F);
-    std::size_t to = front;
-    for (std::size_t begin = 0; begin < x.columns(); begin += leaf, to += padded_leaf) {
-      const std::size_t size = std::min(leaf, x.columns() - begin);
-      std::copy_n(x.row(index) + begin, size, buffer + to);
-      std::fill(buffer + to + size, buffer + std::max(to + padded_leaf, to + size), 0.0F);
-    }
-    std::fill(buffer + std::min(to, columns), buffer + columns, 0.0F);
-    return buffer;
-  }
-};
-
-// Activations as pairs of bf16: [tokens, in_features / 2].
-PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
-  PanelProduct product{};
-  const Filling filling = Filling::of(layout, 2);
-  const std::size_t columns = filling.columns;
-  auto* pairs = reinterpret_cast<std::uint32_t*>(scratch);
-  float* copies = scratch + x.rows() * columns / 2;
-  for_rows(x, [&](std::size_t row) {
-    const float* in = filling.row(x, row, copies + row * columns);
-    packed_kernels().round_pairs(in, columns, pairs + row * columns / 2);
-  });
-  product.in_features = columns;
-  product.leaf = layout.padded_leaf();
-  product.x_pairs = pairs;
-  return product;
-}
-
-// Activations as bytes with a scale for every group, and sums for the types of GGUF files: [tokens,
-// in_features].
-PanelProduct with_quantized(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
-  PanelProduct product{};
-  product.format = quant_format(layout.type);
-  const Filling filling = Filling::of(layout, PackedLayout::kBlock);
-  const std::size_t padded = filling.columns;
-  const std::size_t x_groups = padded / PackedLayout::kGroup;
-  const std::size_t groups = padded / product.format->group;
-  float* scales = scratch;
-  float* sums = scales + x.rows() * x_groups;
-  auto* corrections = reinterpret_cast<std::int32_t*>(sums);
-  auto* bytes = reinterpret_cast<std::int8_t*>(sums + x.rows() * groups);
-  float* copies = scratch + x.rows() * (x_groups + groups + padded / 4);
-  for_rows(x, [&](std::size_t row) {
-    const float* in = filling.row(x, row, copies + row * padded);
-    std::int8_t* row_bytes = bytes + row * padded;
-    float* row_scales = scales + row * x_groups;
-    packed_kernels().quantize(in, padded, 0, row_bytes, row_scales, corrections + row * groups);
-    quant_kernels().sum_groups(*product.format, row_bytes, row_scales, padded, corrections + row * groups,
-                               sums + row * groups);
-  });
-  product.in_features = padded;
-  product.leaf = layout.leaf;
-  product.x_bytes = bytes;
-  product.x_scales = scales;
-  product.x_corrections = corrections;
-  product.x_sums = sums;
-  product.first_block = layout.first_block();
-  product.front = filling.front;
-  return product;
-}
-
-// The same for int8 and int4.
-PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
-  PanelProduct product{};
-  const Filling filling = Filling::of(layout, PackedLayout::kBlock);
-  const std::size_t padded = filling.columns;
-  const std::size_t groups = padded / PackedLayout::kGroup;
-  const std::int32_t offset = layout.type == WeightType::int8 ? 128 : 8;
-  float* scales = scratch;
-  auto* corrections = reinterpret_cast<std::int32_t*>(scales + x.rows() * groups);
-  auto* bytes = reinterpret_cast<std::int8_t*>(corrections + x.rows() * groups);
-  float* copies = scratch + x.rows() * (2 * groups + padded / 4);
-  for_rows(x, [&](std::size_t row) {
-    const float* in = filling.row(x, row, copies + row * padded);
-    packed_kernels().quantize(in, padded, offset, bytes + row * padded, scales + row * groups,
-                              corrections + row * groups);
-  });
-  product.in_features = padded;
-  product.leaf = layout.padded_leaf();
-  product.x_bytes = bytes;
-  product.x_scales = scales;
-  product.x_corrections = corrections;
-  return product;
-}
-
-PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout) {
-  PanelProduct product{};
-  product.format = quant_format(layout.type);  // without input features
-  product.in_features = x.columns();
-  product.leaf = layout.leaf;
-  product.leaf_bytes = layout.leaf_bytes();
-  product.x = x.data();
-  product.x_stride = x.stride();
-  return product;
-}
-
-// Activations as tiles of bf16, at `scratch`.
-TiledRows to_tiles(TensorView<const float> x, float* scratch) {
-  auto* tiles = reinterpret_cast<std::uint32_t*>(scratch);
-  const std::size_t blocks = (x.rows() + kTileBlock - 1) / kTileBlock;
-  for_thread_parts(blocks, x.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t block = begin; block < end; ++block) {
-      tile_kernels()->round_block(x.data(), x.stride(), x.rows(), x.columns(), block * kTileBlock, tiles);
-    }
-  });
-  return {tiles, x.rows(), x.columns()};
 }
 
 auto kernel_of(WeightType type, Path path) {
@@ -332,20 +193,13 @@ PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path
     case Path::pairs:
       return with_pairs(x, layout, scratch);
     case Path::bytes:
-      return quant_format(layout.type) == nullptr ? with_bytes(x, layout, scratch)
-                                                  : with_quantized(x, layout, scratch);
+      return with_bytes(x, layout, scratch);
     default:
       return with_floats(x, layout);
   }
 }
 
-// Floats of scratch for activations as bytes, and for the panels that a thread unpacks.
-std::size_t bytes_scratch(const PackedLayout& weight, std::size_t tokens) {
-  const QuantFormat* const format = quant_format(weight.type);
-  const std::size_t padded = weight.padded_in_features();
-  const std::size_t groups = padded / (format == nullptr ? PackedLayout::kGroup : format->group);
-  return tokens * (padded / 4 + padded / PackedLayout::kGroup + groups);
-}
+// Floats of scratch for the panels that a thread unpacks.
 std::size_t unpacked_floats(const PackedLayout& weight) {
   const QuantFormat* const format = quant_format(weight.type);
   if (format == nullptr) return 0;
