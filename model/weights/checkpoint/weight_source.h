@@ -61,8 +61,8 @@ class WeightSource {
   }
 
   // The same of one with a QuantFormat: the super-blocks of 256 that the slice's columns touch.
-  virtual void read_quantized(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,
-                              const kernels::QuantizedRows& /*out*/) const {
+  virtual void read_quantized(const std::string& /*name*/, MatrixShape /*shape*/,
+                              const TensorSlice& /*slice*/, const kernels::QuantizedRows& /*out*/) const {
     throw std::logic_error("this source stores no super-blocks");
   }
 
