@@ -30,7 +30,7 @@ nlohmann::json rank_json(const RankReport& report) {
 // The peak of the fastest unit that matmuls of many tokens can run on.
 double peak_of(const PeakRates& peaks, WeightType weights) {
   if (weights == WeightType::bf16 && peaks.bf16_per_second > 0) return peaks.bf16_per_second;
-  const bool integers = weights == WeightType::int8 || weights == WeightType::int4;
+  const bool integers = weights >= WeightType::int8;
   return integers && peaks.int8_per_second > 0 ? peaks.int8_per_second : peaks.f32_per_second;
 }
 

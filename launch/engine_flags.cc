@@ -19,7 +19,7 @@ void EngineFlags::add_to(CLI::App& command) {
       .add_option_function<std::string>(
           "--weights", [this](const std::string& name) { options.weights = find_weight_type(name); },
           "In-memory weight type: auto (as stored), f32, f16, bf16, int8, int4")
-      ->check(one_of({"auto", "f32", "f16", "bf16", "int8", "int4"}))
+      ->check(weight_type())
       ->type_name("TYPE")
       ->default_str("auto");
   command

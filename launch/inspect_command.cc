@@ -316,7 +316,7 @@ static void add(CLI::App& app, int& /*status*/) {
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--weights", flags->weights, "In-memory weight type")
-      ->check(one_of({"auto", "f32", "f16", "bf16", "int8", "int4"}))
+      ->check(weight_type())
       ->type_name("TYPE")
       ->capture_default_str();
   command->add_option("--kv-type", flags->kv_type, "KV cache type")

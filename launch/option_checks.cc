@@ -1,6 +1,7 @@
 #include "launch/option_checks.h"
 
 #include "model/weights/checkpoint/similar_name.h"
+#include "tp/memory_types.h"
 
 #include <algorithm>
 #include <charconv>
@@ -59,6 +60,23 @@ CLI::Validator one_of(std::vector<std::string> words) {
     const std::string similar = similar_name(text, words);
     return expected(fmt::format("one of {}", fmt::join(words, ", ")), text) +
            (similar.empty() ? "" : fmt::format("; did you mean {}?", similar));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator weight_type() {
+  const CLI::Validator known = one_of({"auto", "f32", "f16", "bf16", "int8", "int4"});
+  const auto check = [known](std::string& text) -> std::string {
+    for (WeightType type = WeightType::q4_k; type <= WeightType::mxfp4;
+         type = static_cast<WeightType>(static_cast<int>(type) + 1)) {
+      if (text == name_of(type)) {
+        return fmt::format(
+            "expected a type to which weights can be converted, found {}; files that store "
+            "{} weights keep it with auto",
+            text, text);
+      }
+    }
+    return known(text);
   };
   return CLI::Validator(check, "");
 }

@@ -24,4 +24,7 @@ CLI::Validator not_empty(std::string what);
 // "expected one of f32, f16, bf16, found f61; did you mean f16?"
 CLI::Validator one_of(std::vector<std::string> words);
 
+// The same of the types to which weights can be converted, and auto.
+CLI::Validator weight_type();
+
 }  // namespace tp

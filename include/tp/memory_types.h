@@ -1,6 +1,7 @@
 // In-memory types of weights and of the KV cache.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -14,14 +15,31 @@ enum class WeightType : std::uint8_t {
   bf16,
   int8,  // groups of 32 along in_features with an f16 scale per group, as GGUF's Q8_0
   int4,  // the same with 4 bits, as GGUF's Q4_0
+  // GGUF's types of the same names, as they are stored: `--weights auto` keeps them, and no other type is
+  // converted to them.
+  q4_k,
+  q5_k,
+  q6_k,
+  q3_k,
+  q2_k,
+  q4_1,
+  q5_0,
+  q5_1,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
 };
 
 constexpr std::string_view name_of(WeightType type) {
-  constexpr std::string_view kNames[] = {"f32", "f16", "bf16", "int8", "int4"};
+  constexpr std::string_view kNames[] = {"f32",  "f16",  "bf16", "int8", "int4", "q4_k",   "q5_k",   "q6_k",
+                                         "q3_k", "q2_k", "q4_1", "q5_0", "q5_1", "iq4_nl", "iq4_xs", "mxfp4"};
   return kNames[static_cast<std::size_t>(type)];
 }
 
-// The type of that name, or none.
+// Whether weights of any type can be converted to it.
+constexpr bool is_convertible(WeightType type) { return type < WeightType::q4_k; }
+
+// The type of that name to which weights can be converted, or none.
 constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
   for (const WeightType type :
        {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {

@@ -2,6 +2,7 @@
 
 #include "model/kernels/elementwise.h"
 #include "model/kernels/isa.h"
+#include "model/kernels/matmul_operands.h"
 #include "model/kernels/openblas.h"
 #include "model/kernels/simd/elementwise.h"
 #include "model/kernels/simd/packed.h"
@@ -22,7 +23,9 @@ constexpr std::size_t kPanel = PackedLayout::kPanel;
 // Which arithmetic a matmul uses.
 enum class Path { floats, pairs, bytes, tiles, blas };
 
-bool is_integer(WeightType type) { return type == WeightType::int8 || type == WeightType::int4; }
+bool is_integer(WeightType type) {
+  return type == WeightType::int8 || type == WeightType::int4 || quant_format(type) != nullptr;
+}
 
 // Up to this many tokens, reading the weights takes as long as multiplying them in the type's own arithmetic,
 // which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
@@ -52,109 +55,6 @@ Path path_of(const PackedLayout& weight, std::size_t tokens) {
   return many && type == WeightType::bf16 && has_pairs() ? Path::pairs : Path::floats;
 }
 
-std::size_t round_up(std::size_t value, std::size_t step) { return (value + step - 1) / step * step; }
-
-// Parts of the scratch memory begin on cache lines.
-std::size_t lines(std::size_t floats) { return round_up(floats, 16); }
-
-// Calls body(begin, end) with every thread's rows.
-template <class Body>
-void for_rows(TensorView<const float> x, const Body& body) {
-  for_thread_parts(x.rows(), x.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t row = begin; row < end; ++row) body(row);
-  });
-}
-
-// How rows of activations are filled up with zeros, to match the panels of a weight.
-struct Filling {
-  std::size_t leaf;         // every so many features
-  std::size_t padded_leaf;  // become so many,
-  std::size_t columns;      // and the row this many
-
-  // Without leaves to fill, the row is filled up to a multiple of `step`.
-  static Filling of(const PackedLayout& layout, std::size_t step) {
-    const std::size_t in = layout.in_features;
-    if (!layout.fills_leaves()) return {in, in, round_up(in, step)};
-    return {layout.leaf, layout.padded_leaf(), layout.padded_in_features()};
-  }
-
-  // A row filled up, in `buffer` unless it is long enough as it is.
-  const float* row(TensorView<const float> x, std::size_t index, float* buffer) const {
-    if (columns == x.columns()) return x.row(index);
-    std::size_t to = 0;
-    for (std::size_t begin = 0; begin < x.columns(); begin += leaf, to += padded_leaf) {
-      const std::size_t size = std::min(leaf, x.columns() - begin);
-      std::copy_n(x.row(index) + begin, size, buffer + to);
-      std::fill(buffer + to + size, buffer + std::max(to + padded_leaf, to + size), 0.0F);
-    }
-    std::fill(buffer + std::min(to, columns), buffer + columns, 0.0F);
-    return buffer;
-  }
-};
-
-// Activations as pairs of bf16: [tokens, in_features / 2].
-PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
-  PanelProduct product{};
-  const Filling filling = Filling::of(layout, 2);
-  const std::size_t columns = filling.columns;
-  auto* pairs = reinterpret_cast<std::uint32_t*>(scratch);
-  float* copies = scratch + x.rows() * columns / 2;
-  for_rows(x, [&](std::size_t row) {
-    const float* in = filling.row(x, row, copies + row * columns);
-    packed_kernels().round_pairs(in, columns, pairs + row * columns / 2);
-  });
-  product.in_features = columns;
-  product.leaf = layout.padded_leaf();
-  product.x_pairs = pairs;
-  return product;
-}
-
-// Activations as bytes with a scale for every group: [tokens, in_features].
-PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
-  PanelProduct product{};
-  const Filling filling = Filling::of(layout, PackedLayout::kBlock);
-  const std::size_t padded = filling.columns;
-  const std::size_t groups = padded / PackedLayout::kGroup;
-  const std::int32_t offset = layout.type == WeightType::int8 ? 128 : 8;
-  float* scales = scratch;
-  auto* corrections = reinterpret_cast<std::int32_t*>(scales + x.rows() * groups);
-  auto* bytes = reinterpret_cast<std::int8_t*>(corrections + x.rows() * groups);
-  float* copies = scratch + x.rows() * (2 * groups + padded / 4);
-  for_rows(x, [&](std::size_t row) {
-    const float* in = filling.row(x, row, copies + row * padded);
-    packed_kernels().quantize(in, padded, offset, bytes + row * padded, scales + row * groups,
-                              corrections + row * groups);
-  });
-  product.in_features = padded;
-  product.leaf = layout.padded_leaf();
-  product.x_bytes = bytes;
-  product.x_scales = scales;
-  product.x_corrections = corrections;
-  return product;
-}
-
-PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout) {
-  PanelProduct product{};
-  product.in_features = x.columns();
-  product.leaf = layout.leaf;
-  product.leaf_bytes = layout.leaf_bytes();
-  product.x = x.data();
-  product.x_stride = x.stride();
-  return product;
-}
-
-// Activations as tiles of bf16, at `scratch`.
-TiledRows to_tiles(TensorView<const float> x, float* scratch) {
-  auto* tiles = reinterpret_cast<std::uint32_t*>(scratch);
-  const std::size_t blocks = (x.rows() + kTileBlock - 1) / kTileBlock;
-  for_thread_parts(blocks, x.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t block = begin; block < end; ++block) {
-      tile_kernels()->round_block(x.data(), x.stride(), x.rows(), x.columns(), block * kTileBlock, tiles);
-    }
-  });
-  return {tiles, x.rows(), x.columns()};
-}
-
 auto kernel_of(WeightType type, Path path) {
   const PackedKernels& kernels = packed_kernels();
   switch (type) {
@@ -166,8 +66,10 @@ auto kernel_of(WeightType type, Path path) {
       return path == Path::pairs ? kernels.bf16_pairs : kernels.bf16;
     case WeightType::int8:
       return kernels.int8;
-    default:
+    case WeightType::int4:
       return kernels.int4;
+    default:
+      return quant_kernels().multiply;
   }
 }
 
@@ -183,9 +85,10 @@ auto tile_kernel_of(WeightType type) {
     case WeightType::int4:
       return kernels.int4;
     case WeightType::f32:
-      break;
+      std::abort();  // path_of gives it no tiles
+    default:
+      return kernels.quantized;
   }
-  std::abort();  // path_of gives f32 no tiles
 }
 
 // Where a product's results go.
@@ -227,6 +130,8 @@ void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t pa
   const std::size_t words = tile_kernels()->scratch_words(x.rows, x.columns);
   TileProduct product = settings;
   product.leaf = weight.layout.padded_leaf();
+  product.format = quant_format(weight.layout.type);
+  product.first_block = weight.layout.first_block();
   product.in_features = x.columns;
   product.x_tiles = x.words;
   multiply_panels(weight, panels, product, x.rows, y, tile_kernel_of(weight.layout.type),
@@ -294,6 +199,14 @@ PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path
   }
 }
 
+// Floats of scratch for the panels that a thread unpacks.
+std::size_t unpacked_floats(const PackedLayout& weight) {
+  const QuantFormat* const format = quant_format(weight.type);
+  if (format == nullptr) return 0;
+  return lines(quant_kernels().scratch_bytes(*format, weight.padded_in_features(), weight.panels()) /
+               sizeof(float));
+}
+
 // Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
 // first.
 std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens) {
@@ -307,7 +220,7 @@ std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens
     case Path::pairs:
       return tokens * padded / 2 + copies;
     case Path::bytes:
-      return tokens * (padded / 4 + 2 * padded / PackedLayout::kGroup) + copies;
+      return bytes_scratch(weight, tokens) + copies + threads * unpacked_floats(weight);
     case Path::blas:
       return threads * kWidenedRows * in_features;
     default: {
@@ -327,8 +240,14 @@ void multiply(TensorView<const float> x, const PackedView& weight, TensorView<fl
   if (y.empty()) return;
   const Path path = path_of(layout, x.rows());
   if (path == Path::tiles) return multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
+  const std::size_t unpacked = path == Path::bytes ? unpacked_floats(layout) : 0;
+  float* const rest = scratch.data() + scratch_of(path, layout, x.rows()) -
+                      static_cast<std::size_t>(omp_get_max_threads()) * unpacked;
   multiply_panels(weight, layout.panels(), convert(x, layout, path, scratch.data()), x.rows(), y,
-                  kernel_of(layout.type, path), [](PanelProduct&) {});
+                  kernel_of(layout.type, path), [&](PanelProduct& part) {
+                    float* const own = rest + static_cast<std::size_t>(omp_get_thread_num()) * unpacked;
+                    part.scratch = reinterpret_cast<unsigned char*>(own);
+                  });
 }
 
 }  // namespace
@@ -362,7 +281,7 @@ template <class Result>
 static void multiply(const TiledRows& x, const PackedView& weight, TensorView<float> scratch,
                      TensorView<Result> y) {
   assert(takes_tiles(weight.layout, x.rows) && x.columns == weight.layout.in_features);
-  assert(!weight.layout.fills_leaves() && scratch.size() >= matmul_scratch(weight.layout, x.rows));
+  assert(weight.layout.takes_whole_rows() && scratch.size() >= matmul_scratch(weight.layout, x.rows));
   if (y.empty()) return;
   multiply_tiles(x, weight, weight.layout.panels(), {}, scratch.data(), y);
 }

@@ -5,7 +5,9 @@
 #include "parallel/hash.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -47,15 +49,19 @@ auto packer_of(WeightType type) {
       return kernels.bf16;
     case WeightType::int8:
       return kernels.int8;
-    default:
+    case WeightType::int4:
       return kernels.int4;
+    default:
+      break;
   }
+  std::abort();  // nothing is converted to the others
 }
 
 }  // namespace
 
 bool PackedLayout::fills_leaves() const {
   static_assert(kTileDepth == kGroup);
+  assert(quant_format(type) == nullptr || leaf % kGroup == 0);
   return type != WeightType::f32 && type != WeightType::f16 && leaf % kGroup != 0;
 }
 
@@ -73,7 +79,7 @@ std::size_t PackedLayout::padded_in_features() const {
     case WeightType::bf16:
       return round_up(in_features, kTileDepth);
     default:
-      return round_up(in_features, kBlock);
+      return in_features == 0 ? 0 : round_up(front() + in_features, kBlock);
   }
 }
 
@@ -85,11 +91,94 @@ std::size_t PackedLayout::bytes_of(std::size_t columns) const {
     case WeightType::bf16:
       return kPanel * columns * sizeof(std::uint16_t);
     default:
+      if (const QuantFormat* const format = quant_format(type))
+        return format->panel_bytes(first_block(), columns / kBlock);
       return columns / kBlock * block_bytes(type);
   }
 }
 
 namespace {
+
+std::uint16_t half_at(const unsigned char* from) {
+  std::uint16_t half = 0;
+  std::memcpy(&half, from, sizeof half);
+  return half;
+}
+
+// A row of a block of a type with a QuantFormat.
+struct QuantizedRow {
+  const QuantFormat& format;
+  const unsigned char* block;
+  const unsigned char* super;
+  std::size_t row;
+
+  int bits(const unsigned char* plane, int count, std::size_t column) const {
+    const std::size_t vectors = 2 * static_cast<std::size_t>(count);
+    const std::size_t quad = column / 4;
+    const unsigned char byte = plane[(quad % vectors * kPanel + row) * 4 + column % 4];
+    return byte >> (static_cast<int>(quad / vectors) * count) & ((1 << count) - 1);
+  }
+  float element(std::size_t column) const {
+    int value = bits(block, format.low_bits, column);
+    if (format.high_bits > 0)
+      value |= bits(block + format.low_bytes(), format.high_bits, column) << format.low_bits;
+    if (format.codebook != Codebook::none) value = values_of(format.codebook)[value];
+    return static_cast<float>(value - format.zero);
+  }
+
+  const unsigned char* scales() const { return block + format.plane_bytes(); }
+  float half(const unsigned char* halves, std::size_t index) const {
+    return f16_to_float(half_at(halves + (index * kPanel + row) * sizeof(std::uint16_t)));
+  }
+  int byte(std::size_t index) const { return scales()[index * kPanel + row]; }
+  int six_bits(std::size_t index) const {
+    if (index < 3) return byte(index) & 63;
+    return byte(0) >> 6 | byte(1) >> 6 << 2 | byte(2) >> 6 << 4;
+  }
+
+  float scale(std::size_t group) const {
+    switch (format.scales) {
+      case ScaleKind::f16:
+        return half(scales(), group * (format.has_offsets ? 2 : 1));
+      case ScaleKind::e8m0:
+        return std::bit_cast<float>(half_of_e8m0(static_cast<std::uint32_t>(byte(group))));
+      case ScaleKind::bytes:
+        return half(super, 0) * static_cast<float>(static_cast<std::int8_t>(byte(group)));
+      case ScaleKind::six_bits:
+        return half(super, 0) * static_cast<float>(six_bits(group) - format.scale_zero);
+      case ScaleKind::half_bytes:
+        return half(super, 0) * static_cast<float>(byte(group) & 15);
+    }
+    return 0.0F;
+  }
+  float offset(std::size_t group) const {
+    if (format.scales == ScaleKind::f16) return half(scales(), 2 * group + 1);
+    const int number =
+        format.scales == ScaleKind::six_bits ? six_bits(format.groups() + group) : byte(group) >> 4;
+    return half(super, 1) * static_cast<float>(number);
+  }
+};
+
+void unpack_quantized(const PackedView& weight, std::size_t row, float* out) {
+  const PackedLayout& layout = weight.layout;
+  const QuantFormat& format = *quant_format(layout.type);
+  const auto* panel = reinterpret_cast<const unsigned char*>(weight.panel(row / kPanel));
+  const std::size_t first = layout.first_block();
+  const std::size_t front = layout.front();
+  const std::size_t end = front + layout.in_features;
+  for (std::size_t begin = 0; begin < end; begin += format.group) {
+    const std::size_t block = begin / kBlock;
+    const QuantizedRow from{format, panel + format.place(first, block),
+                            panel + format.super_place(first, block), row % kPanel};
+    const std::size_t group = begin % kBlock / format.group;
+    const float scale = from.scale(group);
+    const float offset = format.has_offsets ? from.offset(group) : 0.0F;
+    for (std::size_t k = std::max(begin, front); k < std::min(begin + format.group, end); ++k) {
+      const float value = scale * from.element(k % kBlock);
+      out[k - front] = !format.has_offsets ? value : format.subtracts ? value - offset : value + offset;
+    }
+  }
+}
 
 // Up to 16 rows with every leaf filled up with zeros, in `memory`.
 StoredRows filled_rows(const PackedLayout& layout, const StoredRows& rows, std::vector<std::byte>& memory) {
@@ -134,6 +223,19 @@ void pack_groups(const PackedLayout& layout, std::size_t first_row, const Groupe
   }
 }
 
+void pack_quantized(const PackedLayout& layout, std::size_t first_row, const QuantizedRows& rows,
+                    std::byte* data) {
+  assert(first_row % kPanel == 0 && first_row + rows.rows <= layout.out_features);
+  const QuantFormat& format = *quant_format(layout.type);
+  for (std::size_t row = 0; row < rows.rows; row += kPanel) {
+    const QuantizedRows part = rows.rows_from(format, row, std::min(kPanel, rows.rows - row));
+    pack_kernels().quantized(
+        {format, part.elements, part.scales, part.offsets, part.halves, part.rows, part.super_blocks,
+         layout.first_block(), layout.padded_in_features() / kBlock},
+        reinterpret_cast<unsigned char*>(data) + (first_row + row) / kPanel * layout.panel_bytes());
+  }
+}
+
 std::uint64_t packing_fingerprint() {
   constexpr std::size_t kRows = 24;     // a panel that is cut short, too
   constexpr std::size_t kColumns = 96;  // so is a block
@@ -151,12 +253,28 @@ std::uint64_t packing_fingerprint() {
       hash = hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
     }
   }
+  std::vector<std::uint8_t> bytes(3 * kRows * QuantizedRows::kColumns);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(mixed(i) & 3);
+  std::vector<std::uint16_t> halves(kRows * 16);
+  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(mixed(i) & 0x3fff);
+  const std::size_t plane = kRows * QuantizedRows::kColumns;
+  const QuantizedRows quantized{kRows,        1, bytes.data(), bytes.data() + plane, bytes.data() + 2 * plane,
+                                halves.data()};
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(WeightType::mxfp4); ++i) {
+    const auto type = static_cast<WeightType>(i);
+    if (quant_format(type) == nullptr) continue;
+    const PackedLayout layout{type, kRows, kColumns, false, 0, 64};
+    std::vector<std::byte> packed(layout.bytes());
+    pack_quantized(layout, 0, quantized, packed.data());
+    hash = hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
+  }
   return hash;
 }
 
 void unpack_row(const PackedView& weight, std::size_t row, float* out) {
   const PackedLayout& layout = weight.layout;
   assert(!layout.fills_leaves());
+  if (quant_format(layout.type) != nullptr) return unpack_quantized(weight, row, out);
   const std::byte* panel = weight.panel(row / kPanel);
   const std::size_t r = row % kPanel;
   const auto* floats = reinterpret_cast<const float*>(panel);

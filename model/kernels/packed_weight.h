@@ -1,6 +1,7 @@
 // Weights in the layouts that the kernels read.
 #pragma once
 
+#include "model/kernels/simd/quant_format.h"
 #include "model/kernels/stored_rows.h"
 #include "tp/memory_types.h"
 #include "tp/tensor.h"
@@ -23,6 +24,13 @@ constexpr WeightType vocabulary_type(WeightType type) {
 
 namespace kernels {
 
+// How panels hold a type of GGUF files as it is stored; null for others.
+constexpr const QuantFormat* quant_format(WeightType type) {
+  return type < WeightType::q4_k
+             ? nullptr
+             : kQuantFormats[static_cast<std::size_t>(type) - static_cast<std::size_t>(WeightType::q4_k)];
+}
+
 // Where the elements of a packed weight [out_features, in_features] lie.
 //
 // Panels of 16 output features, one after the other; a matmul streams through a panel once, from beginning
@@ -32,8 +40,12 @@ namespace kernels {
 //   int8: [in_features / 64] of blocks: 2 groups x [8][16][4] bytes, an element + 128; then 2 x [16] f16
 //         scales;
 //   int4: [in_features / 64] of blocks: [8][16][4] bytes, the lower half an element + 8 of the first group of
-//         32 and the upper half one of the second; then 2 x [16] f16 scales.
-// Panels and their steps are filled up with zeros.
+//         32 and the upper half one of the second; then 2 x [16] f16 scales;
+//   q4_k and the other types of GGUF files: blocks of 64 columns in super-blocks of up to four, see
+//         QuantFormat. Blocks and super-blocks are the file's, and a rank's columns may begin and end within
+//         them: the panel has the blocks that the columns touch, with their super-blocks' scales. What is
+//         in a block besides does not count, because activations are filled up with zeros.
+// Other panels and their steps are filled up with zeros.
 //
 // Leaves: where the results of several ranks are summed and the sum must not depend on their number, each
 // rank has whole leaves of the input features, whose results are added exactly (see simd/leaf_sum.h). With
@@ -51,9 +63,17 @@ struct PackedLayout {
   // Whether products have the same bits whatever is multiplied in the same matmul.
   bool same_bits = false;
   std::size_t leaf = 0;  // input features; the last leaf may be cut short. 0: there are no leaves
+  // Types with a QuantFormat: the first column's place in a super-block of the file.
+  std::size_t phase = 0;
 
   std::size_t panels() const { return (out_features + kPanel - 1) / kPanel; }
   bool fills_leaves() const;
+  // Whether rows of activations are taken as they are, but for zeros at their end.
+  bool takes_whole_rows() const { return !fills_leaves() && front() == 0; }
+  // Columns of the first block before the first input feature.
+  std::size_t front() const { return quant_format(type) == nullptr ? 0 : phase % kBlock; }
+  // The first block's place in its super-block.
+  std::size_t first_block() const { return phase / kBlock; }
   // A leaf, filled up where that is necessary.
   std::size_t padded_leaf() const;
   // in_features, filled up to a whole step.
@@ -94,6 +114,41 @@ struct GroupedRows {
 // pack_rows for a weight of type int8, or of type int4 and elements in -8..7: takes the groups over as they
 // are.
 void pack_groups(const PackedLayout& layout, std::size_t first_row, const GroupedRows& rows, std::byte* data);
+
+// Rows of a type with a QuantFormat, as integers. Columns are those of the super-blocks of the file that the
+// weight's input features touch.
+struct QuantizedRows {
+  static constexpr std::size_t kColumns = 256;  // of a super-block
+
+  std::size_t rows;
+  std::size_t super_blocks;
+  // [rows, super_blocks][256], before `zero` is subtracted; of types with a codebook its indices.
+  std::uint8_t* elements;
+  // [rows, super_blocks][256 / group], those of a byte or less; half_bytes has the offsets in the same bytes.
+  std::uint8_t* scales;
+  std::uint8_t* offsets;
+  // f16: [rows, super_blocks][8 or 16], scales, each followed by its offset if there is one. Others:
+  // [rows, super_blocks][1 or 2], what scales and offsets are multiplied with.
+  std::uint16_t* halves;
+
+  static constexpr std::size_t groups(const QuantFormat& format) { return kColumns / format.group; }
+  static constexpr std::size_t halves_of(const QuantFormat& format) {
+    return (format.scales == ScaleKind::f16 ? groups(format) : 1) * (format.has_offsets ? 2 : 1);
+  }
+  QuantizedRows rows_from(const QuantFormat& format, std::size_t begin, std::size_t count) const {
+    const std::size_t blocks = begin * super_blocks;
+    return {count,
+            super_blocks,
+            elements + blocks * kColumns,
+            scales + blocks * groups(format),
+            offsets + blocks * groups(format),
+            halves + blocks * halves_of(format)};
+  }
+};
+
+// pack_rows for a weight of such a type: takes the rows over as they are.
+void pack_quantized(const PackedLayout& layout, std::size_t first_row, const QuantizedRows& rows,
+                    std::byte* data);
 
 // A hash of how weights are packed: programs with the same one make the same bytes of the same elements.
 std::uint64_t packing_fingerprint();

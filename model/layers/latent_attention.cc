@@ -77,7 +77,7 @@ HeadwiseLinear load_value_proj(WeightLoader& loader, const LatentAttentionSpec& 
   append_heads(parts, kv_b_layer(spec, names), heads, spec.qk_nope_head_dim + spec.v_head_dim,
                spec.qk_nope_head_dim, spec.v_head_dim);
   std::vector<LocalWeight> weights;
-  for (const OwnedRows& part : parts) weights.push_back(loader.rows_of_weights({&part, 1}));
+  for (const OwnedRows& part : parts) weights.push_back(loader.rows_of_weight(part));
   return HeadwiseLinear(std::move(weights));
 }
 

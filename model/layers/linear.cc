@@ -11,20 +11,34 @@ std::size_t rows_of(const kernels::TiledRows& x) { return x.rows; }
 }  // namespace
 
 ColumnParallelLinear::ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias)
-    : weight_(loader.rows_of_weights(parts)) {
+    : weights_(loader.rows_of_weights(parts)) {
   if (bias) bias_ = loader.rows_of_biases(parts);
 }
 
+std::size_t ColumnParallelLinear::out_features() const {
+  std::size_t sum = 0;
+  for (const LocalWeight& weight : weights_) sum += weight.out_features();
+  return sum;
+}
+
 TensorView<float> ColumnParallelLinear::operator()(TensorView<const float> x, const StepContext& step) const {
-  const TensorView<float> y = weight_.multiply(x, step.workspace);
+  const TensorView<float> y = step.workspace.take(x.rows(), out_features());
+  std::size_t first = 0;
+  for (const LocalWeight& weight : weights_) {
+    const Workspace::Frame frame(step.workspace);
+    const TensorView<float> scratch = step.workspace.take(1, weight.scratch_floats(x.rows()));
+    weight.multiply_into(x, scratch, y.columns_from(first, weight.out_features()));
+    first += weight.out_features();
+  }
   if (!bias_.empty()) kernels::add_bias(bias_, y);
   return y;
 }
 
 TensorView<float> ColumnParallelLinear::gated(TensorView<const float> x, kernels::Activation activation,
                                               const StepContext& step) const {
-  if (bias_.empty()) return weight_.multiply_gated(x, activation, step.workspace);
-  const TensorView<float> y = step.workspace.take(x.rows(), weight_.out_features() / 2);
+  if (bias_.empty() && weights_.size() == 1)
+    return weights_.front().multiply_gated(x, activation, step.workspace);
+  const TensorView<float> y = step.workspace.take(x.rows(), out_features() / 2);
   const Workspace::Frame frame(step.workspace);
   kernels::activate_and_multiply(activation, (*this)(x, step), y);
   return y;
@@ -33,8 +47,9 @@ TensorView<float> ColumnParallelLinear::gated(TensorView<const float> x, kernels
 LocalActivations ColumnParallelLinear::gated_for(const RowParallelLinear& next, TensorView<const float> x,
                                                  kernels::Activation activation,
                                                  const StepContext& step) const {
-  if (bias_.empty() && next.takes_tiles(x.rows()) && weight_.can_gate_to_tiles(x.rows())) {
-    return weight_.multiply_gated_to_tiles(x, activation, step.workspace);
+  if (bias_.empty() && weights_.size() == 1 && next.takes_tiles(x.rows()) &&
+      weights_.front().can_gate_to_tiles(x.rows())) {
+    return weights_.front().multiply_gated_to_tiles(x, activation, step.workspace);
   }
   return gated(x, activation, step);
 }

@@ -23,7 +23,8 @@ class RowParallelLinear;
 // A rank owns output features: it needs the whole input, and nothing is communicated.
 class ColumnParallelLinear {
  public:
-  // The owned rows of one or several stored layers become one matmul. Throws CheckpointError.
+  // The owned rows of one or several stored layers become one matmul, or one for each run of rows of one
+  // type. Throws CheckpointError.
   ColumnParallelLinear(WeightLoader& loader, std::span<const OwnedRows> parts, bool bias);
 
   // x: [tokens, in_features] -> [tokens, local out_features]
@@ -37,8 +38,10 @@ class ColumnParallelLinear {
                              kernels::Activation activation, const StepContext& step) const;
 
  private:
-  LocalWeight weight_;
-  std::vector<float> bias_;  // [local out_features] or empty
+  std::size_t out_features() const;
+
+  std::vector<LocalWeight> weights_;  // one below the other
+  std::vector<float> bias_;           // [local out_features] or empty
 };
 
 // A rank owns input features: it has its part of the input, and its result is an addend of the sum over

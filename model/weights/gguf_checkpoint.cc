@@ -1,11 +1,13 @@
 #include "model/weights/gguf_checkpoint.h"
 
 #include "model/weights/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/gguf_quantized.h"
 #include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/similar_name.h"
 #include "model/weights/checkpoint/slice_check.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -23,15 +25,31 @@ std::optional<MatrixShape> matrix_shape(const GgufPlace& place, const std::vecto
   return MatrixShape{rows, stored.back()};
 }
 
-// The type that holds a stored type's groups.
-WeightType held_groups(const GgufType& type) {
-  return type.name == "Q4_0" ? WeightType::int4 : WeightType::int8;
+// The type that holds a stored type's elements and scales as they are, if there is one.
+std::optional<WeightType> held_groups(const GgufType& type) {
+  if (type.name == "Q4_0") return WeightType::int4;
+  if (type.name == "Q8_0") return WeightType::int8;
+  return quantized_type(type);
+}
+
+// Columns that a rank's part of a type's rows may begin and end with.
+std::size_t group_of(WeightType type) {
+  const kernels::QuantFormat* const format = kernels::quant_format(type);
+  return format == nullptr ? kernels::PackedLayout::kGroup : format->group;
 }
 
 // The bytes of a row whose blocks hold these elements.
 Range blocks_of(const GgufType& type, Range elements) {
   const std::size_t width = type.block_elements;
   return {elements.begin / width * type.block_bytes, (elements.end + width - 1) / width * type.block_bytes};
+}
+
+// What reading some of a row's elements touches: of types with super-blocks in memory, these.
+Range window_of(const GgufType& type, Range elements, std::size_t row_elements) {
+  constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
+  if (!quantized_type(type)) return elements;
+  return {elements.begin / kSuper * kSuper,
+          std::min(row_elements, (elements.end + kSuper - 1) / kSuper * kSuper)};
 }
 
 void add(float addend, TensorView<float> out) {
@@ -86,10 +104,21 @@ DType GgufCheckpoint::dtype(const std::string& name) const {
 
 std::optional<WeightType> GgufCheckpoint::group_type(const std::string& name, Range columns) const {
   const Matrix matrix = find(name);
-  const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
-  if (!has_groups(matrix.type()) || !is_aligned || matrix.place.is_transposed || matrix.split)
-    return std::nullopt;
-  return held_groups(matrix.type());
+  const std::optional<WeightType> held = held_groups(matrix.type());
+  if (!held || matrix.place.is_transposed || matrix.split) return std::nullopt;
+  const std::size_t group = group_of(*held);
+  if (columns.begin % group != 0 || columns.end % group != 0) return std::nullopt;
+  return held;
+}
+
+// Whether the tensor's rows are those of its matrix in the checkpoint. GPT-2's are its columns; DeepSeek's
+// kv_b is in two parts.
+bool GgufCheckpoint::is_stored_by_rows(const GgufTensor& tensor) const {
+  for (const std::string& name : names_.in_checkpoint(tensor)) {
+    const std::optional<GgufPlace> place = names_.find(name);
+    if (place && (place->is_transposed || files_.find(place->tensor) == nullptr)) return false;
+  }
+  return true;
 }
 
 std::vector<TypeUse> GgufCheckpoint::types() const {
@@ -97,13 +126,13 @@ std::vector<TypeUse> GgufCheckpoint::types() const {
   for (const auto& [name, entry] : files_.tensors()) {
     const GgufType& type = entry.tensor.type;
     const std::optional<DType> plain = plain_type(type);
+    const std::optional<WeightType> held = is_stored_by_rows(entry.tensor) ? held_groups(type) : std::nullopt;
     TypeUse use{.type = std::string(type.name),
                 .tensors = 1,
                 .elements = entry.tensor.bytes.size() / type.block_bytes * type.block_elements,
                 .held_as = std::nullopt,
-                .exactly = plain || has_groups(type)};
-    if (type.readable)
-      use.held_as = has_groups(type) ? held_groups(type) : lossless_type(plain.value_or(DType::bf16));
+                .exactly = plain || held};
+    if (type.readable) use.held_as = held ? *held : lossless_type(plain.value_or(DType::bf16));
     uses.add(std::move(use));
   }
   return uses.sorted();
@@ -135,8 +164,11 @@ void GgufCheckpoint::fetch(const std::string& name, MatrixShape shape, std::span
     return;
   }
   std::vector<Range> wanted;
-  for (const TensorSlice& slice : slices)
-    wanted.push_back(blocks_of(matrix.type(), is_transposed ? slice.rows : slice.columns));
+  for (const TensorSlice& slice : slices) {
+    const Range elements = is_transposed ? slice.rows : slice.columns;
+    wanted.push_back(
+        blocks_of(matrix.type(), window_of(matrix.type(), elements, matrix.entry->tensor.shape.back())));
+  }
   fetched_.add(name, columns_->fetch(rows, wanted));
 }
 
@@ -204,6 +236,20 @@ void GgufCheckpoint::read_groups(const std::string& name, MatrixShape shape, con
   for (std::size_t i = 0; i < slice.rows.size(); ++i) {
     const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
     tp::read_groups(matrix.type(), stored.row(row), stored.columns, out.elements.row(i), out.scales.row(i));
+  }
+  count_read(matrix, slice.rows.size(), slice.columns);
+}
+
+void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                    const kernels::QuantizedRows& out) const {
+  const Matrix matrix = find(name, shape, "");
+  const Range window = window_of(matrix.type(), slice.columns, shape.columns);
+  const Columns stored = columns_of(name, matrix, window);
+  const std::size_t skipped = window.begin - stored.columns.begin;
+  const Range columns{slice.columns.begin - skipped, slice.columns.end - skipped};
+  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
+    const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
+    tp::read_quantized(matrix.type(), stored.row(row), shape.columns - skipped, columns, out, i);
   }
   count_read(matrix, slice.rows.size(), slice.columns);
 }

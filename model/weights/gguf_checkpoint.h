@@ -27,8 +27,8 @@ class GgufCheckpoint final : public WeightSource {
   bool contains(const std::string& name) const override;
   // Those that the checkpoint's tensors have, or would have.
   std::vector<std::string> names() const override;
-  // bf16 for types that have no in-memory type of their own: 8 bits of the product of a small integer and a
-  // scale, which are precise to a few bits less.
+  // bf16 for quantized types: 8 bits of the product of a small integer and a scale, which are precise to a
+  // few bits less. Matrices that the file has transposed or in parts are held so.
   DType dtype(const std::string& name) const override;
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
@@ -39,6 +39,8 @@ class GgufCheckpoint final : public WeightSource {
             TensorView<float> out) const override;
   void read_groups(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                    const kernels::GroupedRows& out) const override;
+  void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                      const kernels::QuantizedRows& out) const override;
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return files_.stored_bytes(); }
   std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
@@ -81,6 +83,7 @@ class GgufCheckpoint final : public WeightSource {
   explicit GgufCheckpoint(const std::filesystem::path& first);
   Matrix find(const std::string& name) const;
   Matrix find_whole(const GgufPlace& place, const GgufFiles::Entry& entry) const;
+  bool is_stored_by_rows(const GgufTensor& tensor) const;
   [[noreturn]] void refuse_missing(const std::string& tensor) const;
   Matrix find(const std::string& name, MatrixShape shape, const std::string& reason) const;
   Columns columns_of(const std::string& name, const Matrix& matrix, Range columns) const;

@@ -40,6 +40,10 @@ class LocalWeight {
   void pack(std::size_t first_row, const kernels::GroupedRows& rows) {
     kernels::pack_groups(layout_, first_row, rows, elements_.data());
   }
+  // The same with integers of a type with a QuantFormat, see kernels::pack_quantized.
+  void pack(std::size_t first_row, const kernels::QuantizedRows& rows) {
+    kernels::pack_quantized(layout_, first_row, rows, elements_.data());
+  }
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]
   TensorView<float> multiply(TensorView<const float> x, Workspace& workspace) const;
@@ -48,7 +52,7 @@ class LocalWeight {
                                    Workspace& workspace) const;
   // Whether a matmul of this many tokens takes activations in tiles, and such matmuls.
   bool takes_tiles(std::size_t tokens) const {
-    return !layout_.fills_leaves() && kernels::takes_tiles(layout_, tokens);
+    return layout_.takes_whole_rows() && kernels::takes_tiles(layout_, tokens);
   }
   TensorView<float> multiply(const kernels::TiledRows& x, Workspace& workspace) const;
   // Where it has leaves: to y, [tokens, out_features].

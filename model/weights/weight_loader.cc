@@ -16,25 +16,25 @@ namespace {
 // Rows that a thread reads before it packs them: whole panels, few enough to stay in its cache.
 constexpr std::size_t kStagedRows = kernels::PackedLayout::kPanel;
 
-// The in-memory type for a matrix of weights of the types `a` and `b`: a floating-point type represents
-// groups of integers, too.
-WeightType common_type(WeightType a, WeightType b) {
-  const auto is_grouped = [](WeightType type) {
-    return type == WeightType::int8 || type == WeightType::int4;
-  };
-  if (a == b || is_grouped(b)) return is_grouped(a) && a != b ? WeightType::int8 : a;
-  return is_grouped(a) ? b : WeightType::f32;
-}
-
-// Room for the rows that a thread reads before it packs them, as floats or as groups.
+// Room for the rows that a thread reads before it packs them: as floats, as groups, or as the super-blocks of
+// a type that is held as it is stored.
 class Staging {
  public:
-  Staging(std::size_t columns, bool as_groups) : columns_(columns) {
-    if (as_groups) {
-      elements_.resize(kStagedRows * columns);
-      scales_.resize(kStagedRows * (columns / kernels::PackedLayout::kGroup));
+  enum class Form : std::uint8_t { floats, groups, quantized };
+
+  Staging(const kernels::PackedLayout& layout, Form form)
+      : columns_(layout.in_features), format_(kernels::quant_format(layout.type)) {
+    if (form == Form::groups) {
+      elements_.resize(kStagedRows * columns_);
+      scales_.resize(kStagedRows * (columns_ / kernels::PackedLayout::kGroup));
+    } else if (form == Form::quantized) {
+      constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
+      super_blocks_ = (layout.phase + columns_ + kSuper - 1) / kSuper;
+      const std::size_t blocks = kStagedRows * super_blocks_;
+      bytes_.resize(blocks * (kSuper + 2 * kernels::QuantizedRows::groups(*format_)));
+      scales_.resize(blocks * kernels::QuantizedRows::halves_of(*format_));
     } else {
-      floats_.resize(kStagedRows * columns);
+      floats_.resize(kStagedRows * columns_);
     }
   }
 
@@ -43,28 +43,37 @@ class Staging {
     return {{elements_.data(), rows, columns_},
             {scales_.data(), rows, columns_ / kernels::PackedLayout::kGroup}};
   }
+  kernels::QuantizedRows quantized(std::size_t rows) {
+    const std::size_t blocks = kStagedRows * super_blocks_;
+    std::uint8_t* const scales = bytes_.data() + blocks * kernels::QuantizedRows::kColumns;
+    return {rows,
+            super_blocks_,
+            bytes_.data(),
+            scales,
+            scales + blocks * kernels::QuantizedRows::groups(*format_),
+            scales_.data()};
+  }
 
  private:
   std::size_t columns_;
+  const kernels::QuantFormat* format_;
+  std::size_t super_blocks_ = 0;
   std::vector<float> floats_;
   std::vector<std::int8_t> elements_;
+  std::vector<std::uint8_t> bytes_;
   std::vector<std::uint16_t> scales_;
 };
 
 }  // namespace
 
-WeightType WeightLoader::type_of(std::span<const Slice> slices, std::size_t leaf) const {
+WeightType WeightLoader::type_of(const Slice& slice, std::size_t leaf) const {
   if (type_) return *type_;
-  const auto type_of_one = [&](const Slice& slice) {
-    // A leaf decides alike on every rank.
-    const Range in_features = leaf != 0 ? Range{0, leaf} : slice.part.columns;
-    const std::optional<WeightType> grouped =
-        slice.transposed ? std::nullopt : source_.group_type(slice.name, in_features);
-    return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
-  };
-  WeightType type = type_of_one(slices.front());
-  for (const Slice& slice : slices.subspan(1)) type = common_type(type, type_of_one(slice));
-  return type;
+  // A leaf decides alike on every rank. It must be whole groups of activations.
+  const Range in_features = leaf != 0 ? Range{0, leaf} : slice.part.columns;
+  const bool has_groups = !slice.transposed && leaf % kernels::PackedLayout::kGroup == 0;
+  const std::optional<WeightType> grouped =
+      has_groups ? source_.group_type(slice.name, in_features) : std::nullopt;
+  return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
 }
 
 // Whether the stored groups can be taken over: int8 holds those of fewer bits as well.
@@ -96,7 +105,10 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, Sharded sharded, W
   std::size_t rows = 0;
   for (const Slice& slice : slices) rows += slice.part.rows.size();
   const std::size_t columns = slices.front().part.columns.size();
-  const kernels::PackedLayout layout{type, rows, columns, leaf_heads_ != 0, leaf};
+  const std::size_t phase = kernels::quant_format(type) == nullptr
+                                ? 0
+                                : slices.front().part.columns.begin % kernels::QuantizedRows::kColumns;
+  const kernels::PackedLayout layout{type, rows, columns, leaf_heads_ != 0, leaf, phase};
   loaded_.bytes += layout.bytes();
   if (!reads()) {
     for (const Slice& slice : slices) finish(slice);
@@ -138,13 +150,23 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
   const kernels::PackedLayout& layout = weight.layout();
   const std::size_t rows = layout.out_features;
   const std::size_t columns = layout.in_features;
-  const bool as_groups = takes_groups(slices, layout);
+  const kernels::QuantFormat* const format = kernels::quant_format(layout.type);
+  const Staging::Form form = format != nullptr              ? Staging::Form::quantized
+                             : takes_groups(slices, layout) ? Staging::Form::groups
+                                                            : Staging::Form::floats;
   const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
   for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
-    Staging staging(columns, as_groups);
+    Staging staging(layout, form);
     for (std::size_t panel = begin; panel < end; ++panel) {
       const Range wanted{panel * kStagedRows, std::min(rows, (panel + 1) * kStagedRows)};
-      if (as_groups) {
+      if (form == Staging::Form::quantized) {
+        const kernels::QuantizedRows staged = staging.quantized(wanted.size());
+        for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
+          source_.read_quantized(slice.name, slice.shape, part,
+                                 staged.rows_from(*format, row, part.rows.size()));
+        });
+        weight.pack(wanted.begin, staged);
+      } else if (form == Staging::Form::groups) {
         const kernels::GroupedRows staged = staging.groups(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
           source_.read_groups(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
@@ -208,21 +230,32 @@ void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<
   }
 }
 
-LocalWeight WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
+std::vector<LocalWeight> WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
   std::vector<Slice> slices;
   for (const auto& [layer, rows] : parts)
     slices.push_back(slice_of(layer, TensorSlice::of_rows(layer.shape, rows)));
-  return load(slices, Sharded::rows, type_of(slices));
+  std::vector<LocalWeight> weights;
+  for (std::size_t begin = 0, end = 0; begin < slices.size(); begin = end) {
+    const WeightType type = type_of(slices[begin]);
+    while (end < slices.size() && type_of(slices[end]) == type) ++end;
+    weights.push_back(load(std::span(slices).subspan(begin, end - begin), Sharded::rows, type));
+  }
+  return weights;
+}
+
+LocalWeight WeightLoader::rows_of_weight(const OwnedRows& part) {
+  const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  return load({&slice, 1}, Sharded::rows, type_of(slice));
 }
 
 LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
   const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
-  return load({&slice, 1}, Sharded::rows, vocabulary_type(type_of({&slice, 1})));
+  return load({&slice, 1}, Sharded::rows, vocabulary_type(type_of(slice)));
 }
 
 LocalWeight WeightLoader::columns_of_weight(const StoredLayer& layer, Range columns, std::size_t leaf) {
   const Slice slice = slice_of(layer, TensorSlice::of_columns(layer.shape, columns));
-  return load({&slice, 1}, Sharded::columns, type_of({&slice, 1}, leaf), leaf);
+  return load({&slice, 1}, Sharded::columns, type_of(slice, leaf), leaf);
 }
 
 Buffer<float> WeightLoader::whole_weight(const StoredLayer& layer) {

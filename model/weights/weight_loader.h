@@ -89,9 +89,11 @@ class WeightLoader {
   // Takes account of what is like something loaded before.
   void count(const LoadedWeights& more) { loaded_ += more; }
 
-  // The weights' owned rows under each other: [sum of rows, in_features].
-  LocalWeight rows_of_weights(std::span<const OwnedRows> parts);
-  // The same of an embedding or LM head, in its vocabulary_type.
+  // The weights' owned rows under each other: [sum of rows, in_features]. Where they are of several types, as
+  // values often are of another one than queries and keys, a weight for each run of one type.
+  std::vector<LocalWeight> rows_of_weights(std::span<const OwnedRows> parts);
+  // The same of one weight, and of an embedding or LM head, in its vocabulary_type.
+  LocalWeight rows_of_weight(const OwnedRows& part);
   LocalWeight rows_of_vocabulary(const OwnedRows& part);
   // The same rows of the biases: [sum of rows].
   std::vector<float> rows_of_biases(std::span<const OwnedRows> parts);
@@ -120,7 +122,7 @@ class WeightLoader {
     TensorSlice stored_part() const { return transposed ? TensorSlice{part.columns, part.rows} : part; }
   };
 
-  WeightType type_of(std::span<const Slice> slices, std::size_t leaf = 0) const;
+  WeightType type_of(const Slice& slice, std::size_t leaf = 0) const;
   bool takes_groups(std::span<const Slice> slices, const kernels::PackedLayout& layout) const;
   // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
   Slice slice_of(const StoredLayer& layer, const TensorSlice& part);

@@ -19,6 +19,11 @@ void check_options(const EngineOptions& options) {
                        "`max_sequences` must be in 1..4096, found {}", options.max_sequences);
   require<ConfigError>(options.block_size >= 1 && options.block_size <= 1024,
                        "`block_size` must be in 1..1024 tokens, found {}", options.block_size);
+  require<ConfigError>(
+      !options.weights || is_convertible(*options.weights),
+      "`weights` must be a type to which weights can be converted, f32 to int4, found {}; files "
+      "that store such weights keep them without it",
+      name_of(options.weights.value_or(WeightType::f32)));
 }
 
 }  // namespace

@@ -86,25 +86,32 @@ TEST_F(GgufCheckpointTest, OffersGroupsOnlyForWholeOnes) {
   const auto source = open(model("qwen2")
                                .tensor("token_embd.weight", {1, 96}, "Q8_0", std::string(102, '\1'))
                                .tensor("output.weight", {1, 96}, "Q4_0", std::string(54, '\1'))
-                               .tensor("output_norm.weight", {256}, "Q6_K", std::string(210, '\1')));
+                               .tensor("output_norm.weight", {256}, "TQ2_0", std::string(66, '\1'))
+                               .tensor("blk.0.ffn_up.weight", {1, 256}, "Q6_K", std::string(210, '\1'))
+                               .tensor("blk.0.ffn_gate.weight", {1, 256}, "Q4_K", std::string(144, '\1')));
   EXPECT_EQ(source->group_type("model.embed_tokens.weight", {32, 96}), WeightType::int8);
   EXPECT_EQ(source->group_type("model.embed_tokens.weight", {16, 96}), std::nullopt);
   EXPECT_EQ(source->group_type("model.embed_tokens.weight", {0, 80}), std::nullopt);
   EXPECT_EQ(source->group_type("lm_head.weight", {0, 32}), WeightType::int4);
-  EXPECT_EQ(source->group_type("model.norm.weight", {0, 256}), std::nullopt);
+  // Super-blocks may be cut between their groups.
+  const std::string mlp = "model.layers.0.mlp.";
+  EXPECT_EQ(source->group_type(mlp + "up_proj.weight", {48, 256}), WeightType::q6_k);
+  EXPECT_EQ(source->group_type(mlp + "up_proj.weight", {0, 40}), std::nullopt);
+  EXPECT_EQ(source->group_type(mlp + "gate_proj.weight", {32, 96}), WeightType::q4_k);
+  EXPECT_EQ(source->group_type(mlp + "gate_proj.weight", {48, 256}), std::nullopt);
 }
 
 TEST_F(GgufCheckpointTest, SaysWhatIsMissingOfAnotherShapeOrOfAnUnreadableType) {
   const auto source = open(model("qwen2")
                                .tensor("blk.0.attn_q.weight", {2, 32}, "F32", counting(64))
-                               .tensor("blk.0.attn_k.weight", {1, 32}, "IQ4_NL", std::string(18, '\1'))
+                               .tensor("blk.0.attn_k.weight", {1, 256}, "TQ1_0", std::string(54, '\1'))
                                .tensor("blk.0.attn_v.weight", {1, 2, 16}, "F32", counting(32)));
   const std::string block = "model.layers.0.self_attn.";
   const auto error = [&](const std::string& name) {
     return error_of<CheckpointError>([&] { source->expect(block + name, {2, 16}, "heads"); });
   };
   EXPECT_CONTAINS(error("q_proj.weight"), "m.gguf: blk.0.attn_q.weight is [2, 32], expected [2, 16] (heads)");
-  EXPECT_CONTAINS(error("k_proj.weight"), "has the type IQ4_NL, expected one of F32, F16, Q4_0");
+  EXPECT_CONTAINS(error("k_proj.weight"), "has the type TQ1_0, expected one of F32, F16, Q4_0");
   EXPECT_CONTAINS(error("v_proj.weight"), "is [1, 2, 16], expected a matrix or a vector");
   EXPECT_CONTAINS(error("o_proj.weight"), "there is no tensor blk.0.attn_output.weight");
 }
@@ -115,14 +122,23 @@ TEST_F(GgufCheckpointTest, TellsTheTypesAndHowTheyAreHeld) {
                                .tensor("b", {2, 32}, "Q4_0", std::string(36, '\1'))
                                .tensor("c", {32}, "F32", counting(32))
                                .tensor("d", {256}, "Q6_K", std::string(210, '\1'))
-                               .tensor("e", {32}, "IQ4_NL", std::string(18, '\1')));
+                               .tensor("e", {256}, "IQ2_S", std::string(82, '\1'))
+                               .tensor("f", {2, 512}, "Q4_K", std::string(576, '\1')));
   const std::vector<TypeUse> types = source->types();
-  ASSERT_EQ(types.size(), 4U);
-  EXPECT_EQ(types[0].type, "Q6_K");
-  EXPECT_EQ(types[1].elements, 64U);
-  EXPECT_EQ(types[3].held_as, std::nullopt);
-  EXPECT_EQ(text_of_all(types), "Q6_K as bf16, F32 as f32, Q4_0 as int4");
-  EXPECT_EQ(text_of_rounded(types), "Q6_K as bf16");
+  ASSERT_EQ(types.size(), 5U);
+  EXPECT_EQ(types[0].type, "Q4_K");
+  EXPECT_EQ(types[0].elements, 1024U);
+  EXPECT_EQ(types[2].held_as, std::nullopt);
+  EXPECT_EQ(text_of_all(types), "Q4_K as q4_k, Q6_K as q6_k, F32 as f32, Q4_0 as int4");
+  EXPECT_EQ(text_of_rounded(types), "");
+
+  // Columns of the file are GPT-2's input features, and groups of rows.
+  const auto gpt2 = open(model("gpt2")
+                             .tensor("token_embd.weight", {1, 256}, "Q4_K", std::string(144, '\1'))
+                             .tensor("blk.0.attn_qkv.weight", {2, 256}, "Q4_K", std::string(288, '\1')));
+  EXPECT_EQ(text_of_all(gpt2->types()), "Q4_K as bf16, Q4_K as q4_k");
+  EXPECT_EQ(text_of_rounded(gpt2->types()), "Q4_K as bf16");
+  EXPECT_EQ(gpt2->group_type("transformer.h.0.attn.c_attn.weight", {0, 256}), std::nullopt);
 }
 
 // As GGUF's converters do it, of which only the first is tested with a whole model everywhere.

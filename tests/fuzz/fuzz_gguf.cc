@@ -2,6 +2,7 @@
 #include "model/config/gguf_config.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/weights/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/gguf_quantized.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tp/error.h"
 
@@ -40,14 +41,35 @@ void expect_error_or_none(const Action& action) {
   }
 }
 
+// As a weight holds them, if there is a type that does.
+void read_last_blocks(const GgufType& type, const std::byte* row, std::size_t columns) {
+  const std::optional<WeightType> held = quantized_type(type);
+  if (!held || columns == 0) return;
+  const kernels::QuantFormat& format = *kernels::quant_format(*held);
+  const Range part{columns - 32, columns};
+  constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
+  std::vector<std::uint8_t> elements(kSuper);
+  std::vector<std::uint8_t> scales(kernels::QuantizedRows::groups(format));
+  std::vector<std::uint8_t> offsets(scales.size());
+  std::vector<std::uint16_t> halves(kernels::QuantizedRows::halves_of(format));
+  const kernels::QuantizedRows rows{1, 1, elements.data(), scales.data(), offsets.data(), halves.data()};
+  read_quantized(type, row, columns, part, rows, 0);
+  const kernels::PackedLayout layout{*held, 1, 32, false, 0, part.begin % kSuper};
+  std::vector<std::byte> memory(layout.bytes());
+  kernels::pack_quantized(layout, 0, rows, memory.data());
+  std::vector<float> values(32);
+  kernels::unpack_row({layout, memory.data()}, 0, values.data());
+}
+
 void read_tensors(const GgufFiles& files) {
   for (const auto& [name, entry] : files.tensors()) {
     const GgufTensor& tensor = entry.tensor;
     if (!tensor.type.readable) continue;
     const std::size_t columns = tensor.shape.back();
     std::vector<float> row(columns);
-    dequantize(tensor.type, entry.file.bytes().data() + tensor.bytes.end - tensor.row_bytes(), {0, columns},
-               row.data());
+    const std::byte* const last = entry.file.bytes().data() + tensor.bytes.end - tensor.row_bytes();
+    dequantize(tensor.type, last, {0, columns}, row.data());
+    read_last_blocks(tensor.type, last, columns);
   }
 }
 

@@ -56,8 +56,9 @@ float bound(WeightType type, float value, float largest) {
       return largest * (0.5F / 127 + 0x1p-11F) + 0x1p-24F * 127;
     case WeightType::int4:
       return largest * (1.0F / 8 + 0x1p-11F) + 0x1p-24F * 8;
+    default:
+      return 0.0F;  // see quantized_weight_test.cc
   }
-  return 0.0F;
 }
 
 TEST(PackedWeight, HoldsEveryElementUpToTheRoundingOfItsType) {

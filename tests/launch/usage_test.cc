@@ -69,6 +69,10 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text"},
       {{"generate", "--prompt", "x", "--weights", "f8"},
        "--weights: expected one of auto, f32, f16, bf16, int8, int4, found f8"},
+      {{"generate", "--prompt", "x", "--weights", "q4_k"},
+       "--weights: expected a type to which weights can be converted, found q4_k; files that store q4_k "
+       "weights "
+       "keep it with auto"},
       {{"generate", "--prompt", "x", "--max-length", "0"},
        "expected a whole number from 1 to 1099511627776, found 0"},
       {{"logits", "--output", "x"}, "expected --tokens FILE, found none; add it"},

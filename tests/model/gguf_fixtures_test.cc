@@ -21,6 +21,22 @@ class GgufFixture : public testing::TestWithParam<Fixture> {
  protected:
   bool fits() const { return config_.num_attention_heads >= comm_.size(); }
 
+  // Rows of a weight in memory from `first` on are the slice of a stored one, up to an error of `relative`.
+  void expect_elements(const LocalWeight& weight, const std::string& layer, MatrixShape shape,
+                       const TensorSlice& slice, double relative, std::size_t first = 0) const {
+    std::vector<float> held(slice.columns.size());
+    std::vector<float> expected(slice.columns.size());
+    for (std::size_t row = 0; row < slice.rows.size(); ++row) {
+      weight.unpack_row(first + row, held.data());
+      const std::size_t stored = slice.rows.begin + row;
+      source_->read(layer + ".weight", shape, {{stored, stored + 1}, slice.columns},
+                    {expected.data(), 1, expected.size()});
+      for (std::size_t i = 0; i < held.size(); ++i)
+        ASSERT_NEAR(held[i], expected[i], std::abs(expected[i]) * relative)
+            << layer << " " << row << ", " << i;
+    }
+  }
+
   Communicator& comm_ = test::world();
   ModelConfig config_ = load_config(GetParam().folder);
   std::unique_ptr<GgufCheckpoint> source_ = GgufCheckpoint::open(GetParam().folder / "model.gguf");
@@ -81,7 +97,7 @@ TEST_P(GgufFixture, DequantizesAsOthersDo) {
 
 // Bit for bit, where a rank's columns begin and end with the file's groups; elsewhere, which is with three
 // ranks of so small a model, to 8 bits of each element.
-TEST_P(GgufFixture, HoldsGroupsOfSmallIntegersAsTheyAre) {
+TEST_P(GgufFixture, HoldsWeightsAsTheyAreStored) {
   const std::string name = "model.layers.0.mlp.down_proj";
   const MatrixShape shape{config_.hidden_size, config_.intermediate_size};
   if (!source_->contains(name + ".weight")) GTEST_SKIP() << "another layer's name";
@@ -91,17 +107,43 @@ TEST_P(GgufFixture, HoldsGroupsOfSmallIntegersAsTheyAre) {
   const Range columns = shard_columns(shape.columns, tp);
   WeightLoader loader(*source_, tp, {}, {});
   const LocalWeight weight = loader.columns_of_weight({name, shape, "sizes"}, columns);
-  const bool is_aligned = columns.begin % 32 == 0 && columns.end % 32 == 0;
+  const std::size_t group = *stored == WeightType::q6_k ? 16 : 32;
+  const bool is_aligned = columns.begin % group == 0 && columns.end % group == 0;
   EXPECT_EQ(weight.type(), is_aligned ? *stored : WeightType::bf16);
-  std::vector<float> held(columns.size());
-  std::vector<float> expected(columns.size());
-  for (std::size_t row = 0; row < shape.rows; ++row) {
-    weight.unpack_row(row, held.data());
-    source_->read(name + ".weight", shape, {{row, row + 1}, columns}, {expected.data(), 1, columns.size()});
-    for (std::size_t i = 0; i < held.size(); ++i)
-      ASSERT_NEAR(held[i], expected[i], is_aligned ? 0.0 : std::abs(expected[i]) * 0x1p-8)
-          << row << ", " << i;
+  expect_elements(weight, name, shape, {{0, shape.rows}, columns}, is_aligned ? 0.0 : 0x1p-8);
+}
+
+// Which are of two types in files of mixed ones.
+TEST_P(GgufFixture, HoldsQueriesKeysAndValuesEachInTheirType) {
+  const std::string block = "model.layers.0.self_attn.";
+  if (!source_->contains(block + "q_proj.weight")) GTEST_SKIP() << "another layer's name";
+  const std::size_t head_dim = config_.head_dim;
+  std::vector<OwnedRows> parts;
+  std::vector<WeightType> types;
+  for (const auto& [name, heads] : {std::pair{"q_proj", config_.num_attention_heads},
+                                    {"k_proj", config_.num_key_value_heads},
+                                    {"v_proj", config_.num_key_value_heads}}) {
+    const MatrixShape shape{heads * head_dim, config_.hidden_size};
+    const auto stored = source_->group_type(block + name + ".weight", {0, shape.columns});
+    if (!stored) GTEST_SKIP() << "no groups in it";
+    types.push_back(*stored);
+    parts.push_back({{block + name, shape}, shard_columns(shape.rows, {comm_.rank(), comm_.size()})});
   }
+  WeightLoader loader(*source_, {comm_.rank(), comm_.size()}, {}, {});
+  const std::vector<LocalWeight> weights = loader.rows_of_weights(parts);
+  std::size_t part = 0;
+  for (const LocalWeight& weight : weights) {
+    std::size_t rows = 0;
+    for (; rows < weight.out_features(); ++part) {
+      EXPECT_EQ(weight.type(), types[part]);
+      const OwnedRows& own = parts[part];
+      expect_elements(weight, own.layer.name, own.layer.shape,
+                      TensorSlice::of_rows(own.layer.shape, own.rows), 0.0, rows);
+      rows += own.rows.size();
+    }
+    EXPECT_EQ(rows, weight.out_features());
+  }
+  EXPECT_EQ(part, 3U);
 }
 
 std::string test_name(const testing::TestParamInfo<Fixture>& info) {

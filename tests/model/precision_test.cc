@@ -52,6 +52,8 @@ double weight_unit(WeightType type) {
       return std::sqrt(2.0) * 5.5e-3;
     case WeightType::int4:
       return std::hypot(8.7e-2, 5.5e-3);
+    default:
+      break;  // what is stored in another type is not rounded
   }
   return 0.0;
 }

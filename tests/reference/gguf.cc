@@ -69,6 +69,30 @@ float q6_k(const std::uint8_t* block, std::size_t i) {
   return half(block + 208) * f(scale < 128 ? scale : scale - 256) * f(low + 16 * high - 32);
 }
 
+// What 4 bits stand for in IQ4_NL and IQ4_XS.
+float iq4(int place) {
+  constexpr int kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+  return f(kValues[place]);
+}
+
+float iq4_xs(const std::uint8_t* block, std::size_t i) {
+  const std::size_t group = i / 32;
+  const int low = group % 2 == 0 ? block[4 + group / 2] % 16 : block[4 + group / 2] / 16;
+  const int high = bit(block + 2, 2 * group) + 2 * bit(block + 2, 2 * group + 1);
+  return half(block) * f(low + 16 * high - 32) * iq4(nibble(block + 8 + group * 16, i % 32));
+}
+
+// E2M1: a sign, an exponent of two bits with bias 1 and a mantissa of one, times 2^(the block's byte - 127).
+// Source: Open Compute Project, Microscaling Formats. Byte 255 is no number there, and 2^128 would be none of
+// float32: ggml takes half of it. It has no negative zero either.
+float mxfp4(const std::uint8_t* block, std::size_t i) {
+  const int bits = nibble(block + 1, i);
+  const int exponent = bits / 2 % 4;
+  const int mantissa = bits % 2;
+  const double magnitude = exponent == 0 ? 0.5 * mantissa : std::ldexp(1 + 0.5 * mantissa, exponent - 1);
+  return static_cast<float>(std::ldexp(bits > 8 ? -magnitude : magnitude, block[0] - 127));
+}
+
 }  // namespace
 
 float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t i) {
@@ -83,6 +107,9 @@ float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t
   if (type == "Q5_K")
     return q4_or_5_k(block, i, half_byte(block + 48, i) + 16 * (block[16 + i % 32] >> (i / 32) & 1));
   if (type == "Q6_K") return q6_k(block, i);
+  if (type == "IQ4_NL") return half(block) * iq4(nibble(block + 2, i));
+  if (type == "IQ4_XS") return iq4_xs(block, i);
+  if (type == "MXFP4") return mxfp4(block, i);
   throw std::logic_error("no such type");
 }
 

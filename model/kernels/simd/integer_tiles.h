@@ -1,7 +1,8 @@
-// Products with int8 and int4 weights. For packed_kernels.cc only: everything is local to the translation
-// unit.
+// Products with weights that are groups of integers. For packed_kernels.cc and quant_kernels.cc only:
+// everything is local to the translation unit.
 #pragma once
 
+#include "model/kernels/simd/panel_passes.h"
 #include "model/kernels/simd/panel_results.h"
 
 namespace tp::kernels {
@@ -10,10 +11,19 @@ namespace {
 // Tokens of the integer kernels, which have a float and an integer sum each.
 constexpr std::size_t kIntegerTokens = kParts == 1 ? 8 : kSumRegisters / kParts / 2 + 1;
 
-// Their blocks of 64 features, and what T tokens from `token` on have from one: added to their results. Calls
+// Blocks whose sizes are all the same.
+template <std::size_t kBlockBytes>
+struct EqualBlocks {
+  static constexpr std::size_t kBytes = kBlockBytes;
+
+  // From the begin of a panel to a block, and from that to the next one.
+  static std::size_t place(const PanelProduct& /*p*/, std::size_t block) { return block * kBytes; }
+  static std::size_t step(const PanelProduct& /*p*/, std::size_t /*block*/) { return kBytes; }
+};
+
+// Blocks of 64 features, and what T tokens from `token` on have from one: added to their results. Calls
 // end_group(group) when it has added those of a group.
-struct Int8Block {
-  static constexpr std::size_t kBytes = kPanel * kBlock + kScaleBytes;
+struct Int8Block : EqualBlocks<kPanel * kBlock + kScaleBytes> {
   static constexpr std::size_t kSumsPerToken = 2;
 
   template <std::size_t T, class End>
@@ -44,8 +54,7 @@ struct Int8Block {
   }
 };
 
-struct Int4Block {
-  static constexpr std::size_t kBytes = kPanel * kBlock / 2 + kScaleBytes;
+struct Int4Block : EqualBlocks<kPanel * kBlock / 2 + kScaleBytes> {
   static constexpr std::size_t kSumsPerToken = 3;
 
   template <std::size_t T, class End>
@@ -104,13 +113,13 @@ struct IntegerTile {
                                        typename Sums::template Results<T, N>& results) const {
     const unsigned char* weights[N];
     for (std::size_t n = 0; n < N; ++n)
-      weights[n] = weights_of(p, pass, n) + leaf.begin / kBlock * Block::kBytes;
+      weights[n] = weights_of(p, pass, n) + Block::place(p, leaf.begin / kBlock);
     Vector sums[N][T];
     set_zero(sums);
     for (std::size_t block = leaf.begin; block < leaf.end; block += kBlock) {
       for (std::size_t n = 0; n < N; ++n) {
         Block::template run<T>(p, weights[n], pass.token, block, sums[n], [](std::size_t) {});
-        weights[n] += Block::kBytes;
+        weights[n] += Block::step(p, block / kBlock);
       }
     }
     results.take(sums, leaf);
@@ -132,25 +141,33 @@ struct GroupLeafTile {
 
   template <std::size_t T>
   void run_panel(const Pass& pass) const {
-    const unsigned char* weights = weights_of(p, pass, 0);
+    const unsigned char* weights = weights_of(p, pass, 0) + Block::place(p, 0);
     LeafSums::Results<T, 1> results(p, pass);
     Vector sums[1][T] = {};
-    std::size_t leaf_end = p.leaf / kGroup;  // in groups
+    std::size_t leaf_end = (p.front + p.leaf) / kGroup;  // in groups
     const auto end_leaf = [&] {
       results.take(sums, {});
-      results.add(1, leaf_end * kGroup == p.leaf);
+      results.add(1, leaf_end * kGroup == p.front + p.leaf);
       for (std::size_t t = 0; t < T; ++t) sums[0][t] = {};
       leaf_end += p.leaf / kGroup;
     };
-    for (std::size_t block = 0; block < p.in_features; block += kBlock, weights += Block::kBytes) {
+    for (std::size_t block = 0; block < p.in_features; block += kBlock) {
       Block::template run<T>(p, weights, pass.token, block, sums[0], [&](std::size_t group) {
         if (group + 1 == leaf_end) end_leaf();
       });
+      weights += Block::step(p, block / kBlock);
     }
     end_leaf();  // one that is cut short; after a whole one, zeros
     results.finish();
   }
 };
+
+template <class Block>
+void run_integers(const PanelProduct& p) {
+  if (p.sums == nullptr) return run_panels(IntegerTile<Block, Floats>{p});
+  if (p.leaf % kBlock == 0) return run_panels(IntegerTile<Block, LeafSums>{p});
+  run_panels(GroupLeafTile<Block>{p});
+}
 
 }  // namespace
 }  // namespace tp::kernels

@@ -1,6 +1,7 @@
 // Rows of weights to panels, compiled once for every instruction set; see simd.h for the rules.
 #pragma once
 
+#include "model/kernels/simd/quant_format.h"
 #include "tp/tensor.h"
 
 #include <cstddef>
@@ -27,6 +28,19 @@ struct GroupSource {
   std::size_t columns;  // a multiple of 32
 };
 
+// Up to 16 rows of super-blocks, see QuantizedRows.
+struct QuantSource {
+  const QuantFormat& format;
+  const std::uint8_t* elements;
+  const std::uint8_t* scales;
+  const std::uint8_t* offsets;
+  const std::uint16_t* halves;
+  std::size_t rows;
+  std::size_t super_blocks;
+  std::size_t first_block;  // that the panel has, of the first super-block
+  std::size_t blocks;
+};
+
 // Each writes a panel of PackedLayout's, rounds elements to its type, and fills up with zeros.
 struct PackKernels {
   void (*f32)(const PanelSource& source, unsigned char* panel);
@@ -36,6 +50,7 @@ struct PackKernels {
   void (*int4)(const PanelSource& source, unsigned char* panel);
   void (*int8_groups)(const GroupSource& source, unsigned char* panel);
   void (*int4_groups)(const GroupSource& source, unsigned char* panel);
+  void (*quantized)(const QuantSource& source, unsigned char* panel);
 };
 
 // Those of the active instruction set.

@@ -5,6 +5,7 @@
 
 #include "model/kernels/simd/pack.h"
 #include "model/kernels/simd/pack_blocks.h"
+#include "model/kernels/simd/pack_quants.h"
 #include "model/kernels/simd/pack_strips.h"
 #include "model/kernels/simd/vector.h"
 
@@ -140,6 +141,6 @@ void int4_groups(const GroupSource& source, unsigned char* panel) {
 }  // namespace
 
 extern const PackKernels kPackKernels;
-const PackKernels kPackKernels = {f32, f16, bf16, int8, int4, int8_groups, int4_groups};
+const PackKernels kPackKernels = {f32, f16, bf16, int8, int4, int8_groups, int4_groups, quantized};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -1,6 +1,8 @@
 // The inner loops over packed weights, compiled once for every instruction set; see simd.h for the rules.
 #pragma once
 
+#include "model/kernels/simd/quant_format.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -30,6 +32,14 @@ struct PanelProduct {
   std::size_t leaf_bytes;  // f32, f16, bf16: from one leaf of a panel to the next
 
   std::size_t out_features;  // of these panels; the last one may be cut short
+
+  // Types with a QuantFormat. Activations are x_bytes with x_scales and, for every group of the format,
+  // x_corrections or, if it has offsets, x_sums: see QuantKernels::sum_groups.
+  const QuantFormat* format;
+  const float* x_sums;
+  std::size_t first_block;  // see PackedLayout
+  std::size_t front;        // columns of zeros before the first leaf, a multiple of 32
+  unsigned char* scratch;   // of this thread, QuantKernels::scratch_bytes(...)
 };
 
 struct PackedKernels {
@@ -50,6 +60,19 @@ struct PackedKernels {
   void (*round_pairs)(const float* x, std::size_t size, std::uint32_t* pairs);
 };
 
+// The same for the quantized types of GGUF files.
+struct QuantKernels {
+  void (*multiply)(const PanelProduct& product);
+  // Of a thread that multiplies at most so many panels.
+  std::size_t (*scratch_bytes)(const QuantFormat& format, std::size_t in_features, std::size_t panels);
+
+  // Of what a row's groups of integers are times its scales: of every group of the format, its correction,
+  // -zero times the elements' sum; if it has offsets, the elements' sum times the scale, negative where
+  // offsets are subtracted. `size` is a multiple of 32.
+  void (*sum_groups)(const QuantFormat& format, const std::int8_t* bytes, const float* scales,
+                     std::size_t size, std::int32_t* corrections, float* sums);
+};
+
 // What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 512, as the products
 // do, and returns something that depends on all of them. The others do nothing but multiply and add in
 // registers, `rounds` times, and return the number of multiplications and additions; null where there is no
@@ -63,6 +86,7 @@ struct PeakKernels {
 
 // Those of the active instruction set.
 const PackedKernels& packed_kernels();
+const QuantKernels& quant_kernels();
 PeakKernels peak_kernels();
 
 }  // namespace tp::kernels

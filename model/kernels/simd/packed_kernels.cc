@@ -3,6 +3,7 @@
 #include "model/kernels/simd/bf16.h"
 #include "model/kernels/simd/integer_tiles.h"
 #include "model/kernels/simd/packed.h"
+#include "model/kernels/simd/panel_passes.h"
 #include "model/kernels/simd/panel_results.h"
 #include "model/kernels/simd/vector.h"
 
@@ -12,44 +13,6 @@
 
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
-
-// Panels that stay in the second-level cache while all tokens pass over them.
-constexpr std::size_t kResidentBytes = 384 * 1024;
-
-// `tokens` <= T tokens times `count` panels: the two halves side by side where their sums fit in registers.
-template <std::size_t T, class Tile>
-void run_tokens(const Tile& tile, const Pass& first, std::size_t count, std::size_t tokens) {
-  if (tokens == T) {
-    constexpr std::size_t kSide = 2 * T * Tile::kSumsPerToken * kParts <= kSumRegisters ? 2 : 1;
-    const std::size_t apart = count / kSide;
-    for (std::size_t i = 0; i < apart; ++i) {
-      tile.template run<T, kSide>({first.panel + i, apart, first.token});
-    }
-    if (count % kSide == 1) tile.template run<T, 1>({first.panel + count - 1, 0, first.token});
-  } else if constexpr (T > 1) {
-    run_tokens<T - 1>(tile, first, count, tokens);
-  }
-}
-
-// Tokens go over the panels in groups of equal size, as few as their sums in registers allow. A group stays
-// in the first-level cache for all panels.
-template <class Tile>
-void run_panels(const Tile& tile) {
-  const PanelProduct& p = tile.p;
-  const std::size_t groups = (p.tokens + Tile::kTokens - 1) / Tile::kTokens;
-  // The bytes are 0 where a rank owns no input feature.
-  const std::size_t fitting = 2 * (kResidentBytes / (2 * p.panel_bytes + 1) + 1);
-  // A single group of tokens reads every panel once.
-  const std::size_t resident = groups == 1 ? p.count : fitting;
-  for (std::size_t begin = 0; begin < p.count; begin += resident) {
-    const std::size_t count = p.count - begin < resident ? p.count - begin : resident;
-    for (std::size_t group = 0; group < groups; ++group) {
-      const std::size_t first = p.tokens * group / groups;
-      const std::size_t tokens = p.tokens * (group + 1) / groups - first;
-      run_tokens<Tile::kTokens>(tile, {begin, 0, first}, count, tokens);
-    }
-  }
-}
 
 // Two steps along the input, each 16 weights as float32. kConstants registers hold what unpacks them;
 // kWideTokens pass over a panel at once where a vector is one register.
@@ -142,13 +105,6 @@ template <class Weights>
 void run_floats(const PanelProduct& p) {
   if (p.sums != nullptr) return run_panels(FloatTile<Weights, LeafSums>{p});
   run_panels(FloatTile<Weights, Floats>{p});
-}
-
-template <class Block>
-void run_integers(const PanelProduct& p) {
-  if (p.sums == nullptr) return run_panels(IntegerTile<Block, Floats>{p});
-  if (p.leaf % kBlock == 0) return run_panels(IntegerTile<Block, LeafSums>{p});
-  run_panels(GroupLeafTile<Block>{p});
 }
 
 void f32(const PanelProduct& p) { run_floats<F32Weights>(p); }

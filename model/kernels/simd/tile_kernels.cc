@@ -14,6 +14,7 @@
 
 #include "model/kernels/simd/leaf_sum.h"
 #include "model/kernels/simd/tile_layout.h"
+#include "model/kernels/simd/tile_quants.h"
 #include "model/kernels/simd/tile_steps.h"
 #include "model/kernels/simd/tile_weights.h"
 
@@ -136,7 +137,7 @@ class Product {
   const unsigned char* panel(std::size_t pair, std::size_t n, std::size_t k) const {
     const std::size_t index =
         p_.combine != nullptr ? pair + n * p_.apart : 2 * pair + (n < columns(pair) ? n : 0);
-    return p_.panels + index * p_.panel_bytes + Weights::bytes_before(k);
+    return p_.panels + index * p_.panel_bytes + Weights::bytes_before(p_, k);
   }
 
   // Features [k, end) of a pair.
@@ -145,7 +146,7 @@ class Product {
       const std::size_t words = slab_ / 2 * kPanel;
       for (std::size_t n = 0; n < columns(pair); ++n) {
         std::uint32_t* out = converted_ + n * Weights::kSummands * words;
-        Weights::convert(panel(pair, n, 0), k, end, out, out + words);
+        Weights::convert(p_, panel(pair, n, 0), k, end, out, out + words);
       }
       return {{converted_, converted_ + Weights::kSummands * words}, Weights::kSummands, words};
     } else {
@@ -169,7 +170,8 @@ class Product {
     const std::size_t next_slab = end_of_slab(k) < p_.in_features ? end_of_slab(k) : 0;
     const std::size_t next_pair = in_group ? pair + 1 : next_slab > 0 ? group.begin : group.end;
     const std::size_t next_k = in_group ? k : next_slab;
-    const std::size_t bytes = Weights::bytes_before(end_of_slab(next_k)) - Weights::bytes_before(next_k);
+    const std::size_t bytes =
+        Weights::bytes_before(p_, end_of_slab(next_k)) - Weights::bytes_before(p_, next_k);
     const std::size_t lines = divide_up(bytes, blocks_ * steps * kLine);
     const std::size_t done = block * steps * lines * kLine;
     if (next_pair < pairs_ && done < bytes) {
@@ -250,6 +252,7 @@ void bf16(const TileProduct& p) { run<Bf16Weights>(p); }
 void f16(const TileProduct& p) { run<F16Weights>(p); }
 void int8(const TileProduct& p) { run<Int8Weights>(p); }
 void int4(const TileProduct& p) { run<Int4Weights>(p); }
+void quantized(const TileProduct& p) { run<QuantWeights>(p); }
 
 std::size_t scratch_words(std::size_t tokens, std::size_t in_features) {
   return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kSlab / 2 * kPanel;
@@ -321,7 +324,7 @@ constexpr auto kMultiplyInt8 = multiply_int8;
 
 }  // namespace
 
-const TileKernels kTileKernels = {bf16,          f16,   int8,          int4,         round_block,
-                                  scratch_words, works, kMultiplyBf16, kMultiplyInt8};
+const TileKernels kTileKernels = {bf16,        f16,           int8,  int4,          quantized,
+                                  round_block, scratch_words, works, kMultiplyBf16, kMultiplyInt8};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

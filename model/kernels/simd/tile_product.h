@@ -2,6 +2,8 @@
 // tiles in plain C++; see simd.h for the rules.
 #pragma once
 
+#include "model/kernels/simd/quant_format.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -33,17 +35,21 @@ struct TileProduct {
   std::size_t y_features = 0;
   std::size_t first_feature = 0;
 
+  // Types with a QuantFormat, and the first block's place in its super-block.
+  const QuantFormat* format = nullptr;
+  std::size_t first_block = 0;
+
   std::size_t apart = 0;  // panels from gates to ups
   void (*combine)(const float* gates, const float* ups, std::size_t size, float* out) = nullptr;
 };
 
 struct TileKernels {
-  // Weights that are not bf16 become bf16 on the way: f16 the exact sum of two, int8 and int4 rounded
-  // products of element and scale.
+  // Weights that are not bf16 become bf16 on the way: f16 the exact sum of two, others rounded values.
   void (*bf16)(const TileProduct& product);
   void (*f16)(const TileProduct& product);
   void (*int8)(const TileProduct& product);
   void (*int4)(const TileProduct& product);
+  void (*quantized)(const TileProduct& product);  // with a QuantFormat
 
   // Rounds the block of up to 32 activations from `first_token` on to the places of its tiles among those of
   // all `tokens`, see XLayout in tile_layout.h. Beyond tokens and features there are zeros.

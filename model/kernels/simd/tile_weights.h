@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/kernels/simd/bf16.h"
+#include "model/kernels/simd/tile_product.h"
 #include "model/kernels/simd/vector.h"
 
 namespace tp::kernels {
@@ -22,18 +23,18 @@ inline void store_words(const WordVector& v, std::uint32_t* to) {
 struct Bf16Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = false;
-  static std::size_t bytes_before(std::size_t k) { return k * kPanel * 2; }
+  static std::size_t bytes_before(const TileProduct& /*p*/, std::size_t k) { return k * kPanel * 2; }
 };
 
 // Two bf16 hold the 11 bits of an f16 exactly: `low` is what is left of it after rounding to `high`.
 struct F16Weights {
   static constexpr std::size_t kSummands = 2;
   static constexpr bool kConverts = true;
-  static std::size_t bytes_before(std::size_t k) { return k * kPanel * 2; }
+  static std::size_t bytes_before(const TileProduct& /*p*/, std::size_t k) { return k * kPanel * 2; }
 
   // Features [begin, end) of a panel, filled up to a whole tile.
-  static void convert(const unsigned char* panel, std::size_t begin, std::size_t end, std::uint32_t* high,
-                      std::uint32_t* low) {
+  static void convert(const TileProduct& /*p*/, const unsigned char* panel, std::size_t begin,
+                      std::size_t end, std::uint32_t* high, std::uint32_t* low) {
     for (std::size_t k = begin; k < end || (k - begin) % kDepth != 0; k += 2) {
       const Vector first = k < end ? load_f16(panel + k * kPanel * 2) : Vector{};
       const Vector second = k + 1 < end ? load_f16(panel + (k + 1) * kPanel * 2) : Vector{};
@@ -91,10 +92,12 @@ struct Int8Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = true;
   static constexpr std::size_t kBlockBytes = kPanel * kBlock + 2 * kScaleBytes;
-  static std::size_t bytes_before(std::size_t k) { return k / kBlock * kBlockBytes; }
+  static std::size_t bytes_before(const TileProduct& /*p*/, std::size_t k) {
+    return k / kBlock * kBlockBytes;
+  }
 
-  static void convert(const unsigned char* panel, std::size_t begin, std::size_t end, std::uint32_t* out,
-                      std::uint32_t*) {
+  static void convert(const TileProduct& /*p*/, const unsigned char* panel, std::size_t begin,
+                      std::size_t end, std::uint32_t* out, std::uint32_t*) {
     for (std::size_t k = begin; k < end; k += kBlock) {
       const unsigned char* words = panel + k / kBlock * kBlockBytes;
       const unsigned char* scales = words + kPanel * kBlock;
@@ -114,10 +117,12 @@ struct Int4Weights {
   static constexpr std::size_t kSummands = 1;
   static constexpr bool kConverts = true;
   static constexpr std::size_t kBlockBytes = kPanel * kBlock / 2 + 2 * kScaleBytes;
-  static std::size_t bytes_before(std::size_t k) { return k / kBlock * kBlockBytes; }
+  static std::size_t bytes_before(const TileProduct& /*p*/, std::size_t k) {
+    return k / kBlock * kBlockBytes;
+  }
 
-  static void convert(const unsigned char* panel, std::size_t begin, std::size_t end, std::uint32_t* out,
-                      std::uint32_t*) {
+  static void convert(const TileProduct& /*p*/, const unsigned char* panel, std::size_t begin,
+                      std::size_t end, std::uint32_t* out, std::uint32_t*) {
     for (std::size_t k = begin; k < end; k += kBlock, out += kBlock / 2 * kPanel) {
       const unsigned char* block = panel + k / kBlock * kBlockBytes;
       const Vector low_scale = load_f16(block + kPanel * kBlock / 2);

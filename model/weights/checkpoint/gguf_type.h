@@ -47,10 +47,10 @@ inline constexpr std::array kGgufTypes = {
     GgufType{17, "IQ2_XS", 256, 74},
     GgufType{18, "IQ3_XXS", 256, 98},
     GgufType{19, "IQ1_S", 256, 50},
-    GgufType{20, "IQ4_NL", 32, 18},
+    GgufType{20, "IQ4_NL", 32, 18, true},
     GgufType{21, "IQ3_S", 256, 110},
     GgufType{22, "IQ2_S", 256, 82},
-    GgufType{23, "IQ4_XS", 256, 136},
+    GgufType{23, "IQ4_XS", 256, 136, true},
     GgufType{24, "I8", 1, 1},
     GgufType{25, "I16", 1, 2},
     GgufType{26, "I32", 1, 4},
@@ -60,7 +60,7 @@ inline constexpr std::array kGgufTypes = {
     GgufType{30, "BF16", 1, 2, true},
     GgufType{34, "TQ1_0", 256, 54},
     GgufType{35, "TQ2_0", 256, 66},
-    GgufType{39, "MXFP4", 32, 17},
+    GgufType{39, "MXFP4", 32, 17, true},
 };
 
 // The type of that number, or nullptr.

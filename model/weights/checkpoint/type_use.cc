@@ -19,8 +19,9 @@ std::string text_of(const std::vector<TypeUse>& uses, Wanted wanted) {
 }  // namespace
 
 void TypeUses::add(TypeUse use) {
-  const auto same =
-      std::find_if(uses_.begin(), uses_.end(), [&](const TypeUse& other) { return other.type == use.type; });
+  const auto same = std::find_if(uses_.begin(), uses_.end(), [&](const TypeUse& other) {
+    return other.type == use.type && other.held_as == use.held_as;
+  });
   if (same == uses_.end()) {
     uses_.push_back(std::move(use));
   } else {

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// The tensors of one type.
+// The tensors of one type that are held alike.
 struct TypeUse {
   std::string type;  // as the file calls it: "BF16", "Q4_K"
   std::size_t tensors = 0;

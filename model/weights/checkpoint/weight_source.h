@@ -37,8 +37,8 @@ class WeightSource {
   // missing.
   virtual DType dtype(const std::string& name) const = 0;
 
-  // int8 or int4 if these columns of the tensor are stored as whole groups of that type, which can be taken
-  // over as they are; else nothing. Throws CheckpointError if the tensor is missing.
+  // int8, int4 or a type with a QuantFormat if these columns of the tensor are stored as whole groups of that
+  // type, which can be taken over as they are; else nothing. Throws CheckpointError if the tensor is missing.
   virtual std::optional<WeightType> group_type(const std::string& /*name*/, Range /*columns*/) const {
     return std::nullopt;
   }
@@ -69,10 +69,16 @@ class WeightSource {
     return std::nullopt;
   }
 
-  // The same of a slice that has a group_type, without widening.
+  // The same of a slice that has int8 or int4 as its group_type, without widening.
   virtual void read_groups(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,
                            const kernels::GroupedRows& /*out*/) const {
     throw std::logic_error("this source stores no groups");
+  }
+
+  // The same of one with a QuantFormat: the super-blocks of 256 that the slice's columns touch.
+  virtual void read_quantized(const std::string& /*name*/, MatrixShape /*shape*/,
+                              const TensorSlice& /*slice*/, const kernels::QuantizedRows& /*out*/) const {
+    throw std::logic_error("this source stores no super-blocks");
   }
 
   // The types of all tensors, that of most elements first; empty if the source stores nothing.

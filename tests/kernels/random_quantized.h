@@ -1,0 +1,122 @@
+// Random rows of the quantized types of GGUF files, and their values by definition.
+#pragma once
+
+#include "model/kernels/half.h"
+#include "model/kernels/packed_weight.h"
+#include "tests/reference/random.h"
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tp::test {
+
+inline constexpr WeightType kQuantizedTypes[] = {WeightType::q4_k,   WeightType::q5_k, WeightType::q6_k,
+                                                 WeightType::q3_k,   WeightType::q2_k, WeightType::q4_1,
+                                                 WeightType::q5_0,   WeightType::q5_1, WeightType::iq4_nl,
+                                                 WeightType::iq4_xs, WeightType::mxfp4};
+
+class RandomQuantized {
+ public:
+  static constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
+
+  RandomQuantized(reference::Random& random, WeightType type, std::size_t rows, std::size_t super_blocks)
+      : type_(type), format_(*kernels::quant_format(type)), rows_(rows), super_blocks_(super_blocks) {
+    const auto below = [&](std::size_t end) { return static_cast<std::uint8_t>(random.integer(0, end - 1)); };
+    const std::size_t blocks = rows * super_blocks;
+    for (std::size_t i = 0; i < blocks * kSuper; ++i)
+      elements_.push_back(below(std::size_t{1} << (format_.low_bits + format_.high_bits)));
+    for (std::size_t i = 0; i < blocks * kernels::QuantizedRows::groups(format_); ++i) {
+      const std::size_t end = format_.scales == kernels::ScaleKind::six_bits ? 64 : 256;
+      scales_.push_back(format_.scales == kernels::ScaleKind::e8m0
+                            ? static_cast<std::uint8_t>(random.integer(110, 124))
+                            : below(end));
+      offsets_.push_back(below(64));
+    }
+    for (std::size_t i = 0; i < blocks * kernels::QuantizedRows::halves_of(format_); ++i)
+      halves_.push_back(kernels::float_to_f16(random.number() / 256));
+  }
+
+  WeightType type() const { return type_; }
+  const kernels::QuantFormat& format() const { return format_; }
+  kernels::QuantizedRows rows() {
+    return {rows_, super_blocks_, elements_.data(), scales_.data(), offsets_.data(), halves_.data()};
+  }
+
+  // The value of an element is its scale times its number, and its offset added.
+  double scale(std::size_t row, std::size_t column) const {
+    const std::size_t group = group_of(row, column);
+    const int byte = scales_[group];
+    switch (format_.scales) {
+      case kernels::ScaleKind::f16:
+        return half(format_.has_offsets ? 2 * group : group);
+      case kernels::ScaleKind::e8m0:
+        return std::ldexp(1.0, byte - 128);
+      case kernels::ScaleKind::bytes:
+        return of_super(row, column, 0) * (byte < 128 ? byte : byte - 256);
+      case kernels::ScaleKind::six_bits:
+        return of_super(row, column, 0) * (type_ == WeightType::q3_k ? byte - 32 : byte);
+      case kernels::ScaleKind::half_bytes:
+        return of_super(row, column, 0) * (byte % 16);
+    }
+    return 0.0;
+  }
+  double number(std::size_t row, std::size_t column) const {
+    constexpr int kIq4[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    constexpr int kMxfp4[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    const int element = elements_[row * super_blocks_ * kSuper + column];
+    if (type_ == WeightType::iq4_nl || type_ == WeightType::iq4_xs) return kIq4[element];
+    if (type_ == WeightType::mxfp4) return kMxfp4[element];
+    if (type_ == WeightType::q6_k) return element - 32;
+    if (type_ == WeightType::q3_k) return element - 4;
+    return type_ == WeightType::q5_0 ? element - 16 : element;
+  }
+  double offset(std::size_t row, std::size_t column) const {
+    if (!format_.has_offsets) return 0.0;
+    const std::size_t group = group_of(row, column);
+    if (format_.scales == kernels::ScaleKind::f16) return half(2 * group + 1);
+    const int number = type_ == WeightType::q2_k ? scales_[group] / 16 : offsets_[group];
+    return -of_super(row, column, 1) * number;
+  }
+  float value(std::size_t row, std::size_t column) const {
+    const float product = static_cast<float>(scale(row, column) * number(row, column));
+    return format_.has_offsets ? product + static_cast<float>(offset(row, column)) : product;
+  }
+
+ private:
+  double half(std::size_t index) const { return kernels::f16_to_float(halves_[index]); }
+  std::size_t group_of(std::size_t row, std::size_t column) const {
+    return (row * super_blocks_ * kSuper + column) / format_.group;
+  }
+  double of_super(std::size_t row, std::size_t column, std::size_t which) const {
+    const std::size_t super_block = row * super_blocks_ + column / kSuper;
+    return half(super_block * (format_.has_offsets ? 2 : 1) + which);
+  }
+
+  WeightType type_;
+  const kernels::QuantFormat& format_;
+  std::size_t rows_;
+  std::size_t super_blocks_;
+  std::vector<std::uint8_t> elements_;
+  std::vector<std::uint8_t> scales_;
+  std::vector<std::uint8_t> offsets_;
+  std::vector<std::uint16_t> halves_;
+};
+
+// Columns [begin, end) of such rows as a weight in memory.
+struct PackedQuantized {
+  kernels::PackedLayout layout;
+  std::vector<std::byte> memory;
+
+  // The rows have the super-blocks from that of `begin` to that of `end`.
+  PackedQuantized(RandomQuantized& weight, std::size_t out_features, std::size_t begin, std::size_t end,
+                  std::size_t leaf = 0)
+      : layout{weight.type(), out_features, end - begin, leaf > 0, leaf, begin % RandomQuantized::kSuper},
+        memory(layout.bytes()) {
+    kernels::pack_quantized(layout, 0, weight.rows(), memory.data());
+  }
+  kernels::PackedView view() const { return {layout, memory.data()}; }
+};
+
+}  // namespace tp::test
