@@ -150,9 +150,6 @@ struct QuantizedRows {
 void pack_quantized(const PackedLayout& layout, std::size_t first_row, const QuantizedRows& rows,
                     std::byte* data);
 
-// A hash of how weights are packed: programs with the same one make the same bytes of the same elements.
-std::uint64_t packing_fingerprint();
-
 // Writes one row as float32, [in_features].
 void unpack_row(const PackedView& weight, std::size_t row, float* out);
 

@@ -1,6 +1,6 @@
 #include "model/weights/packed_cache.h"
 
-#include "model/kernels/packed_weight.h"
+#include "model/weights/packing_fingerprint.h"
 #include "parallel/hash.h"
 #include "tp/internal/require.h"
 #include "tp/internal/threads.h"
@@ -76,7 +76,7 @@ void remove_abandoned(const std::filesystem::path& finished) {
 std::string text_of(const PackedCacheIdentity& identity) {
   return fmt::format("{}: source {:016x}, weights {}, leaves of {} heads, rank {} of {}, packing {:016x}",
                      identity.model, identity.source, identity.type ? name_of(*identity.type) : "auto",
-                     identity.leaf_heads, identity.tp.rank, identity.tp.size, kernels::packing_fingerprint());
+                     identity.leaf_heads, identity.tp.rank, identity.tp.size, packing_fingerprint());
 }
 
 // Differs where several caches of a folder are wanted at once.

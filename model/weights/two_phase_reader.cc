@@ -2,7 +2,6 @@
 
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
-#include "parallel/placement.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -91,9 +90,9 @@ FetchedColumns TwoPhaseReader::fetch(const FileRows& matrix, const std::vector<R
   return std::move(*fetched);
 }
 
-bool reads_in_two_phases(const Communicator& comm) {
+bool reads_in_two_phases(std::size_t hosts) {
   const char* const value = std::getenv("TP_LOADING");
-  if (value == nullptr || *value == '\0') return comm.placement().hosts.size() > 1;
+  if (value == nullptr || *value == '\0') return hosts > 1;
   const std::string_view way = value;
   require<ConfigError>(way == "mapped" || way == "two-phase",
                        "cannot choose a way of loading: TP_LOADING must be mapped or two-phase, found "

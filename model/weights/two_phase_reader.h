@@ -31,6 +31,6 @@ class TwoPhaseReader final : public ColumnReader {
 
 // Whether ranks read together: if they are on several hosts, or as TP_LOADING=mapped|two-phase says. Throws
 // ConfigError for another value.
-bool reads_in_two_phases(const Communicator& comm);
+bool reads_in_two_phases(std::size_t hosts);
 
 }  // namespace tp

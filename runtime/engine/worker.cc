@@ -9,6 +9,7 @@
 #include "parallel/archive.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
+#include "parallel/placement.h"
 #include "parallel/stopwatch.h"
 #include "parallel/storage_reads.h"
 #include "parallel/tracer.h"
@@ -97,7 +98,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
                       "copy the same files to every host");
   });
   bool in_two_phases = false;
-  fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(comm_); });
+  fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(comm_.placement().hosts.size()); });
   fail_together(comm_, [&] {
     require_agreement(comm_, in_two_phases ? 1 : 0, "how weights are read",
                       "set TP_LOADING alike on every host");

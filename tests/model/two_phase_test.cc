@@ -201,5 +201,10 @@ TEST(TwoPhaseReading, EndsTogetherWhenARankFailsBetweenTwoReads) {
                   "there is no tensor model.layers.4.");
 }
 
+TEST(TwoPhaseReading, IsForSeveralHosts) {
+  EXPECT_FALSE(reads_in_two_phases(1));
+  EXPECT_TRUE(reads_in_two_phases(2));
+}
+
 }  // namespace
 }  // namespace tp

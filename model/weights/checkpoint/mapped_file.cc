@@ -2,6 +2,7 @@
 
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -113,6 +114,7 @@ MappedFile::~MappedFile() {
 }
 
 void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {
+  will_need({begin, begin + out.size()});
   if (reads_ahead_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
   int error = 0;
   while (!out.empty()) {
@@ -141,9 +143,13 @@ void MappedFile::stop_reading_ahead() {
 }
 
 void MappedFile::will_need(Range range) const {
-  if (range.empty()) return;
-  const std::size_t first = range.begin / page_size() * page_size();
-  ::madvise(const_cast<std::byte*>(bytes_.data()) + first, range.end - first, MADV_WILLNEED);
+  // Of a longer range the kernel reads only as much as it would read ahead: 128 KiB, as a rule.
+  constexpr std::size_t kHint = std::size_t{128} << 10;
+  const std::size_t end = std::min(range.end, bytes_.size());
+  for (std::size_t begin = range.begin / page_size() * page_size(); begin < end; begin += kHint) {
+    auto* const address = const_cast<std::byte*>(bytes_.data()) + begin;
+    ::madvise(address, std::min(kHint, end - begin), MADV_WILLNEED);
+  }
 }
 
 void MappedFile::advise_done(Range range) const {
