@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cassert>
 #include <climits>
-#include <numeric>
 #include <vector>
 
 namespace tp {
@@ -171,9 +170,10 @@ void exchange_bytes(Communicator& comm, std::span<const std::byte> local, std::s
 
 void exchange_parts(Communicator& comm, std::span<const std::span<const std::byte>> to,
                     std::span<const std::span<std::byte>> from) {
-  const Counted counted(comm.stats().exchange,
-                        std::accumulate(to.begin(), to.end(), std::size_t{0},
-                                        [](std::size_t sum, const auto& part) { return sum + part.size(); }));
+  std::size_t bytes = 0;
+  for (const auto& part : to) bytes += part.size();
+  const Counted counted(comm.stats().exchange, bytes);
+  const TraceSpan span(comm, Activity::exchange, bytes);
   comm.exchange().all_to_all(to, from, kExchange);
 }
 

@@ -16,8 +16,8 @@ constexpr WeightType lossless_type(DType stored) {
   return stored == DType::f32 ? WeightType::f32 : stored == DType::f16 ? WeightType::f16 : WeightType::bf16;
 }
 
-// The type of an embedding or LM head where other weights have this one: never below 8 bits, because every
-// logit depends on them directly.
+// The type of an embedding or LM head where other weights have this one: 4 bits are not made of what has
+// more, because every logit depends on them directly.
 constexpr WeightType vocabulary_type(WeightType type) {
   return type == WeightType::int4 ? WeightType::int8 : type;
 }

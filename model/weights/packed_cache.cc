@@ -4,10 +4,13 @@
 #include "parallel/hash.h"
 #include "tp/internal/require.h"
 #include "tp/internal/threads.h"
+#include "tp/version.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <random>
 #include <system_error>
 
 #include <fcntl.h>
@@ -19,7 +22,7 @@
 
 namespace tp {
 
-// One page at the begin of the file; the identity's text is its rest.
+// One page at the beginning of the file; the identity's text is its rest.
 struct PackedCache::Header {
   char magic[8] = {'t', 'p', 'p', 'a', 'c', 'k', 'e', 'd'};
   std::uint64_t version = 1;
@@ -32,9 +35,14 @@ struct PackedCache::Header {
 
 namespace {
 
+// To be counted up when readers or WeightLoader give other values for the same files than before.
+constexpr int kLoadedVersion = 1;
+
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
 constexpr std::uint64_t kReadAhead = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostRecords = std::uint64_t{1} << 22;
+constexpr std::uint64_t kMostText = std::uint64_t{16} << 20;
 
 std::uint64_t next_page(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 std::uint64_t chunks_of(std::uint64_t bytes) { return (bytes + kChunk - 1) / kChunk; }
@@ -63,20 +71,26 @@ void for_chunks(std::span<Byte> bytes, const Body& body) {
 // Files that no process writes any more, because it was killed.
 void remove_abandoned(const std::filesystem::path& finished) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(finished.parent_path(), error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(finished.filename().string() + ".") || !name.ends_with(".tmp")) continue;
-    const int descriptor = ::open(entry.path().c_str(), O_RDWR | O_CLOEXEC);
+  const std::string begin = finished.filename().string() + ".";
+  for (std::filesystem::directory_iterator entry(finished.parent_path(), error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(begin) || !name.ends_with(".tmp")) continue;
+    const int descriptor = ::open(entry->path().c_str(), O_RDWR | O_CLOEXEC);
     if (descriptor < 0) continue;
-    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove(entry.path(), error);
+    std::error_code ignored;
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) std::filesystem::remove(entry->path(), ignored);
     ::close(descriptor);
   }
 }
 
+// The path comes last, because the text may be cut.
 std::string text_of(const PackedCacheIdentity& identity) {
-  return fmt::format("{}: source {:016x}, weights {}, leaves of {} heads, rank {} of {}, packing {:016x}",
-                     identity.model, identity.source, identity.type ? name_of(*identity.type) : "auto",
-                     identity.leaf_heads, identity.tp.rank, identity.tp.size, packing_fingerprint());
+  return fmt::format(
+      "version {}/{}, packing {:016x}, source {:016x}, weights {}, leaves of {} heads, rank {} of {}, {}",
+      kVersion, kLoadedVersion, packing_fingerprint(), identity.source,
+      identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads, identity.tp.rank,
+      identity.tp.size, identity.model);
 }
 
 // Differs where several caches of a folder are wanted at once.
@@ -108,61 +122,67 @@ PackedCache::PackedCache(const std::filesystem::path& folder, const PackedCacheI
   path_ = folder / name_of_file(identity);
   if (!std::filesystem::exists(path_, error)) return;
   unusable_because_ = open();
-  if (!unusable_because_.empty()) file_.reset();
+  reads_ = unusable_because_.empty();
+  if (!reads_) close();
 }
 
-PackedCache::~PackedCache() { abandon(); }
+PackedCache::~PackedCache() { close(); }
 
-void PackedCache::abandon() {
-  if (descriptor_ < 0) return;
-  ::close(descriptor_);
+void PackedCache::close() {
+  if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = -1;
   std::error_code error;
-  std::filesystem::remove(unfinished_, error);
+  if (!unfinished_.empty()) std::filesystem::remove(unfinished_, error);
+  unfinished_.clear();
 }
 
 std::string PackedCache::open() {
+  // Without O_NONBLOCK, opening a named pipe would wait for its writer.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) return system_message(errno);
+  struct stat status {};
+  if (::fstat(descriptor_, &status) != 0) return system_message(errno);
+  if (!S_ISREG(status.st_mode)) return "it is not a regular file";
+  // Others' weights could be any.
+  if (status.st_uid != ::geteuid()) return "it belongs to another user";
+  end_ = static_cast<std::uint64_t>(status.st_size);
   try {
-    file_.emplace(path_);
-    file_->stop_reading_ahead();
-    const std::uint64_t size = file_->bytes().size();
-    if (size < kPage) return "it is cut short";
-    std::vector<std::byte> page(kPage);
-    file_->read(0, page);
-    Header found;
-    std::memcpy(&found, page.data(), sizeof found);
-    const Header expected;
-    if (std::memcmp(found.magic, expected.magic, sizeof found.magic) != 0 ||
-        found.version != expected.version)
-      return "it is not a cache of this version";
-    const std::string_view rest(reinterpret_cast<const char*>(page.data()) + sizeof found,
-                                kPage - sizeof found);
-    if (rest.substr(0, std::min<std::uint64_t>(found.identity_bytes, rest.size())) != identity_)
-      return "the model, or how weights are packed, has changed";
-    // No product of these can overflow.
-    if (found.records > size / sizeof(Record) || found.hashes > size / sizeof(std::uint64_t) ||
-        found.table > size ||
-        found.records * sizeof(Record) + found.hashes * sizeof(std::uint64_t) != size - found.table)
-      return "it is cut short";
-    std::vector<std::byte> table(size - found.table);
-    file_->read(found.table, table);
-    if (hash_of_bytes(table) != found.table_hash) return "its table is damaged";
-    records_.resize(found.records);
-    hashes_.resize(found.hashes);
-    const std::size_t record_bytes = records_.size() * sizeof(Record);
-    if (!records_.empty()) std::memcpy(records_.data(), table.data(), record_bytes);
-    if (!hashes_.empty())
-      std::memcpy(hashes_.data(), table.data() + record_bytes, table.size() - record_bytes);
-    end_ = size;
-    for (const Record& record : records_) {
-      if (record.bytes > size || record.begin > size - record.bytes ||
-          record.first_hash + chunks_of(record.bytes) > hashes_.size())
-        return "its table is damaged";
-    }
-    return {};
-  } catch (const Error& error) {
+    return read_table();
+  } catch (const std::exception& error) {
     return error.what();
   }
+}
+
+std::string PackedCache::read_table() {
+  if (end_ < kPage) return "it is cut short";
+  std::vector<std::byte> page(kPage);
+  read_at(0, page);
+  Header found;
+  std::memcpy(&found, page.data(), sizeof found);
+  const Header expected;
+  if (std::memcmp(found.magic, expected.magic, sizeof found.magic) != 0 || found.version != expected.version)
+    return "it is not a cache of this version";
+  const std::string_view rest(reinterpret_cast<const char*>(page.data()) + sizeof found,
+                              kPage - sizeof found);
+  if (rest.substr(0, std::min<std::uint64_t>(found.identity_bytes, rest.size())) != identity_)
+    return "the model, or how weights are packed, has changed";
+  if (found.records > kMostRecords || found.hashes > found.records + chunks_of(end_) || found.table > end_ ||
+      found.records * sizeof(Record) + found.hashes * sizeof(std::uint64_t) != end_ - found.table)
+    return "it is cut short";
+  std::vector<std::byte> table(end_ - found.table);
+  read_at(found.table, table);
+  if (hash_of_bytes(table) != found.table_hash) return "its table is damaged";
+  records_.resize(found.records);
+  hashes_.resize(found.hashes);
+  const std::size_t record_bytes = records_.size() * sizeof(Record);
+  if (!records_.empty()) std::memcpy(records_.data(), table.data(), record_bytes);
+  if (!hashes_.empty()) std::memcpy(hashes_.data(), table.data() + record_bytes, table.size() - record_bytes);
+  for (const Record& record : records_) {
+    if (record.bytes > end_ || record.begin > end_ - record.bytes || record.first_hash > hashes_.size() ||
+        chunks_of(record.bytes) > hashes_.size() - record.first_hash)
+      return "its table is damaged";
+  }
+  return {};
 }
 
 const PackedCache::Record& PackedCache::next_record(std::uint64_t key) {
@@ -171,48 +191,78 @@ const PackedCache::Record& PackedCache::next_record(std::uint64_t key) {
   return records_[next_++];
 }
 
+void PackedCache::read_at(std::uint64_t begin, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(begin));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw PackedCacheError(system_message(errno));
+    if (count == 0) throw PackedCacheError("it is cut short");
+    begin += static_cast<std::uint64_t>(count);
+    out = out.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void PackedCache::read_ahead(std::uint64_t begin, std::uint64_t end) {
+  // Longer hints are cut to this, as a rule, and every hint takes its time.
+  constexpr std::uint64_t kHint = std::uint64_t{128} << 10;
+  end = std::min(end, end_);
+  begin = std::max(begin, read_ahead_);
+  if (end < begin + kChunk && end != end_) return;
+  for (; begin < end; begin += kHint)
+    ::posix_fadvise(descriptor_, static_cast<off_t>(begin), kHint, POSIX_FADV_WILLNEED);
+  read_ahead_ = std::max(read_ahead_, begin);
+}
+
 void PackedCache::read(std::uint64_t key, std::span<std::byte> out) {
   const Record& record = next_record(key);
   if (record.bytes != out.size()) throw PackedCacheError("it holds weights of other shapes");
-  file_->will_need({record.begin, std::min(end_, record.begin + record.bytes + kReadAhead)});
+  read_ahead(record.begin, record.begin + record.bytes + kReadAhead);
   for_chunks(out, [&](std::size_t chunk, std::span<std::byte> bytes) {
-    try {
-      file_->read(record.begin + chunk * kChunk, bytes);
-    } catch (const Error& error) {
-      throw PackedCacheError(error.what());
-    }
+    read_at(record.begin + chunk * kChunk, bytes);
     if (hash_of_bytes(bytes) != hashes_[record.first_hash + chunk]) throw PackedCacheError("it is damaged");
   });
 }
 
 std::string PackedCache::read_text(std::uint64_t key) {
-  if (next_ >= records_.size()) throw PackedCacheError("it is cut short");
+  const bool is_next = next_ < records_.size() && records_[next_].key == key;
+  if (!is_next || records_[next_].bytes > kMostText)
+    throw PackedCacheError("it holds other weights than this model's");
   std::string text(records_[next_].bytes, ' ');
   read(key, std::as_writable_bytes(std::span(text)));
   return text;
 }
 
 void PackedCache::rebuild() {
-  abandon();
-  file_.reset();
+  close();
+  reads_ = false;
   records_.clear();
   hashes_.clear();
   write_error_.clear();
   next_ = 0;
   end_ = kPage;
   remove_abandoned(path_);
+  make_unfinished();
+}
+
+void PackedCache::make_unfinished() {
   // Another process may take the file for abandoned before it is locked.
-  for (struct stat status{}; status.st_nlink == 0; ::fstat(descriptor_, &status)) {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    std::string name = path_.string() + ".XXXXXX.tmp";
-    descriptor_ = ::mkostemps(name.data(), 4, O_CLOEXEC);
+  constexpr int kTries = 10;
+  for (int i = 0; i < kTries; ++i) {
+    close();
+    std::random_device random;
+    unfinished_ = fmt::format("{}.{:08x}{:08x}.tmp", path_.string(), random(), random());
+    descriptor_ = ::open(unfinished_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0) {
       write_error_ = system_message(errno);
+      unfinished_.clear();
       return;
     }
-    unfinished_ = name;
-    ::flock(descriptor_, LOCK_EX | LOCK_NB);
+    struct stat status {};
+    const bool is_locked = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
+    if (is_locked && ::fstat(descriptor_, &status) == 0 && status.st_nlink > 0) return;
   }
+  close();
+  write_error_ = "another process removes what is written";
 }
 
 void PackedCache::write(std::uint64_t key, std::span<const std::byte> bytes) {
@@ -240,7 +290,7 @@ void PackedCache::write_at(std::uint64_t begin, std::span<const std::byte> bytes
   }
 }
 
-std::string PackedCache::finish() {
+void PackedCache::write_table() {
   std::vector<std::byte> table(bytes_of(records_).begin(), bytes_of(records_).end());
   table.insert(table.end(), bytes_of(hashes_).begin(), bytes_of(hashes_).end());
   Header header;
@@ -255,18 +305,21 @@ std::string PackedCache::finish() {
   write_at(header.table, table);
   write_at(0, page);
   end_ = header.table + table.size();
+}
+
+std::string PackedCache::finish() {
+  try {
+    write_table();
+  } catch (const std::exception& error) {
+    write_error_ = error.what();
+  }
   // Not waiting for the disk: what a crash leaves is found to be damaged. Renamed while it is locked, or
   // another process could take it for abandoned.
-  if (write_error_.empty() && ::fchmod(descriptor_, 0644) == 0 &&
-      std::rename(unfinished_.c_str(), path_.c_str()) != 0)
+  if (write_error_.empty() && std::rename(unfinished_.c_str(), path_.c_str()) != 0)
     write_error_ = system_message(errno);
-  if (!write_error_.empty()) {
-    abandon();
-    return fmt::format("{}: {}", path_.string(), write_error_);
-  }
-  ::close(descriptor_);
-  descriptor_ = -1;
-  return {};
+  if (write_error_.empty()) unfinished_.clear();
+  close();
+  return write_error_.empty() ? std::string() : fmt::format("{}: {}", path_.string(), write_error_);
 }
 
 }  // namespace tp

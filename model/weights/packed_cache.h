@@ -2,11 +2,11 @@
 //
 // The file holds a header of one page, then what WeightLoader loaded, in this order and each from a page on,
 // and at its end a table: of every record its key, its size, and hashes of its chunks. The header says for
-// which model, type and rank it was written. A file that says something else, was cut short or was written by
-// a program that packs weights differently is not used; damage is found by the hashes while reading.
+// which model, type and rank it was written, and by which version of the program. A file that says something
+// else, was cut short, belongs to another user or has weights packed differently is not used; damage is found
+// by the hashes while reading.
 #pragma once
 
-#include "model/weights/checkpoint/mapped_file.h"
 #include "parallel/shard.h"
 #include "tp/memory_types.h"
 
@@ -48,7 +48,7 @@ class PackedCache {
   PackedCache& operator=(const PackedCache&) = delete;
 
   // Whether there is a file to read; else why not, or nothing if there is none yet.
-  bool reads() const { return file_.has_value(); }
+  bool reads() const { return reads_; }
   const std::string& unusable_because() const { return unusable_because_; }
 
   // The next record. It must have this key and size: throws PackedCacheError.
@@ -64,9 +64,6 @@ class PackedCache {
   // Returns why the file could not be written, or nothing.
   std::string finish();
 
-  // Of the file that is read or was finished.
-  std::uint64_t file_bytes() const { return end_; }
-
  private:
   struct Record {
     std::uint64_t key = 0;
@@ -78,20 +75,28 @@ class PackedCache {
 
   // Reads header and table; returns why they cannot be used.
   std::string open();
+  std::string read_table();
   const Record& next_record(std::uint64_t key);
+  // Throws PackedCacheError.
+  void read_at(std::uint64_t begin, std::span<std::byte> out) const;
   void write_at(std::uint64_t begin, std::span<const std::byte> bytes);
-  void abandon();
+  // Lets the kernel read some bytes while the caller goes on.
+  void read_ahead(std::uint64_t begin, std::uint64_t end);
+  void make_unfinished();
+  void write_table();
+  void close();
 
   std::filesystem::path path_;
   std::string identity_;
-  std::optional<MappedFile> file_;
+  bool reads_ = false;
   std::string unusable_because_;
   std::vector<Record> records_;
   std::vector<std::uint64_t> hashes_;
   std::size_t next_ = 0;   // record to be read
   std::uint64_t end_ = 0;  // of the file so far
-  std::filesystem::path unfinished_;
-  int descriptor_ = -1;  // of `unfinished_`
+  std::uint64_t read_ahead_ = 0;
+  std::filesystem::path unfinished_;  // what is being written, if anything is
+  int descriptor_ = -1;
   std::string write_error_;
 };
 

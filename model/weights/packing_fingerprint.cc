@@ -8,38 +8,84 @@
 
 namespace tp {
 
-std::uint64_t packing_fingerprint() {
-  using namespace kernels;
-  constexpr std::size_t kRows = 24;     // a panel that is cut short, too
-  constexpr std::size_t kColumns = 96;  // so is a block
+namespace {
+
+using namespace kernels;
+
+constexpr std::size_t kRows = 24;     // a panel that is cut short, too
+constexpr std::size_t kColumns = 96;  // so is a block
+
+// Some numbers of so many bits.
+template <class T>
+std::vector<T> numbers(std::size_t count, unsigned bits) {
+  std::vector<T> all(count);
+  for (std::size_t i = 0; i < count; ++i)
+    all[i] = static_cast<T>(mixed(i) & ((std::uint64_t{1} << bits) - 1));
+  return all;
+}
+
+template <class Pack>
+std::uint64_t hash_of_packed(const PackedLayout& layout, std::uint64_t hash, const Pack& pack) {
+  std::vector<std::byte> packed(layout.bytes());
+  pack(packed.data());
+  return hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
+}
+
+std::uint64_t hash_of_rows(WeightType type, std::uint64_t hash) {
   std::vector<float> elements(kRows * kColumns);
   for (std::size_t i = 0; i < elements.size(); ++i)
     elements[i] = static_cast<float>(mixed(i) >> 40) / static_cast<float>(1 << 24) - 0.5F;
-  const StoredRows rows = StoredRows::of({elements.data(), kRows, kColumns});
-  std::uint64_t hash = hash_of("");
-  for (const WeightType type :
-       {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
-    for (const std::size_t leaf : {0, 32, 40}) {
-      const PackedLayout layout{type, kRows, kColumns, leaf != 0, leaf};
-      std::vector<std::byte> packed(layout.bytes());
-      pack_rows(layout, 0, rows, packed.data());
-      hash = hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
-    }
+  const std::vector<std::uint16_t> halves = numbers<std::uint16_t>(kRows * kColumns, 14);
+  const auto* stored = reinterpret_cast<const std::byte*>(halves.data());
+  for (const std::size_t leaf : {0, 32, 40}) {
+    const PackedLayout layout{type, kRows, kColumns, leaf != 0, leaf};
+    for (const StoredRows& rows : {StoredRows::of({elements.data(), kRows, kColumns}),
+                                   StoredRows{DType::f16, stored, kRows, kColumns, kColumns * 2},
+                                   StoredRows{DType::bf16, stored, kRows, kColumns, kColumns * 2}})
+      hash = hash_of_packed(layout, hash, [&](std::byte* data) { pack_rows(layout, 0, rows, data); });
   }
-  std::vector<std::uint8_t> bytes(3 * kRows * QuantizedRows::kColumns);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(mixed(i) & 3);
-  std::vector<std::uint16_t> halves(kRows * 16);
-  for (std::size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<std::uint16_t>(mixed(i) & 0x3fff);
-  const std::size_t plane = kRows * QuantizedRows::kColumns;
-  const QuantizedRows quantized{kRows,        1, bytes.data(), bytes.data() + plane, bytes.data() + 2 * plane,
-                                halves.data()};
+  return hash;
+}
+
+std::uint64_t hash_of_groups(WeightType type, std::uint64_t hash) {
+  std::vector<std::int8_t> elements(kRows * kColumns);
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    elements[i] = static_cast<std::int8_t>(static_cast<int>(mixed(i) & 15) - 8);
+  constexpr std::size_t kGroups = kColumns / PackedLayout::kGroup;
+  std::vector<std::uint16_t> scales = numbers<std::uint16_t>(kRows * kGroups, 14);
+  const GroupedRows rows{{elements.data(), kRows, kColumns}, {scales.data(), kRows, kGroups}};
+  const PackedLayout layout{type, kRows, kColumns};
+  return hash_of_packed(layout, hash, [&](std::byte* data) { pack_groups(layout, 0, rows, data); });
+}
+
+std::uint64_t hash_of_quantized(WeightType type, const QuantFormat& format, std::uint64_t hash) {
+  constexpr std::size_t kElements = kRows * QuantizedRows::kColumns;
+  std::vector<std::uint8_t> elements =
+      numbers<std::uint8_t>(kElements, static_cast<unsigned>(format.low_bits + format.high_bits));
+  std::vector<std::uint8_t> scales =
+      numbers<std::uint8_t>(kElements, format.scales == ScaleKind::six_bits ? 6 : 8);
+  std::vector<std::uint8_t> offsets(scales.rbegin(), scales.rend());
+  std::vector<std::uint16_t> halves = numbers<std::uint16_t>(kRows * 16, 14);
+  const QuantizedRows rows{kRows, 1, elements.data(), scales.data(), offsets.data(), halves.data()};
+  for (const std::size_t phase : {0, 64, 160}) {
+    const PackedLayout layout{type, kRows, kColumns, false, 0, phase};
+    hash = hash_of_packed(layout, hash, [&](std::byte* data) { pack_quantized(layout, 0, rows, data); });
+  }
+  return hash;
+}
+
+}  // namespace
+
+std::uint64_t packing_fingerprint() {
+  std::uint64_t hash = hash_of("");
   for (std::size_t i = 0; i <= static_cast<std::size_t>(WeightType::mxfp4); ++i) {
     const auto type = static_cast<WeightType>(i);
-    if (quant_format(type) == nullptr) continue;
-    const PackedLayout layout{type, kRows, kColumns, false, 0, 64};
-    std::vector<std::byte> packed(layout.bytes());
-    pack_quantized(layout, 0, quantized, packed.data());
-    hash = hash_of({reinterpret_cast<const char*>(packed.data()), packed.size()}, hash);
+    if (const QuantFormat* const format = quant_format(type)) {
+      hash = hash_of_quantized(type, *format, hash);
+    } else {
+      hash = hash_of_rows(type, hash);
+      if (type == WeightType::int8 || type == WeightType::int4) hash = hash_of_groups(type, hash);
+    }
   }
   return hash;
 }

@@ -5,42 +5,40 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
 namespace tp {
 namespace {
 
-std::size_t total_of(const std::vector<Range>& ranges) {
+// The parts of a row that a rank wants, the last ones perhaps empty: as many as one matrix holds of what is
+// multiplied together (queries, keys and values).
+using Wanted = std::array<Range, 4>;
+
+Wanted padded(const std::vector<Range>& ranges) {
+  Wanted all{};
+  if (ranges.size() > all.size()) throw std::logic_error("too many parts of a matrix are wanted at once");
+  std::copy(ranges.begin(), ranges.end(), all.begin());
+  return all;
+}
+
+std::size_t total_of(const Wanted& ranges) {
   std::size_t total = 0;
   for (const Range& range : ranges) total += range.size();
   return total;
 }
 
-// What every rank wants of a row. Collective.
-std::vector<std::vector<Range>> exchange_ranges(Communicator& comm, const std::vector<Range>& own) {
-  const std::size_t own_count = own.size();
-  const std::vector<std::size_t> counts = exchange_values(comm, std::span<const std::size_t>(&own_count, 1));
-  std::vector<std::vector<Range>> all;
-  for (const std::size_t count : counts) all.emplace_back(count);
-  all[comm.rank()] = own;
-  const std::vector<std::span<const std::byte>> to(comm.size(), std::as_bytes(std::span(own)));
-  std::vector<std::span<std::byte>> from;
-  for (std::vector<Range>& ranges : all) from.push_back(std::as_writable_bytes(std::span(ranges)));
-  exchange_parts(comm, to, from);
-  return all;
-}
-
 // The wanted bytes of some rows, side by side.
-void gather(std::span<const std::byte> rows, std::size_t row_bytes, const std::vector<Range>& wanted,
-            std::byte* to) {
+void gather(std::span<const std::byte> rows, std::size_t row_bytes, const Wanted& wanted, std::byte* to) {
   for (std::size_t begin = 0; begin < rows.size(); begin += row_bytes) {
     for (const Range& range : wanted) {
-      std::memcpy(to, rows.data() + begin + range.begin, range.size());
+      if (!range.empty()) std::memcpy(to, rows.data() + begin + range.begin, range.size());
       to += range.size();
     }
   }
@@ -49,40 +47,53 @@ void gather(std::span<const std::byte> rows, std::size_t row_bytes, const std::v
 }  // namespace
 
 FetchedColumns TwoPhaseReader::fetch(const FileRows& matrix, const std::vector<Range>& wanted) const {
+  if (matrix.rows == 0 || matrix.row_bytes == 0) return {matrix.rows, wanted};
   const std::size_t ranks = comm_.size();
-  const std::size_t round_rows = std::max<std::size_t>(1, round_bytes_ / matrix.row_bytes) * ranks;
+  const std::size_t share = std::max<std::size_t>(1, round_bytes_ / matrix.row_bytes);  // rows of a rank
+  const std::size_t round_rows = share * ranks;
   std::optional<FetchedColumns> fetched;
-  std::vector<std::vector<Range>> wanted_of;
+  Wanted own_wanted{};
+  std::vector<Wanted> wanted_of;
   std::vector<std::byte> read;
   std::vector<std::vector<std::byte>> to(ranks);
+  std::vector<std::span<const std::byte>> sent(ranks);
+  std::vector<std::span<std::byte>> received(ranks);
   // The rows of the round from `first` on that a rank reads.
   const auto rows_of = [&](std::size_t first, std::size_t rank) {
     const std::size_t rows = std::min(round_rows, matrix.rows - std::min(first, matrix.rows));
     const Range part = split_evenly(rows, {rank, ranks});
     return Range{first + part.begin, first + part.end};
   };
-  for (std::size_t first = 0; first == 0 || first < matrix.rows; first += round_rows) {
+  for (std::size_t first = 0; first < matrix.rows; first += round_rows) {
     const Range own = rows_of(first, comm_.rank());
-    // Every round begins like fail_together's end, where a rank may be that has failed elsewhere.
+    // Every round begins like fail_together's end, where a rank may be that has failed elsewhere. What needs
+    // memory is done in these sections: a rank that failed between them would leave others in an exchange.
     fail_together(comm_, [&] {
-      if (!fetched) fetched.emplace(matrix.rows, wanted);
+      if (first == 0) {
+        own_wanted = padded(wanted);
+        fetched.emplace(matrix.rows, wanted);
+        read.reserve(share * matrix.row_bytes);
+      }
       read.resize(own.size() * matrix.row_bytes);
       matrix.file->read(matrix.bytes_of(own).begin, read);
       matrix.file->will_need(matrix.bytes_of(rows_of(first + round_rows, comm_.rank())));
     });
-    if (first == 0) wanted_of = exchange_ranges(comm_, wanted);
-    std::vector<std::span<const std::byte>> sent(ranks);
-    std::vector<std::span<std::byte>> received(ranks);
+    if (first == 0) {
+      wanted_of = exchange_values(comm_, std::span<const Wanted>(&own_wanted, 1));
+      fail_together(comm_, [&] {
+        for (std::size_t rank = 0; rank < ranks; ++rank)
+          if (rank != comm_.rank()) to[rank].resize(share * total_of(wanted_of[rank]));
+      });
+    }
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const Range theirs = rows_of(first, rank);
       received[rank] = {fetched->data() + theirs.begin * fetched->stride(),
                         theirs.size() * fetched->stride()};
       if (rank == comm_.rank()) {
-        gather(read, matrix.row_bytes, wanted, received[rank].data());
+        gather(read, matrix.row_bytes, own_wanted, received[rank].data());
       } else {
-        to[rank].resize(own.size() * total_of(wanted_of[rank]));
         gather(read, matrix.row_bytes, wanted_of[rank], to[rank].data());
-        sent[rank] = to[rank];
+        sent[rank] = std::span(to[rank]).first(own.size() * total_of(wanted_of[rank]));
       }
     }
     exchange_parts(comm_, sent, received);

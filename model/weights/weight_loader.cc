@@ -8,7 +8,7 @@
 #include <mutex>
 #include <sstream>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tp {
 namespace {
@@ -305,14 +305,17 @@ std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size
 std::vector<std::string> WeightLoader::unused_tensors(const TensorNames& names) {
   if (!reads()) return {};
   const std::uint64_t key = packed_cache_key("unused tensors", {});
-  std::string text = has_cached() ? cache_->read_text(key) : "";
-  if (!has_cached()) {
-    for (const std::string& name : find_unused_tensors(names, source_, tp_)) text += name + '\n';
-    if (cache_ != nullptr) cache_->write(key, std::as_bytes(std::span(text)));
-  }
   std::vector<std::string> unused;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) unused.push_back(line);
+  if (has_cached()) {
+    std::istringstream lines(cache_->read_text(key));
+    for (std::string line; std::getline(lines, line);) unused.push_back(line);
+    return unused;
+  }
+  unused = find_unused_tensors(names, source_, tp_);
+  if (cache_ != nullptr) {
+    const std::string text = fmt::format("{}", fmt::join(unused, "\n"));
+    cache_->write(key, std::as_bytes(std::span(text)));
+  }
   return unused;
 }
 

@@ -45,7 +45,7 @@ PackedWeights load_through_cache(Communicator& comm, PackedCache& cache, const s
   }
   if (!unusable) return result;
   result.notice = notice_of(*unusable);
-  cache.rebuild();
+  fail_together(comm, [&] { cache.rebuild(); });
   load_once();
   if (const std::optional<RankError> error = first_error(comm.exchange(), cache.finish()))
     result.notice =

@@ -127,6 +127,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
   } else {
     fail_together(comm_, load_weights);
   }
+  packed.reset();
   fail_together(comm_, [&] {
     KvCache cache(decoder->kv_layouts(plan.kv_type, plan.block_size), CacheGroups::of(spec),
                   plan.cache_blocks);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace tp {
 namespace {
@@ -122,6 +123,12 @@ TEST_F(PackedCacheFile, IsRefusedWhenItIsSomethingElse) {
 TEST_F(PackedCacheFile, IsRefusedWhenItsTableIsDamaged) {
   overwrite(std::filesystem::file_size(file_) - 9, "x");
   EXPECT_EQ(why(), "its table is damaged");
+}
+
+TEST_F(PackedCacheFile, IsRefusedWhenItIsAnotherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  ASSERT_EQ(::chown(file_.c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  EXPECT_EQ(why(), "it belongs to another user");
 }
 
 TEST_F(PackedCacheFile, SaysWhileItIsReadThatItIsDamaged) {

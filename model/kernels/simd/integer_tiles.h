@@ -16,7 +16,7 @@ template <std::size_t kBlockBytes>
 struct EqualBlocks {
   static constexpr std::size_t kBytes = kBlockBytes;
 
-  // From the begin of a panel to a block, and from that to the next one.
+  // From the beginning of a panel to a block, and from that to the next one.
   static std::size_t place(const PanelProduct& /*p*/, std::size_t block) { return block * kBytes; }
   static std::size_t step(const PanelProduct& /*p*/, std::size_t /*block*/) { return kBytes; }
 };

@@ -43,7 +43,7 @@ inline std::size_t halves_of(const QuantFormat& format) {
   return (format.scales == ScaleKind::f16 ? kSuper / format.group : 1) * (format.has_offsets ? 2 : 1);
 }
 
-// The scales of block `block`, counted from the source's begin.
+// The scales of block `block`, counted from the source's beginning.
 inline unsigned char* write_scales(const QuantSource& source, std::size_t block, unsigned char* to) {
   const QuantFormat& format = source.format;
   const std::size_t groups = format.groups();

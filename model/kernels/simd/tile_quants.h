@@ -18,7 +18,7 @@ inline Vector elements_at(const WordVector& words, std::size_t j, std::int32_t z
   return out;
 }
 
-// A block's values, each rounded once from what unpack_row gives: 32 rows of pairs.
+// A block's values rounded to bf16, those with offsets from one fused multiply-add: 32 rows of pairs.
 template <const QuantFormat& F>
 void convert_block(const unsigned char* elements, const unsigned char* super, std::uint32_t* out) {
   UnpackedOf<F> block;
