@@ -136,8 +136,17 @@ struct QuantizedRow {
     return byte(0) >> 6 | byte(1) >> 6 << 2 | byte(2) >> 6 << 4;
   }
 
+  // Types with zero points: what a group has of 16 rows.
+  const unsigned char* zero_points_of(std::size_t group) const {
+    return super + (format.scales_of_super() == 1 ? 0 : group) * format.kZeroPointBytes;
+  }
+
   float scale(std::size_t group) const {
     switch (format.scales) {
+      case ScaleKind::zero_point_f16:
+        return half(zero_points_of(group), 0);
+      case ScaleKind::zero_point_bf16:
+        return bf16_to_float(half_at(zero_points_of(group) + row * sizeof(std::uint16_t)));
       case ScaleKind::f16:
         return half(scales(), group * (format.has_offsets ? 2 : 1));
       case ScaleKind::e8m0:
@@ -153,6 +162,8 @@ struct QuantizedRow {
   }
   float offset(std::size_t group) const {
     if (format.scales == ScaleKind::f16) return half(scales(), 2 * group + 1);
+    if (format.has_zero_points())
+      return scale(group) * static_cast<float>(zero_points_of(group)[2 * kPanel + row]);
     const int number =
         format.scales == ScaleKind::six_bits ? six_bits(format.groups() + group) : byte(group) >> 4;
     return half(super, 1) * static_cast<float>(number);
@@ -260,9 +271,8 @@ std::uint64_t packing_fingerprint() {
   const std::size_t plane = kRows * QuantizedRows::kColumns;
   const QuantizedRows quantized{kRows,        1, bytes.data(), bytes.data() + plane, bytes.data() + 2 * plane,
                                 halves.data()};
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(WeightType::mxfp4); ++i) {
-    const auto type = static_cast<WeightType>(i);
-    if (quant_format(type) == nullptr) continue;
+  for (std::size_t i = 0; i < std::size(kQuantFormats); ++i) {
+    const auto type = static_cast<WeightType>(static_cast<std::size_t>(WeightType::q4_k) + i);
     const PackedLayout layout{type, kRows, kColumns, false, 0, 64};
     std::vector<std::byte> packed(layout.bytes());
     pack_quantized(layout, 0, quantized, packed.data());
