@@ -4,6 +4,8 @@
 #include "tests/reference/group_quantized.h"
 #include "tests/reference/random.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -20,10 +22,13 @@ constexpr GroupFormat kFormats[] = {GroupFormat::awq,          GroupFormat::gptq
                                     GroupFormat::gptq_v2,      GroupFormat::packed,
                                     GroupFormat::packed_zeros, GroupFormat::packed_int8_zeros};
 
+// The first of them are positive, so that zero points are 0, and then negative, so that they are 15.
 std::vector<float> random_values(std::size_t size) {
   reference::Random random(size);
   std::vector<float> values(size);
   for (float& value : values) value = random.number();
+  for (std::size_t i = 0; i < size / 8; ++i) values[i] = std::abs(values[i]);
+  for (std::size_t i = size / 8; i < size / 4; ++i) values[i] = -std::abs(values[i]);
   return values;
 }
 
