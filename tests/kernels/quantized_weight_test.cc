@@ -30,8 +30,8 @@ struct Slice {
 };
 
 // Whole super-blocks, and ones that begin and end within super-blocks, blocks and groups.
-constexpr Slice kSlices[] = {{0, 256},  {0, 768},  {64, 320},  {128, 192}, {192, 448},
-                             {32, 288}, {96, 160}, {240, 528}, {224, 256}, {48, 700}};
+constexpr Slice kSlices[] = {{0, 256},   {0, 768},   {64, 320}, {128, 192}, {192, 448}, {32, 288}, {96, 160},
+                             {240, 528}, {224, 256}, {48, 700}, {0, 80},    {80, 160},  {32, 64}};
 
 TEST(QuantizedWeight, HoldsTheFormatsValuesBitForBit) {
   Random random(1);

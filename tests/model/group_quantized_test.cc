@@ -173,7 +173,6 @@ TEST_P(GroupQuantizedModel, IsOffByTheRoundingOfActivationsWithWeightsAsStored) 
   };
   const double largest = largest_error(*source_, std::nullopt);
   EXPECT_LE(largest, 2 * largest_error(*dequantized_, WeightType::int8));
-  EXPECT_GT(largest, 0.0);
 }
 
 // Every rank's rows and columns bit for bit, at the file's size.
