@@ -189,11 +189,12 @@ void run(bool json, const std::vector<std::string_view>& types) {
   const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
   const std::vector<double> openblas = measure_openblas(rows, activations);
-  constexpr WeightType kTypes[] = {
-      WeightType::f32,  WeightType::f16,    WeightType::bf16,   WeightType::int8,
-      WeightType::int4, WeightType::q4_k,   WeightType::q5_k,   WeightType::q6_k,
-      WeightType::q3_k, WeightType::q2_k,   WeightType::q4_1,   WeightType::q5_0,
-      WeightType::q5_1, WeightType::iq4_nl, WeightType::iq4_xs, WeightType::mxfp4};
+  constexpr WeightType kTypes[] = {WeightType::f32,   WeightType::f16,       WeightType::bf16,
+                                   WeightType::int8,  WeightType::int4,      WeightType::q4_k,
+                                   WeightType::q5_k,  WeightType::q6_k,      WeightType::q3_k,
+                                   WeightType::q2_k,  WeightType::q4_1,      WeightType::q5_0,
+                                   WeightType::q5_1,  WeightType::iq4_nl,    WeightType::iq4_xs,
+                                   WeightType::mxfp4, WeightType::int4_g128, WeightType::int4_g128_bf16};
   const auto is_wanted = [&](WeightType type) {
     return types.empty() || std::find(types.begin(), types.end(), name_of(type)) != types.end();
   };

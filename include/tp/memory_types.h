@@ -28,11 +28,24 @@ enum class WeightType : std::uint8_t {
   iq4_nl,
   iq4_xs,
   mxfp4,
+  // The 4 bits of AWQ, GPTQ and compressed-tensors, kept alike: groups of 32, 64, 128 or 256 along
+  // in_features with a zero point and a scale, which is an f16 or a bf16.
+  int4_g32,
+  int4_g64,
+  int4_g128,
+  int4_g256,
+  int4_g32_bf16,
+  int4_g64_bf16,
+  int4_g128_bf16,
+  int4_g256_bf16,
 };
 
 constexpr std::string_view name_of(WeightType type) {
-  constexpr std::string_view kNames[] = {"f32",  "f16",  "bf16", "int8", "int4", "q4_k",   "q5_k",   "q6_k",
-                                         "q3_k", "q2_k", "q4_1", "q5_0", "q5_1", "iq4_nl", "iq4_xs", "mxfp4"};
+  constexpr std::string_view kNames[] = {
+      "f32",       "f16",       "bf16",          "int8",          "int4",           "q4_k",
+      "q5_k",      "q6_k",      "q3_k",          "q2_k",          "q4_1",           "q5_0",
+      "q5_1",      "iq4_nl",    "iq4_xs",        "mxfp4",         "int4_g32",       "int4_g64",
+      "int4_g128", "int4_g256", "int4_g32_bf16", "int4_g64_bf16", "int4_g128_bf16", "int4_g256_bf16"};
   return kNames[static_cast<std::size_t>(type)];
 }
 

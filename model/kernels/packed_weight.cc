@@ -135,8 +135,17 @@ struct QuantizedRow {
     return byte(0) >> 6 | byte(1) >> 6 << 2 | byte(2) >> 6 << 4;
   }
 
+  // Types with zero points: what a group has of 16 rows.
+  const unsigned char* zero_points_of(std::size_t group) const {
+    return super + (format.scales_of_super() == 1 ? 0 : group) * format.kZeroPointBytes;
+  }
+
   float scale(std::size_t group) const {
     switch (format.scales) {
+      case ScaleKind::zero_point_f16:
+        return half(zero_points_of(group), 0);
+      case ScaleKind::zero_point_bf16:
+        return bf16_to_float(half_at(zero_points_of(group) + row * sizeof(std::uint16_t)));
       case ScaleKind::f16:
         return half(scales(), group * (format.has_offsets ? 2 : 1));
       case ScaleKind::e8m0:
@@ -152,6 +161,8 @@ struct QuantizedRow {
   }
   float offset(std::size_t group) const {
     if (format.scales == ScaleKind::f16) return half(scales(), 2 * group + 1);
+    if (format.has_zero_points())
+      return scale(group) * static_cast<float>(zero_points_of(group)[2 * kPanel + row]);
     const int number =
         format.scales == ScaleKind::six_bits ? six_bits(format.groups() + group) : byte(group) >> 4;
     return half(super, 1) * static_cast<float>(number);

@@ -24,7 +24,7 @@ constexpr WeightType vocabulary_type(WeightType type) {
 
 namespace kernels {
 
-// How panels hold a type of GGUF files as it is stored; null for others.
+// How panels hold a quantized type as files store it; null for others.
 constexpr const QuantFormat* quant_format(WeightType type) {
   return type < WeightType::q4_k
              ? nullptr
@@ -41,7 +41,7 @@ constexpr const QuantFormat* quant_format(WeightType type) {
 //         scales;
 //   int4: [in_features / 64] of blocks: [8][16][4] bytes, the lower half an element + 8 of the first group of
 //         32 and the upper half one of the second; then 2 x [16] f16 scales;
-//   q4_k and the other types of GGUF files: blocks of 64 columns in super-blocks of up to four, see
+//   q4_k and the other types that files have: blocks of 64 columns in super-blocks of up to four, see
 //         QuantFormat. Blocks and super-blocks are the file's, and a rank's columns may begin and end within
 //         them: the panel has the blocks that the columns touch, with their super-blocks' scales. What is
 //         in a block besides does not count, because activations are filled up with zeros.
@@ -128,11 +128,14 @@ struct QuantizedRows {
   std::uint8_t* scales;
   std::uint8_t* offsets;
   // f16: [rows, super_blocks][8 or 16], scales, each followed by its offset if there is one. Others:
-  // [rows, super_blocks][1 or 2], what scales and offsets are multiplied with.
+  // [rows, super_blocks][1 or 2], what scales and offsets are multiplied with. Types with zero points have
+  // these as offsets and scales in `halves`, [rows, super_blocks][8], a larger group's repeated for every 32
+  // columns.
   std::uint16_t* halves;
 
   static constexpr std::size_t groups(const QuantFormat& format) { return kColumns / format.group; }
   static constexpr std::size_t halves_of(const QuantFormat& format) {
+    if (format.has_zero_points()) return groups(format);
     return (format.scales == ScaleKind::f16 ? groups(format) : 1) * (format.has_offsets ? 2 : 1);
   }
   QuantizedRows rows_from(const QuantFormat& format, std::size_t begin, std::size_t count) const {

@@ -1,13 +1,16 @@
 #include "model/weights/open_checkpoint.h"
 
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/checkpoint/group_checkpoint.h"
 #include "model/weights/gguf_checkpoint.h"
 
 namespace tp {
 
 std::unique_ptr<WeightSource> open_checkpoint(const std::filesystem::path& model) {
   if (const std::optional<std::filesystem::path> gguf = find_gguf(model)) return GgufCheckpoint::open(*gguf);
-  return SafetensorsCheckpoint::open(model);
+  std::unique_ptr<SafetensorsCheckpoint> plain = SafetensorsCheckpoint::open(model);
+  const std::optional<GroupQuantization> quantization = find_group_quantization(model);
+  if (!quantization) return plain;
+  return std::make_unique<GroupCheckpoint>(std::move(plain), *quantization);
 }
 
 }  // namespace tp

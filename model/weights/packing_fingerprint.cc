@@ -78,7 +78,7 @@ std::uint64_t hash_of_quantized(WeightType type, const QuantFormat& format, std:
 
 std::uint64_t packing_fingerprint() {
   std::uint64_t hash = hash_of("");
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(WeightType::mxfp4); ++i) {
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(WeightType::int4_g256_bf16); ++i) {
     const auto type = static_cast<WeightType>(i);
     if (const QuantFormat* const format = quant_format(type)) {
       hash = hash_of_quantized(type, *format, hash);

@@ -83,7 +83,7 @@ bool WeightLoader::takes_groups(std::span<const Slice> slices, const kernels::Pa
   return std::all_of(slices.begin(), slices.end(), [&](const Slice& slice) {
     if (slice.transposed) return false;
     const std::optional<WeightType> stored = source_.group_type(slice.name, slice.part.columns);
-    return stored && (*stored == type || type == WeightType::int8);
+    return stored && (*stored == type || (type == WeightType::int8 && *stored == WeightType::int4));
   });
 }
 

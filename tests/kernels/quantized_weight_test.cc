@@ -1,4 +1,4 @@
-// Weights of GGUF's quantized types, in memory as they are stored.
+// Weights of the quantized types of checkpoints, in memory as they are stored.
 #include "model/kernels/elementwise.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
@@ -30,8 +30,8 @@ struct Slice {
 };
 
 // Whole super-blocks, and ones that begin and end within super-blocks, blocks and groups.
-constexpr Slice kSlices[] = {{0, 256},  {0, 768},  {64, 320},  {128, 192}, {192, 448},
-                             {32, 288}, {96, 160}, {240, 528}, {224, 256}, {48, 700}};
+constexpr Slice kSlices[] = {{0, 256},   {0, 768},   {64, 320}, {128, 192}, {192, 448}, {32, 288}, {96, 160},
+                             {240, 528}, {224, 256}, {48, 700}, {0, 80},    {80, 160},  {32, 64}};
 
 TEST(QuantizedWeight, HoldsTheFormatsValuesBitForBit) {
   Random random(1);
@@ -71,6 +71,31 @@ TEST(QuantizedWeight, TakesNoMoreMemoryThanTheFile) {
     const PackedLayout slice{type, 16, 2752, false, 0, 2752 % 256};
     EXPECT_LE(static_cast<double>(slice.bytes()), 1.012 * 16 * 2752 / 256 * stored) << name_of(type);
   }
+}
+
+// Bytes of a group in a file: its elements, a scale of 16 bits, a zero point of 4 bits. Symmetric ones of
+// compressed-tensors have none. A rank's columns may begin and end within a group.
+TEST(QuantizedWeight, GroupsWithZeroPointsTakeLittleMoreMemoryThanTheFile) {
+  for (const auto& [type, group] : {std::pair{WeightType::int4_g32, 32},
+                                    {WeightType::int4_g64, 64},
+                                    {WeightType::int4_g128, 128},
+                                    {WeightType::int4_g32_bf16, 32},
+                                    {WeightType::int4_g64_bf16, 64},
+                                    {WeightType::int4_g128_bf16, 128}}) {
+    const double with_zero_points = 16 * 4096 * (0.5 + 2.5 / group);
+    const double symmetric = 16 * 4096 * (0.5 + 2.0 / group);
+    const PackedLayout whole{type, 16, 4096};
+    EXPECT_LE(static_cast<double>(whole.bytes()), 1.03 * with_zero_points) << name_of(type);
+    if (group > 32) {
+      EXPECT_LE(static_cast<double>(whole.bytes()), 1.03 * symmetric) << name_of(type);
+    }
+    const PackedLayout slice{type, 16, 2720, false, 0, 2720 % 256};
+    EXPECT_LE(static_cast<double>(slice.bytes()), 1.03 * with_zero_points * 2720 / 4096 + 16 * 64)
+        << name_of(type);
+  }
+  // One scale for all columns of a row.
+  const PackedLayout channels{WeightType::int4_g256, 16, 4096};
+  EXPECT_LE(channels.bytes(), 1.03 * 16 * 4096 / 2);
 }
 
 bool uses_tiles(std::size_t tokens) { return kernels::tile_kernels() != nullptr && tokens > 12; }

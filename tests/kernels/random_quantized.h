@@ -1,10 +1,11 @@
-// Random rows of the quantized types of GGUF files, and their values by definition.
+// Random rows of the quantized types of checkpoints, and their values by definition.
 #pragma once
 
 #include "model/kernels/half.h"
 #include "model/kernels/packed_weight.h"
 #include "tests/reference/random.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +13,14 @@
 
 namespace tp::test {
 
-inline constexpr WeightType kQuantizedTypes[] = {WeightType::q4_k,   WeightType::q5_k, WeightType::q6_k,
-                                                 WeightType::q3_k,   WeightType::q2_k, WeightType::q4_1,
-                                                 WeightType::q5_0,   WeightType::q5_1, WeightType::iq4_nl,
-                                                 WeightType::iq4_xs, WeightType::mxfp4};
+inline constexpr WeightType kQuantizedTypes[] = {
+    WeightType::q4_k,          WeightType::q5_k,          WeightType::q6_k,
+    WeightType::q3_k,          WeightType::q2_k,          WeightType::q4_1,
+    WeightType::q5_0,          WeightType::q5_1,          WeightType::iq4_nl,
+    WeightType::iq4_xs,        WeightType::mxfp4,         WeightType::int4_g32,
+    WeightType::int4_g64,      WeightType::int4_g128,     WeightType::int4_g256,
+    WeightType::int4_g32_bf16, WeightType::int4_g64_bf16, WeightType::int4_g128_bf16,
+    WeightType::int4_g256_bf16};
 
 class RandomQuantized {
  public:
@@ -36,6 +41,7 @@ class RandomQuantized {
     }
     for (std::size_t i = 0; i < blocks * kernels::QuantizedRows::halves_of(format_); ++i)
       halves_.push_back(kernels::float_to_f16(random.number() / 256));
+    if (format_.has_zero_points()) set_zero_points(random);
   }
 
   WeightType type() const { return type_; }
@@ -59,6 +65,10 @@ class RandomQuantized {
         return of_super(row, column, 0) * (type_ == WeightType::q3_k ? byte - 32 : byte);
       case kernels::ScaleKind::half_bytes:
         return of_super(row, column, 0) * (byte % 16);
+      case kernels::ScaleKind::zero_point_f16:
+        return half(group);
+      case kernels::ScaleKind::zero_point_bf16:
+        return kernels::bf16_to_float(halves_[group]);
     }
     return 0.0;
   }
@@ -76,6 +86,7 @@ class RandomQuantized {
     if (!format_.has_offsets) return 0.0;
     const std::size_t group = group_of(row, column);
     if (format_.scales == kernels::ScaleKind::f16) return half(2 * group + 1);
+    if (format_.has_zero_points()) return -scale(row, column) * offsets_[group];
     const int number = type_ == WeightType::q2_k ? scales_[group] / 16 : offsets_[group];
     return -of_super(row, column, 1) * number;
   }
@@ -85,6 +96,20 @@ class RandomQuantized {
   }
 
  private:
+  // Alike over as many columns as share a scale in the file.
+  void set_zero_points(reference::Random& random) {
+    const std::size_t together = std::max<std::size_t>(format_.scale_group / 32, 1);
+    for (std::size_t group = 0; group < halves_.size(); ++group) {
+      const bool is_first = group % together == 0;
+      const float scale = random.number() / 256;
+      const auto zero_point = static_cast<std::uint8_t>(random.integer(0, 15));
+      offsets_[group] = is_first ? zero_point : offsets_[group - 1];
+      halves_[group] = !is_first                                              ? halves_[group - 1]
+                       : format_.scales == kernels::ScaleKind::zero_point_f16 ? kernels::float_to_f16(scale)
+                                                                              : kernels::float_to_bf16(scale);
+    }
+  }
+
   double half(std::size_t index) const { return kernels::f16_to_float(halves_[index]); }
   std::size_t group_of(std::size_t row, std::size_t column) const {
     return (row * super_blocks_ * kSuper + column) / format_.group;

@@ -53,6 +53,7 @@ TEST(GgufModel, RoundsNoneOfTheTypesThatItReads) {
   EXPECT_EQ(with({kMixed}).err, "");
   EXPECT_EQ(with({kMixed, "--weights", "f32"}).err, "");
   EXPECT_EQ(with({kQ4}).err, "");
+  EXPECT_EQ(with({kMixed, "--weights", "int8"}).err, "");
 }
 
 }  // namespace

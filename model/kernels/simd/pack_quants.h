@@ -1,4 +1,4 @@
-// Panels of the quantized types of GGUF files, for pack_kernels.cc only: everything is local to the
+// Panels of the quantized types of checkpoints, for pack_kernels.cc only: everything is local to the
 // translation unit.
 #pragma once
 
@@ -39,10 +39,6 @@ inline unsigned char* write_numbers(const QuantSource& source, unsigned char* to
   return to + kPanel * sizeof(Number);
 }
 
-inline std::size_t halves_of(const QuantFormat& format) {
-  return (format.scales == ScaleKind::f16 ? kSuper / format.group : 1) * (format.has_offsets ? 2 : 1);
-}
-
 // The scales of block `block`, counted from the source's beginning.
 inline unsigned char* write_scales(const QuantSource& source, std::size_t block, unsigned char* to) {
   const QuantFormat& format = source.format;
@@ -52,6 +48,7 @@ inline unsigned char* write_scales(const QuantSource& source, std::size_t block,
   const auto byte = [&](const std::uint8_t* numbers, std::size_t group, std::size_t row) {
     return numbers[row * row_groups + first + group];
   };
+  if (format.has_zero_points()) return to;
   if (format.scales == ScaleKind::f16) {
     const std::size_t each = format.has_offsets ? 2 : 1;
     for (std::size_t i = 0; i < groups * each; ++i) {
@@ -77,19 +74,36 @@ inline unsigned char* write_scales(const QuantSource& source, std::size_t block,
   return to;
 }
 
+// What precedes a super-block, of which the panel has `block` first.
+inline unsigned char* write_super(const QuantSource& source, std::size_t block, unsigned char* to) {
+  const QuantFormat& format = source.format;
+  if (format.has_zero_points()) {
+    const std::size_t row_groups = source.super_blocks * kSuper / format.group;
+    for (std::size_t g = 0; g < format.scales_of_super(); ++g) {
+      const std::size_t place = block * format.groups() + g;
+      to = write_numbers<std::uint16_t>(source, to,
+                                        [&](std::size_t r) { return source.halves[r * row_groups + place]; });
+      to = write_numbers<std::uint8_t>(source, to,
+                                       [&](std::size_t r) { return source.offsets[r * row_groups + place]; });
+    }
+    return to;
+  }
+  const std::size_t each = format.has_offsets ? 2 : 1;
+  for (std::size_t half = 0; half < each; ++half) {
+    to = write_numbers<std::uint16_t>(source, to, [&](std::size_t r) {
+      return source.halves[(r * source.super_blocks + block / 4) * each + half];
+    });
+  }
+  return to;
+}
+
 void quantized(const QuantSource& source, unsigned char* panel) {
   const QuantFormat& format = source.format;
   const std::size_t stride = source.super_blocks * kSuper;
   for (std::size_t i = 0; i < source.blocks; ++i) {
     const std::size_t block = source.first_block + i;
-    if (format.has_super_blocks() && (i == 0 || block % 4 == 0)) {
-      const std::size_t each = halves_of(format);
-      for (std::size_t half = 0; half < each; ++half) {
-        panel = write_numbers<std::uint16_t>(source, panel, [&](std::size_t r) {
-          return source.halves[(r * source.super_blocks + block / 4) * each + half];
-        });
-      }
-    }
+    if (format.has_super_blocks() && (i == 0 || block % format.super_blocks() == 0))
+      panel = write_super(source, block, panel);
     std::uint8_t elements[kPanel][kStrip] = {};
     for (std::size_t r = 0; r < source.rows; ++r)
       __builtin_memcpy(elements[r], source.elements + r * stride + block * kStrip, kStrip);

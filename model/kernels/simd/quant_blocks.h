@@ -1,4 +1,4 @@
-// Blocks of the quantized types of GGUF files in vectors; see QuantFormat. For simd/*.cc only: everything is
+// Blocks of the quantized types of checkpoints in vectors; see QuantFormat. For simd/*.cc only: everything is
 // local to the translation unit.
 #pragma once
 
@@ -60,6 +60,13 @@ inline IntVector upper_bits(const IntVector& numbers) {
   IntVector out;
   for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] >> 4;
   return out;
+}
+
+// A group's 16 scales.
+template <ScaleKind kScales>
+inline Vector load_group_scales(const unsigned char* p) {
+  if constexpr (kScales == ScaleKind::zero_point_bf16) return load_bf16(p);
+  return load_f16(p);
 }
 
 // Numbers of four, see QuantFormat.
@@ -157,7 +164,17 @@ struct BlockScales {
 
   [[gnu::always_inline]] BlockScales(const unsigned char* block, const unsigned char* super) {
     const unsigned char* p = block + F.plane_bytes();
-    if constexpr (F.scales == ScaleKind::f16) {
+    if constexpr (F.has_zero_points()) {
+      for (std::size_t g = 0; g < F.scales_of_super(); ++g) {
+        const unsigned char* own = super + g * F.kZeroPointBytes;
+        scales[g] = load_group_scales<F.scales>(own);
+        offsets[g] = scaled(load_bytes(own + 2 * kLanes), scales[g]);
+      }
+      for (std::size_t g = F.scales_of_super(); g < F.groups(); ++g) {
+        scales[g] = scales[0];
+        offsets[g] = offsets[0];
+      }
+    } else if constexpr (F.scales == ScaleKind::f16) {
       for (std::size_t g = 0; g < F.groups(); ++g) {
         scales[g] = load_f16(p + g * F.scale_bytes() / 2);
         if constexpr (F.has_offsets) offsets[g] = load_f16(p + g * F.scale_bytes() / 2 + 2 * kLanes);

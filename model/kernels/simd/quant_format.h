@@ -1,4 +1,4 @@
-// How panels hold the quantized types of GGUF files; see simd.h for the rules.
+// How panels hold the quantized types of checkpoints; see simd.h for the rules.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,13 @@ namespace tp::kernels {
 
 // What a group's scale is.
 enum class ScaleKind : std::uint8_t {
-  f16,         // an f16 of its own, and an f16 offset if the type has offsets
-  e8m0,        // half of a power of two, whose exponent is a byte
-  bytes,       // a signed byte, times an f16 of the super-block
-  six_bits,    // 6 bits, times an f16 of the super-block; so are offsets
-  half_bytes,  // the lower half of a byte, times an f16; the upper half is the offset, times another one
+  f16,             // an f16 of its own, and an f16 offset if the type has offsets
+  e8m0,            // half of a power of two, whose exponent is a byte
+  bytes,           // a signed byte, times an f16 of the super-block
+  six_bits,        // 6 bits, times an f16 of the super-block; so are offsets
+  half_bytes,      // the lower half of a byte, times an f16; the upper half is the offset, times another one
+  zero_point_f16,  // an f16, with the byte of a zero point: the offset is their product
+  zero_point_bf16,
 };
 
 // What the stored 4 bits of an element stand for, if not for themselves.
@@ -28,9 +30,16 @@ enum class Codebook : std::uint8_t { none, iq4, mxfp4 };
 //     half_bytes: [16] for each group; six_bits: [3][16] bytes, the lower six bits of which are numbers 0 to
 //     2 and whose upper ones are number 3, its lowest first. The numbers are the scales of four groups, or
 //     the scales, then the offsets, of two.
-// Up to four blocks make a super-block: [16] f16, with which all of its scales are to be multiplied, then
-// [16] of the offsets if there are such, then the blocks. Super-blocks are the file's: where a panel begins
-// within one, the first has fewer blocks; so has the last one where it ends within one.
+// Up to four blocks of GGUF's types make a super-block: [16] f16, with which all of its scales are to be
+// multiplied, then [16] of the offsets if there are such, then the blocks. Super-blocks are the file's: where
+// a panel begins within one, the first has fewer blocks; so has the last one where it ends within one.
+//
+// The types with zero points are those of AWQ, GPTQ and compressed-tensors. Their groups share a scale over
+// as many as 256 columns, and one for every 32 would take more memory than the file, so that here it is the
+// super-block that has it: [16] scales, [16] bytes of zero points, then its blocks. `scale_group` columns are
+// a super-block; where they are 32, a block has two groups' scales and zero points before it. `group` is that
+// of activations. A scale times an element less its zero point has no more than 8 + 11 bits, hence the
+// product of either and their difference are exact in float32.
 struct QuantFormat {
   int low_bits;
   int high_bits;
@@ -41,33 +50,46 @@ struct QuantFormat {
   bool has_offsets = false;
   bool subtracts = false;
   Codebook codebook = Codebook::none;
+  std::size_t scale_group = 256;  // of types with zero points
 
+  constexpr bool has_zero_points() const {
+    return scales == ScaleKind::zero_point_f16 || scales == ScaleKind::zero_point_bf16;
+  }
   constexpr std::size_t groups() const { return 64 / group; }  // of a block
   constexpr std::size_t low_bytes() const { return 128 * static_cast<std::size_t>(low_bits); }
   constexpr std::size_t plane_bytes() const {
     return low_bytes() + 128 * static_cast<std::size_t>(high_bits);
   }
   constexpr std::size_t scale_bytes() const {
-    return scales == ScaleKind::f16        ? (has_offsets ? 128 : 64)
+    return has_zero_points()               ? 0
+           : scales == ScaleKind::f16      ? (has_offsets ? 128 : 64)
            : scales == ScaleKind::six_bits ? 48
                                            : 16 * groups();
   }
   constexpr std::size_t block_bytes() const { return plane_bytes() + scale_bytes(); }
   constexpr bool has_super_blocks() const { return scales != ScaleKind::f16 && scales != ScaleKind::e8m0; }
-  // What precedes the blocks of a super-block.
-  constexpr std::size_t super_bytes() const { return has_super_blocks() ? (has_offsets ? 64 : 32) : 0; }
+  // Blocks of a super-block, and what precedes them.
+  constexpr std::size_t super_blocks() const { return scale_group < 64 ? 1 : scale_group / 64; }
+  constexpr std::size_t super_bytes() const {
+    if (has_zero_points()) return scales_of_super() * kZeroPointBytes;
+    return has_super_blocks() ? (has_offsets ? 64 : 32) : 0;
+  }
+  // Types with zero points: the groups of a super-block, and what each has of 16 rows.
+  constexpr std::size_t scales_of_super() const { return scale_group < 64 ? 2 : 1; }
+  static constexpr std::size_t kZeroPointBytes = 48;
 
   // Where the elements of block `block` of a panel are, which begins with block `first` of a super-block, and
   // where the f16 of its super-block.
   constexpr std::size_t place(std::size_t first, std::size_t block) const {
-    return block * block_bytes() + ((first + block) / 4 + 1) * super_bytes();
+    const std::size_t supers = (first + block) / super_blocks() - first / super_blocks() + 1;
+    return block * block_bytes() + supers * super_bytes();
   }
   constexpr std::size_t super_place(std::size_t first, std::size_t block) const {
     return place(first, block) - blocks_after_super(first, block) * block_bytes() - super_bytes();
   }
   // From the elements of a block to those of the next one.
   constexpr std::size_t step(std::size_t first, std::size_t block) const {
-    return block_bytes() + ((first + block + 1) % 4 == 0 ? super_bytes() : 0);
+    return block_bytes() + ((first + block + 1) % super_blocks() == 0 ? super_bytes() : 0);
   }
   // Of a panel of so many blocks.
   constexpr std::size_t panel_bytes(std::size_t first, std::size_t blocks) const {
@@ -75,8 +97,8 @@ struct QuantFormat {
   }
 
   // Blocks between a block and the beginning of its super-block in the panel.
-  static constexpr std::size_t blocks_after_super(std::size_t first, std::size_t block) {
-    const std::size_t in_super = (first + block) % 4;
+  constexpr std::size_t blocks_after_super(std::size_t first, std::size_t block) const {
+    const std::size_t in_super = (first + block) % super_blocks();
     return block < in_super ? block : in_super;
   }
 };
@@ -93,9 +115,23 @@ inline constexpr QuantFormat kIq4Nl{4, 0, 32, ScaleKind::f16, 128, 0, false, fal
 inline constexpr QuantFormat kIq4Xs{4, 0, 32, ScaleKind::bytes, 128, 0, false, false, Codebook::iq4};
 inline constexpr QuantFormat kMxfp4{4, 0, 32, ScaleKind::e8m0, 12, 0, false, false, Codebook::mxfp4};
 
+constexpr QuantFormat with_zero_points(std::size_t scale_group, ScaleKind scales) {
+  return {4, 0, 32, scales, 0, 0, true, true, Codebook::none, scale_group};
+}
+inline constexpr QuantFormat kInt4G32 = with_zero_points(32, ScaleKind::zero_point_f16);
+inline constexpr QuantFormat kInt4G64 = with_zero_points(64, ScaleKind::zero_point_f16);
+inline constexpr QuantFormat kInt4G128 = with_zero_points(128, ScaleKind::zero_point_f16);
+inline constexpr QuantFormat kInt4G256 = with_zero_points(256, ScaleKind::zero_point_f16);
+inline constexpr QuantFormat kInt4G32Bf16 = with_zero_points(32, ScaleKind::zero_point_bf16);
+inline constexpr QuantFormat kInt4G64Bf16 = with_zero_points(64, ScaleKind::zero_point_bf16);
+inline constexpr QuantFormat kInt4G128Bf16 = with_zero_points(128, ScaleKind::zero_point_bf16);
+inline constexpr QuantFormat kInt4G256Bf16 = with_zero_points(256, ScaleKind::zero_point_bf16);
+
 // In the order of WeightType.
-inline constexpr const QuantFormat* kQuantFormats[] = {&kQ4K, &kQ5K, &kQ6K,   &kQ3K,   &kQ2K,  &kQ41,
-                                                       &kQ50, &kQ51, &kIq4Nl, &kIq4Xs, &kMxfp4};
+inline constexpr const QuantFormat* kQuantFormats[] = {
+    &kQ4K,      &kQ5K,         &kQ6K,         &kQ3K,          &kQ2K,         &kQ41,     &kQ50,
+    &kQ51,      &kIq4Nl,       &kIq4Xs,       &kMxfp4,        &kInt4G32,     &kInt4G64, &kInt4G128,
+    &kInt4G256, &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16};
 
 // What 4 bits stand for, with the format's `zero` added. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
 inline constexpr std::uint8_t kIq4Values[16] = {1,   24,  45,  63,  79,  93,  106, 118,

@@ -66,10 +66,26 @@ void multiply_few(const PanelProduct& p) {
 }
 
 void multiply(const PanelProduct& p) {
-  constexpr void (*kMultiply[])(const PanelProduct&) = {
-      multiply_few<kQ4K>,        multiply_few<kQ5K>,        multiply_few<kQ6K>,      multiply_unpacked<kQ3K>,
-      multiply_unpacked<kQ2K>,   multiply_unpacked<kQ41>,   multiply_unpacked<kQ50>, multiply_unpacked<kQ51>,
-      multiply_unpacked<kIq4Nl>, multiply_unpacked<kIq4Xs>, multiply_few<kMxfp4>};
+  constexpr void (*kMultiply[])(const PanelProduct&) = {multiply_few<kQ4K>,
+                                                        multiply_few<kQ5K>,
+                                                        multiply_few<kQ6K>,
+                                                        multiply_unpacked<kQ3K>,
+                                                        multiply_unpacked<kQ2K>,
+                                                        multiply_unpacked<kQ41>,
+                                                        multiply_unpacked<kQ50>,
+                                                        multiply_unpacked<kQ51>,
+                                                        multiply_unpacked<kIq4Nl>,
+                                                        multiply_unpacked<kIq4Xs>,
+                                                        multiply_few<kMxfp4>,
+                                                        multiply_unpacked<kInt4G32>,
+                                                        multiply_few<kInt4G64>,
+                                                        multiply_few<kInt4G128>,
+                                                        multiply_unpacked<kInt4G256>,
+                                                        multiply_unpacked<kInt4G32Bf16>,
+                                                        multiply_unpacked<kInt4G64Bf16>,
+                                                        multiply_few<kInt4G128Bf16>,
+                                                        multiply_unpacked<kInt4G256Bf16>};
+  static_assert(sizeof(kMultiply) / sizeof(kMultiply[0]) == sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
   for (std::size_t i = 0; i < sizeof(kMultiply) / sizeof(kMultiply[0]); ++i) {
     if (kQuantFormats[i] == p.format) return kMultiply[i](p);
   }

@@ -1,4 +1,4 @@
-// The quantized types of GGUF files to tiles of bf16. For tile_kernels.cc only: everything is local to the
+// The quantized types of checkpoints to tiles of bf16. For tile_kernels.cc only: everything is local to the
 // translation unit.
 #pragma once
 
@@ -53,9 +53,14 @@ struct QuantWeights {
   static void convert(const TileProduct& p, const unsigned char* panel, std::size_t begin, std::size_t end,
                       std::uint32_t* out, std::uint32_t*) {
     constexpr void (*kConvert[])(const unsigned char*, const unsigned char*, std::uint32_t*) = {
-        convert_block<kQ4K>,   convert_block<kQ5K>,   convert_block<kQ6K>,  convert_block<kQ3K>,
-        convert_block<kQ2K>,   convert_block<kQ41>,   convert_block<kQ50>,  convert_block<kQ51>,
-        convert_block<kIq4Nl>, convert_block<kIq4Xs>, convert_block<kMxfp4>};
+        convert_block<kQ4K>,         convert_block<kQ5K>,         convert_block<kQ6K>,
+        convert_block<kQ3K>,         convert_block<kQ2K>,         convert_block<kQ41>,
+        convert_block<kQ50>,         convert_block<kQ51>,         convert_block<kIq4Nl>,
+        convert_block<kIq4Xs>,       convert_block<kMxfp4>,       convert_block<kInt4G32>,
+        convert_block<kInt4G64>,     convert_block<kInt4G128>,    convert_block<kInt4G256>,
+        convert_block<kInt4G32Bf16>, convert_block<kInt4G64Bf16>, convert_block<kInt4G128Bf16>,
+        convert_block<kInt4G256Bf16>};
+    static_assert(sizeof(kConvert) / sizeof(kConvert[0]) == sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
     std::size_t format = 0;
     while (kQuantFormats[format] != p.format) ++format;
     for (std::size_t k = begin; k < end; k += kBlock, out += kBlock / 2 * kPanel) {

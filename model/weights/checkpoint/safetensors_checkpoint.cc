@@ -208,18 +208,42 @@ void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) co
 
 std::vector<TypeUse> SafetensorsCheckpoint::types() const {
   TypeUses uses;
-  for (const auto& [name, entry] : tensors_) {
-    const StoredType& type = entry.tensor.type;
-    const bool is_scaled = type.name == kScaledType;
-    TypeUse use{.type = std::string(type.name),
-                .tensors = 1,
-                .elements = entry.tensor.bytes.size() * 8 / type.bits,
-                .held_as = std::nullopt,
-                .exactly = !is_scaled};
-    if (type.dtype || is_scaled) use.held_as = lossless_type(type.dtype.value_or(DType::bf16));
-    uses.add(std::move(use));
-  }
+  for (const auto& [name, entry] : tensors_) uses.add(type_use(name));
   return uses.sorted();
+}
+
+TypeUse SafetensorsCheckpoint::type_use(const std::string& name) const {
+  const Entry& entry = find(name);
+  const StoredType& type = entry.tensor.type;
+  const bool is_scaled = type.name == kScaledType;
+  TypeUse use{.type = std::string(type.name),
+              .tensors = 1,
+              .elements = entry.tensor.bytes.size() * 8 / type.bits,
+              .held_as = std::nullopt,
+              .exactly = !is_scaled};
+  if (type.dtype || is_scaled) use.held_as = lossless_type(type.dtype.value_or(DType::bf16));
+  return use;
+}
+
+std::optional<SafetensorsCheckpoint::Raw> SafetensorsCheckpoint::find_raw(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return std::nullopt;
+  return Raw{found->second.tensor, found->second.file.name(), found->second.data()};
+}
+
+void SafetensorsCheckpoint::will_need(const std::string& name) const {
+  if (columns_ == nullptr) return;
+  const Entry& entry = find(name);
+  entry.file.will_need(entry.tensor.bytes);
+}
+
+void SafetensorsCheckpoint::count_raw(const std::string& name, std::size_t bytes) const {
+  count_read(find(name), bytes);
+}
+
+void SafetensorsCheckpoint::count_shared(const std::string& name) const {
+  const Entry& entry = find(name);
+  entry.bytes_read.store(entry.tensor.bytes.size(), std::memory_order_relaxed);
 }
 
 std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; }

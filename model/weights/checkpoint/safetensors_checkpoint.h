@@ -38,6 +38,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
                                         const TensorSlice& slice) const override;
   std::vector<TypeUse> types() const override;
+  // That of one tensor.
+  TypeUse type_use(const std::string& name) const;
   std::size_t stored_bytes() const override;
   std::size_t bytes_read() const override;
   std::vector<std::string> unread() const override;
@@ -46,6 +48,19 @@ class SafetensorsCheckpoint final : public WeightSource {
   // Bytes of one tensor read so far; the tensor's size if every element has been read once. Throws
   // CheckpointError if it is missing.
   std::size_t bytes_read_of(const std::string& name) const;
+
+  // A tensor of any type where it lies in memory, for readers that know what it means; null if it is missing.
+  struct Raw {
+    const StoredTensor& tensor;
+    const std::string& file;
+    const std::byte* data;
+  };
+  std::optional<Raw> find_raw(const std::string& name) const;
+  // After read_exactly, announces that all of it is read soon.
+  void will_need(const std::string& name) const;
+  // Counts this many of its bytes as read, or all of a tensor that slices share.
+  void count_raw(const std::string& name, std::size_t bytes) const;
+  void count_shared(const std::string& name) const;
 
   // A hash of the files' names, sizes and headers. Ranks that have the same one read the same tensors from
   // the same places, though not certainly the same values.
