@@ -13,6 +13,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +49,21 @@ class FirstRanks {
  private:
   MPI_Comm handle_ = MPI_COMM_NULL;
   std::optional<Communicator> comm_;
+};
+
+// Of every size, made when they are wanted first: making them takes longer than a toy's forward pass.
+// Collective.
+class Groups {
+ public:
+  Communicator* of(std::size_t size) {
+    if (groups_.size() < size) groups_.resize(size);
+    std::unique_ptr<FirstRanks>& group = groups_[size - 1];
+    if (group == nullptr) group = std::make_unique<FirstRanks>(size);
+    return group->comm();
+  }
+
+ private:
+  std::vector<std::unique_ptr<FirstRanks>> groups_;
 };
 
 struct Division {
@@ -113,14 +129,14 @@ std::vector<Division> divisions(std::size_t most) {
   return all;
 }
 
-void expect_same_bits(const Model& model, std::size_t most, const std::string& name) {
+void expect_same_bits(Groups& groups, const Model& model, std::size_t most, const std::string& name) {
   Communicator self(MPI_COMM_SELF);
   const OwnLogits whole = logits_of(self, model, {1, 512, 1});
   for (const Division& division : divisions(most)) {
     if (division.ranks > most) continue;
-    FirstRanks ranks(division.ranks);
-    if (ranks.comm() == nullptr) continue;
-    const OwnLogits part = logits_of(*ranks.comm(), model, division);
+    Communicator* const comm = groups.of(division.ranks);
+    if (comm == nullptr) continue;
+    const OwnLogits part = logits_of(*comm, model, division);
     EXPECT_EQ(different_bits(part, whole, model.tokens.size()), 0U) << fmt::format(
         "{}, {}, {} ranks, chunks of {}, {} threads", name, model.type ? name_of(*model.type) : "as stored",
         division.ranks, division.chunk, division.threads);
@@ -131,6 +147,7 @@ constexpr WeightType kTypes[] = {WeightType::f32, WeightType::f16, WeightType::b
                                  WeightType::int4};
 
 TEST(SameBits, OnAnyNumberOfRanks) {
+  Groups groups;
   std::size_t index = 0;
   for (const Fixture& fixture : reference::fixtures_of(supported_architectures())) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
@@ -145,7 +162,8 @@ TEST(SameBits, OnAnyNumberOfRanks) {
     for (std::size_t type = 0; type < std::size(kTypes); ++type) {
       if (type != index % std::size(kTypes) && index % 7 != 0 && !runs_all()) continue;
       constexpr KvType kKvTypes[] = {KvType::f32, KvType::bf16, KvType::int8};
-      expect_same_bits({spec, *source, fixture.prompt, kTypes[type], kKvTypes[index % std::size(kKvTypes)]},
+      expect_same_bits(groups,
+                       {spec, *source, fixture.prompt, kTypes[type], kKvTypes[index % std::size(kKvTypes)]},
                        most, fixture.name);
     }
     ++index;
@@ -154,6 +172,7 @@ TEST(SameBits, OnAnyNumberOfRanks) {
 
 // Contexts that are split among threads, and heads of a rank that share a KV head in different numbers.
 TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
+  Groups groups;
   constexpr std::size_t kLength = 640;
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
@@ -170,17 +189,18 @@ TEST(SameBits, OfLongContextsOnAnyNumberOfRanks) {
   reference::Random random(7);
   std::vector<TokenId> tokens(kLength);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, config.vocab_size - 1));
-  expect_same_bits({spec, SyntheticWeights(DType::f32, 3), tokens, WeightType::int8, KvType::f32},
+  expect_same_bits(groups, {spec, SyntheticWeights(DType::f32, 3), tokens, WeightType::int8, KvType::f32},
                    std::min<std::size_t>(8, test::world().size()), "long context");
 }
 
 // Stored groups of 32 are taken over where leaves are whole groups, and nowhere else.
 TEST(SameBits, OfGgufModelsAsStored) {
+  Groups groups;
   for (const Fixture& fixture : reference::gguf_fixtures()) {
     const auto source = GgufCheckpoint::open(fixture.folder / "model.gguf");
     DecoderSpec spec = make_spec(load_config(fixture.folder));
     spec.same_bits = true;
-    expect_same_bits({spec, *source, fixture.prompt, std::nullopt},
+    expect_same_bits(groups, {spec, *source, fixture.prompt, std::nullopt},
                      std::min(leaf_heads(spec), test::world().size()), fixture.name);
   }
 }
