@@ -111,7 +111,7 @@ std::size_t different_bits(const OwnLogits& part, const OwnLogits& whole, std::s
   return different;
 }
 
-// TP_SAME_BITS=all runs every fixture with everything: half an hour.
+// TP_SAME_BITS=all runs every fixture with everything: some minutes.
 bool runs_all() {
   const char* const value = std::getenv("TP_SAME_BITS");
   return value != nullptr && std::string_view(value) == "all";
