@@ -42,6 +42,7 @@
 #include "tp/request.h"
 #include "tp/trace.h"
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -72,6 +73,15 @@ struct EngineOptions {
   std::size_t block_size = 32;      // tokens per KV cache block
   std::size_t cache_tokens = 0;     // capacity of the KV cache, memory permitting; 0: what max_sequences need
   std::size_t threads = 0;          // of this rank; 0: its fair share of the host's cores
+  // While any sequence generates, the milliseconds that prompts may add to a step, as far as the speed of
+  // past steps predicts; at least 16 tokens are computed. 0: no limit but prefill_chunk. Chunks then depend
+  // on how fast the machine is at the moment, and with them the last bits of results where chunks matter at
+  // all.
+  double step_ms = 0.0;
+  // How many requests, and tokens of their prompts, may wait until something of them is computed; submit()
+  // refuses others. 0: any number. A prompt longer than max_queue_tokens may wait if no other does.
+  std::size_t max_queue = 0;
+  std::size_t max_queue_tokens = 0;
 };
 
 // What an engine loaded, as seen by this rank.
@@ -136,17 +146,23 @@ class Engine {
   bool is_special(TokenId id) const;
 
   // From any thread: queues a request and returns its number. Its events go to `sink`. Throws RequestError if
-  // it can never be served, TooLongError if it is too long, OverloadedError if there is no memory for it now.
+  // it can never be served, TooLongError if it is too long, OverloadedError if there is no memory for it now,
+  // or no room in the queue.
   RequestId submit(Request request, EventSink sink);
   // The same without a sink: step() returns the tokens.
   RequestId submit(Request request);
-  // From any thread: ends the request's continuations without further tokens.
+  // From any thread: ends the request's continuations without further tokens, in the next step().
   void cancel(RequestId request);
-  // From any thread: the engine's load, as of the last step.
+  // From any thread: the engine's load, as of the last step, plus requests submitted since.
   LeaderStatus status() const;
 
   // Whether there are requests that have not ended, or tokens that step() has not returned.
   bool has_work() const;
+  // Waits until there is work, wake() is called, or the time is over. Returns has_work(). A wake() that
+  // nobody waited for ends the next wait at once.
+  bool wait_for_work(std::chrono::nanoseconds timeout);
+  // From any thread, but not from a signal handler: ends wait_for_work().
+  void wake();
   // Runs one step, a forward pass over the most urgent work. Returns the new tokens of requests without a
   // sink, if any. Throws LockstepError.
   std::vector<TokenEvent> step();

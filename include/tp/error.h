@@ -19,7 +19,7 @@ enum class ErrorKind : std::uint8_t {
   out_of_memory,    // on some rank
   invalid_request,  // a request that can never be served
   too_long,         // a request with more tokens than fit into a sequence or the cache
-  overloaded,       // there is no memory for the request at the moment
+  overloaded,       // there is no memory for the request at the moment, or no room in the queue
   other,
 };
 
@@ -87,11 +87,17 @@ class TooLongError : public RequestError {
   ErrorKind kind() const noexcept override { return ErrorKind::too_long; }
 };
 
-// There is no memory for a request at the moment.
+// There is no memory for a request at the moment, or no room in the queue.
 class OverloadedError : public RequestError {
  public:
-  using RequestError::RequestError;
+  explicit OverloadedError(const std::string& message, double retry_after_seconds = 1.0)
+      : RequestError(message), retry_after_seconds_(retry_after_seconds) {}
+  // When to try again; see LeaderStatus.
+  double retry_after_seconds() const noexcept { return retry_after_seconds_; }
   ErrorKind kind() const noexcept override { return ErrorKind::overloaded; }
+
+ private:
+  double retry_after_seconds_;
 };
 
 }  // namespace tp

@@ -45,18 +45,30 @@ struct PromptLogits {
   std::span<const float> row(std::size_t i) const { return logits.subspan(i * vocab_size, vocab_size); }
 };
 
+// How much of a prompt has been computed. Sent, if Request::report_progress is set, after every step that
+// computed some of it before the continuation's first token, and before that token.
+struct PrefillProgress {
+  RequestId request = 0;
+  int sample = 0;             // which of the request's n continuations
+  std::size_t total = 0;      // tokens of the prompt
+  std::size_t cached = 0;     // of these, found in the prefix cache
+  std::size_t processed = 0;  // of these, in the KV cache now, including cached ones; less after a preemption
+};
+
 // A request's last event is exactly one of the following three.
 
 // Every continuation has finished, each with its own FinishReason.
 struct RequestFinished {
   RequestId request = 0;
   RequestTimes times;
+  std::size_t cached_tokens = 0;  // prompt tokens that its first continuation found in the prefix cache
 };
 
 // The request was cancelled before all of them had finished.
 struct RequestCancelled {
   RequestId request = 0;
   RequestTimes times;
+  std::size_t cached_tokens = 0;  // as in RequestFinished
 };
 
 // The request could not be queued for lack of memory.
@@ -66,8 +78,8 @@ struct RequestRejected {
   std::string error;
 };
 
-using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, RequestFinished, RequestCancelled,
-                           RequestRejected>;
+using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PrefillProgress, RequestFinished,
+                           RequestCancelled, RequestRejected>;
 
 // Called for every event of a request, in order, between steps, on the thread that steps the engine. May
 // submit and cancel requests.

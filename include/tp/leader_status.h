@@ -5,17 +5,45 @@
 
 namespace tp {
 
+// Continuations that have ended, by FinishReason. Those that never began for lack of memory count as errors.
+struct FinishCounts {
+  std::uint64_t stop = 0;
+  std::uint64_t length = 0;
+  std::uint64_t cancelled = 0;
+  std::uint64_t error = 0;
+
+  std::uint64_t total() const { return stop + length + cancelled + error; }
+};
+
 // An engine's load, as known to rank 0 without asking the other ranks.
 struct LeaderStatus {
-  std::size_t queued = 0;       // continuations waiting to be scheduled
-  std::size_t running = 0;      // continuations being computed
+  std::size_t queued = 0;       // continuations waiting to be scheduled, including preempted ones
+  std::size_t running = 0;      // continuations being computed,
+  std::size_t prefilling = 0;   // of these, with tokens to compute before the next one is chosen,
+  std::size_t decoding = 0;     // and the others
   std::size_t used_blocks = 0;  // of the KV cache: owned by running continuations
   std::size_t free_blocks = 0;  // the others, including those with cached prefixes
+  // Requests of which nothing has been scheduled yet, which EngineOptions::max_queue limits, and the tokens
+  // of their prompts, which max_queue_tokens limits.
+  std::size_t queued_requests = 0;
+  std::size_t queued_prompt_tokens = 0;
   // Since the engine was opened.
+  std::uint64_t prompt_tokens = 0;           // of submitted requests, each prompt counted once
+  std::uint64_t computed_prompt_tokens = 0;  // by steps: without cached ones, but again after a preemption
+  std::uint64_t generated_tokens = 0;
+  FinishCounts finished;
   std::uint64_t prefix_queries = 0;  // tokens looked up in the prefix cache
   std::uint64_t prefix_hits = 0;     // of these, tokens found there
   std::uint64_t preemptions = 0;     // continuations whose blocks were released, to be recomputed
+  std::uint64_t steps = 0;
   std::size_t last_step_tokens = 0;  // computed by the last step
+  double last_step_seconds = 0.0;
+  // The speed of recent steps: of those that compute prompts, and of those that generate. 0: not known yet.
+  double prefill_tokens_per_second = 0.0;
+  double decode_tokens_per_second = 0.0;
+  // In how many seconds all that waits now will have been done at this speed, if continuations become as long
+  // as they were on average; 1 to 600.
+  double retry_after_seconds = 1.0;
 };
 
 }  // namespace tp

@@ -82,6 +82,14 @@ struct Request {
   // Whether the prompt's prefix is looked up in the prefix cache, and what this request computes can be found
   // there by later ones.
   bool cache_prompt = true;
+  // Requests find only what requests with an equal salt have left in the prefix cache, so that users who must
+  // not learn of each other's prompts, from times or from cached_tokens, can be kept apart.
+  std::string cache_salt{};
+  // Of waiting requests, those with the lowest number begin first, and of running ones, those with the
+  // highest number are preempted first. Prompts with higher numbers are computed with what lower ones leave
+  // of a step; nothing limits how long they wait.
+  int priority = 0;
+  bool report_progress = false;  // asks for PrefillProgress events
 
   // Throws RequestError naming the first value out of range, including those of `sampling`. Limits of the
   // model (token ids, maximum length) are checked by Engine::submit.
