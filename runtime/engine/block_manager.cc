@@ -41,13 +41,13 @@ std::size_t BlockManager::cached_blocks() const {
 }
 
 // The contents of the longest prefix of which every group has all blocks that the next token attends to.
-std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens) const {
+std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens, ContentId salt) const {
   std::vector<ContentId> known;
   std::vector<std::size_t> held(groups(), 0);  // per group: how many of the last known contents have a block
   std::size_t longest = 0;
   // "<" because the last token is always computed.
   while ((known.size() + 1) * block_size_ < tokens.size()) {
-    const ContentId preceding = known.empty() ? kNoContents : known.back();
+    const ContentId preceding = known.empty() ? salt : known.back();
     const ContentId next = contents_.find(preceding, tokens.subspan(known.size() * block_size_, block_size_));
     if (next == kNoContents) break;
     known.push_back(next);
@@ -63,11 +63,13 @@ std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> toke
   return known;
 }
 
-PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens) const {
-  const std::vector<ContentId> known = longest_match(tokens);
+PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::string_view salt) const {
+  const ContentId start = contents_.find_salt(salt);
+  std::vector<ContentId> known;
+  if (start != kNoContents || salt.empty()) known = longest_match(tokens, start);
   PrefixMatch match{.tables = std::vector(groups(), std::vector(known.size(), kNoBlock)),
                     .tokens = known.size() * block_size_};
-  if (!known.empty()) match.contents = known.back();
+  match.contents = known.empty() ? start : known.back();
   for (std::size_t group = 0; group < groups(); ++group) {
     for (std::size_t i = first_block(group, match.tokens); i < known.size(); ++i) {
       const BlockId found = contents_.holder(known[i], group);
@@ -78,16 +80,19 @@ PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens) const {
   return match;
 }
 
-std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId> tokens) {
-  PrefixMatch match = match_prefix(tokens);
+std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId> tokens,
+                                         std::string_view salt) {
   const auto [entry, is_new] = sequences_.try_emplace(id);
   require<std::logic_error>(is_new, "sequence {} begins twice", id);
+  const ContentId start = contents_.use_salt(salt);
+  PrefixMatch match = match_prefix(tokens, salt);
   for (const std::vector<BlockId>& table : match.tables)
     std::ranges::for_each(table, [&](BlockId shared) { acquire(shared); });
   Sequence& started = entry->second;
   started.computed_tokens = match.tokens;
   started.last_contents = match.contents;
   contents_.use(match.contents);
+  contents_.drop(start);  // as the text's contents, or the sequence, are its users now
   started.tables = std::move(match.tables);
   return match.tokens;
 }
@@ -142,6 +147,15 @@ void BlockManager::leave_windows(Sequence& committed, std::size_t computed_befor
     for (std::size_t i = first_block(group, computed_before); i < end; ++i)
       release(std::exchange(committed.tables[group][i], kNoBlock));
   }
+}
+
+std::size_t BlockManager::missing_blocks(SequenceId id, std::size_t tokens, std::size_t chunk) const {
+  const Sequence& asked = sequence(id);
+  std::size_t owned = 0;
+  for (std::size_t group = 0; group < groups(); ++group)
+    owned += asked.length() - std::min(asked.length(), first_block(group, asked.computed_tokens));
+  const std::size_t needed = CacheShape{block_size_, chunk, windows_}.blocks_for(tokens);
+  return needed - std::min(needed, owned);
 }
 
 void BlockManager::end_sequence(SequenceId id) {

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -23,7 +24,7 @@ struct PrefixMatch {
   std::vector<std::vector<BlockId>> tables;
   std::size_t tokens = 0;            // in these blocks
   std::size_t free_blocks = 0;       // of these, without an owner: acquiring them lowers free_blocks()
-  ContentId contents = kNoContents;  // of the last block
+  ContentId contents = kNoContents;  // of the last block; without blocks, the salt's
 };
 
 // Allocates blocks of `block_size` tokens to sequences, and lets sequences with a common prefix share them.
@@ -66,11 +67,12 @@ class BlockManager {
   std::size_t cached_blocks() const;
 
   // What begin_sequence would find. It never covers all tokens: at least one must be computed to get logits.
-  PrefixMatch match_prefix(std::span<const TokenId> tokens) const;
+  PrefixMatch match_prefix(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   // Starts a sequence, which acquires the blocks of its cached prefix, and returns the number of tokens in
-  // them. Allocates no block, so it never fails for lack of blocks.
-  std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens);
+  // them. Only sequences with an equal salt share blocks. Allocates no block, so it never fails for lack of
+  // blocks.
+  std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt = {});
 
   // Starts a sequence that has no cached prefix and publishes nothing.
   void begin_unshared_sequence(SequenceId id);
@@ -83,6 +85,10 @@ class BlockManager {
   // and publishes their full blocks, unless the sequence is unshared. Releases blocks that no token from
   // `computed_tokens` on attends to. `tokens` must begin with those of earlier calls.
   void commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens);
+
+  // The blocks that the sequence still lacks, at most, until its first `tokens` tokens are computed in chunks
+  // of at most `chunk`.
+  std::size_t missing_blocks(SequenceId id, std::size_t tokens, std::size_t chunk) const;
 
   void end_sequence(SequenceId id);
 
@@ -107,7 +113,7 @@ class BlockManager {
     std::vector<std::vector<BlockId>> tables;  // [groups]
     bool shared = true;
     std::size_t computed_tokens = 0;
-    ContentId last_contents = kNoContents;  // of the last full and computed block
+    ContentId last_contents = kNoContents;  // of the last full and computed block, or its salt
 
     std::size_t length() const { return tables.front().size(); }  // of every table
   };
@@ -121,7 +127,7 @@ class BlockManager {
   std::size_t first_block(std::size_t group, std::size_t position) const {
     return first_seen(windows_[group], position) / block_size_;
   }
-  std::vector<ContentId> longest_match(std::span<const TokenId> tokens) const;
+  std::vector<ContentId> longest_match(std::span<const TokenId> tokens, ContentId salt) const;
   void acquire(BlockId id);
   void release(BlockId id);
   BlockId take_free();

@@ -37,12 +37,29 @@ ContentId ContentTree::use(ContentId preceding, std::span<const TokenId> tokens)
   return id;
 }
 
+namespace {
+
+// One per character.
+std::vector<TokenId> tokens_of(std::string_view salt) { return {salt.begin(), salt.end()}; }
+
+bool is_counted(ContentId contents) { return contents != kNoContents && contents != kSalts; }
+
+}  // namespace
+
+ContentId ContentTree::find_salt(std::string_view salt) const {
+  return salt.empty() ? kNoContents : find(kSalts, tokens_of(salt));
+}
+
+ContentId ContentTree::use_salt(std::string_view salt) {
+  return salt.empty() ? kNoContents : use(kSalts, tokens_of(salt));
+}
+
 void ContentTree::use(ContentId contents) {
-  if (contents != kNoContents) ++at(contents).users;
+  if (is_counted(contents)) ++at(contents).users;
 }
 
 void ContentTree::drop(ContentId contents) {
-  while (contents != kNoContents && --at(contents).users == 0) {
+  while (is_counted(contents) && --at(contents).users == 0) {
     const auto [begin, end] = index_.equal_range(at(contents).hash);
     index_.erase(std::find_if(begin, end, [&](const auto& entry) { return entry.second == contents; }));
     const ContentId preceding = at(contents).preceding;

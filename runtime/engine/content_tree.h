@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -16,6 +17,8 @@ namespace tp {
 using ContentId = std::uint64_t;
 // Precedes a sequence's first block; also the contents of a block that is not published.
 constexpr ContentId kNoContents = 0;
+// Precedes the salts of texts, which in turn precede the first blocks of these.
+constexpr ContentId kSalts = 1;
 // No block; in a table, an entry whose block was released.
 constexpr BlockId kNoBlock = -1;
 
@@ -25,6 +28,9 @@ std::uint64_t hash_of_block(std::uint64_t prefix, std::span<const TokenId> token
 
 // Contents are looked up by (preceding contents, own tokens). Hashes only speed up the lookup: tokens are
 // compared, so a collision costs nothing but time.
+//
+// A text may have a salt; only texts with the same one can have contents in common. A salt is known as
+// contents after kSalts, so it is compared, too, and no tokens can be mistaken for it.
 //
 // Contents are reference-counted. Their users are the blocks that have them, sequences whose last full block
 // has them, and contents that follow them. So the blocks that a windowed layer still has of a long text can
@@ -38,7 +44,11 @@ class ContentTree {
   ContentId find(ContentId preceding, std::span<const TokenId> tokens) const;
   // The same, but adds unknown contents, and makes the caller a user.
   ContentId use(ContentId preceding, std::span<const TokenId> tokens);
-  // Adds or removes a user. Contents without users are dropped. kNoContents is ignored.
+  // What precedes the first block of texts with this salt: kNoContents without one (""), or if it is unknown.
+  ContentId find_salt(std::string_view salt) const;
+  // The same, but adds an unknown salt, and makes the caller a user.
+  ContentId use_salt(std::string_view salt);
+  // Adds or removes a user. Contents without users are dropped. kNoContents and kSalts are ignored.
   void use(ContentId contents);
   void drop(ContentId contents);
 
@@ -72,7 +82,7 @@ class ContentTree {
   BlockHash hash_;
   std::unordered_map<ContentId, Contents> contents_;
   std::unordered_multimap<std::uint64_t, ContentId> index_;  // by hash
-  ContentId next_ = kNoContents + 1;
+  ContentId next_ = kSalts + 1;
 };
 
 }  // namespace tp

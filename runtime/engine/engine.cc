@@ -116,7 +116,7 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;
 }
 
-LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
+LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, const EngineOptions& options) {
   return {.model = plan.model,
           .vocab_size = plan.config.vocab_size,
           .max_length = plan.max_length,
@@ -125,14 +125,16 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info) {
           .cache = plan.cache_shape(CacheGroups::of(make_spec(plan.config))),
           .limits = {.prefill_chunk = plan.prefill_chunk,
                      .step_tokens = plan.step_limits().tokens,
-                     .max_sequences = plan.max_sequences}};
+                     .max_sequences = plan.max_sequences,
+                     .step_ms = options.step_ms},
+          .queue = {.requests = options.max_queue, .prompt_tokens = options.max_queue_tokens}};
 }
 
 // Rank 0's half.
 struct Root {
-  Root(const EnginePlan& plan, const EngineInfo& info)
+  Root(const EnginePlan& plan, const EngineInfo& info, const EngineOptions& options)
       : tokenizer(load_tokenizer(plan)),
-        leader(leader_options(plan, info), tokenizer ? &*tokenizer : nullptr) {}
+        leader(leader_options(plan, info, options), tokenizer ? &*tokenizer : nullptr) {}
 
   std::optional<Tokenizer> tokenizer;
   Leader leader;
@@ -175,18 +177,20 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     complete(info_, plan_);
-    root_ = std::make_unique<Root>(plan_, info_);
+    root_ = std::make_unique<Root>(plan_, info_, options);
   });
 }
 
 void Engine::Impl::step() {
   PlannedStep planned = leader().plan();
   if (planned.chunks.empty()) return;
+  const Stopwatch step_watch;
   const Outputs outputs =
       loop_.run(planned.forward, [&](std::size_t output) { return planned.mask(output); });
+  const double step_seconds = step_watch.seconds();
   const Stopwatch watch;
   const TraceSpan span(comm_, Activity::sample, planned.forward.outputs.size());
-  leader().settle(planned, outputs);
+  leader().settle(planned, outputs, step_seconds);
   root_->settle_seconds += watch.seconds();
 }
 
@@ -273,6 +277,11 @@ RequestId Engine::submit(Request request, EventSink sink) {
 void Engine::cancel(RequestId request) { impl_->leader().cancel(request); }
 LeaderStatus Engine::status() const { return impl_->leader().status(); }
 bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->root_->events.empty(); }
+void Engine::wake() { impl_->leader().wake(); }
+
+bool Engine::wait_for_work(std::chrono::nanoseconds timeout) {
+  return has_work() || impl_->leader().wait_for_work(timeout);
+}
 
 std::vector<TokenEvent> Engine::step() {
   impl_->step();

@@ -7,6 +7,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace tp {
@@ -17,6 +18,9 @@ void check_options(const EngineOptions& options) {
                        "`prefill_chunk` must be in 1..65536 tokens, found {}", options.prefill_chunk);
   require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
                        "`max_sequences` must be in 1..4096, found {}", options.max_sequences);
+  require<ConfigError>(std::isfinite(options.step_ms) && options.step_ms >= 0.0,
+                       "`step_ms` must be a number of milliseconds, or 0 for no limit, found {}",
+                       options.step_ms);
   require<ConfigError>(options.block_size >= 1 && options.block_size <= 1024,
                        "`block_size` must be in 1..1024 tokens, found {}", options.block_size);
   require<ConfigError>(

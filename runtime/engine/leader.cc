@@ -17,20 +17,21 @@ Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
       blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows),
-      scheduler_(blocks_, options_.limits) {
+      scheduler_(blocks_, options_.limits),
+      inbox_(options_.queue) {
   publish_status();
 }
 
 RequestId Leader::submit(Request request, EventSink sink) {
   check_request(request, options_, tokenizer_ != nullptr);
   try {
-    return enqueue(std::move(request), std::move(sink));
+    return inbox_.submit(make_state(std::move(request), std::move(sink)));
   } catch (const std::bad_alloc&) {
     throw OverloadedError(kOutOfMemory);
   }
 }
 
-RequestId Leader::enqueue(Request request, EventSink sink) {
+std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink) const {
   auto state = std::make_shared<RequestState>();
   state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
   state->max_tokens = std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens),
@@ -44,27 +45,17 @@ RequestId Leader::enqueue(Request request, EventSink sink) {
   state->request = std::move(request);
   state->sink = std::move(sink);
   state->times.queued = Clock::now();
-  const std::lock_guard lock(mutex_);
-  state->id = next_request_++;
-  submitted_.push_back(state);
-  return state->id;
+  return state;
 }
 
-void Leader::cancel(RequestId request) {
-  const std::lock_guard lock(mutex_);
-  cancelled_.push_back(request);
-}
+void Leader::cancel(RequestId request) { inbox_.cancel(request); }
+LeaderStatus Leader::status() const { return inbox_.status(); }
+void Leader::wake() { inbox_.wake(); }
+bool Leader::has_work() const { return scheduler_.has_work() || !inbox_.empty(); }
 
-LeaderStatus Leader::status() const {
-  const std::lock_guard lock(mutex_);
-  LeaderStatus status = status_;
-  for (const auto& state : submitted_) status.queued += static_cast<std::size_t>(state->request.n);
-  return status;
-}
-
-bool Leader::has_work() const {
-  const std::lock_guard lock(mutex_);
-  return !submitted_.empty() || !cancelled_.empty() || scheduler_.has_work();
+bool Leader::wait_for_work(std::chrono::nanoseconds timeout) {
+  if (!scheduler_.has_work()) inbox_.wait(timeout);
+  return has_work();
 }
 
 PlannedStep Leader::plan() {
@@ -77,6 +68,7 @@ PlannedStep Leader::plan() {
   }
   for (const std::shared_ptr<Sequence>& sequence : planned.failed) {
     delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
+    count_end(FinishReason::error);
     end(sequence->state, delivery);
   }
   start_masks(planned);
@@ -117,44 +109,56 @@ void Leader::start_masks(PlannedStep& planned) {
 }
 
 void Leader::drain_inbox(Delivery& delivery) {
-  std::vector<std::shared_ptr<RequestState>> submitted;
-  std::vector<RequestId> cancelled;
-  {
-    const std::lock_guard lock(mutex_);
-    submitted.swap(submitted_);
-    cancelled.swap(cancelled_);
-  }
-  for (const auto& state : submitted) {
+  const Inbox::Contents contents = inbox_.take();
+  for (const auto& state : contents.submitted) {
     try {
       scheduler_.add(state);
     } catch (const std::bad_alloc&) {
       state->times.finished = Clock::now();
+      scheduler_.drop(*state);
+      count_end(FinishReason::error, static_cast<std::size_t>(state->request.n));
       delivery.emplace_back(state, RequestRejected{state->id, state->times, kOutOfMemory});
     }
   }
-  for (const RequestId request : cancelled) scheduler_.cancel(request);
-  if (!cancelled.empty()) end_sequences(delivery);
+  for (const RequestId request : contents.cancelled)
+    count_end(FinishReason::cancelled, scheduler_.cancel(request));
+  if (!contents.cancelled.empty()) end_sequences(delivery);
 }
 
-void Leader::settle(const PlannedStep& step, const Outputs& outputs) {
+void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seconds) {
   Delivery delivery;
   for (const PlannedStep::Chunk& chunk : step.chunks) {
+    tell_progress(chunk, delivery);
     for (std::size_t output = chunk.first_output; output < chunk.first_output + chunk.outputs; ++output) {
       if (const auto mask = step.masks.find(output); mask != step.masks.end())
         check_mask(*chunk.sequence, mask->second, delivery);
       settle_result(*chunk.sequence, outputs.results[output], delivery);
     }
   }
-  scheduler_.settle(step);
+  scheduler_.settle(step, seconds);
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     Sequence& sequence = *chunk.sequence;
     const bool done = sequence.state->max_tokens == 0 && sequence.computed_tokens == sequence.work();
     if (done && !sequence.finished()) sequence.finish_reason = FinishReason::length;
   }
   end_sequences(delivery);
-  last_step_tokens_ = step.forward.tokens.size();
+  ++counters_.steps;
+  counters_.last_step_tokens = step.forward.tokens.size();
+  counters_.last_step_seconds = seconds;
   publish_status();
   deliver(delivery);
+}
+
+// How much of its prompt has been computed once the chunk is.
+void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
+  const Sequence& sequence = *chunk.sequence;
+  const auto& state = sequence.state;
+  if (!state->request.report_progress || sequence.finished() || sequence.generated_tokens() > 0) return;
+  delivery.emplace_back(state, PrefillProgress{.request = state->id,
+                                               .sample = sequence.sample,
+                                               .total = sequence.prompt_tokens(),
+                                               .cached = sequence.cached_tokens,
+                                               .processed = sequence.computed_tokens + chunk.tokens});
 }
 
 // A mask that could not be computed ends its sequence with an error.
@@ -176,7 +180,9 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
     sequence.awaits_token = false;
     for (const Chosen& token : *chosen) {
       if (sequence.finished()) return;
-      tell(accept(sequence, token, tokenizer_));
+      TokenEvent event = accept(sequence, token, tokenizer_);
+      if (event.error.empty()) ++counters_.generated_tokens;
+      tell(std::move(event));
     }
   } else if (const auto* logprobs = std::get_if<std::vector<double>>(&result)) {
     if (sequence.finished()) return;
@@ -194,8 +200,19 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
 
 // A request's last event is sent when its last continuation has ended.
 void Leader::end_sequences(Delivery& delivery) {
-  for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished())
+  for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
+    count_end(sequence->finish_reason);
+    if (sequence->sample == 0) sequence->state->cached_tokens = sequence->cached_tokens;
     end(sequence->state, delivery);
+  }
+}
+
+void Leader::count_end(FinishReason reason, std::size_t continuations) {
+  FinishCounts& counts = counters_.finished;
+  if (reason == FinishReason::stop) counts.stop += continuations;
+  if (reason == FinishReason::length) counts.length += continuations;
+  if (reason == FinishReason::cancelled) counts.cancelled += continuations;
+  if (reason == FinishReason::error) counts.error += continuations;
 }
 
 // One of the request's continuations has ended.
@@ -203,9 +220,9 @@ void Leader::end(const std::shared_ptr<RequestState>& state, Delivery& delivery)
   if (--state->open_samples > 0) return;
   state->times.finished = Clock::now();
   if (state->cancelled)
-    delivery.emplace_back(state, RequestCancelled{state->id, state->times});
+    delivery.emplace_back(state, RequestCancelled{state->id, state->times, state->cached_tokens});
   else
-    delivery.emplace_back(state, RequestFinished{state->id, state->times});
+    delivery.emplace_back(state, RequestFinished{state->id, state->times, state->cached_tokens});
 }
 
 void Leader::deliver(const Delivery& delivery) {
@@ -220,16 +237,11 @@ void Leader::check_invariants() const {
 }
 
 void Leader::publish_status() {
-  const LeaderStatus status{.queued = scheduler_.queued(),
-                            .running = scheduler_.running(),
-                            .used_blocks = blocks_.num_blocks() - blocks_.free_blocks(),
-                            .free_blocks = blocks_.free_blocks(),
-                            .prefix_queries = scheduler_.prefix_queries(),
-                            .prefix_hits = scheduler_.prefix_hits(),
-                            .preemptions = scheduler_.preemptions(),
-                            .last_step_tokens = last_step_tokens_};
-  const std::lock_guard lock(mutex_);
-  status_ = status;
+  LeaderStatus status = counters_;
+  scheduler_.describe(status);
+  status.free_blocks = blocks_.free_blocks();
+  status.used_blocks = blocks_.num_blocks() - status.free_blocks;
+  inbox_.publish(status, scheduler_.left_queue());
 }
 
 }  // namespace tp

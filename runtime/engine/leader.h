@@ -3,12 +3,13 @@
 //
 //   while (leader.has_work()) {
 //     PlannedStep step = leader.plan();
-//     if (!step.forward.tokens.empty()) leader.settle(step, run(step.forward));
+//     if (!step.forward.tokens.empty()) leader.settle(step, run(step.forward), seconds);
 //   }
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
 #include "runtime/engine/block_manager.h"
+#include "runtime/engine/inbox.h"
 #include "runtime/engine/outputs.h"
 #include "runtime/engine/scheduler.h"
 #include "runtime/engine/sequence.h"
@@ -16,10 +17,10 @@
 #include "tp/leader_status.h"
 #include "tp/request.h"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ struct LeaderOptions {
   std::size_t cache_blocks = 0;
   CacheShape cache;
   SchedulerLimits limits;
+  QueueLimits queue;
 };
 
 class Leader {
@@ -43,25 +45,31 @@ class Leader {
   Leader(LeaderOptions options, const Tokenizer* tokenizer);
 
   // From any thread. Queues a request, whose events are passed to `sink`. Throws RequestError if it can never
-  // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now.
+  // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
+  // in the queue.
   RequestId submit(Request request, EventSink sink);
   // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
   void cancel(RequestId request);
   // From any thread. As of the last call of plan() or settle(), plus requests submitted since.
   LeaderStatus status() const;
+  // From any thread: ends wait_for_work().
+  void wake();
 
   // All other members must be called from a single thread.
 
   // Whether there are requests that have not ended, or cancellations to process.
   bool has_work() const;
+  // Waits until there is work, wake() is called, or the time is over. Returns has_work(). A wake() that
+  // nobody waited for ends the next wait at once.
+  bool wait_for_work(std::chrono::nanoseconds timeout);
 
   // Plans the next step. It has no tokens if there is nothing to compute or everything awaits a step in
   // flight.
   PlannedStep plan();
 
-  // Processes the results of a step. Several steps may be in flight; they are settled in the order in which
-  // they were planned.
-  void settle(const PlannedStep& step, const Outputs& outputs);
+  // Processes the results of a step, which took `seconds` (0: unknown). Several steps may be in flight; they
+  // are settled in the order in which they were planned.
+  void settle(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
 
   // Throws std::logic_error naming the first invariant that does not hold.
   void check_invariants() const;
@@ -70,13 +78,15 @@ class Leader {
   // Events to deliver: sinks are called last, when the leader's state is consistent.
   using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
 
-  RequestId enqueue(Request request, EventSink sink);
+  std::shared_ptr<RequestState> make_state(Request request, EventSink sink) const;
   void drain_inbox(Delivery& delivery);
   static void start_masks(PlannedStep& planned);
   static void check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery);
+  static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
   void settle_result(Sequence& sequence, const Result& result, Delivery& delivery);
   void end_sequences(Delivery& delivery);
   static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);
+  void count_end(FinishReason reason, std::size_t continuations = 1);
   static void deliver(const Delivery& delivery);
   void publish_status();
 
@@ -84,13 +94,8 @@ class Leader {
   const Tokenizer* tokenizer_;
   BlockManager blocks_;
   Scheduler scheduler_;
-  std::size_t last_step_tokens_ = 0;
-
-  mutable std::mutex mutex_;  // guards the members below
-  std::vector<std::shared_ptr<RequestState>> submitted_;
-  std::vector<RequestId> cancelled_;
-  RequestId next_request_ = 1;
-  LeaderStatus status_;
+  LeaderStatus counters_;  // those that the scheduler does not have
+  Inbox inbox_;
 };
 
 }  // namespace tp

@@ -4,6 +4,9 @@
 #include "runtime/engine/block_manager.h"
 #include "runtime/engine/command.h"
 #include "runtime/engine/sequence.h"
+#include "runtime/engine/step_times.h"
+#include "runtime/engine/waiting_queue.h"
+#include "tp/leader_status.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -20,6 +23,7 @@ struct SchedulerLimits {
   std::size_t prefill_chunk = 512;  // maximum tokens of one prompt per step
   std::size_t step_tokens = 512;    // maximum tokens per step
   std::size_t max_sequences = 16;   // maximum running sequences
+  double step_ms = 0.0;             // see EngineOptions
 
   // Maximum tokens of an indivisible sequence: a step has room for it however many others generate.
   std::size_t indivisible_tokens() const {
@@ -44,20 +48,29 @@ struct PlannedStep {
   Forward forward;
   std::vector<Chunk> chunks;                                   // parallel to forward.chunks
   std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output
+  std::size_t prompt_tokens = 0;                               // of all chunks, except
+  std::size_t decoding = 0;                                    // this many that only generate
   // Sequences that could not begin for lack of memory; they have left the queue.
   std::vector<std::shared_ptr<Sequence>> failed;
 };
 
-// Continuous batching: every step computes the next token of each decoding sequence, and fills the rest of
-// its token budget with chunks of prompts, first come, first served. When the cache is full, the sequence
-// admitted last is preempted: its blocks are released, and it is recomputed later, generated tokens included;
-// its text does not change.
+// Continuous batching: every step computes the next token of each decoding sequence, and divides the rest of
+// its token budget among prompts. These take turns of a few tokens, whoever has waited longest first, so that
+// a short prompt is not held up by a long one; the queue takes turns, too, in which a prompt begins. Of
+// prompts with different priorities, the more urgent ones have as many turns as they can use. With
+// SchedulerLimits::step_ms the budget is also limited by what past steps took, while anybody generates.
 //
-// A waiting sequence for which the cache has no room is overtaken by others at most kMaxOvertaken times. One
-// that shares a prefix with a running sequence waits until that has computed the common blocks.
+// When the cache is full, the sequence admitted last of those with the lowest priority is preempted: its
+// blocks are released, and it is recomputed later, generated tokens included; its text does not change. A
+// prompt begins only if the cache has room for all of it and for the rest of those that have begun, so that
+// prompts do not displace each other.
 //
-// An indivisible sequence is admitted to a step with room for all of its tokens; until there is one, it waits
-// as others do for room in the cache.
+// A waiting sequence for which the cache has no room is overtaken by others behind it at most kMaxOvertaken
+// times. One that shares a prefix with a running sequence, which is no less urgent, waits until
+// that has computed the common blocks.
+//
+// An indivisible sequence is admitted to a step with room for all of its tokens, whatever step_ms is; until
+// there is one, it waits as others do for room in the cache.
 //
 // Steps may be planned while others are in flight: what those compute counts as planned, sequences that await
 // a token are skipped, and sequences in flight are not preempted. Steps are settled in the order in which
@@ -72,37 +85,54 @@ class Scheduler {
   Scheduler(BlockManager& blocks, SchedulerLimits limits) : blocks_(blocks), limits_(limits) {}
 
   // Queues a request's samples. Each one's prompt and continuation must fit in the cache.
-  void add(const std::shared_ptr<RequestState>& state);
+  void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
+  // Counts a request as one that does not wait: it could not be added.
+  void drop(RequestState& state) { waiting_.leave(state); }
 
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
-  std::size_t queued() const { return queued_; }
-  std::size_t running() const { return running_.size(); }
-  std::uint64_t prefix_queries() const { return prefix_queries_; }
-  std::uint64_t prefix_hits() const { return prefix_hits_; }
-  std::uint64_t preemptions() const { return preemptions_; }
+  // The requests that do not wait any more.
+  const RequestCounts& left_queue() const { return waiting_.left(); }
+  const StepTimes& times() const { return times_; }
+  // Writes what it knows to `status`.
+  void describe(LeaderStatus& status) const;
 
   // Plans the next step. If there is work and nothing is in flight, it computes at least one token, or a
   // sequence has failed.
   PlannedStep plan();
 
-  // To be called when a step has been run and its tokens have been appended to their sequences. Publishes the
-  // computed blocks of its sequences, except those that failed or were cancelled.
-  void settle(const PlannedStep& step);
+  // To be called when a step has been run, in `seconds` (0: unknown), and its tokens have been appended to
+  // their sequences. Publishes the computed blocks of its sequences, except those that failed or were
+  // cancelled.
+  void settle(const PlannedStep& step, double seconds = 0.0);
 
   // Removes and returns the sequences that have ended, and releases their blocks. Those in flight are removed
   // later.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
   // Ends the request's sequences that have not ended with FinishReason::cancelled; its other samples never
-  // begin.
-  void cancel(RequestId request);
+  // begin; returns the number of these.
+  std::size_t cancel(RequestId request);
 
   // Throws std::logic_error naming the first invariant that does not hold.
   void check_invariants() const;
 
  private:
-  using Sequences = std::list<std::shared_ptr<Sequence>>;
+  using Sequences = std::vector<std::shared_ptr<Sequence>>;
 
+  // The step that is being planned.
+  struct Draft {
+    Sequences sequences;  // with tokens in it
+    std::size_t tokens = 0;
+    bool preempts = false;
+    Sequences failed;
+  };
+  // How far a step has looked through the queue.
+  struct QueueTurn {
+    WaitingQueue::Place next;
+    bool closed = false;  // nobody else can begin in this step
+    std::size_t looked_at = 0;
+    Sequences without_room;
+  };
   enum class Admission : std::uint8_t {
     admitted,
     waits,    // for a prefix that another sequence is computing
@@ -110,28 +140,35 @@ class Scheduler {
     failed,   // for lack of memory
   };
 
-  std::shared_ptr<Sequence> make_sample(const std::shared_ptr<RequestState>& state);
-  bool try_plan_chunk(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
-  std::vector<BlockId> take_unsent_blocks(Sequence& sequence) const;
-  void plan_running(PlannedStep& planned);
-  void plan_waiting(PlannedStep& planned);
-  bool has_room(const PlannedStep& planned) const;
-  Sequences::iterator dequeue(Sequences::iterator place);
-  Admission try_admit(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
+  void draft_decoding(Draft& draft);
+  void draft_prompts(Draft& draft);
+  std::size_t prompt_budget(const Draft& draft) const;
+  std::size_t grantable(const Sequence& sequence) const;
+  bool try_grant(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Draft& draft);
+  bool try_reserve(const Sequence& sequence, std::size_t total_tokens, Draft& draft);
+  void preempt(const std::shared_ptr<Sequence>& sequence, Draft& draft);
+
+  bool is_open(const QueueTurn& queue, const Draft& draft);
+  std::shared_ptr<Sequence> admit_next(QueueTurn& queue, std::size_t tokens, Draft& draft);
+  Admission try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Draft& draft);
   void begin(Sequence& sequence);
+  bool has_room_for_prompt(const Sequence& sequence) const;
   bool waits_for_prefix(Sequence& sequence);
-  void preempt(const std::shared_ptr<Sequence>& sequence);
+
+  void add_chunk(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
+  std::vector<BlockId> take_unsent_blocks(Sequence& sequence) const;
 
   BlockManager& blocks_;
   SchedulerLimits limits_;
-  // Of a request's samples that have not begun, only the first is in the queue.
-  Sequences waiting_;
-  Sequences running_;              // in the order of admission
-  std::vector<SequenceId> ended_;  // not yet sent to the ranks
-  SequenceId next_id_ = 1;
+  StepTimes times_;
+  WaitingQueue waiting_;
+  std::list<std::shared_ptr<Sequence>> running_;  // in the order of admission
+  std::vector<SequenceId> ended_;                 // not yet sent to the ranks
   std::uint64_t admissions_ = 0;
+  std::uint64_t turns_ = 0;
+  std::uint64_t queue_turn_ = 0;  // the queue's last one
   std::size_t steps_in_flight_ = 0;
-  std::size_t queued_ = 0;
+  std::uint64_t computed_prompt_tokens_ = 0;
   std::uint64_t prefix_queries_ = 0;
   std::uint64_t prefix_hits_ = 0;
   std::uint64_t preemptions_ = 0;

@@ -27,6 +27,8 @@ struct RequestState {
   int not_begun = 0;     // samples, of request.n
   int open_samples = 0;  // that have not ended, including those that have not begun
   bool cancelled = false;
+  std::size_t cached_tokens = 0;  // of its first sample, when that has ended
+  bool has_left_queue = false;    // something of it was scheduled, or it has ended
 
   // How many of the prompt's tokens are computed. The last one is left out if nothing is predicted from it,
   // that is if only scores are wanted.
@@ -44,6 +46,7 @@ struct Sequence {
   std::size_t cached_tokens = 0;    // prompt tokens found in the prefix cache when it first began
   std::size_t planned_tokens = 0;   // in the cache, or will be after the steps in flight
   std::size_t computed_tokens = 0;  // in the cache
+  std::size_t granted = 0;          // of these, in the step that is being planned
   std::size_t in_flight = 0;        // steps that compute some of its tokens and have not been settled
   bool awaits_token = false;        // one of these steps chooses its next token
   std::size_t asked_from = 0;   // the first position of the prompt with an output that has not been delivered
@@ -60,7 +63,9 @@ struct Sequence {
 
   // While it runs: 1, 2, ... in the order of admission; else 0.
   std::uint64_t admission = 0;
+  std::uint64_t last_turn = 0;  // of prompts in a step: when it had one, counted by the scheduler
 
+  int priority() const { return state->request.priority; }
   std::size_t prompt_tokens() const { return state->request.prompt.size(); }
   std::size_t generated_tokens() const { return tokens.size() - prompt_tokens(); }
   bool finished() const { return finish_reason != FinishReason::none; }
@@ -68,6 +73,8 @@ struct Sequence {
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
   // Whether nothing of it can be planned until a step in flight is settled.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
+  // Whether the next token is all that has to be computed, or is in flight.
+  bool decodes() const { return generated_tokens() > 0 && planned_tokens + 1 >= tokens.size(); }
   // Whether the request's next sample can begin when this one has.
   bool is_last_begun() const {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;

@@ -7,6 +7,7 @@
 #include <map>
 #include <ostream>
 #include <random>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -64,12 +65,14 @@ class Model {
 
  private:
   struct Sequence {
+    std::string salt;
     Tokens tokens;
     std::size_t computed = 0;
   };
   // A position of the cache.
   struct Slot {
     std::size_t group = 0;  // that it was written for
+    std::string salt;       // of the sequence that wrote it
     Tokens text;            // up to the position that was written there
   };
 
@@ -87,10 +90,10 @@ class Model {
   }
 
   void begin() {
-    Sequence sequence{.tokens = random_prompt()};
+    Sequence sequence{.salt = random_() % 3 == 0 ? "s" : "", .tokens = random_prompt()};
     const std::size_t free_before = manager_.free_blocks();
-    const PrefixMatch match = manager_.match_prefix(sequence.tokens);
-    sequence.computed = manager_.begin_sequence(next_id_, sequence.tokens);
+    const PrefixMatch match = manager_.match_prefix(sequence.tokens, sequence.salt);
+    sequence.computed = manager_.begin_sequence(next_id_, sequence.tokens, sequence.salt);
     EXPECT_EQ(sequence.computed, match.tokens);
     EXPECT_EQ(manager_.free_blocks(), free_before - match.free_blocks);
     EXPECT_EQ(sequence.computed % manager_.block_size(), 0U);
@@ -150,7 +153,7 @@ class Model {
   void write(SequenceId id, const Sequence& sequence, std::size_t position) {
     const auto end = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position) + 1;
     for (std::size_t group = 0; group < windows_.size(); ++group)
-      slot(id, group, position) = {group, {sequence.tokens.begin(), end}};
+      slot(id, group, position) = {group, sequence.salt, {sequence.tokens.begin(), end}};
   }
 
   // What the next token will see, in every group.
@@ -161,6 +164,7 @@ class Model {
       for (std::size_t position = begin; position < sequence.computed; ++position) {
         const Slot& held = slot(id, group, position);
         ASSERT_EQ(held.group, group);
+        ASSERT_EQ(held.salt, sequence.salt);
         ASSERT_EQ(held.text.size(), position + 1);
         ASSERT_TRUE(std::equal(held.text.begin(), held.text.end(), sequence.tokens.begin()));
       }

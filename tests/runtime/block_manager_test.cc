@@ -28,8 +28,8 @@ Blocks table_of(const BlockManager& manager, SequenceId id) {
 }
 
 // Begins a sequence and computes all its tokens; returns how many were cached.
-std::size_t run(BlockManager& manager, SequenceId id, const Tokens& tokens) {
-  const std::size_t cached = manager.begin_sequence(id, tokens);
+std::size_t run(BlockManager& manager, SequenceId id, const Tokens& tokens, const char* salt = "") {
+  const std::size_t cached = manager.begin_sequence(id, tokens, salt);
   Blocks new_blocks;
   EXPECT_TRUE(manager.try_reserve(id, tokens.size(), new_blocks));
   manager.commit(id, tokens, tokens.size());
@@ -57,6 +57,43 @@ TEST(BlockManager, GivesOutTheBlocksThatASequenceLacks) {
   EXPECT_EQ(new_blocks, (Blocks{0, 1, 2}));
   EXPECT_EQ(table_of(manager, 1), new_blocks);
   EXPECT_EQ(manager.free_blocks(), 5U);
+}
+
+TEST(BlockManager, FindsOnlyBlocksOfTheSameSalt) {
+  BlockManager manager(32, 4);
+  EXPECT_EQ(run(manager, 1, tokens_from(0, 10)), 0U);
+  EXPECT_EQ(run(manager, 2, tokens_from(0, 10), "a"), 0U);
+  EXPECT_EQ(run(manager, 3, tokens_from(0, 10), "a"), 8U) << "while the other one runs";
+  EXPECT_EQ(run(manager, 4, tokens_from(0, 10), "aa"), 0U);
+  EXPECT_EQ(run(manager, 5, tokens_from(0, 10)), 8U);
+  for (SequenceId id = 1; id <= 5; ++id) manager.end_sequence(id);
+  EXPECT_EQ(run(manager, 6, tokens_from(0, 10), "a"), 8U) << "when it has ended";
+  EXPECT_EQ(run(manager, 7, tokens_from(0, 10), "b"), 0U);
+  manager.end_sequence(6);
+  manager.end_sequence(7);
+  manager.check_invariants();
+}
+
+// Neither can a salt be taken for tokens, nor are hashes trusted.
+TEST(BlockManager, DoesNotMistakeASaltForTokensWhoseHashIsEqual) {
+  BlockManager manager(32, 1, {std::nullopt},
+                       [](std::uint64_t, std::span<const TokenId>) -> std::uint64_t { return 1; });
+  EXPECT_EQ(run(manager, 1, {'a', 5, 6}), 0U);
+  EXPECT_EQ(run(manager, 2, {5, 6}, "a"), 0U);
+  EXPECT_EQ(run(manager, 3, {'a', 5, 6}, "a"), 0U);
+  EXPECT_EQ(run(manager, 4, {5, 6}, "b"), 0U);
+  EXPECT_EQ(run(manager, 5, {5, 6}, "a"), 1U);
+}
+
+TEST(BlockManager, CountsTheBlocksThatAPromptStillNeeds) {
+  BlockManager manager(32, 4, {std::nullopt, 6});
+  manager.begin_sequence(1, tokens_from(0, 40));
+  // 10 blocks, and of the window 5 tokens and a chunk of 8, which are in 4 blocks at most.
+  EXPECT_EQ(manager.missing_blocks(1, 40, 8), 10U + 4);
+  Blocks new_blocks;
+  EXPECT_TRUE(manager.try_reserve(1, 8, new_blocks));
+  EXPECT_EQ(manager.missing_blocks(1, 40, 8), 10U + 4 - 4);
+  EXPECT_EQ(manager.missing_blocks(1, 8, 8), 0U);
 }
 
 TEST(BlockManager, ReservesAllOrNothing) {

@@ -2,7 +2,8 @@
 tp_test(api_test ${CMAKE_CURRENT_LIST_DIR}/batch_line_test.cc LIBS tp_api LABELS unit)
 tp_test(leader_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CURRENT_LIST_DIR}/memory_plan_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_stress_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_requests_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/leader_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/command_test.cc
+        ${CMAKE_CURRENT_LIST_DIR}/leader_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_load_test.cc
+        ${CMAKE_CURRENT_LIST_DIR}/leader_queue_test.cc ${CMAKE_CURRENT_LIST_DIR}/step_times_test.cc ${CMAKE_CURRENT_LIST_DIR}/command_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/stop_matcher_test.cc LIBS tp_runtime tp_reference LABELS unit)
 tp_test(engine_test ${CMAKE_CURRENT_LIST_DIR}/engine_generation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_ending_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_logits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_errors_test.cc

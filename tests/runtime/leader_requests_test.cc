@@ -76,7 +76,7 @@ TEST(Leader, TakesFromTheCacheOnlyWhatNeedNotBeScored) {
 }
 
 TEST(Leader, ScoresAndContinuesInTightCachesWithoutSayingAnythingTwice) {
-  LeaderRun run(8, 4, limits_of(4, 4));
+  LeaderRun run(11, 4, limits_of(4, 4));  // two prompts, but not their continuations
   std::map<RequestId, std::vector<TokenId>> prompts;
   for (TokenId i = 0; i < 4; ++i) {
     const std::vector<TokenId> prompt = prompt_of(18, 20 * i);

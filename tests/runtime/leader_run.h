@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -29,6 +30,7 @@ class LeaderRun {
     std::vector<double> logprobs;
     std::vector<float> logits;
     std::size_t first_logprob = 0;
+    std::vector<PrefillProgress> progress;
     std::size_t cached_tokens = 0;
     int ends = 0;  // terminal events
     std::optional<Event> end;
@@ -41,7 +43,7 @@ class LeaderRun {
 
   // `windows`: of the groups of layers.
   LeaderRun(std::size_t num_blocks, std::size_t block_size, SchedulerLimits limits,
-            const CacheWindows& windows = {std::nullopt})
+            const CacheWindows& windows = {std::nullopt}, QueueLimits queue = {})
       : limits_(limits),
         worker(block_size, windows),
         leader({.model = "model",
@@ -50,7 +52,8 @@ class LeaderRun {
                 .eos_token_ids = {kEos},
                 .cache_blocks = num_blocks,
                 .cache = {.block_size = block_size, .chunk = limits.prefill_chunk, .windows = windows},
-                .limits = limits},
+                .limits = limits,
+                .queue = queue},
                nullptr) {}
 
   RequestId add(std::vector<TokenId> prompt, int max_tokens, int samples = 1) {
@@ -82,10 +85,11 @@ class LeaderRun {
     return forward;
   }
 
-  // Settles the step that was planned first.
+  // Settles the step that was planned first, which takes as long as `seconds_of` says.
   void settle() {
     ASSERT_FALSE(in_flight_.empty());
-    leader.settle(in_flight_.front().first, in_flight_.front().second);
+    const auto& [step, outputs] = in_flight_.front();
+    leader.settle(step, outputs, seconds_of ? seconds_of(step) : 0.0);
     in_flight_.pop_front();
     leader.check_invariants();
     most_blocks = std::max(most_blocks, leader.status().used_blocks);
@@ -114,6 +118,7 @@ class LeaderRun {
   FakeWorker worker;
   Leader leader;
   std::map<RequestId, Told> told;
+  std::function<double(const PlannedStep&)> seconds_of;  // as if; without it no step's time is known
   std::size_t steps = 0;
   std::size_t most_blocks = 0;      // owned after a step
   std::size_t computed_tokens = 0;  // in all steps
@@ -132,6 +137,9 @@ class LeaderRun {
       if (one.logprobs.empty()) one.first_logprob = some->first;
       EXPECT_EQ(some->first, one.first_logprob + one.logprobs.size()) << "out of order";
       one.logprobs.insert(one.logprobs.end(), some->logprobs.begin(), some->logprobs.end());
+    } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
+      EXPECT_EQ(told[progress->request].tokens.count(progress->sample), 0U) << "after the prompt";
+      told[progress->request].progress.push_back(*progress);
     } else if (const auto* rows = std::get_if<PromptLogits>(&event)) {
       Told& one = told[rows->request];
       EXPECT_EQ(rows->first, one.logits.size() / rows->vocab_size) << "out of order";

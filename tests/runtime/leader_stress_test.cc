@@ -42,6 +42,9 @@ Request random_request(Random& random, std::size_t cache_tokens, std::size_t ind
   }
   if (random.integer(0, 9) == 0) request.prompt_logits = true;
   if (random.integer(0, 5) == 0) request.cache_prompt = false;
+  if (random.integer(0, 3) == 0) request.cache_salt = random.coin() ? "a" : "b";
+  if (random.integer(0, 3) == 0) request.priority = static_cast<int>(random.integer(0, 2)) - 1;
+  request.report_progress = random.coin();
   if (random.integer(0, 5) == 0 && request.prompt.size() <= indivisible_tokens) {
     request.attention = AttentionMask::bidirectional;
     request.prompt_logits = true;
@@ -89,8 +92,10 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   const std::size_t sequences = random.integer(1, 8);
   const CacheWindows windows = random_windows(random);
   const CacheShape shape{.block_size = block_size, .chunk = chunk, .windows = windows};
-  const SchedulerLimits limits = test::limits_of(chunk, sequences);
+  SchedulerLimits limits = test::limits_of(chunk, sequences);
+  if (random.coin()) limits.step_ms = 5.0;
   LeaderRun run(shape.blocks_for(cache_tokens), block_size, limits, windows);
+  run.seconds_of = [&](const PlannedStep&) { return 0.001 * static_cast<double>(random.integer(0, 100)); };
   std::map<RequestId, Sent> sent;
   const auto cancel_one = [&] {
     auto one = sent.begin();
@@ -111,7 +116,12 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   }
   while (run.in_flight() > 0) run.settle();
   for (const auto& [id, one] : sent) expect_answer(run.told[id], one);
-  EXPECT_EQ(run.leader.status().used_blocks, 0U);
+  const LeaderStatus status = run.leader.status();
+  EXPECT_EQ(status.used_blocks, 0U);
+  EXPECT_EQ(status.queued_requests + status.queued_prompt_tokens + status.queued + status.running, 0U);
+  std::size_t continuations = 0;
+  for (const auto& [id, one] : sent) continuations += static_cast<std::size_t>(one.request.n);
+  EXPECT_EQ(status.finished.total(), continuations);
 }
 
 TEST(LeaderStress, GivesEveryRequestItsOwnAnswerWhateverElseRuns) {

@@ -200,7 +200,9 @@ TEST(Scheduler, MakesSequencesOfThoseSamplesAloneThatHaveTheirTurn) {
   EXPECT_EQ(planned.chunks.size(), 3U);  // of three tokens each, in a step of eight
   // This function, those that run, and one that waits.
   EXPECT_EQ(state.use_count(), 1 + 3 + 1);
-  EXPECT_EQ(scheduler.queued(), 1997U);
+  LeaderStatus status;
+  scheduler.describe(status);
+  EXPECT_EQ(status.queued, 1997U);
 }
 
 TEST(Leader, ServesThousandsOfSamples) {

@@ -1,0 +1,117 @@
+#include "runtime/engine/inbox.h"
+
+#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// In how many seconds the engine will have done what waits now. Steps that compute prompts and generate as
+// well count twice, so this is rather too long.
+double seconds_of_queue(const LeaderStatus& status) {
+  const auto seconds = [](double tokens, double rate) { return rate > 0.0 ? tokens / rate : 0.0; };
+  const auto continuations = static_cast<double>(status.finished.total() + status.running);
+  const double length =
+      continuations > 0.0 ? static_cast<double>(status.generated_tokens) / continuations : 0.0;
+  const auto prompts = static_cast<double>(status.queued_prompt_tokens);
+  const double generated = static_cast<double>(status.queued) * length;
+  return seconds(prompts, status.prefill_tokens_per_second) +
+         seconds(generated, status.decode_tokens_per_second);
+}
+
+}  // namespace
+
+RequestId Inbox::submit(const std::shared_ptr<RequestState>& state) {
+  const std::size_t prompt_tokens = state->request.prompt.size();
+  {
+    const std::lock_guard lock(mutex_);
+    require_room(prompt_tokens);
+    contents_.submitted.push_back(state);
+    state->id = next_request_++;
+    ++submitted_.requests;
+    submitted_.prompt_tokens += prompt_tokens;
+    unpublished_ += static_cast<std::size_t>(state->request.n);
+  }
+  changed_.notify_one();
+  return state->id;
+}
+
+void Inbox::require_room(std::size_t prompt_tokens) const {
+  const auto refuse = [&](std::size_t waiting, std::string_view what, std::string_view option,
+                          std::size_t limit) {
+    const double seconds = current_status().retry_after_seconds;
+    throw OverloadedError(
+        fmt::format(
+            "cannot queue the request: {} {} wait already, of at most {}; try again in about {:.0f} s, or "
+            "raise `{}`",
+            waiting, what, limit, seconds, option),
+        seconds);
+  };
+  const std::size_t requests = submitted_.requests - left_.requests;
+  const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
+  if (limits_.requests != 0 && requests >= limits_.requests)
+    refuse(requests, "requests", "max_queue", limits_.requests);
+  if (limits_.prompt_tokens != 0 && requests > 0 && tokens + prompt_tokens > limits_.prompt_tokens)
+    refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
+}
+
+void Inbox::cancel(RequestId request) {
+  {
+    const std::lock_guard lock(mutex_);
+    contents_.cancelled.push_back(request);
+  }
+  changed_.notify_one();
+}
+
+void Inbox::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+LeaderStatus Inbox::status() const {
+  const std::lock_guard lock(mutex_);
+  return current_status();
+}
+
+LeaderStatus Inbox::current_status() const {
+  LeaderStatus status = status_;
+  status.queued += unpublished_;
+  status.queued_requests = submitted_.requests - left_.requests;
+  status.queued_prompt_tokens = submitted_.prompt_tokens - left_.prompt_tokens;
+  status.prompt_tokens = submitted_.prompt_tokens;
+  status.retry_after_seconds = std::clamp(seconds_of_queue(status), 1.0, 600.0);
+  return status;
+}
+
+bool Inbox::empty() const {
+  const std::lock_guard lock(mutex_);
+  return is_empty();
+}
+
+void Inbox::wait(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, timeout, [&] { return woken_ || !is_empty(); });
+  woken_ = false;
+}
+
+Inbox::Contents Inbox::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(contents_, {});
+}
+
+void Inbox::publish(const LeaderStatus& status, const RequestCounts& left_queue) {
+  const std::lock_guard lock(mutex_);
+  status_ = status;
+  left_ = left_queue;
+  unpublished_ = 0;
+  for (const auto& state : contents_.submitted) unpublished_ += static_cast<std::size_t>(state->request.n);
+}
+
+}  // namespace tp

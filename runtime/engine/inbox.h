@@ -1,0 +1,71 @@
+// Where other threads leave what the leader's thread then takes, and find how busy it is.
+#pragma once
+
+#include "runtime/engine/sequence.h"
+#include "runtime/engine/waiting_queue.h"
+#include "tp/event.h"
+#include "tp/leader_status.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace tp {
+
+// How many requests, and tokens of their prompts, may wait; 0: any number. See EngineOptions.
+struct QueueLimits {
+  std::size_t requests = 0;
+  std::size_t prompt_tokens = 0;
+};
+
+// All members are thread-safe.
+class Inbox {
+ public:
+  struct Contents {
+    std::vector<std::shared_ptr<RequestState>> submitted;
+    std::vector<RequestId> cancelled;
+  };
+
+  explicit Inbox(QueueLimits limits) : limits_(limits) {}
+
+  // Gives the request its number, and returns it. Throws OverloadedError if as many wait as may.
+  RequestId submit(const std::shared_ptr<RequestState>& state);
+  void cancel(RequestId request);
+  // Ends the wait that is under way, or else the next one.
+  void wake();
+  // As last published, plus what was submitted since.
+  LeaderStatus status() const;
+
+  // The following are for the leader's thread.
+
+  bool empty() const;
+  // Waits until it is not empty, wake() is called, or the time is over.
+  void wait(std::chrono::nanoseconds timeout);
+  // Takes everything out of it.
+  Contents take();
+  // Publishes a status that covers all that was taken. `left_queue`: the requests that do not wait any more.
+  void publish(const LeaderStatus& status, const RequestCounts& left_queue);
+
+ private:
+  // The caller must hold the mutex.
+  bool is_empty() const { return contents_.submitted.empty() && contents_.cancelled.empty(); }
+  LeaderStatus current_status() const;
+  void require_room(std::size_t prompt_tokens) const;
+
+  QueueLimits limits_;
+
+  mutable std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  Contents contents_;
+  RequestId next_request_ = 1;
+  bool woken_ = false;
+  LeaderStatus status_;
+  RequestCounts submitted_;      // since it was created
+  RequestCounts left_;           // of these, those that do not wait any more
+  std::size_t unpublished_ = 0;  // continuations that status_ does not cover
+};
+
+}  // namespace tp
