@@ -20,6 +20,7 @@ class Subcommand {
   enum class Place : std::uint8_t {
     generate,
     chat,
+    serve,
     render_chat,
     logits,
     perplexity,

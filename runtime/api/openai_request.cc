@@ -38,6 +38,9 @@ const std::map<std::string, std::string>& settings() {
       {"stop_token_ids", "stop_token_ids"},
       {"include_stop_str_in_output", "include_stop_str_in_output"},
       {"bad_words", "bad_words"},
+      {"cache_prompt", "cache_prompt"},
+      {"cache_salt", "cache_salt"},
+      {"priority", "priority"},
   };
   return table;
 }
@@ -59,18 +62,40 @@ const std::set<std::string>& ignored() {
 // Unsupported members, with the values at which they have no effect.
 const std::map<std::string, std::vector<Json>>& unsupported() {
   static const std::map<std::string, std::vector<Json>> table = {
+      {"audio", {}},
       {"best_of", {1}},
       {"echo", {false}},
       {"function_call", {"none", "auto"}},
       {"functions", {Json::array()}},
+      {"grammar", {""}},
+      {"guided_choice", {}},
+      {"guided_grammar", {}},
+      {"guided_json", {}},
+      {"guided_regex", {}},
+      {"json_schema", {}},
       {"modalities", {Json::array({"text"})}},
       {"response_format", {Json{{"type", "text"}}}},
       {"stream", {false}},
+      {"structured_outputs", {}},
       {"suffix", {""}},
       {"tool_choice", {"none", "auto"}},
-      {"tools", {Json::array()}},
   };
   return table;
+}
+
+// The functions that the model may ask for; the chat template describes them to it.
+void read_tools(const Json& tools, const Json& choice, ApiRequest& request) {
+  require<RequestError>(tools.is_array(), "`tools`: expected a list, found {}", tools.type_name());
+  for (const Json& tool : tools) {
+    const bool is_function = tool.is_object() && tool.contains("function") && tool.at("function").is_object();
+    require<RequestError>(is_function,
+                          "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}",
+                          tool.dump(-1, ' ', false, Json::error_handler_t::replace));
+    const Json strict = tool.at("function").value("strict", Json());
+    require<RequestError>(strict.is_null() || strict == Json(false),
+                          "`tools`: `strict` calls are not supported; leave it out");
+  }
+  if (!tools.empty() && choice != Json("none")) (*request.conversation)["tools"] = tools;
 }
 
 void read_prompt(const Json& prompt, ApiRequest& request) {
@@ -118,13 +143,14 @@ void read_model(const Json& model, ApiRequest& request) {
 }
 
 // Applies a member other than the prompt and those about log-probabilities.
-void read_member(const std::string& name, const Json& value, ApiRequest& request) {
+void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
   if (const auto setting = settings().find(name); setting != settings().end()) {
     request.settings[setting->second] = value;
     return;
   }
   if (ignored().contains(name)) return;
   const auto refused = unsupported().find(name);
+  if (refused == unsupported().end() && unknown == UnknownMembers::ignore) return;
   require<RequestError>(refused != unsupported().end(), "there is no field `{}` that is known; leave it out",
                         name);
   const std::vector<Json>& harmless = refused->second;
@@ -135,13 +161,13 @@ void read_member(const std::string& name, const Json& value, ApiRequest& request
 
 }  // namespace
 
-void read_openai_body(const Json& body, Form form, ApiRequest& request) {
+void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownMembers unknown) {
   const bool is_chat = form == Form::chat_completion;
   const std::string prompt = is_chat ? "messages" : "prompt";
   request.form = form;
   require<RequestError>(body.is_object(), "expected an object with `{}`, found {}", prompt, body.type_name());
   std::set<std::string> read = {prompt, "model", "logprobs"};
-  if (is_chat) read.insert({"top_logprobs", "chat_template_kwargs"});
+  if (is_chat) read.insert({"top_logprobs", "chat_template_kwargs", "tools"});
 
   const auto member = [&](const std::string& name) { return body.value(name, Json()); };
   if (!member("model").is_null()) read_model(member("model"), request);
@@ -150,12 +176,13 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request) {
     request.conversation = Json{{"messages", read_messages(member(prompt))}};
     if (!member("chat_template_kwargs").is_null())
       read_template_arguments(member("chat_template_kwargs"), request);
+    if (!member("tools").is_null()) read_tools(member("tools"), member("tool_choice"), request);
   } else {
     read_prompt(member(prompt), request);
   }
   read_logprobs(body, form, request);
   for (const auto& [name, value] : body.items()) {
-    if (!value.is_null() && !read.contains(name)) read_member(name, value, request);
+    if (!value.is_null() && !read.contains(name)) read_member(name, value, request, unknown);
   }
   // The newer of the two names wins.
   if (const Json tokens = member("max_completion_tokens"); !tokens.is_null())

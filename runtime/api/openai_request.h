@@ -3,14 +3,21 @@
 
 #include "runtime/api/api_request.h"
 
+#include <cstdint>
+
 #include <nlohmann/json.hpp>
 
 namespace tp {
 
+// What to do with members that nobody knows: a file has a mistake in it, a network client may be of another
+// year.
+enum class UnknownMembers : std::uint8_t { refuse, ignore };
+
 // Parses the body of a request to /v1/chat/completions or /v1/completions, as `form` says, into `request`;
 // sampling parameters become settings. Null members count as absent, and members that only matter to OpenAI's
-// own service (`user`, `metadata`, ...) are ignored. Throws RequestError for unknown members, and for
-// unsupported ones that would change the response: tools, JSON formats, several prompts.
-void read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form, ApiRequest& request);
+// own service (`user`, `metadata`, ...) are ignored. Throws RequestError for unsupported members that would
+// change the response: JSON formats, forced calls of tools, several prompts.
+void read_openai_body(const nlohmann::ordered_json& body, ApiRequest::Form form, ApiRequest& request,
+                      UnknownMembers unknown = UnknownMembers::refuse);
 
 }  // namespace tp

@@ -57,13 +57,16 @@ Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
-Json text_logprobs(const Engine& engine, const Continuation& continuation) {
+Json no_tokens() {
+  return {{"tokens", Json::array()},
+          {"token_logprobs", Json::array()},
+          {"top_logprobs", Json::array()},
+          {"text_offset", Json::array()}};
+}
+
+Json text_logprobs(const Engine& engine, const Continuation& continuation, std::size_t offset) {
   if (continuation.logprobs.empty()) return nullptr;
-  Json lists = {{"tokens", Json::array()},
-                {"token_logprobs", Json::array()},
-                {"top_logprobs", Json::array()},
-                {"text_offset", Json::array()}};
-  std::size_t offset = 0;  // in characters
+  Json lists = no_tokens();
   for (const ScoredToken& token : shown(continuation, engine)) {
     const std::string text = text_of_token(engine, token.chosen.id);
     Json top = Json::object();
@@ -72,26 +75,9 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation) {
     lists["token_logprobs"].push_back(rounded(token.chosen.logprob));
     lists["top_logprobs"].push_back(std::move(top));
     lists["text_offset"].push_back(offset);
-    offset += static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-      return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // first byte of a character
-    }));
+    offset += count_characters(text);
   }
   return lists;
-}
-
-Json choice_of(Form form, const Engine& engine, const Continuation& continuation, std::size_t index) {
-  Json choice = {{"index", index}};
-  if (form == Form::text_completion) {
-    choice["text"] = continuation.text;
-    choice["logprobs"] = text_logprobs(engine, continuation);
-  } else {
-    choice["message"] = {{"role", "assistant"}, {"content", continuation.text}};
-    choice["logprobs"] = chat_logprobs(engine, continuation);
-  }
-  choice["finish_reason"] = std::string(name_of(continuation.finish_reason));
-  // Not part of OpenAI's API.
-  if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
-  return choice;
 }
 
 Json usage_of(const Completion& completion) {
@@ -106,6 +92,59 @@ Json usage_of(const Completion& completion) {
 
 }  // namespace
 
+std::size_t count_characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // first byte of a character
+  }));
+}
+
+Json openai_logprobs(Form form, const Engine& engine, const Continuation& continuation, std::size_t offset) {
+  return form == Form::text_completion ? text_logprobs(engine, continuation, offset)
+                                       : chat_logprobs(engine, continuation);
+}
+
+Json openai_choice(Form form, const Engine& engine, const Continuation& continuation, std::size_t index) {
+  Json choice = {{"index", index}};
+  if (form == Form::text_completion)
+    choice["text"] = continuation.text;
+  else
+    choice["message"] = {{"role", "assistant"}, {"content", continuation.text}};
+  choice["logprobs"] = openai_logprobs(form, engine, continuation);
+  choice["finish_reason"] = std::string(name_of(continuation.finish_reason));
+  // Not part of OpenAI's API.
+  if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
+  return choice;
+}
+
+std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, const Completion& completion,
+                     Json& choice) {
+  const std::string text = engine.decode(prompt);
+  choice["text"] = text + choice.at("text").get<std::string>();
+  const std::size_t characters = count_characters(text);
+  if (completion.prompt_logprobs.empty()) return characters;
+  Json lists = no_tokens();
+  std::size_t offset = 0;
+  for (std::size_t i = 0; i < prompt.size(); ++i) {
+    const std::string token = engine.is_special(prompt[i]) ? "" : text_of_token(engine, prompt[i]);
+    // Nothing precedes the first token, so nothing predicts it.
+    const bool is_scored = i > 0 && i - 1 < completion.prompt_logprobs.size();
+    lists["tokens"].push_back(token);
+    lists["token_logprobs"].push_back(
+        is_scored ? Json(rounded(static_cast<float>(completion.prompt_logprobs[i - 1]))) : Json());
+    lists["top_logprobs"].push_back(is_scored ? Json::object() : Json());
+    lists["text_offset"].push_back(offset);
+    offset += count_characters(token);
+  }
+  if (const Json later = choice.at("logprobs"); later.is_object()) {
+    for (const char* name : {"tokens", "token_logprobs", "top_logprobs"})
+      lists[name].insert(lists[name].end(), later.at(name).begin(), later.at(name).end());
+    for (const Json& place : later.at("text_offset"))
+      lists["text_offset"].push_back(place.get<std::size_t>() + characters);
+  }
+  choice["logprobs"] = std::move(lists);
+  return characters;
+}
+
 std::string new_response_id(std::string_view prefix) {
   std::random_device random;
   return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
@@ -116,7 +155,7 @@ Json openai_body(const ApiRequest& request, const Completion& completion, const 
   const bool is_chat = request.form == Form::chat_completion;
   Json choices = Json::array();
   for (const Continuation& continuation : completion.continuations)
-    choices.push_back(choice_of(request.form, engine, continuation, choices.size()));
+    choices.push_back(openai_choice(request.form, engine, continuation, choices.size()));
   return {{"id", new_response_id(is_chat ? "chatcmpl" : "cmpl")},
           {"object", is_chat ? "chat.completion" : "text_completion"},
           {"created", static_cast<std::int64_t>(std::time(nullptr))},

@@ -5,8 +5,10 @@
 #include "runtime/api/completion.h"
 #include "tp/engine.h"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +22,20 @@ std::string new_response_id(std::string_view prefix);
 // name if the request has none. `engine` must have a tokenizer, for the texts beside log-probabilities.
 nlohmann::ordered_json openai_body(const ApiRequest& request, const Completion& completion,
                                    const Engine& engine, std::string_view model);
+
+// Parts of response bodies. A choice of its continuation; the log-probabilities of its tokens, null if none
+// were asked for, where `offset` counts the characters before them.
+nlohmann::ordered_json openai_choice(ApiRequest::Form form, const Engine& engine,
+                                     const Continuation& continuation, std::size_t index);
+nlohmann::ordered_json openai_logprobs(ApiRequest::Form form, const Engine& engine,
+                                       const Continuation& continuation, std::size_t offset = 0);
+
+// Puts the prompt before a completion's text and log-probabilities. Returns the characters that were added.
+std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, const Completion& completion,
+                     nlohmann::ordered_json& choice);
+
+// Of UTF-8.
+std::size_t count_characters(std::string_view text);
 
 // The response body for a request that cannot be served. `type` is OpenAI's: invalid_request_error,
 // server_error.

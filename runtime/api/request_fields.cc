@@ -54,6 +54,11 @@ void read(const Json& value, bool& target) {
   target = value.get<bool>();
 }
 
+void read(const Json& value, std::string& target) {
+  if (!value.is_string()) wrong_type("a text", value);
+  target = value.get<std::string>();
+}
+
 void read(const Json& value, std::vector<std::string>& target) {
   const Json list = value.is_string() ? Json::array({value}) : value;
   const bool texts = list.is_array() &&
@@ -146,6 +151,8 @@ const std::map<std::string, Field>& all_fields() {
       {"ignore_eos", of_request(&Request::ignore_eos)},
       {"stop", of_request(&Request::stop)},
       {"cache_prompt", rare(of_request(&Request::cache_prompt))},
+      {"cache_salt", rare(of_request(&Request::cache_salt))},
+      {"priority", rare(of_request(&Request::priority, std::numeric_limits<int>::min()))},
       {"min_tokens", rare(of_request(&Request::min_tokens, 0))},
       {"stop_token_ids", rare(of_request(&Request::stop_token_ids))},
       {"include_stop_str_in_output", rare(of_request(&Request::include_stop_str_in_output))},

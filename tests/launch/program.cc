@@ -17,7 +17,7 @@ bool is_rule(const std::string& line) {
 
 // Commands with an engine: one thread a rank, since the tests run many ranks on few cores.
 bool has_engine(const Arguments& arguments) {
-  static const std::vector<std::string> commands = {"generate", "chat", "logits", "perplexity", "bench"};
+  static const std::vector<std::string> commands = {"generate", "chat", "logits", "perplexity", "bench", "serve"};
   return !arguments.empty() &&
          std::find(commands.begin(), commands.end(), arguments.front()) != commands.end();
 }

@@ -1,0 +1,165 @@
+#include "launch/chat_templates.h"
+#include "launch/message.h"
+#include "launch/model_path.h"
+#include "launch/open_engine.h"
+#include "launch/rank_program.h"
+#include "launch/serve_flags.h"
+#include "launch/shutdown_signals.h"
+#include "launch/subcommand.h"
+#include "parallel/fail_together.h"
+#include "parallel/mpi_session.h"
+#include "runtime/serve/server.h"
+#include "tp/internal/require.h"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  tp-infer serve --model DIR\n"
+    "  mpirun -np 4 tp-infer serve --model DIR --host 0.0.0.0 --api-key-file keys.txt\n"
+    "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+    "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n"
+    "A page to try it is at http://127.0.0.1:8080/. The API is OpenAI's, at /v1; Prometheus reads /metrics.\n"
+    "To end it without losing answers: Ctrl-C without mpirun; kill -USR1 PID-OF-MPIRUN, or kill -TERM and "
+    "the\n"
+    "process id in --pid-file, with it (mpirun itself ends all ranks within two seconds of Ctrl-C and "
+    "SIGTERM).\n"
+    "A second signal ends it after the current step.\n"
+    "Exit status: 0 ended by a signal, 1 error, 2 usage error";
+
+// A file that holds the process id, as long as the process lives.
+class PidFile {
+ public:
+  explicit PidFile(const std::string& file) : file_(file) {
+    if (file_.empty()) return;
+    std::ofstream stream(file_);
+    stream << ::getpid() << std::endl;
+    require<ConfigError>(stream.good(), "cannot write {} of --pid-file: {}", file_, std::strerror(errno));
+  }
+  ~PidFile() {
+    std::error_code ignored;
+    if (!file_.empty()) std::filesystem::remove(file_, ignored);
+  }
+  PidFile(const PidFile&) = delete;
+  PidFile& operator=(const PidFile&) = delete;
+
+ private:
+  std::string file_;
+};
+
+// Every connection is a descriptor, and the usual limit is 1024.
+void allow_many_connections() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What rank 0 sets up before the engine is opened, so that mistakes are reported early.
+struct Preparation {
+  explicit Preparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(flags.options()) {
+    const std::filesystem::path model = find_model(flags.engine.options.model);
+    try {
+      chat_template = open_chat_template(flags.template_file, model);
+    } catch (const Error& error) {
+      // A base model continues texts. A file that was given is meant to be used.
+      if (!flags.template_file.empty()) throw;
+      chat_error = error.what();
+    }
+  }
+
+  PidFile pid_file;
+  std::optional<ChatTemplate> chat_template;
+  std::string chat_error;
+  Server server;
+};
+
+// The first signal drains, the second one leaves, a third one ends the process.
+void obey(ShutdownSignals& signals, Server& server, std::chrono::milliseconds drain_time) {
+  const bool by_mpirun = launched_rank().by_mpirun;
+  auto count = std::make_shared<int>(0);
+  server.when_readable(signals.descriptor(), [&signals, &server, drain_time, by_mpirun, count] {
+    while (const std::optional<ShutdownSignals::Signal> signal = signals.take()) {
+      // mpirun ends what is left of a job a second after this, which is too short for a long step.
+      if (by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM) server.suspect_loss(300ms);
+      if (++*count == 1) {
+        print_message(
+            "tp-infer: ending when the requests that have come are done; a second signal ends it now");
+        server.drain(drain_time);
+      } else {
+        ShutdownSignals::restore();
+        server.leave();
+      }
+    }
+    return true;
+  });
+}
+
+void welcome(const ServeFlags& flags, const Server& server, const std::string& name, std::size_t ranks) {
+  const bool is_ipv6 = flags.host.find(':') != std::string::npos;
+  const std::string host = is_ipv6 ? fmt::format("[{}]", flags.host) : flags.host;
+  const std::string url = fmt::format("http://{}:{}", host, server.port());
+  print_note(fmt::format("tp-infer: serving {} on {} rank{}\n  page  {}/\n  API   {}/v1\n", name, ranks,
+                         ranks == 1 ? "" : "s", url, url));
+}
+
+int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::size_t ranks) {
+  ShutdownSignals signals;
+  Server& server = prepared.server;
+  obey(signals, server, std::chrono::milliseconds(static_cast<std::int64_t>(flags.drain_seconds * 1e3)));
+  OpenModel model{.engine = &engine, .chat_error = prepared.chat_error};
+  model.defaults.sampling = engine.info().default_sampling;
+  if (prepared.chat_template && engine.has_tokenizer())
+    model.chat.emplace(engine, *std::move(prepared.chat_template));
+  welcome(flags, server, server.model_name(), ranks);
+  server.run(std::move(model));
+  return 0;
+}
+
+int run_serve(const CLI::App& command, const ServeFlags& flags) {
+  // Launchers forward signals to every rank, and rank 0 ends the others.
+  if (launched_rank().rank != 0) ShutdownSignals::ignore();
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
+    std::unique_ptr<Preparation> prepared;
+    fail_together(comm, [&] {
+      if (!comm.is_root()) return;
+      allow_many_connections();
+      prepared = std::make_unique<Preparation>(flags);
+    });
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
+    return lead_or_follow(comm, *engine, flags.engine.verbose,
+                          [&] { return serve(*engine, flags, *prepared, comm.size()); });
+  });
+}
+
+}  // namespace
+
+// `tp-infer serve`: answers requests over HTTP.
+static void add(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = app.add_subcommand("serve", "Answer requests over HTTP, with OpenAI's API");
+  flags->add_to(*command);
+  command->footer(kFooter);
+  command->callback([flags, command, &status] { status = run_serve(*command, *flags); });
+}
+
+static const Subcommand kRegistered(Subcommand::Place::serve, add);
+
+}  // namespace tp

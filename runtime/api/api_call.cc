@@ -1,0 +1,134 @@
+#include "runtime/api/api_call.h"
+
+#include "runtime/api/openai_request.h"
+#include "tp/internal/require.h"
+
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Form = ApiRequest::Form;
+
+constexpr int kMaxDepth = 200;
+constexpr std::size_t kMaxPrompts = 2048;
+
+// The parser itself needs memory for every level.
+void check_depth(std::string_view text) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char byte = text[i];
+    if (in_string) {
+      if (byte == '\\') ++i;
+      in_string = byte != '"';
+    } else if (byte == '"') {
+      in_string = true;
+    } else if (byte == '[' || byte == '{') {
+      require<RequestError>(++depth <= kMaxDepth, "the body is nested more than {} levels deep", kMaxDepth);
+    } else if (byte == ']' || byte == '}') {
+      --depth;
+    }
+  }
+}
+
+// Removes a member and returns it; null if there is none.
+Json take(Json& body, const char* name) {
+  Json value = body.value(name, Json());
+  body.erase(name);
+  return value;
+}
+
+bool take_flag(Json& body, const char* name) {
+  const Json value = take(body, name);
+  require<RequestError>(value.is_null() || value.is_boolean(), "`{}`: expected true or false, found {}", name,
+                        value.type_name());
+  return !value.is_null() && value.get<bool>();
+}
+
+int take_count(Json& body, const char* name, int otherwise) {
+  const Json value = take(body, name);
+  if (value.is_null()) return otherwise;
+  const bool fits = value.is_number_integer() && value >= 0 && value <= std::numeric_limits<int>::max();
+  require<RequestError>(fits, "`{}`: expected a whole number, not negative, found {}", name, value.dump());
+  return value.get<int>();
+}
+
+void read_stream_options(Json& body, ApiCall& call) {
+  call.stream = take_flag(body, "stream");
+  Json options = take(body, "stream_options");
+  require<RequestError>(options.is_null() || options.is_object(),
+                        "`stream_options`: expected an object, found {}", options.type_name());
+  if (options.is_object()) call.include_usage = take_flag(options, "include_usage");
+}
+
+// One prompt, or a list of prompts; ids are lists themselves.
+std::vector<Json> take_prompts(Json& body) {
+  Json prompt = take(body, "prompt");
+  const bool is_list = prompt.is_array() && !prompt.empty() && !prompt.front().is_number();
+  if (!is_list) return {std::move(prompt)};
+  require<RequestError>(prompt.size() <= kMaxPrompts, "`prompt`: expected at most {} prompts, found {}",
+                        kMaxPrompts, prompt.size());
+  return {prompt.begin(), prompt.end()};
+}
+
+void read_best_of(Json& body, ApiCall& call) {
+  call.best_of = take_count(body, "best_of", 0);
+  if (call.best_of == 0) return;
+  const Json n = body.value("n", Json());
+  if (n.is_number_integer()) call.n = n.get<int>();
+  require<RequestError>(call.best_of >= call.n, "`best_of`: expected at least `n`, which is {}, found {}",
+                        call.n, call.best_of);
+  if (call.best_of == call.n) call.best_of = 0;
+  call.hides_logprobs = body.value("logprobs", Json()).is_null();
+  require<RequestError>(call.best_of == 0 || !call.stream,
+                        "`best_of` larger than `n` cannot be streamed: the best is known at the end only");
+}
+
+}  // namespace
+
+Json parse_body(std::string_view text) {
+  check_depth(text);
+  Json body;
+  try {
+    body = Json::parse(text);
+  } catch (const Json::exception& error) {
+    throw_error<RequestError>("the body is not JSON: {}", error.what());
+  }
+  require<RequestError>(body.is_object(), "expected a JSON object as the body, found {}", body.type_name());
+  return body;
+}
+
+ApiCall read_openai_call(Json body, Form form) {
+  ApiCall call;
+  read_stream_options(body, call);
+  call.return_progress = take_flag(body, "return_progress");
+  call.return_token_ids = take_flag(body, "return_token_ids");
+  if (form == Form::chat_completion) {
+    ApiRequest request;
+    Json conversation = Json::object();
+    for (const char* name : {"add_generation_prompt", "continue_final_message"}) {
+      if (body.contains(name) && !body.at(name).is_null()) conversation[name] = take_flag(body, name);
+    }
+    read_openai_body(body, form, request, UnknownMembers::ignore);
+    request.conversation->update(conversation);
+    call.prompts.push_back(std::move(request));
+    return call;
+  }
+  call.echo = take_flag(body, "echo");
+  read_best_of(body, call);
+  for (Json& prompt : take_prompts(body)) {
+    body["prompt"] = std::move(prompt);
+    ApiRequest& request = call.prompts.emplace_back();
+    read_openai_body(body, form, request, UnknownMembers::ignore);
+    if (call.best_of != 0) request.settings["n"] = call.best_of;
+    if (!request.settings.contains("max_tokens")) request.settings["max_tokens"] = 16;  // OpenAI's default
+  }
+  return call;
+}
+
+}  // namespace tp

@@ -1,0 +1,60 @@
+#include "runtime/api/api_error.h"
+
+#include <new>
+
+namespace tp {
+namespace {
+
+// The first name in backquotes: messages name the member that they are about first.
+std::string named_in(const std::string& message) {
+  const std::size_t begin = message.find('`');
+  const std::size_t end = begin == std::string::npos ? begin : message.find('`', begin + 1);
+  return end == std::string::npos ? "" : message.substr(begin + 1, end - begin - 1);
+}
+
+}  // namespace
+
+std::string error_type_of(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 429:
+      return "rate_limit_error";
+    case 501:
+      return "not_supported_error";
+    case 503:
+      return "unavailable_error";
+    default:
+      return status < 500 ? "invalid_request_error" : "server_error";
+  }
+}
+
+ApiError api_error_of(const std::exception& error) {
+  if (const auto* api = dynamic_cast<const ApiException*>(&error)) return api->error();
+  ApiError result{.message = error.what()};
+  if (dynamic_cast<const TooLongError*>(&error) != nullptr) {
+    result.status = 400;
+    result.code = "context_length_exceeded";
+  } else if (const auto* overloaded = dynamic_cast<const OverloadedError*>(&error)) {
+    result.status = 429;
+    result.code = "overloaded";
+    result.retry_after = overloaded->retry_after_seconds();
+  } else if (dynamic_cast<const RequestError*>(&error) != nullptr) {
+    result.status = 400;
+    result.param = named_in(result.message);
+  } else if (dynamic_cast<const CheckpointError*>(&error) != nullptr) {
+    result.status = 400;  // the model has no tokenizer or chat template
+  } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
+    result.status = 429;
+    result.message = "there is no memory for this request at the moment; try again later, or shorten it";
+    result.retry_after = 1.0;
+  }
+  result.type = error_type_of(result.status);
+  return result;
+}
+
+}  // namespace tp

@@ -1,0 +1,208 @@
+// OpenAI's chat completions and text completions.
+#include "runtime/api/answer_format.h"
+#include "runtime/api/openai_response.h"
+#include "runtime/api/rounded.h"
+#include "tp/engine.h"
+#include "tp/version.h"
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Form = ApiRequest::Form;
+
+std::string fingerprint() { return fmt::format("tp-infer-{}", kVersion); }
+
+// llama.cpp's names, and the parts of a step that only several ranks have.
+Json timings_of(const Answer& answer) {
+  const AnswerTimes& times = answer.times;
+  const auto ms = [](double seconds) { return rounded(seconds * 1e3); };
+  const auto rate = [](std::size_t tokens, double seconds) {
+    return seconds > 0 ? rounded(static_cast<double>(tokens) / seconds) : 0.0;
+  };
+  const std::size_t cached = answer.cached_tokens();
+  const std::size_t computed = answer.prompt_tokens() - cached;
+  const std::size_t generated = answer.generated_tokens();
+  // The first tokens come with the prompts.
+  const std::size_t decoded =
+      generated > answer.completions.size() ? generated - answer.completions.size() : 0;
+  return {{"queued_ms", ms(times.queued)},
+          {"cache_n", cached},
+          {"prompt_n", computed},
+          {"prompt_ms", ms(times.prefill)},
+          {"prompt_per_second", rate(computed, times.prefill)},
+          {"predicted_n", generated},
+          {"predicted_ms", ms(times.decode)},
+          {"predicted_per_second", rate(decoded, times.decode)},
+          {"compute_ms", ms(times.compute)},
+          {"collectives_ms", ms(times.collectives)},
+          {"waiting_ms", ms(times.waiting)}};
+}
+
+Json usage_of(const Answer& answer) {
+  const std::size_t prompt = answer.prompt_tokens();
+  const std::size_t generated = answer.generated_tokens();
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", generated},
+          {"total_tokens", prompt + generated},
+          {"prompt_tokens_details", {{"cached_tokens", answer.cached_tokens()}}}};
+}
+
+Form form_of(const Answer& answer) { return answer.call.prompts.front().form; }
+bool is_chat(const Answer& answer) { return form_of(answer) == Form::chat_completion; }
+
+class OpenAiFormat final : public AnswerFormat {
+ public:
+  explicit OpenAiFormat(const Engine& engine) : engine_(engine) {}
+
+  const char* id_prefix() const override { return "chatcmpl"; }
+  Json body(const Answer& answer) const override;
+  std::string begin(const Answer&) override { return ""; }
+  std::string token(const Answer& answer, std::size_t prompt, const TokenEvent& event) override;
+  std::string progress(const Answer& answer, std::size_t total, std::size_t cached,
+                       std::size_t processed) override;
+  std::string end(const Answer& answer) override;
+  Json error(const ApiError& error) const override { return openai_error(error); }
+  std::string error_event(const ApiError& error) const override { return sse_event(openai_error(error)); }
+
+ private:
+  // What is known of a stream's choice.
+  struct Choice {
+    bool has_begun = false;
+    std::size_t characters = 0;  // sent so far, to which text_offset refers
+  };
+
+  Json head(const Answer& answer, bool is_chunk) const;
+  std::string chunk(const Answer& answer, Json choice) const;
+  Choice& choice_at(std::size_t index);
+  std::string first(const Answer& answer, std::size_t prompt, std::size_t index);
+
+  const Engine& engine_;
+  std::vector<Choice> choices_;
+};
+
+Json OpenAiFormat::head(const Answer& answer, bool is_chunk) const {
+  const char* const object = !is_chat(answer) ? "text_completion"
+                             : is_chunk       ? "chat.completion.chunk"
+                                              : "chat.completion";
+  return {{"id", answer.id},
+          {"object", object},
+          {"created", answer.created},
+          {"model", answer.model},
+          {"system_fingerprint", fingerprint()}};
+}
+
+Json OpenAiFormat::body(const Answer& answer) const {
+  Json choices = Json::array();
+  for (std::size_t prompt = 0; prompt < answer.completions.size(); ++prompt) {
+    for (const Continuation& continuation : answer.completions[prompt].continuations) {
+      Json choice = openai_choice(form_of(answer), engine_, continuation, choices.size());
+      if (answer.call.echo) add_echo(engine_, answer.prompts[prompt], answer.completions[prompt], choice);
+      if (answer.call.return_token_ids) choice["token_ids"] = continuation.token_ids;
+      choices.push_back(std::move(choice));
+    }
+  }
+  Json body = head(answer, false);
+  body["choices"] = std::move(choices);
+  body["usage"] = usage_of(answer);
+  body["timings"] = timings_of(answer);
+  return body;
+}
+
+std::string OpenAiFormat::chunk(const Answer& answer, Json choice) const {
+  Json body = head(answer, true);
+  body["choices"] = Json::array({std::move(choice)});
+  return sse_event(body);
+}
+
+OpenAiFormat::Choice& OpenAiFormat::choice_at(std::size_t index) {
+  if (choices_.size() <= index) choices_.resize(index + 1);
+  return choices_[index];
+}
+
+// What comes before a choice's first token, and with it: a client measures the time to the first chunk.
+std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::size_t index) {
+  Choice& choice = choice_at(index);
+  if (choice.has_begun) return "";
+  choice.has_begun = true;
+  if (is_chat(answer)) {
+    return chunk(answer, {{"index", index},
+                          {"delta", {{"role", "assistant"}, {"content", ""}}},
+                          {"logprobs", nullptr},
+                          {"finish_reason", nullptr}});
+  }
+  if (!answer.call.echo) return "";
+  Json echoed = {{"index", index}, {"text", ""}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
+  choice.characters = add_echo(engine_, answer.prompts[prompt], answer.completions[prompt], echoed);
+  return chunk(answer, std::move(echoed));
+}
+
+std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const TokenEvent& event) {
+  const Completion& completion = answer.completions[prompt];
+  const std::size_t index = prompt * completion.continuations.size() + static_cast<std::size_t>(event.sample);
+  std::string events = first(answer, prompt, index);
+  Choice& choice = choice_at(index);
+  const bool ended = event.finish_reason != FinishReason::none;
+  Continuation piece;
+  piece.text = event.text;
+  piece.finish_reason = event.finish_reason;
+  if (event.logprob) piece.logprobs.push_back({*event.logprob, event.top_logprobs});
+
+  // The token that ends a text often has none of its own.
+  if (!ended || !event.text.empty()) {
+    Json json = {{"index", index}};
+    if (is_chat(answer))
+      json["delta"] = {{"content", event.text}};
+    else
+      json["text"] = event.text;
+    json["logprobs"] = openai_logprobs(form_of(answer), engine_, piece, choice.characters);
+    json["finish_reason"] = nullptr;
+    if (answer.call.return_token_ids) json["token_ids"] = {event.token};
+    choice.characters += count_characters(event.text);
+    events += chunk(answer, std::move(json));
+  }
+  if (!ended) return events;
+  Json last = {{"index", index}};
+  if (is_chat(answer))
+    last["delta"] = Json::object();
+  else
+    last["text"] = "";
+  last["logprobs"] = nullptr;
+  last["finish_reason"] = std::string(name_of(event.finish_reason));
+  const Json reason = Json(completion.continuations[static_cast<std::size_t>(event.sample)].stop_reason);
+  if (!reason.is_null()) last["stop_reason"] = reason;
+  return events + chunk(answer, std::move(last));
+}
+
+std::string OpenAiFormat::progress(const Answer& answer, std::size_t total, std::size_t cached,
+                                   std::size_t processed) {
+  Json body = head(answer, true);
+  body["choices"] = Json::array();
+  body["prompt_progress"] = {{"total", total}, {"cache", cached}, {"processed", processed}};
+  return sse_event(body);
+}
+
+std::string OpenAiFormat::end(const Answer& answer) {
+  std::string events;
+  if (answer.call.include_usage) {
+    Json body = head(answer, true);
+    body["choices"] = Json::array();
+    body["usage"] = usage_of(answer);
+    body["timings"] = timings_of(answer);
+    events = sse_event(body);
+  }
+  return events + "data: [DONE]\n\n";
+}
+
+}  // namespace
+
+std::unique_ptr<AnswerFormat> make_openai_format(const Engine& engine) {
+  return std::make_unique<OpenAiFormat>(engine);
+}
+
+}  // namespace tp

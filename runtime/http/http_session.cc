@@ -1,0 +1,379 @@
+#include "runtime/http/http_session.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <ctime>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+
+namespace tp {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+constexpr std::size_t kWriteBytes = std::size_t{64} << 10;  // progress is noticed after so many
+constexpr std::size_t kDiscardBytes = std::size_t{64} << 20;
+constexpr std::chrono::seconds kDiscardTime{2};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(),
+                         [](unsigned char byte) { return static_cast<char>(std::tolower(byte)); });
+  return result;
+}
+
+std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
+
+HttpRequest head_from(const http::request_header<>& header, const std::string& client) {
+  HttpRequest request;
+  request.method = view_of(header.method_string());
+  request.target = view_of(header.target());
+  request.client = client;
+  for (const auto& field : header) {
+    request.headers.emplace_back(lower(view_of(field.name_string())), view_of(field.value()));
+  }
+  return request;
+}
+
+// What an exchange is to the handler. Keeps the I/O context alive, which its connection needs.
+class SessionExchange final : public HttpExchange {
+ public:
+  SessionExchange(HttpSession::IoContext io, std::shared_ptr<HttpSession> session, std::uint64_t number,
+                  HttpRequest request)
+      : io_(std::move(io)), session_(std::move(session)), number_(number), request_(std::move(request)) {}
+
+  ~SessionExchange() override {
+    asio::post(*io_, [session = std::move(session_), number = number_] { session->dropped(number); });
+  }
+
+  const HttpRequest& request() const override { return request_; }
+
+  void respond(HttpResponse response) override {
+    post([response = std::move(response)](HttpSession& session, std::uint64_t number) mutable {
+      session.respond(number, std::move(response));
+    });
+  }
+
+  void begin_stream(HttpResponse head) override {
+    post([head = std::move(head)](HttpSession& session, std::uint64_t number) mutable {
+      session.begin_stream(number, std::move(head));
+    });
+  }
+
+  void write(std::string piece) override {
+    post([piece = std::move(piece)](HttpSession& session, std::uint64_t number) {
+      session.write(number, piece);
+    });
+  }
+
+  void end_stream() override {
+    post([](HttpSession& session, std::uint64_t number) { session.end_stream(number); });
+  }
+
+  void on_abandoned(std::function<void()> callback) override {
+    post([callback = std::move(callback)](HttpSession& session, std::uint64_t number) mutable {
+      session.on_abandoned(number, std::move(callback));
+    });
+  }
+
+ private:
+  template <class Call>
+  void post(Call call) {
+    asio::post(*io_, [session = session_, number = number_, call = std::move(call)]() mutable {
+      call(*session, number);
+    });
+  }
+
+  HttpSession::IoContext io_;  // outlives the session
+  std::shared_ptr<HttpSession> session_;
+  std::uint64_t number_;
+  HttpRequest request_;
+};
+
+}  // namespace
+
+HttpSession::HttpSession(Tcp::socket socket, const IoContext& io, const HttpOptions& options,
+                         std::shared_ptr<std::size_t> open)
+    : io_(io),
+      stream_(std::move(socket)),
+      deadline_(stream_.get_executor()),
+      options_(options),
+      open_(std::move(open)) {
+  ++*open_;
+  Error ignored;
+  const Tcp::endpoint client = stream_.socket().remote_endpoint(ignored);
+  client_ = client.address().to_string(ignored);
+  stream_.socket().set_option(Tcp::no_delay(true), ignored);
+  // A client whose machine has gone away without a word is noticed by the system.
+  stream_.socket().set_option(asio::socket_base::keep_alive(true), ignored);
+}
+
+HttpSession::~HttpSession() { --*open_; }
+
+void HttpSession::refuse(int status, std::string_view message) {
+  keep_alive_ = false;
+  discards_ = true;
+  state_ = State::answering;
+  deadline_.cancel();
+  send(options_.refuse(status, message));
+}
+
+void HttpSession::close() {
+  if (state_ == State::closed) return;
+  abandon();
+  state_ = State::closed;
+  deadline_.cancel();
+  Error ignored;
+  stream_.socket().shutdown(Tcp::socket::shutdown_both, ignored);
+  stream_.close();
+}
+
+void HttpSession::read_head(std::chrono::milliseconds time) {
+  state_ = State::reading;
+  parser_.emplace();
+  parser_->header_limit(static_cast<std::uint32_t>(options_.limits.header_bytes));
+  parser_->body_limit(options_.limits.body_bytes);
+  read_within(time);
+  http::async_read_header(
+      stream_, buffer_, *parser_,
+      [self = shared_from_this()](const Error& error, std::size_t) { self->on_head(error); });
+}
+
+// Unlike the stream's own limit of time, this one leaves a connection on which to tell the client.
+void HttpSession::read_within(std::chrono::milliseconds time) {
+  timed_out_ = false;
+  stream_.expires_never();
+  deadline_.expires_after(time);
+  deadline_.async_wait([weak = weak_from_this()](const Error& error) {
+    const auto self = weak.lock();
+    if (error || !self || self->state_ != State::reading) return;
+    self->timed_out_ = true;
+    Error ignored;
+    self->stream_.socket().cancel(ignored);
+  });
+}
+
+void HttpSession::on_head(const Error& error) {
+  if (state_ == State::closed) return;
+  ++request_;
+  is_http_1_0_ = false;
+  is_head_ = false;
+  keep_alive_ = false;
+  if (error) return on_read_error(error);
+  const auto& header = parser_->get();
+  is_http_1_0_ = header.version() < 11;
+  is_head_ = header.method() == http::verb::head;
+  keep_alive_ = parser_->keep_alive();
+  head_ = head_from(header, client_);
+  if (header.version() / 10 != 1) return refuse(505, "expected HTTP/1.1");
+  if (options_.gate) {
+    if (const std::optional<HttpResponse> refusal = options_.gate(head_)) {
+      discards_ = !parser_->is_done();
+      keep_alive_ = keep_alive_ && parser_->is_done();
+      state_ = State::answering;
+      deadline_.cancel();
+      return send(*refusal);
+    }
+  }
+  if (parser_->is_done()) return handle();
+  continue_with_body();
+}
+
+// Clients that announce a large body wait for permission to send it.
+void HttpSession::continue_with_body() {
+  const auto& header = parser_->get();
+  if (is_http_1_0_ || !beast::iequals(header[http::field::expect], "100-continue")) return read_body();
+  static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
+  stream_.expires_after(options_.limits.stall_time);
+  asio::async_write(stream_, asio::buffer(kContinue),
+                    [self = shared_from_this()](const Error& error, std::size_t) {
+                      if (error) return self->close();
+                      self->read_body();
+                    });
+}
+
+void HttpSession::read_body() {
+  read_within(options_.limits.body_time);
+  http::async_read(stream_, buffer_, *parser_,
+                   [self = shared_from_this()](const Error& error, std::size_t) { self->on_body(error); });
+}
+
+void HttpSession::on_body(const Error& error) {
+  if (state_ == State::closed) return;
+  if (error) return on_read_error(error);
+  handle();
+}
+
+void HttpSession::handle() {
+  const IoContext io = io_.lock();
+  if (!io) return close();
+  state_ = State::answering;
+  deadline_.cancel();
+  discards_ = false;
+  head_.body = std::move(parser_->get().body());
+  stream_.expires_never();
+  watch();
+  options_.handle(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(head_)));
+}
+
+void HttpSession::on_read_error(const Error& error) {
+  const bool has_begun = parser_->got_some();
+  if (error == http::error::body_limit) {
+    return refuse(
+        413, fmt::format("the body is larger than {} bytes, which is the limit", options_.limits.body_bytes));
+  }
+  if (error == http::error::header_limit) {
+    return refuse(431, fmt::format("the headers are larger than {} bytes, which is the limit",
+                                   options_.limits.header_bytes));
+  }
+  if (timed_out_ && has_begun) return refuse(408, "the request was not complete in time");
+  const bool is_http_error = error.category() == http::make_error_code(http::error::bad_method).category();
+  const bool is_end = error == http::error::end_of_stream || error == http::error::partial_message;
+  if (!has_begun || !is_http_error || is_end) return close();
+  refuse(400, fmt::format("this is not an HTTP/1.1 request: {}", error.message()));
+}
+
+// Notices that the client leaves while its request is being answered.
+void HttpSession::watch() {
+  if (watching_) return;
+  watching_ = true;
+  stream_.socket().async_wait(Tcp::socket::wait_read, [self = shared_from_this()](const Error& error) {
+    self->watching_ = false;
+    if (!error) self->look_at_client();
+  });
+}
+
+void HttpSession::look_at_client() {
+  if (state_ != State::answering && state_ != State::streaming) return;
+  char next = 0;
+  const ssize_t seen = ::recv(stream_.socket().native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (seen > 0) return;  // the next request, already; from now on only writing notices
+  if (seen < 0 && (errno == EAGAIN || errno == EINTR)) return watch();
+  close();
+}
+
+void HttpSession::respond(std::uint64_t request, HttpResponse response) {
+  if (is_answering(request) && state_ == State::answering) send(response);
+}
+
+void HttpSession::send(const HttpResponse& response) {
+  state_ = State::finishing;
+  pending_ += head_of(response, response.body.size());
+  if (!is_head_) pending_ += response.body;
+  write_more();
+}
+
+void HttpSession::begin_stream(std::uint64_t request, HttpResponse head) {
+  if (!is_answering(request) || state_ != State::answering) return;
+  state_ = State::streaming;
+  if (is_http_1_0_) keep_alive_ = false;  // the end of the connection is that of the stream
+  pending_ += head_of(head, std::nullopt);
+  write_more();
+}
+
+void HttpSession::write(std::uint64_t request, std::string_view piece) {
+  if (!is_answering(request) || state_ != State::streaming || piece.empty() || is_head_) return;
+  pending_ += is_http_1_0_ ? std::string(piece) : fmt::format("{:x}\r\n{}\r\n", piece.size(), piece);
+  if (pending_.size() > options_.limits.unread_bytes) return close();
+  write_more();
+}
+
+void HttpSession::end_stream(std::uint64_t request) {
+  if (!is_answering(request) || state_ != State::streaming) return;
+  state_ = State::finishing;
+  if (!is_http_1_0_ && !is_head_) pending_ += "0\r\n\r\n";
+  write_more();
+}
+
+void HttpSession::on_abandoned(std::uint64_t request, std::function<void()> callback) {
+  if (request != request_ || state_ == State::finishing) return;
+  if (state_ == State::closed) return callback();
+  abandoned_ = std::move(callback);
+}
+
+// The handler has given the exchange up.
+void HttpSession::dropped(std::uint64_t request) {
+  if (!is_answering(request)) return;
+  if (state_ == State::answering) send(options_.refuse(500, "the server has lost this request"));
+  if (state_ == State::streaming) close();
+}
+
+std::string HttpSession::head_of(const HttpResponse& response, std::optional<std::size_t> length) const {
+  const beast::string_view reason =
+      http::obsolete_reason(http::int_to_status(static_cast<unsigned>(response.status)));
+  std::string head =
+      fmt::format("HTTP/1.1 {} {}\r\nServer: tp-infer\r\nDate: {:%a, %d %b %Y %H:%M:%S} GMT\r\n",
+                  response.status, view_of(reason), fmt::gmtime(std::time(nullptr)));
+  if (!response.content_type.empty()) head += fmt::format("Content-Type: {}\r\n", response.content_type);
+  for (const auto& [name, value] : response.headers) head += fmt::format("{}: {}\r\n", name, value);
+  if (length && response.status != 204) head += fmt::format("Content-Length: {}\r\n", *length);
+  if (!length && !is_http_1_0_) head += "Transfer-Encoding: chunked\r\n";
+  head += keep_alive_ ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n";
+  return head;
+}
+
+// Writes what is pending, unless it is writing already. Whatever a slow client has not read is sent together.
+void HttpSession::write_more() {
+  if (is_writing()) return;
+  if (pending_.empty()) {
+    if (state_ == State::finishing) finish();
+    return;
+  }
+  writing_ = pending_.substr(0, kWriteBytes);
+  pending_.erase(0, kWriteBytes);
+  stream_.expires_after(options_.limits.stall_time);
+  asio::async_write(
+      stream_, asio::buffer(writing_),
+      [self = shared_from_this()](const Error& error, std::size_t) { self->on_written(error); });
+}
+
+void HttpSession::on_written(const Error& error) {
+  writing_.clear();
+  if (state_ == State::closed) return;
+  if (error) return close();
+  stream_.expires_never();
+  write_more();
+}
+
+void HttpSession::finish() {
+  abandoned_ = nullptr;
+  if (keep_alive_) return read_head(options_.limits.idle_time);
+  if (discards_) return discard_rest();
+  close();
+}
+
+// Closing a connection with unread data would destroy the response on its way.
+void HttpSession::discard_rest() {
+  Error ignored;
+  stream_.socket().shutdown(Tcp::socket::shutdown_send, ignored);
+  stream_.expires_after(kDiscardTime);
+  auto left = std::make_shared<std::size_t>(kDiscardBytes);
+  auto scratch = std::make_shared<std::string>(kWriteBytes, '\0');
+  auto read = std::make_shared<std::function<void()>>();
+  *read = [self = shared_from_this(), left, scratch, again = std::weak_ptr(read)] {
+    const auto keep = again.lock();
+    self->stream_.async_read_some(asio::buffer(*scratch),
+                                  [self, left, keep](const Error& error, std::size_t bytes) {
+                                    if (error || bytes >= *left) return self->close();
+                                    *left -= bytes;
+                                    (*keep)();
+                                  });
+  };
+  (*read)();
+}
+
+void HttpSession::abandon() {
+  if (const std::function<void()> callback = std::exchange(abandoned_, nullptr)) callback();
+}
+
+}  // namespace tp

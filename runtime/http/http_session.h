@@ -1,0 +1,98 @@
+// A connection of the HTTP server. Included by http_server.cc and http_session.cc only: Beast is slow to
+// compile.
+#pragma once
+
+#include "runtime/http/http_exchange.h"
+#include "runtime/http/http_server.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace tp {
+
+// Reads requests and writes responses, one after the other. All members run on the server's thread.
+class HttpSession : public std::enable_shared_from_this<HttpSession> {
+ public:
+  using Tcp = boost::asio::ip::tcp;
+  using Error = boost::system::error_code;
+  using IoContext = std::shared_ptr<boost::asio::io_context>;
+
+  // `options` must outlive it; `open` counts the connections.
+  HttpSession(Tcp::socket socket, const IoContext& io, const HttpOptions& options,
+              std::shared_ptr<std::size_t> open);
+  ~HttpSession();
+  HttpSession(const HttpSession&) = delete;
+  HttpSession& operator=(const HttpSession&) = delete;
+
+  void run() { read_head(options_.limits.header_time); }
+  // Answers without reading a request.
+  void refuse(int status, std::string_view message);
+  void close();
+  bool is_writing() const { return !writing_.empty(); }
+
+  // What an exchange does; `request` is its number, since a late call may find the next request.
+  void respond(std::uint64_t request, HttpResponse response);
+  void begin_stream(std::uint64_t request, HttpResponse head);
+  void write(std::uint64_t request, std::string_view piece);
+  void end_stream(std::uint64_t request);
+  void on_abandoned(std::uint64_t request, std::function<void()> callback);
+  void dropped(std::uint64_t request);
+
+ private:
+  enum class State : std::uint8_t { reading, answering, streaming, finishing, closed };
+
+  void read_head(std::chrono::milliseconds time);
+  void read_within(std::chrono::milliseconds time);
+  void on_head(const Error& error);
+  void continue_with_body();
+  void read_body();
+  void on_body(const Error& error);
+  void handle();
+  void on_read_error(const Error& error);
+  void watch();
+  void look_at_client();
+  bool is_answering(std::uint64_t request) const { return request == request_ && state_ != State::closed; }
+  void send(const HttpResponse& response);
+  std::string head_of(const HttpResponse& response, std::optional<std::size_t> length) const;
+  void write_more();
+  void on_written(const Error& error);
+  void finish();
+  void discard_rest();
+  void abandon();
+
+  std::weak_ptr<boost::asio::io_context> io_;
+  boost::beast::tcp_stream stream_;
+  boost::asio::steady_timer deadline_;  // of reading
+  bool timed_out_ = false;
+  const HttpOptions& options_;
+  std::shared_ptr<std::size_t> open_;
+  std::string client_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
+  HttpRequest head_;  // of the current request
+  State state_ = State::reading;
+  std::uint64_t request_ = 0;  // counts the requests
+  bool keep_alive_ = false;
+  bool is_http_1_0_ = false;
+  bool is_head_ = false;   // the method is HEAD
+  bool discards_ = false;  // the client may still be sending when the connection ends
+  bool watching_ = false;
+  std::string writing_;  // being written
+  std::string pending_;  // to be written next
+  std::function<void()> abandoned_;
+};
+
+}  // namespace tp

@@ -1,0 +1,32 @@
+// What the paths of the server do. All run on the pool's threads and may throw: the router reports errors.
+#pragma once
+
+#include "runtime/api/answer_format.h"
+#include "runtime/http/http_exchange.h"
+#include "runtime/serve/service.h"
+
+#include <memory>
+
+namespace tp::endpoints {
+
+using Exchange = std::shared_ptr<HttpExchange>;
+
+void chat_completions(Service& service, const Exchange& exchange);
+void completions(Service& service, const Exchange& exchange);
+void responses(Service& service, const Exchange& exchange);
+void messages(Service& service, const Exchange& exchange);
+void count_message_tokens(Service& service, const Exchange& exchange);
+void embeddings(Service& service, const Exchange& exchange);
+
+void models(Service& service, const Exchange& exchange);
+void model(Service& service, const Exchange& exchange);
+void tokenize(Service& service, const Exchange& exchange);
+void detokenize(Service& service, const Exchange& exchange);
+void apply_template(Service& service, const Exchange& exchange);
+
+void health(Service& service, const Exchange& exchange);
+void version(Service& service, const Exchange& exchange);
+void metrics(Service& service, const Exchange& exchange);
+void status(Service& service, const Exchange& exchange);
+
+}  // namespace tp::endpoints

@@ -1,0 +1,266 @@
+#include "runtime/serve/generation.h"
+
+#include "runtime/api/engine_request.h"
+#include "runtime/api/openai_response.h"
+#include "runtime/api/request_fields.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <utility>
+
+namespace tp {
+namespace {
+
+double seconds_between(std::chrono::steady_clock::time_point begin,
+                       std::chrono::steady_clock::time_point end) {
+  return std::max(0.0, std::chrono::duration<double>(end - begin).count());
+}
+
+// The mean log-probability of its tokens, by which samples are compared.
+double score_of(const Continuation& continuation) {
+  double sum = 0.0;
+  for (const ScoredToken& token : continuation.logprobs) sum += token.chosen.logprob;
+  return continuation.logprobs.empty() ? 0.0 : sum / static_cast<double>(continuation.logprobs.size());
+}
+
+}  // namespace
+
+Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
+                       std::unique_ptr<AnswerFormat> format)
+    : service_(service), exchange_(std::move(exchange)), format_(std::move(format)), queue_(service.pool) {}
+
+void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
+                       std::unique_ptr<AnswerFormat> format, ApiCall call) {
+  const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
+  std::vector<Request> requests = generation->make_requests(std::move(call));
+  service.enter(generation);
+  // Events wait in the queue until everything has been submitted.
+  generation->post([generation, requests = std::move(requests)] { generation->submit(requests); });
+}
+
+void Generation::post(std::function<void()> task) {
+  queue_.post([self = shared_from_this(), task = std::move(task)] {
+    try {
+      task();
+    } catch (const std::exception& error) {
+      self->end_with(api_error_of(error));
+    }
+  });
+}
+
+std::vector<Request> Generation::make_requests(ApiCall call) {
+  const OpenModel& model = service_.model;
+  const std::string& asked = call.prompts.front().model;
+  const std::vector<std::string>& names = service_.options.model_names;
+  if (!asked.empty() && std::ranges::find(names, asked) == names.end()) {
+    throw ApiException(
+        {.status = 404,
+         .type = error_type_of(404),
+         .message = fmt::format("there is no model `{}` here; this server has {}", asked, names.front()),
+         .param = "model",
+         .code = "model_not_found"});
+  }
+  const bool is_chat = call.prompts.front().form == ApiRequest::Form::chat_completion;
+  require<RequestError>(!is_chat || model.chat.has_value(), "{}", model.chat_error);
+  answer_.id = new_response_id(is_chat ? format_->id_prefix() : "cmpl");
+  answer_.created = static_cast<std::int64_t>(std::time(nullptr));
+  answer_.model = asked.empty() ? service_.model_name() : asked;
+  std::vector<Request> requests;
+  for (const ApiRequest& prompt : call.prompts) {
+    Request& request = requests.emplace_back(
+        make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr));
+    const EngineInfo& info = model.engine->info();
+    const std::size_t room = std::min(info.max_length, info.cache_tokens);
+    if (!prompt.settings.contains("max_tokens"))
+      request.max_tokens = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
+    if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) request.score_from = 1;
+    request.report_progress = call.stream && call.return_progress;
+    if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
+    Completion& completion = answer_.completions.emplace_back();
+    completion.settings = fields_of(request);
+    completion.prompt_tokens = request.prompt.size();
+    completion.continuations.resize(static_cast<std::size_t>(request.n));
+    paces_.emplace_back(static_cast<std::size_t>(request.n));
+    answer_.prompts.push_back(request.prompt);
+  }
+  answer_.call = std::move(call);
+  open_prompts_ = requests.size();
+  return requests;
+}
+
+void Generation::submit(const std::vector<Request>& requests) {
+  for (std::size_t prompt = 0; prompt < requests.size(); ++prompt) {
+    requests_.push_back(service_.model.engine->submit(
+        requests[prompt], [self = shared_from_this(), prompt](const Event& event) {
+          self->post([self, prompt, event, time = Clock::now()] { self->on_event(prompt, event, time); });
+        }));
+    service_.metrics.count_prompt(answer_.prompts[prompt].size());
+  }
+  exchange_->on_abandoned([self = shared_from_this()] {
+    self->is_abandoned_ = true;
+    self->cancel();
+  });
+  if (answer_.call.stream) ping_later();
+}
+
+void Generation::cancel() {
+  post([self = shared_from_this()] {
+    for (const RequestId request : self->requests_) self->service_.model.engine->cancel(request);
+  });
+}
+
+void Generation::fail(const ApiError& error) {
+  post([self = shared_from_this(), error] { self->end_with(error); });
+}
+
+void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_point time) {
+  if (has_ended_) return;
+  Completion& completion = answer_.completions[prompt];
+  if (const auto* token = std::get_if<TokenEvent>(&event)) return on_token(prompt, *token, time);
+  if (const auto* logprobs = std::get_if<PromptLogprobs>(&event)) {
+    completion.prompt_logprobs.insert(completion.prompt_logprobs.end(), logprobs->logprobs.begin(),
+                                      logprobs->logprobs.end());
+  } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
+    on_prompt_end(prompt, finished->times);
+  } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
+    on_prompt_end(prompt, cancelled->times);
+  } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
+    if (answer_.call.stream)
+      send(format_->progress(answer_, progress->total, progress->cached, progress->processed));
+  } else if (const auto* rejected = std::get_if<RequestRejected>(&event)) {
+    end_with(api_error_of(OverloadedError(rejected->error)));
+  }
+}
+
+void Generation::on_token(std::size_t prompt, const TokenEvent& event, Clock::time_point time) {
+  const Continuation& continuation = answer_.completions[prompt].add(event);
+  if (event.finish_reason == FinishReason::error) {
+    return end_with({.status = 500, .type = error_type_of(500), .message = continuation.error});
+  }
+  if (event.finish_reason == FinishReason::cancelled) return;
+  measure(prompt, event, time);
+  if (answer_.call.stream) send(format_->token(answer_, prompt, event));
+}
+
+void Generation::measure(std::size_t prompt, const TokenEvent& event, Clock::time_point time) {
+  Pace& pace = paces_[prompt][static_cast<std::size_t>(event.sample)];
+  const bool is_first = !std::exchange(pace.has_begun, true);
+  const double seconds = seconds_between(is_first ? came_ : pace.last, time);
+  if (is_first && first_token_ == 0.0) first_token_ = seconds;
+  service_.metrics.count_token(is_first, seconds);
+  pace.last = time;
+}
+
+void Generation::on_prompt_end(std::size_t, const RequestTimes& times) {
+  const auto known = [](Clock::time_point time) { return time != Clock::time_point{}; };
+  AnswerTimes& sum = answer_.times;
+  if (known(times.first_scheduled))
+    sum.queued = std::max(sum.queued, seconds_between(times.queued, times.first_scheduled));
+  if (known(times.first_token)) {
+    sum.prefill = std::max(sum.prefill, seconds_between(times.first_scheduled, times.first_token));
+    sum.decode = std::max(sum.decode, seconds_between(times.first_token, times.finished));
+  }
+  if (--open_prompts_ == 0) finish();
+}
+
+// A stream begins with its first event: before that an error still has a status of its own.
+void Generation::send(const std::string& events) {
+  if (!std::exchange(is_streaming_, true)) {
+    HttpHeaders headers = service_.headers_for(exchange_->request());
+    headers.emplace_back("Cache-Control", "no-cache");
+    headers.emplace_back("X-Accel-Buffering", "no");  // nginx would collect the events
+    exchange_->begin_stream(
+        {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
+    exchange_->write(format_->begin(answer_));
+  }
+  exchange_->write(events);
+  last_sent_ = Clock::now();
+}
+
+// Proxies end connections on which nothing happens.
+void Generation::ping_later() {
+  service_.http->post_after(service_.options.ping_time, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->post([self] {
+      if (self->has_ended_) return;
+      if (Clock::now() - self->last_sent_ >= self->service_.options.ping_time / 2) self->send(": ping\n\n");
+      self->ping_later();
+    });
+  });
+}
+
+void Generation::end_with(const ApiError& error) {
+  if (has_ended_) return;
+  for (const RequestId request : requests_) service_.model.engine->cancel(request);
+  if (is_streaming_) {
+    exchange_->write(format_->error_event(error));
+    exchange_->end_stream();
+  } else {
+    HttpResponse response{.status = error.status, .body = json_text(format_->error(error))};
+    response.headers = service_.headers_for(exchange_->request());
+    if (error.retry_after)
+      response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
+    exchange_->respond(std::move(response));
+  }
+  close(error.status, error.status < 500 ? "refused" : "error");
+}
+
+void Generation::finish() {
+  if (has_ended_) return;
+  if (is_abandoned_) return close(499, "abort");
+  choose_best();
+  if (answer_.call.stream) {
+    send(format_->end(answer_));
+    exchange_->end_stream();
+  } else {
+    service_.respond_json(*exchange_, 200, format_->body(answer_));
+  }
+  close(200, std::string(name_of(answer_.completions.front().continuations.front().finish_reason)));
+}
+
+void Generation::choose_best() {
+  if (answer_.call.best_of == 0) return;
+  for (Completion& completion : answer_.completions) {
+    std::ranges::stable_sort(completion.continuations, std::greater<>(), score_of);
+    completion.continuations.resize(static_cast<std::size_t>(answer_.call.n));
+    if (answer_.call.hides_logprobs) {
+      for (Continuation& continuation : completion.continuations) continuation.logprobs.clear();
+    }
+  }
+}
+
+void Generation::close(int status, const std::string& reason) {
+  has_ended_ = true;
+  const HttpRequest& request = exchange_->request();
+  const double total = seconds_between(came_, Clock::now());
+  service_.log.add({.client = request.client,
+                    .method = request.method,
+                    .path = std::string(request.path()),
+                    .status = status,
+                    .id = answer_.id,
+                    .prompt_tokens = answer_.prompt_tokens(),
+                    .cached_tokens = answer_.cached_tokens(),
+                    .generated_tokens = answer_.generated_tokens(),
+                    .queued = answer_.times.queued,
+                    .first_token = first_token_,
+                    .total = total,
+                    .reason = reason});
+  if (status == 200 || status == 499 || status >= 500) {
+    service_.metrics.count_end({.reason = status == 200   ? reason
+                                          : status == 499 ? "abort"
+                                                          : "error",
+                                .prompt_tokens = answer_.prompt_tokens(),
+                                .cached_tokens = answer_.cached_tokens(),
+                                .generated_tokens = answer_.generated_tokens(),
+                                .queued = answer_.times.queued,
+                                .total = total});
+  } else {
+    service_.metrics.count_refusal(status);
+  }
+  service_.leave(this);
+}
+
+}  // namespace tp

@@ -1,0 +1,70 @@
+// What the server counts, in the text format of Prometheus. The names are vLLM's, so that its dashboards need
+// one replacement only.
+#pragma once
+
+#include "runtime/serve/histogram.h"
+#include "runtime/serve/rate_meter.h"
+#include "tp/leader_status.h"
+#include "tp/rank_report.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// A call that has ended.
+struct EndedCall {
+  std::string reason;  // "stop", "length", "abort", "error"
+  std::size_t prompt_tokens = 0;
+  std::size_t cached_tokens = 0;
+  std::size_t generated_tokens = 0;
+  double queued = 0.0;  // seconds
+  double total = 0.0;
+};
+
+// Thread-safe.
+class Metrics {
+ public:
+  Metrics();
+
+  void count_prompt(std::size_t tokens);
+  void count_token(bool is_first, double seconds);  // since the call came, or since the token before
+  void count_end(const EndedCall& call);
+  void count_refusal(int status);
+
+  // What rank 0 knows of all ranks, as of the last report.
+  void set_reports(std::vector<RankReport> reports);
+  std::vector<RankReport> reports() const;
+
+  std::uint64_t generated_tokens() const;
+  std::uint64_t prompt_tokens() const;
+  std::uint64_t ended() const;
+  // Per second, over the last few seconds.
+  double prompt_rate() const;
+  double generation_rate() const;
+
+  std::string text(const std::string& model, const LeaderStatus& status, bool is_ready) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::uint64_t prompt_tokens_ = 0;
+  std::uint64_t generated_tokens_ = 0;
+  std::map<std::string, std::uint64_t> ended_;
+  std::map<int, std::uint64_t> refused_;
+  Histogram first_token_;
+  Histogram between_tokens_;
+  Histogram total_;
+  Histogram queued_;
+  Histogram prompt_lengths_;
+  Histogram answer_lengths_;
+  RateMeter prompt_rate_;
+  RateMeter generation_rate_;
+  std::vector<RankReport> reports_;
+};
+
+}  // namespace tp

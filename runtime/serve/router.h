@@ -1,0 +1,30 @@
+// Which endpoint answers a request.
+#pragma once
+
+#include "runtime/http/http_message.h"
+#include "runtime/serve/endpoints.h"
+#include "runtime/serve/service.h"
+
+#include <memory>
+#include <optional>
+
+namespace tp {
+
+class Router {
+ public:
+  explicit Router(Service& service) : service_(service) {}
+
+  // Why a request is refused before its body has been read, or nothing.
+  std::optional<HttpResponse> refusal(const HttpRequest& head) const;
+  // Answers a request that was not refused, on the pool's threads.
+  void handle(std::shared_ptr<HttpExchange> exchange) const;
+
+ private:
+  std::optional<ApiError> find_fault(const HttpRequest& head) const;
+  HttpResponse answer_options(const HttpRequest& head) const;
+  HttpResponse error_response(const HttpRequest& head, const ApiError& error) const;
+
+  Service& service_;
+};
+
+}  // namespace tp

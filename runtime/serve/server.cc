@@ -1,0 +1,115 @@
+#include "runtime/serve/server.h"
+
+#include "tp/error.h"
+
+#include <exception>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kReportEvery = 1s;
+constexpr auto kFlushTime = 500ms;
+
+ApiError ended(std::string message) {
+  return {.status = 503, .type = error_type_of(503), .message = std::move(message), .retry_after = 10.0};
+}
+
+}  // namespace
+
+Server::Server(const ServeOptions& options) : service_(options), http_(http_options()) {
+  service_.http = &http_;
+}
+
+Server::~Server() {
+  if (service_.state != ServerState::failed) service_.state = ServerState::draining;
+  service_.pool.stop();  // its tasks use the connections
+}
+
+HttpOptions Server::http_options() {
+  HttpOptions options{
+      .host = service_.options.host, .port = service_.options.port, .limits = service_.options.limits};
+  options.gate = [this](const HttpRequest& head) { return router_.refusal(head); };
+  options.handle = [this](std::shared_ptr<HttpExchange> exchange) { router_.handle(std::move(exchange)); };
+  options.refuse = [this](int status, std::string_view message) {
+    service_.metrics.count_refusal(status);
+    const ApiError error{.status = status, .type = error_type_of(status), .message = std::string(message)};
+    return HttpResponse{.status = status, .body = json_text(openai_error(error))};
+  };
+  return options;
+}
+
+void Server::run(OpenModel model) {
+  Engine& engine = *model.engine;
+  service_.model = std::move(model);
+  report(engine, true);
+  ServerState expected = ServerState::loading;
+  service_.state.compare_exchange_strong(expected, ServerState::ready);
+  try {
+    while (!is_done()) {
+      if (engine.wait_for_work(100ms)) step(engine);
+      report(engine, Clock::now() - last_report_ >= kReportEvery);
+    }
+  } catch (const std::exception& error) {
+    service_.state = ServerState::failed;
+    service_.end_all(ended(fmt::format("the server ends: {}", error.what())));
+    service_.pool.stop();
+    http_.flush(kFlushTime);
+    throw;
+  }
+  service_.end_all(ended("the server is shutting down"));
+  while (engine.has_work()) engine.step();  // which only ends what was cancelled
+  service_.pool.stop();
+  http_.flush(kFlushTime);
+}
+
+bool Server::is_done() {
+  if (leaves_) return true;
+  if (service_.state != ServerState::draining) return false;
+  return service_.open_calls() == 0 || Clock::now() >= drained_by_.load();
+}
+
+void Server::step(Engine& engine) {
+  is_stepping_ = true;
+  engine.step();
+  ++steps_;
+  is_stepping_ = false;
+  has_stepped_ = true;
+}
+
+// Where the ranks' time went: asked for between steps, since all of them take part.
+void Server::report(Engine& engine, bool is_due) {
+  if (!is_due || (!has_stepped_ && last_report_ != Clock::time_point{})) return;
+  service_.metrics.set_reports(engine.reports());
+  last_report_ = Clock::now();
+  has_stepped_ = false;
+}
+
+void Server::drain(std::chrono::milliseconds longest) {
+  drained_by_ = Clock::now() + longest;
+  ServerState state = service_.state;
+  while (state != ServerState::failed &&
+         !service_.state.compare_exchange_weak(state, ServerState::draining)) {
+  }
+}
+
+void Server::leave() {
+  leaves_ = true;
+  drain(0ms);
+}
+
+void Server::suspect_loss(std::chrono::milliseconds patience) {
+  http_.post_after(patience, [this, before = steps_.load()] {
+    if (is_stepping_ && steps_ == before) tell_of_loss();
+  });
+}
+
+void Server::tell_of_loss() {
+  service_.state = ServerState::failed;
+  service_.end_all(ended("the server ends: a rank was lost, or mpirun was told to end the job"));
+}
+
+}  // namespace tp

@@ -1,0 +1,59 @@
+#include "runtime/serve/service.h"
+
+#include "runtime/api/answer_format.h"
+#include "runtime/serve/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+
+HttpHeaders Service::headers_for(const HttpRequest& request) const {
+  HttpHeaders headers = access.cors_headers(request);
+  if (const std::string_view id = request.header("x-request-id"); !id.empty())
+    headers.emplace_back("x-request-id", id);
+  return headers;
+}
+
+void Service::respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const {
+  exchange.respond({.status = status, .body = json_text(body), .headers = headers_for(exchange.request())});
+}
+
+HttpResponse Service::response_of(const HttpRequest& request, const ApiError& error) const {
+  HttpResponse response{
+      .status = error.status, .body = json_text(openai_error(error)), .headers = headers_for(request)};
+  if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.retry_after)
+    response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
+  return response;
+}
+
+void Service::enter(const std::shared_ptr<Generation>& generation) {
+  const std::lock_guard lock(mutex);
+  generations[generation.get()] = generation;
+}
+
+void Service::leave(const Generation* generation) {
+  const std::lock_guard lock(mutex);
+  generations.erase(generation);
+}
+
+std::size_t Service::open_calls() const {
+  const std::lock_guard lock(mutex);
+  return generations.size();
+}
+
+void Service::end_all(const ApiError& error) {
+  std::map<const Generation*, std::weak_ptr<Generation>> all;
+  {
+    const std::lock_guard lock(mutex);
+    all = generations;
+  }
+  for (const auto& [key, entry] : all) {
+    if (const auto generation = entry.lock()) generation->fail(error);
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,87 @@
+// What answers requests, once the model is loaded.
+#pragma once
+
+#include "runtime/http/http_exchange.h"
+#include "runtime/http/http_server.h"
+#include "runtime/serve/access.h"
+#include "runtime/serve/metrics.h"
+#include "runtime/serve/request_log.h"
+#include "runtime/serve/worker_pool.h"
+#include "runtime/text/chat_prompts.h"
+#include "tp/engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+class Generation;
+
+struct ServeOptions {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 8080;
+  AccessRules access{};
+  std::vector<std::string> model_names{};  // under which the model is asked for; the first one is shown
+  HttpLimits limits{};
+  std::chrono::milliseconds ping_time{15'000};  // of silence after which a stream shows that it lives
+  std::size_t pool_threads = 2;
+  bool log_json = false;
+  RequestLog::Sink log{};
+};
+
+// What an open model adds to a server.
+struct OpenModel {
+  Engine* engine = nullptr;
+  std::optional<ChatPrompts> chat{};
+  std::string chat_error{};  // why there is no chat
+  Request defaults{};        // for what a request leaves out
+};
+
+enum class ServerState : std::uint8_t { loading, ready, draining, failed };
+
+// Shared by the endpoints, which run on the pool's threads. Members without a remark do not change while
+// there are requests.
+struct Service {
+  using Clock = std::chrono::steady_clock;
+
+  explicit Service(const ServeOptions& given)
+      : options(given), access(given.access), log(given.log, given.log_json), pool(given.pool_threads) {}
+
+  const ServeOptions options;
+  const Access access;
+  Metrics metrics;
+  RequestLog log;
+  HttpServer* http = nullptr;
+  std::atomic<ServerState> state = ServerState::loading;
+  const Clock::time_point started = Clock::now();
+  OpenModel model{};  // while `state` is not loading
+
+  const std::string& model_name() const { return options.model_names.front(); }
+  // The headers of every response to this request.
+  HttpHeaders headers_for(const HttpRequest& request) const;
+  void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
+  HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
+
+  // Calls in progress.
+  void enter(const std::shared_ptr<Generation>& generation);
+  void leave(const Generation* generation);
+  std::size_t open_calls() const;
+  // Ends all of them with this error.
+  void end_all(const ApiError& error);
+
+  mutable std::mutex mutex;  // guards `generations`
+  std::map<const Generation*, std::weak_ptr<Generation>> generations{};
+
+  WorkerPool pool;  // the last one, so that its tasks end first
+};
+
+}  // namespace tp

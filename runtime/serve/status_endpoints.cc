@@ -1,0 +1,179 @@
+// The endpoints about the server and its model.
+#include "runtime/api/rounded.h"
+#include "runtime/serve/endpoints.h"
+#include "tp/internal/require.h"
+#include "tp/version.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace tp::endpoints {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json model_object(const Service& service, const std::string& name) {
+  const EngineInfo& info = service.model.engine->info();
+  const auto age = std::chrono::duration_cast<std::chrono::seconds>(Service::Clock::now() - service.started);
+  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return {{"id", name},
+          {"object", "model"},
+          {"created", now - age.count()},
+          {"owned_by", "tp-infer"},
+          {"root", service.model_name()},
+          {"parent", nullptr},
+          {"max_model_len", info.max_length},
+          {"capabilities", {{"completion", info.max_length > 0}, {"chat", service.model.chat.has_value()}}},
+          {"meta",
+           {{"architecture", info.config.architecture},
+            {"n_params", info.parameters},
+            {"n_vocab", info.config.vocab_size},
+            {"n_embd", info.config.hidden_size},
+            {"weights", std::string(name_of(info.weights))}}}};
+}
+
+int hex_digit(char digit) {
+  int value = -1;
+  std::from_chars(&digit, &digit + 1, value, 16);
+  return value;
+}
+
+// "org%2Fname" -> "org/name".
+std::string percent_decoded(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_code =
+        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
+    if (!is_code) {
+      result += text[i];
+      continue;
+    }
+    result += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+    i += 2;
+  }
+  return result;
+}
+
+const char* name_of_state(ServerState state) {
+  switch (state) {
+    case ServerState::loading:
+      return "loading";
+    case ServerState::ready:
+      return "ok";
+    case ServerState::draining:
+      return "draining";
+    case ServerState::failed:
+      return "failed";
+  }
+  return "";
+}
+
+Json rank_object(const RankReport& report, std::size_t rank) {
+  return {{"rank", rank},
+          {"host", report.host},
+          {"threads", report.threads},
+          {"compute_seconds", rounded(report.time.compute)},
+          {"collective_seconds", rounded(report.time.collectives)},
+          {"waiting_seconds", rounded(report.time.waiting)},
+          {"sampling_seconds", rounded(report.time.sampling)},
+          {"control_seconds", rounded(report.time.control)},
+          {"weight_bytes", report.weight_bytes},
+          {"cache_bytes", report.cache_bytes},
+          {"peak_resident_bytes", report.peak_resident_bytes}};
+}
+
+}  // namespace
+
+void models(Service& service, const Exchange& exchange) {
+  Json list = Json::array();
+  for (const std::string& name : service.options.model_names) list.push_back(model_object(service, name));
+  service.respond_json(*exchange, 200, {{"object", "list"}, {"data", std::move(list)}});
+}
+
+void model(Service& service, const Exchange& exchange) {
+  const std::string_view path = exchange->request().path();
+  constexpr std::string_view kBefore = "/models/";
+  const std::string name = percent_decoded(path.substr(path.find(kBefore) + kBefore.size()));
+  const std::vector<std::string>& names = service.options.model_names;
+  if (std::ranges::find(names, name) == names.end()) {
+    throw ApiException(
+        {.status = 404,
+         .type = error_type_of(404),
+         .message = fmt::format("there is no model `{}` here; this server has {}", name, names.front()),
+         .param = "model",
+         .code = "model_not_found"});
+  }
+  service.respond_json(*exchange, 200, model_object(service, name));
+}
+
+void embeddings(Service&, const Exchange&) {
+  throw ApiException(
+      {.status = 501,
+       .type = error_type_of(501),
+       .message = "embeddings are not supported yet: no model is pooled; use a server that has them",
+       .code = "not_supported"});
+}
+
+void health(Service& service, const Exchange& exchange) {
+  const ServerState state = service.state;
+  if (state == ServerState::ready) return service.respond_json(*exchange, 200, {{"status", "ok"}});
+  static constexpr const char* kTexts[] = {"Loading model", "", "Draining: no new requests are taken",
+                                           "A rank was lost"};
+  throw ApiException({.status = 503,
+                      .type = error_type_of(503),
+                      .message = kTexts[static_cast<std::size_t>(state)],
+                      .code = name_of_state(state)});
+}
+
+void version(Service& service, const Exchange& exchange) {
+  service.respond_json(*exchange, 200, {{"version", kVersion}, {"name", "tp-infer"}});
+}
+
+void metrics(Service& service, const Exchange& exchange) {
+  const ServerState state = service.state;
+  const LeaderStatus load = state == ServerState::loading ? LeaderStatus{} : service.model.engine->status();
+  HttpResponse response{.body = service.metrics.text(service.model_name(), load, state == ServerState::ready),
+                        .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+  response.headers = service.headers_for(exchange->request());
+  exchange->respond(std::move(response));
+}
+
+void status(Service& service, const Exchange& exchange) {
+  const ServerState state = service.state;
+  const auto uptime = std::chrono::duration<double>(Service::Clock::now() - service.started).count();
+  Json body = {{"model", service.model_name()},
+               {"version", kVersion},
+               {"uptime_seconds", rounded(uptime)},
+               {"ready", state == ServerState::ready},
+               {"draining", state == ServerState::draining},
+               {"state", name_of_state(state)}};
+  if (state != ServerState::loading) {
+    const LeaderStatus load = service.model.engine->status();
+    const EngineInfo& info = service.model.engine->info();
+    const std::size_t blocks = load.used_blocks + load.free_blocks;
+    body["requests"] = {
+        {"running", load.running}, {"waiting", load.queued}, {"finished", service.metrics.ended()}};
+    body["tokens"] = {{"prompt_total", service.metrics.prompt_tokens()},
+                      {"generated_total", service.metrics.generated_tokens()},
+                      {"prompt_per_second", rounded(service.metrics.prompt_rate())},
+                      {"generated_per_second", rounded(service.metrics.generation_rate())}};
+    body["cache"] = {{"used_tokens", blocks == 0 ? 0 : load.used_blocks * info.cache_tokens / blocks},
+                     {"capacity_tokens", info.cache_tokens},
+                     {"prefix_queries", load.prefix_queries},
+                     {"prefix_hits", load.prefix_hits}};
+    body["step"] = {{"tokens", load.last_step_tokens}, {"seconds", rounded(load.last_step_seconds)}};
+    Json ranks = Json::array();
+    for (const RankReport& report : service.metrics.reports())
+      ranks.push_back(rank_object(report, ranks.size()));
+    body["ranks"] = std::move(ranks);
+  }
+  service.respond_json(*exchange, 200, body);
+}
+
+}  // namespace tp::endpoints

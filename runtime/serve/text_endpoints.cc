@@ -1,0 +1,95 @@
+// The endpoints about prompts: tokens, templates.
+#include "runtime/api/api_call.h"
+#include "runtime/api/engine_request.h"
+#include "runtime/api/prompt_ids.h"
+#include "runtime/serve/endpoints.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+namespace tp::endpoints {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json body_of(const Exchange& exchange) { return parse_body(exchange->request().body); }
+
+// The first member of these names that is there.
+Json member_of(const Json& body, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (Json value = body.value(name, Json()); !value.is_null()) return value;
+  }
+  return {};
+}
+
+bool flag_of(const Json& body, std::initializer_list<const char*> names, bool otherwise) {
+  const Json value = member_of(body, names);
+  require<RequestError>(value.is_null() || value.is_boolean(), "`{}`: expected true or false, found {}",
+                        *names.begin(), value.type_name());
+  return value.is_null() ? otherwise : value.get<bool>();
+}
+
+const ChatPrompts& chat_of(const Service& service) {
+  require<RequestError>(service.model.chat.has_value(), "{}", service.model.chat_error);
+  return *service.model.chat;
+}
+
+std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
+  const Engine& engine = *service.model.engine;
+  Request defaults = service.model.defaults;
+  return make_engine_request(call.prompts.front(), defaults, engine, &chat_of(service)).prompt;
+}
+
+}  // namespace
+
+// In llama.cpp's form, {"content": text}, and vLLM's, {"prompt": text} or {"messages": [...]}.
+void tokenize(Service& service, const Exchange& exchange) {
+  const Json body = body_of(exchange);
+  const Engine& engine = *service.model.engine;
+  const bool is_vllm = body.contains("prompt") || body.contains("messages");
+  std::vector<TokenId> ids;
+  if (body.contains("messages")) {
+    ids = chat_tokens(service, read_openai_call(body, ApiRequest::Form::chat_completion));
+  } else {
+    const Json text = member_of(body, {"content", "prompt"});
+    require<RequestError>(text.is_string(), "`content`: expected a text, found {}", text.type_name());
+    // llama.cpp adds special tokens on request only, vLLM unless told otherwise.
+    ids =
+        engine.encode(text.get<std::string>(), flag_of(body, {"add_special", "add_special_tokens"}, is_vllm));
+  }
+  Json result = {
+      {"count", ids.size()}, {"max_model_len", engine.info().max_length}, {"tokens", Json::array()}};
+  const bool with_pieces = flag_of(body, {"with_pieces"}, false);
+  for (const TokenId id : ids) {
+    if (with_pieces)
+      result["tokens"].push_back({{"id", id}, {"piece", engine.decode(std::array{id})}});
+    else
+      result["tokens"].push_back(id);
+  }
+  service.respond_json(*exchange, 200, result);
+}
+
+void detokenize(Service& service, const Exchange& exchange) {
+  const Json body = body_of(exchange);
+  const std::string text =
+      service.model.engine->decode(prompt_ids_of(body.value("tokens", Json()), "`tokens`"));
+  service.respond_json(*exchange, 200, {{"content", text}, {"prompt", text}});
+}
+
+void apply_template(Service& service, const Exchange& exchange) {
+  const ApiCall call = read_openai_call(body_of(exchange), ApiRequest::Form::chat_completion);
+  service.respond_json(*exchange, 200,
+                       {{"prompt", chat_of(service).prompt_of(*call.prompts.front().conversation)}});
+}
+
+void count_message_tokens(Service& service, const Exchange& exchange) {
+  Json body = body_of(exchange);
+  body["stream"] = nullptr;
+  service.respond_json(*exchange, 200,
+                       {{"input_tokens", chat_tokens(service, read_messages_call(body)).size()}});
+}
+
+}  // namespace tp::endpoints

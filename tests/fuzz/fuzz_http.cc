@@ -1,0 +1,58 @@
+// What clients send to the server, over a socket. Seeds: HTTP requests.
+#include "runtime/http/http_server.h"
+#include "runtime/serve/access.h"
+
+#include <cstdint>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+tp::HttpOptions options() {
+  static const tp::Access access({.api_keys = {"secret"}, .hosts = {"example.com"}});
+  tp::HttpOptions options{
+      .port = 0, .limits = {.body_bytes = 1000, .header_bytes = 2000, .header_time = 1s, .body_time = 1s}};
+  options.gate = [](const tp::HttpRequest& head) -> std::optional<tp::HttpResponse> {
+    access.refusal(head, head.path() == "/");
+    access.cors_headers(head);
+    if (head.method == "DELETE") return tp::HttpResponse{.status = 405};
+    return std::nullopt;
+  };
+  options.handle = [](std::shared_ptr<tp::HttpExchange> exchange) {
+    if (exchange->request().path() != "/stream") return exchange->respond({.body = exchange->request().body});
+    exchange->begin_stream({});
+    exchange->write(exchange->request().target);
+    exchange->end_stream();
+  };
+  options.refuse = [](int status, std::string_view message) {
+    return tp::HttpResponse{.status = status, .body = std::string(message)};
+  };
+  return options;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static tp::HttpServer server(options());
+  const int client = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(server.port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(client, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    ::send(client, data, size, MSG_NOSIGNAL);
+    ::shutdown(client, SHUT_WR);
+    char buffer[4096];
+    while (::recv(client, buffer, sizeof(buffer), 0) > 0) {
+    }
+  }
+  // Without waiting for the port to be free again.
+  const linger at_once{1, 0};
+  ::setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  ::close(client);
+  return 0;
+}

@@ -1,0 +1,199 @@
+// The bodies of requests to the server, good ones and bad ones.
+
+#include "runtime/api/api_call.h"
+
+#include "runtime/api/api_error.h"
+#include "runtime/api/request_fields.h"
+#include "tp/error.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Form = ApiRequest::Form;
+
+constexpr const char* kHello = R"([{"role": "user", "content": "Hello"}])";
+
+ApiCall chat(const std::string& members) {
+  return read_openai_call(
+      parse_body(R"({"messages": )" + std::string(kHello) + (members.empty() ? "" : ", ") + members + "}"),
+      Form::chat_completion);
+}
+
+ApiCall completion(const std::string& members) {
+  return read_openai_call(parse_body("{" + members + "}"), Form::text_completion);
+}
+
+// The error that a body is refused with.
+ApiError error_of(const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const RequestError& error) {
+    return api_error_of(error);
+  }
+  ADD_FAILURE() << "it was taken";
+  return {};
+}
+
+TEST(ApiCall, TakesWhatOfficialClientsSend) {
+  const ApiCall call =
+      chat(R"("model": "m", "stream": true, "stream_options": {"include_usage": true}, "n": 2,
+    "temperature": 0.5, "max_completion_tokens": 7, "max_tokens": null, "stop": null, "logit_bias": null, "tools": null,
+    "tool_choice": null, "response_format": null, "user": "u", "metadata": {}, "store": false, "seed": 3,
+    "service_tier": "auto", "unknown_member": {"a": [1]}, "reasoning_effort": null)");
+  ASSERT_EQ(call.prompts.size(), 1U);
+  EXPECT_TRUE(call.stream);
+  EXPECT_TRUE(call.include_usage);
+  const ApiRequest& request = call.prompts.front();
+  EXPECT_EQ(request.model, "m");
+  Request settings;
+  set_fields(request.settings, settings);
+  EXPECT_EQ(settings.max_tokens, 7);
+  EXPECT_EQ(settings.n, 2);
+  EXPECT_EQ(settings.sampling.temperature, 0.5F);
+  EXPECT_EQ(settings.sampling.seed, 3U);
+}
+
+TEST(ApiCall, TakesPromptsInAllFourForms) {
+  EXPECT_EQ(completion(R"("prompt": "a")").prompts.front().text, "a");
+  const ApiCall texts = completion(R"("prompt": ["a", "b"], "max_tokens": 3)");
+  ASSERT_EQ(texts.prompts.size(), 2U);
+  EXPECT_EQ(texts.prompts[1].text, "b");
+  EXPECT_EQ(texts.prompts[1].settings.at("max_tokens"), 3);
+  const ApiCall ids = completion(R"("prompt": [1, 2])");
+  ASSERT_EQ(ids.prompts.size(), 1U);
+  EXPECT_EQ(ids.prompts.front().ids, (std::vector<TokenId>{1, 2}));
+  const ApiCall lists = completion(R"("prompt": [[1, 2], [3]])");
+  ASSERT_EQ(lists.prompts.size(), 2U);
+  EXPECT_EQ(lists.prompts[1].ids, (std::vector<TokenId>{3}));
+}
+
+TEST(ApiCall, GeneratesSixteenTokensOfACompletionUnlessToldOtherwise) {
+  EXPECT_EQ(completion(R"("prompt": "a")").prompts.front().settings.at("max_tokens"), 16);
+  EXPECT_FALSE(chat("").prompts.front().settings.contains("max_tokens"));
+}
+
+TEST(ApiCall, AsksForMoreSamplesToFindTheBest) {
+  const ApiCall call = completion(R"("prompt": "a", "n": 2, "best_of": 5)");
+  EXPECT_EQ(call.n, 2);
+  EXPECT_EQ(call.best_of, 5);
+  EXPECT_EQ(call.prompts.front().settings.at("n"), 5);
+  EXPECT_EQ(completion(R"("prompt": "a", "best_of": 1)").best_of, 0);
+}
+
+TEST(ApiCall, RendersToolsThatTheModelMayUse) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}])";
+  EXPECT_EQ(chat(tools).prompts.front().conversation->at("tools").size(), 1U);
+  EXPECT_EQ(chat(tools + R"(, "tool_choice": "auto")").prompts.front().conversation->at("tools").size(), 1U);
+  EXPECT_FALSE(chat(tools + R"(, "tool_choice": "none")").prompts.front().conversation->contains("tools"));
+}
+
+TEST(ApiCall, RefusesByNameWhatItCannotHonour) {
+  const std::string tool = R"([{"type": "function", "function": {"name": "f", "strict": true}}])";
+  const std::pair<const char*, std::string> cases[] = {
+      {"response_format", R"("response_format": {"type": "json_object"})"},
+      {"response_format", R"("response_format": {"type": "json_schema", "json_schema": {}})"},
+      {"guided_json", R"("guided_json": {})"},
+      {"guided_regex", R"("guided_regex": "a+")"},
+      {"guided_choice", R"("guided_choice": ["a"])"},
+      {"guided_grammar", R"("guided_grammar": "root ::= x")"},
+      {"tool_choice", R"("tool_choice": "required")"},
+      {"tool_choice", R"("tool_choice": {"type": "function", "function": {"name": "f"}})"},
+      {"tools", R"("tools": )" + tool},
+  };
+  for (const auto& [param, members] : cases) {
+    const ApiError error = error_of([&, text = members] { chat(text); });
+    EXPECT_EQ(error.status, 400) << members;
+    EXPECT_EQ(error.param, param) << members;
+    EXPECT_EQ(error.type, "invalid_request_error");
+  }
+}
+
+TEST(ApiCall, NamesTheMemberThatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"stream", R"("stream": "yes")"},
+      {"stream_options", R"("stream_options": 3)"},
+      {"include_usage", R"("stream": true, "stream_options": {"include_usage": 1})"},
+      {"logprobs", R"("logprobs": 3)"},
+      {"top_logprobs", R"("top_logprobs": 3)"},
+      {"chat_template_kwargs", R"("chat_template_kwargs": [])"},
+      {"tools", R"("tools": "f")"},
+  };
+  for (const auto& [param, members] : cases)
+    EXPECT_EQ(error_of([text = std::string(members)] { chat(text); }).param, param) << members;
+  EXPECT_EQ(error_of([] { completion(R"("prompt": "a", "best_of": 1, "n": 2)"); }).param, "best_of");
+  EXPECT_EQ(error_of([] { completion(R"("prompt": {})"); }).param, "prompt");
+  EXPECT_EQ(error_of([] { completion(R"("echo": true)"); }).param, "prompt");
+  EXPECT_EQ(error_of([] { completion(R"("prompt": "a", "best_of": 3, "stream": true)"); }).param, "best_of");
+}
+
+TEST(ApiCall, RefusesWhatIsNotJson) {
+  for (const char* text : {"", "{", "[]", "3", "{\"a\": 1}x", "{\"a\": \"\xff\"}", "{'a': 1}"})
+    EXPECT_EQ(error_of([=] { parse_body(text); }).status, 400) << text;
+}
+
+TEST(ApiCall, RefusesDeepNestingAtOnce) {
+  EXPECT_EQ(error_of([] { parse_body("{\"a\": " + std::string(100'000, '[')); }).status, 400);
+  EXPECT_EQ(error_of([] { parse_body(std::string(100'000, '{')); }).status, 400);
+  EXPECT_NO_THROW(
+      parse_body("{\"a\": \"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"}"));
+}
+
+TEST(ApiCall, ReadsOpenAisResponses) {
+  const ApiCall call = read_responses_call(parse_body(R"({"model": "m", "instructions": "Be short.",
+    "input": [{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+              {"type": "reasoning", "summary": []},
+              {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+              {"type": "function_call_output", "call_id": "c", "output": "4"}],
+    "max_output_tokens": 9, "stream": true, "tools": [{"type": "function", "name": "f", "parameters": {}}],
+    "text": {"format": {"type": "text"}}, "store": true, "reasoning": {"effort": "low"}})"));
+  const Json messages = call.prompts.front().conversation->at("messages");
+  ASSERT_EQ(messages.size(), 4U);
+  EXPECT_EQ(messages[0], Json::parse(R"({"role": "system", "content": "Be short."})"));
+  EXPECT_EQ(messages[1], Json::parse(R"({"role": "user", "content": "Hi"})"));
+  EXPECT_EQ(messages[2].at("tool_calls")[0].at("function").at("name"), "f");
+  EXPECT_EQ(messages[3].at("role"), "tool");
+  EXPECT_EQ(call.prompts.front().settings.at("max_tokens"), 9);
+  EXPECT_EQ(call.prompts.front().conversation->at("tools")[0].at("function").at("name"), "f");
+  EXPECT_TRUE(call.stream);
+}
+
+TEST(ApiCall, RefusesResponsesThatNeedAMemory) {
+  const ApiError error = error_of(
+      [] { read_responses_call(parse_body(R"({"input": "a", "previous_response_id": "resp_1"})")); });
+  EXPECT_EQ(error.status, 400);
+  EXPECT_EQ(error.param, "previous_response_id");
+}
+
+TEST(ApiCall, ReadsAnthropicsMessages) {
+  const ApiCall call = read_messages_call(parse_body(R"({"model": "m", "max_tokens": 5,
+    "system": [{"type": "text", "text": "Be short.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [{"role": "user", "content": "Hi"},
+      {"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "Ok"},
+                                        {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}}]},
+      {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "4"}]},
+                                   {"type": "text", "text": "And?"}]}],
+    "stop_sequences": ["END"], "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": {"type": "auto"}})"));
+  const Json messages = call.prompts.front().conversation->at("messages");
+  ASSERT_EQ(messages.size(), 5U);
+  EXPECT_EQ(messages[0].at("content"), "Be short.");
+  EXPECT_EQ(messages[2].at("content"), "Ok");
+  EXPECT_EQ(messages[2].at("tool_calls")[0].at("function").at("name"), "f");
+  EXPECT_EQ(messages[3].at("role"), "tool");
+  EXPECT_EQ(messages[3].at("content"), "4");
+  EXPECT_EQ(messages[4].at("content"), "And?");
+  EXPECT_EQ(call.prompts.front().settings.at("stop"), nlohmann::json({"END"}));
+  EXPECT_EQ(
+      error_of([] {
+        read_messages_call(parse_body(
+            R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]})"));
+      }).status,
+      400);
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,77 @@
+#include "runtime/serve/metrics.h"
+
+#include "runtime/serve/histogram.h"
+#include "runtime/serve/rate_meter.h"
+#include "runtime/serve/worker_pool.h"
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Histogram, CountsWhatIsAtMostEachBound) {
+  Histogram histogram({1.0, 2.0});
+  for (const double value : {0.5, 1.0, 1.5, 9.0}) histogram.add(value);
+  EXPECT_EQ(histogram.text("h", "Help.", "m=\"x\""),
+            "# HELP h Help.\n# TYPE h histogram\nh_bucket{m=\"x\",le=\"1\"} 2\nh_bucket{m=\"x\",le=\"2\"} 3\n"
+            "h_bucket{m=\"x\",le=\"+Inf\"} 4\nh_sum{m=\"x\"} 12\nh_count{m=\"x\"} 4\n");
+}
+
+TEST(RateMeter, ForgetsWhatWasSecondsAgo) {
+  const RateMeter::Clock::time_point start{100s};
+  RateMeter meter;
+  meter.add(6, start);
+  EXPECT_EQ(meter.rate(start), 0.0) << "this second is not over";
+  EXPECT_EQ(meter.rate(start + 1s), 2.0);
+  EXPECT_EQ(meter.rate(start + 3s), 2.0);
+  EXPECT_EQ(meter.rate(start + 4s), 0.0);
+  meter.add(3, start + 60s);
+  EXPECT_EQ(meter.rate(start + 61s), 1.0);
+}
+
+TEST(Metrics, CountsRequestsByTheirEnd) {
+  Metrics metrics;
+  metrics.count_prompt(10);
+  metrics.count_token(true, 0.03);
+  metrics.count_token(false, 0.01);
+  metrics.count_end(
+      {.reason = "stop", .prompt_tokens = 10, .generated_tokens = 2, .queued = 0.001, .total = 0.04});
+  metrics.count_end({.reason = "abort"});
+  metrics.count_refusal(429);
+  const std::string text = metrics.text("a \"model\"", {.used_blocks = 1, .free_blocks = 3}, true);
+  for (const char* line :
+       {"tpinfer:prompt_tokens_total{model_name=\"a \\\"model\\\"\"} 10\n",
+        "tpinfer:generation_tokens_total{model_name=\"a \\\"model\\\"\"} 2\n",
+        "finished_reason=\"stop\"} 1\n", "finished_reason=\"abort\"} 1\n", "status=\"429\"} 1\n",
+        "tpinfer:kv_cache_usage_perc{model_name=\"a \\\"model\\\"\"} 0.25\n",
+        "tpinfer:time_to_first_token_seconds_count{model_name=\"a \\\"model\\\"\"} 1\n",
+        "tpinfer:inter_token_latency_seconds_count{", "tpinfer:e2e_request_latency_seconds_count{"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+}
+
+TEST(TaskQueue, KeepsTheOrderAndRunsOneAtATime) {
+  std::vector<int> order;
+  std::atomic<int> running = 0;
+  {
+    WorkerPool pool(4);
+    TaskQueue queue(pool);
+    for (int i = 0; i < 2000; ++i) {
+      queue.post([&, i] {
+        EXPECT_EQ(++running, 1);
+        order.push_back(i);
+        --running;
+      });
+    }
+  }
+  ASSERT_EQ(order.size(), 2000U);
+  for (int i = 0; i < 2000; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+}  // namespace
+}  // namespace tp::test
