@@ -1,0 +1,97 @@
+// An answer that is being streamed: fills a message, and tells who watches.
+
+import { ApiError, stream } from "./api.js";
+import { seconds } from "./format.js";
+
+const SAVE_EVERY = 1000; // ms
+
+const now = () => performance.now() / 1000;
+
+// What a stream of either endpoint adds: {content, reasoning}.
+function addedBy(chunk) {
+  const choice = chunk.choices?.[0];
+  if (!choice) return {};
+  const delta = choice.delta ?? {};
+  return { content: delta.content ?? choice.text ?? "", reasoning: delta.reasoning_content ?? delta.reasoning ?? "" };
+}
+
+export class Answer {
+  // Appends to `message.content`. `changed()` is called for each change on the screen, `save()` now and then.
+  constructor(message, { changed, save, context }) {
+    this.message = message;
+    this.changed = changed;
+    this.save = save;
+    this.stats = { chunks: 0, context };
+    this.controller = new AbortController();
+    this.wait = "Waiting for the first token";
+    this.saved = 0;
+    this.frame = 0;
+  }
+
+  stop() {
+    this.controller.abort();
+  }
+
+  async run(path, body) {
+    const { message, stats } = this;
+    this.begun = now();
+    message.partial = true;
+    delete message.error;
+    const clock = setInterval(() => this.show(), 1000);
+    try {
+      for await (const chunk of stream(path, body, this.controller.signal)) this.take(chunk);
+    } catch (error) {
+      if (this.controller.signal.aborted) stats.stopped = true;
+      else message.error = this.describe(error);
+    }
+    clearInterval(clock);
+    cancelAnimationFrame(this.frame);
+    stats.seconds = now() - this.begun;
+    delete message.partial;
+    message.stats = stats;
+  }
+
+  take(chunk) {
+    const { message, stats } = this;
+    const { content, reasoning } = addedBy(chunk);
+    if (content || reasoning) {
+      stats.chunks += 1;
+      stats.firstSeconds ??= now() - this.begun;
+      this.wait = "";
+      message.content += content ?? "";
+      if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
+    }
+    const finish = chunk.choices?.[0]?.finish_reason;
+    if (finish) stats.finish = finish;
+    if (chunk.usage) stats.usage = chunk.usage;
+    if (chunk.timings) stats.timings = chunk.timings;
+    const read = chunk.prompt_progress;
+    if (read && !stats.firstSeconds) this.wait = `Reading the prompt: ${read.processed} of ${read.total} tokens`;
+    this.show();
+  }
+
+  // The line below an answer without words yet.
+  waitText() {
+    const waited = now() - this.begun;
+    return this.wait && waited >= 2 ? `${this.wait} · ${seconds(Math.floor(waited))}` : this.wait;
+  }
+
+  show() {
+    if (!this.frame) {
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.changed();
+      });
+    }
+    if (performance.now() - this.saved > SAVE_EVERY) {
+      this.saved = performance.now();
+      this.save();
+    }
+  }
+
+  describe(error) {
+    if (!(error instanceof ApiError)) return { message: `The page failed: ${error.message}` };
+    const noTemplate = error.status === 400 && /chat.?template/i.test(error.message);
+    return { message: error.message, kind: error.kind, noTemplate };
+  }
+}
