@@ -23,7 +23,6 @@ const { values: options } = parseArgs({
     slots: { type: "string", default: "64" },
     "api-key": { type: "string", default: "" },
     "no-chat": { type: "boolean", default: false },
-    "short-answers": { type: "boolean", default: false },
   },
 });
 const TOKEN_MS = Number(options["token-ms"]);
@@ -101,13 +100,14 @@ function status() {
 }
 
 // What is answered: {text, reasoning}, as lists of tokens.
-function answerTo(prompt, limit) {
+function answerTo(prompt, limit, ignoresEnd) {
   if (/hostile/.test(prompt)) return { text: words(HOSTILE) };
   if (/markdown/.test(prompt)) return { text: words(MARKDOWN) };
   const story = words(STORY);
-  const length = /endless/.test(prompt) ? 1e6 : options["short-answers"] ? limit : Math.min(limit, story.length);
-  const text = Array.from({ length: Math.min(limit, length) }, (_, i) => story[i % story.length]);
-  return { text, reasoning: /think/.test(prompt) ? words("The question is about a hen. A short story will do.") : [] };
+  const length = /endless/.test(prompt) || ignoresEnd ? limit : story.length;
+  const reasoning = /think/.test(prompt) ? words("The question is about a hen. A short story will do.").slice(0, limit) : [];
+  const text = Array.from({ length: Math.min(limit - reasoning.length, length) }, (_, i) => story[i % story.length]);
+  return { text, reasoning };
 }
 
 function chunk(isChat, id, choice, extra = {}) {
@@ -126,13 +126,13 @@ function promptsOf(body, isChat) {
 
 async function complete(request, response, body, isChat) {
   const received = performance.now();
-  const record = { id: request.headers["x-request-id"] ?? null, received, chunks: [] };
+  const record = { id: request.headers["x-request-id"] ?? null, prompt: body.prompt ?? body.messages, received, chunks: [] };
   records.push(record);
   const prompts = promptsOf(body, isChat);
   const last = isChat ? body.messages.at(-1).content : prompts[0];
   if (/refuse/.test(last)) return refuse(response, 400, "`temperature`: expected a number of at least 0, found -1; leave it out");
   const sequences = prompts.flatMap((prompt) => Array.from({ length: body.n ?? 1 }, () => prompt));
-  const limit = body.max_tokens ?? body.max_completion_tokens ?? (isChat ? 400 : 60);
+  const limit = body.max_tokens ?? body.max_completion_tokens ?? (/endless/.test(last) ? 1e6 : isChat ? 400 : 60);
   const promptTokens = prompts.reduce((sum, prompt) => sum + words(prompt).length, 0);
   counters.prompt += promptTokens;
   counters.queries += promptTokens;
@@ -155,7 +155,9 @@ async function complete(request, response, body, isChat) {
   const texts = await Promise.all(
     sequences.map(async (prompt, index) => {
       await takeSlot();
-      const { text, reasoning = [] } = answerTo(isChat ? last : prompt, limit + Math.floor((index * 37) % 23) * (body.n > 1 ? 1 : 0));
+      // Answers that are asked for together have different lengths.
+      const length = body.n > 1 ? limit + ((index * 37) % 23) : limit;
+      const { text, reasoning = [] } = answerTo(isChat ? last : prompt, length, body.ignore_eos);
       await sleep(FIRST_MS);
       const tokens = [...reasoning.map((content) => ({ reasoning: content })), ...text.map((content) => ({ content }))];
       let mine = 0;

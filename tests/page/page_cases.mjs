@@ -225,6 +225,10 @@ async function showsRanks({ page, shot }) {
   await shot("ranks");
   await page.until(`${count(".burst-grid .done")} === 16`, "sixteen whole texts");
   assert.match(await page.evaluate(textOf(".summary")), /tokens\/s together · .* 16 of 16 complete/);
+  await page.evaluate(`document.querySelector("#ranks").scrollTop = 0`);
+  await shot("ranks-top");
+  await page.scheme("dark");
+  await shot("ranks-dark");
   assert.match(await page.evaluate(`document.querySelector(".stack").getAttribute("aria-label")`), /Rank 0: computing \d+ %/);
 }
 

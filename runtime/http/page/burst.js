@@ -184,6 +184,6 @@ export class Burst {
       );
     });
     this.compared.replaceChildren(...rows);
-    this.compared.hidden = false;
+    this.compared.hidden = rows.length < 2;
   }
 }

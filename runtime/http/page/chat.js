@@ -33,7 +33,8 @@ export class Chat {
       else this.send();
     });
     this.field.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      // A touch keyboard has no Shift + Enter: there the button sends.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;
       event.preventDefault();
       if (!this.answer()) this.send();
     });

@@ -18,6 +18,7 @@ export function plural(value, noun) {
 
 export function seconds(value) {
   if (!Number.isFinite(value)) return "–";
+  if (value >= 0.01 && value < 1) return `${whole.format(value * 1000)} ms`;
   if (value < 1) return `${digits.format(value * 1000)} ms`;
   if (value < 120) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
   if (value < 7200) return `${whole.format(value / 60)} min`;

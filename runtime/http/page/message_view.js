@@ -16,10 +16,10 @@ export function statsText({ usage, timings, firstSeconds, seconds: total, chunks
   }
   if (firstSeconds > 0) parts.push(`first after ${seconds(firstSeconds)}`);
   const cached = usage?.prompt_tokens_details?.cached_tokens;
-  if (cached > 0) parts.push(`${count(cached)} of ${plural(usage.prompt_tokens, "prompt token")} from the cache`);
-  if (context && usage) parts.push(`context ${count(usage.total_tokens)} of ${count(context)}`);
+  if (cached > 0) parts.push(`${count(cached)} of ${plural(usage.prompt_tokens, "prompt token")} cached`);
+  if (usage?.total_tokens > context / 2) parts.push(`context ${count(usage.total_tokens)} of ${count(context)}`);
   if (stopped) parts.push("stopped");
-  if (finish === "length") parts.push("ended by the limit of tokens");
+  if (finish === "length") parts.push("token limit reached");
   return parts.join(" · ");
 }
 

@@ -94,7 +94,7 @@ function route() {
 
 function focusField() {
   // A phone's keyboard would cover the page.
-  if (matchMedia("(hover: hover)").matches) find(shown === text ? "text-field" : "composer-text").focus();
+  if (!matchMedia("(pointer: coarse)").matches) find(shown === text ? "text-field" : "composer-text").focus();
 }
 
 function showBanner(message, retry) {

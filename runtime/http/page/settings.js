@@ -5,7 +5,7 @@ import { readChoice, writeChoice } from "./store.js";
 
 const NUMBERS = [
   { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, hint: "0 always takes the likeliest token" },
-  { name: "max_tokens", label: "Most tokens", min: 1, step: 1, hint: "of an answer" },
+  { name: "max_tokens", label: "Max tokens", min: 1, step: 1, hint: "of an answer" },
   { name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "likeliest tokens that together have this probability" },
   { name: "top_k", label: "Top k", min: 0, step: 1, hint: "this many likeliest tokens" },
   { name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, hint: "of the likeliest token's probability" },
