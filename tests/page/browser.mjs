@@ -121,7 +121,10 @@ class Page {
   async until(expression, what = expression) {
     const end = Date.now() + PATIENCE;
     while (!(await this.evaluate(`Boolean(${expression})`))) {
-      if (Date.now() > end) throw new Error(`expected ${what}; the page shows: ${await this.evaluate("document.body.innerText.slice(0, 800)")}`);
+      if (Date.now() > end)
+        throw new Error(
+          `expected ${what}; the page shows: ${await this.evaluate("document.body.innerText.slice(0, 800)")}`,
+        );
       await sleep(25);
     }
   }
@@ -153,13 +156,24 @@ class Page {
 
   async press(key, modifiers = 0) {
     const codes = { Enter: 13, Escape: 27, Tab: 9 };
-    const event = { key, code: key, windowsVirtualKeyCode: codes[key], modifiers, text: key === "Enter" ? "\r" : undefined };
+    const event = {
+      key,
+      code: key,
+      windowsVirtualKeyCode: codes[key],
+      modifiers,
+      text: key === "Enter" ? "\r" : undefined,
+    };
     await this.call("Input.dispatchKeyEvent", { type: "keyDown", ...event });
     await this.call("Input.dispatchKeyEvent", { type: "keyUp", ...event, text: undefined });
   }
 
   async size(width, height, scale = 1) {
-    await this.call("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: scale, mobile: width < 500 });
+    await this.call("Emulation.setDeviceMetricsOverride", {
+      width,
+      height,
+      deviceScaleFactor: scale,
+      mobile: width < 500,
+    });
   }
 
   async scheme(value) {

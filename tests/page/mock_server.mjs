@@ -93,7 +93,12 @@ function status() {
       prompt_per_second: counters.running * 3.5,
       generated_per_second: counters.running * (1000 / TOKEN_MS),
     },
-    cache: { used_tokens: counters.used, capacity_tokens: 8192, prefix_queries: counters.queries, prefix_hits: counters.hits },
+    cache: {
+      used_tokens: counters.used,
+      capacity_tokens: 8192,
+      prefix_queries: counters.queries,
+      prefix_hits: counters.hits,
+    },
     step: { tokens: counters.running, seconds: TOKEN_MS / 1000 },
     ranks: [0, 1, 2, 3].map(rank),
   };
@@ -105,7 +110,9 @@ function answerTo(prompt, limit, ignoresEnd) {
   if (/markdown/.test(prompt)) return { text: words(MARKDOWN) };
   const story = words(STORY);
   const length = /endless/.test(prompt) || ignoresEnd ? limit : story.length;
-  const reasoning = /think/.test(prompt) ? words("The question is about a hen. A short story will do.").slice(0, limit) : [];
+  const reasoning = /think/.test(prompt)
+    ? words("The question is about a hen. A short story will do.").slice(0, limit)
+    : [];
   const text = Array.from({ length: Math.min(limit - reasoning.length, length) }, (_, i) => story[i % story.length]);
   return { text, reasoning };
 }
@@ -126,11 +133,17 @@ function promptsOf(body, isChat) {
 
 async function complete(request, response, body, isChat) {
   const received = performance.now();
-  const record = { id: request.headers["x-request-id"] ?? null, prompt: body.prompt ?? body.messages, received, chunks: [] };
+  const record = {
+    id: request.headers["x-request-id"] ?? null,
+    prompt: body.prompt ?? body.messages,
+    received,
+    chunks: [],
+  };
   records.push(record);
   const prompts = promptsOf(body, isChat);
   const last = isChat ? body.messages.at(-1).content : prompts[0];
-  if (/refuse/.test(last)) return refuse(response, 400, "`temperature`: expected a number of at least 0, found -1; leave it out");
+  if (/refuse/.test(last))
+    return refuse(response, 400, "`temperature`: expected a number of at least 0, found -1; leave it out");
   const sequences = prompts.flatMap((prompt) => Array.from({ length: body.n ?? 1 }, () => prompt));
   const limit = body.max_tokens ?? body.max_completion_tokens ?? (/endless/.test(last) ? 1e6 : isChat ? 400 : 60);
   const promptTokens = prompts.reduce((sum, prompt) => sum + words(prompt).length, 0);
@@ -190,7 +203,13 @@ async function complete(request, response, body, isChat) {
         ? { index, message: { role: "assistant", content: text }, finish_reason: "length" }
         : { index, text, finish_reason: "length" },
     );
-    return json(response, 200, { id, object: isChat ? "chat.completion" : "text_completion", model: MODEL, choices, usage });
+    return json(response, 200, {
+      id,
+      object: isChat ? "chat.completion" : "text_completion",
+      model: MODEL,
+      choices,
+      usage,
+    });
   }
   if (body.stream_options?.include_usage) send(chunk(isChat, id, null, { usage }));
   send("[DONE]");
@@ -198,7 +217,13 @@ async function complete(request, response, body, isChat) {
 }
 
 function model() {
-  return { id: MODEL, object: "model", owned_by: "tp-infer", max_model_len: 2048, capabilities: { chat: !options["no-chat"] } };
+  return {
+    id: MODEL,
+    object: "model",
+    owned_by: "tp-infer",
+    max_model_len: 2048,
+    capabilities: { chat: !options["no-chat"] },
+  };
 }
 
 function serveFile(response, name) {
@@ -231,7 +256,8 @@ createServer(async (request, response) => {
     case "/v1/status":
       return json(response, 200, status());
     case "/v1/chat/completions":
-      if (options["no-chat"]) return refuse(response, 400, "This model has no chat template; start the server with --template FILE");
+      if (options["no-chat"])
+        return refuse(response, 400, "This model has no chat template; start the server with --template FILE");
       return complete(request, response, body, true);
     case "/v1/completions":
       return complete(request, response, body, false);
@@ -242,7 +268,6 @@ createServer(async (request, response) => {
     default:
       return refuse(response, 404, `There is no ${request.method} ${pathname}`, "not_found");
   }
-})
-  .listen(Number(options.port), "127.0.0.1", function () {
-    console.log(`http://127.0.0.1:${this.address().port}`);
-  });
+}).listen(Number(options.port), "127.0.0.1", function () {
+  console.log(`http://127.0.0.1:${this.address().port}`);
+});

@@ -30,7 +30,10 @@ async function streams({ page, shot }) {
   await ask(page, "Tell me a story about a white hen.");
   await page.until(`(${words} ?? "").length > 10`, "the first words");
   await page.until(done, "a whole answer");
-  assert.match(await page.evaluate(`${ANSWER}.querySelector(".stats").textContent`), /\d+ tokens · [\d.,]+ tokens\/s · first after/);
+  assert.match(
+    await page.evaluate(`${ANSWER}.querySelector(".stats").textContent`),
+    /\d+ tokens · [\d.,]+ tokens\/s · first after/,
+  );
   assert.equal(await page.evaluate(`document.activeElement.id`), "composer-text");
   await page.until(`${textOf("#announcer")}.length > 10`, "the answer, for screen readers");
 }
@@ -88,7 +91,10 @@ async function survivesReload({ page }) {
   await page.until("window.exportedText");
   const exported = JSON.parse(await page.evaluate("window.exportedText"));
   assert.equal(exported.title, "Hens");
-  assert.deepEqual(exported.messages.map(({ role }) => role), ["user", "assistant"]);
+  assert.deepEqual(
+    exported.messages.map(({ role }) => role),
+    ["user", "assistant"],
+  );
   await page.press("Escape");
   await page.click("#conversations [aria-label^=Delete]");
   await page.until(`${count("#conversations li")} === 0 && ${count(".message")} === 0`, "no conversation");
@@ -107,7 +113,10 @@ async function keepsPartOfAnswer({ page }) {
 async function assertHarmless(page) {
   await page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))");
   assert.equal(await page.evaluate("window.harmed"), undefined, "nothing that the model said was run");
-  assert.equal(await page.evaluate(count(".prose :is(script, img, style, iframe, svg.x, object, embed, form, input)")), 0);
+  assert.equal(
+    await page.evaluate(count(".prose :is(script, img, style, iframe, svg.x, object, embed, form, input)")),
+    0,
+  );
   const attributes = await page.evaluate(
     `[...document.querySelectorAll(".prose *")].flatMap((node) => node.getAttributeNames()).filter((name) => name.startsWith("on") || name === "style")`,
   );
@@ -125,13 +134,22 @@ async function assertHarmless(page) {
 // As if the model had said it: through the conversation that is stored, so that it works with any server.
 async function hostileTextIsHarmless({ page, shot }) {
   const conversation = {
-    id: "00", mode: "chat", title: "Hostile", system: "", created: 0, updated: 0, text: "", leaf: "b",
+    id: "00",
+    mode: "chat",
+    title: "Hostile",
+    system: "",
+    created: 0,
+    updated: 0,
+    text: "",
+    leaf: "b",
     messages: {
       a: { id: "a", parent: null, role: "user", content: HOSTILE },
       b: { id: "b", parent: "a", role: "assistant", content: HOSTILE, reasoning: HOSTILE },
     },
   };
-  await page.evaluate(`localStorage.setItem("tp-infer.conversation.00", ${JSON.stringify(JSON.stringify(conversation))})`);
+  await page.evaluate(
+    `localStorage.setItem("tp-infer.conversation.00", ${JSON.stringify(JSON.stringify(conversation))})`,
+  );
   await page.evaluate(`location.hash = "#/c/00"`);
   await page.until(`${count(".prose a")} > 0`);
   await page.evaluate(`document.querySelectorAll("details").forEach((node) => (node.open = true))`);
@@ -146,7 +164,23 @@ async function hostileStreamIsHarmless({ page }) {
 }
 
 async function strangeTextTakesLinearTime({ page }) {
-  const shapes = ["**a ", "`a``", "[a](", "![", "> ", "- ", "|a", "*_~", "<http://", "    - - ", "(".repeat(3), "\\\\", "# ", "```\\n", "- ```\\n  "];
+  const shapes = [
+    "**a ",
+    "`a``",
+    "[a](",
+    "![",
+    "> ",
+    "- ",
+    "|a",
+    "*_~",
+    "<http://",
+    "    - - ",
+    "(".repeat(3),
+    "\\\\",
+    "# ",
+    "```\\n",
+    "- ```\\n  ",
+  ];
   const slow = await page.evaluate(`(async () => {
     const { MarkdownView } = await import("/markdown.js");
     const view = new MarkdownView(document.createElement("div"));
@@ -219,7 +253,10 @@ async function showsRanks({ page, shot }) {
   await page.until(`${count(".rank-list li")} > 0`, "ranks");
   await page.click("#burst-start");
   await page.until(`${count(".burst-grid li")} === 16`, "sixteen texts");
-  await page.until(`[...document.querySelectorAll(".tail")].filter((node) => node.innerText.length > 40).length >= 8`, "eight that grow at once");
+  await page.until(
+    `[...document.querySelectorAll(".tail")].filter((node) => node.innerText.length > 40).length >= 8`,
+    "eight that grow at once",
+  );
   await page.until(`document.querySelector(".rank-list .part.compute").offsetWidth > 0`, "a bar");
   await page.until(`/In the last/.test(${textOf(".times .note")})`, "times of the last seconds");
   await shot("ranks");
@@ -229,7 +266,10 @@ async function showsRanks({ page, shot }) {
   await shot("ranks-top");
   await page.scheme("dark");
   await shot("ranks-dark");
-  assert.match(await page.evaluate(`document.querySelector(".stack").getAttribute("aria-label")`), /Rank 0: computing \d+ %/);
+  assert.match(
+    await page.evaluate(`document.querySelector(".stack").getAttribute("aria-label")`),
+    /Rank 0: computing \d+ %/,
+  );
 }
 
 async function hasNamesForEverything({ page }) {
@@ -300,7 +340,10 @@ async function asksForKey({ page }) {
   await page.until(`document.querySelector("#key").open`, "the dialog");
   await page.type("#key-field", "wrong");
   await page.press("Enter");
-  await page.until(`/does not accept/.test(${textOf("#key-reason")}) && document.querySelector("#key").open`, "the dialog again");
+  await page.until(
+    `/does not accept/.test(${textOf("#key-reason")}) && document.querySelector("#key").open`,
+    "the dialog again",
+  );
   await page.type("#key-field", "secret");
   await page.press("Enter");
   await page.until(ready, "the model's name");

@@ -20,7 +20,12 @@ class Cell {
     this.tokens = 0;
     this.note = element("span");
     this.text = element("p");
-    this.node = element("li", {}, element("h3", {}, String(number), this.note), element("div", { class: "tail", tabindex: "0", role: "group", "aria-label": `Answer ${number}` }, this.text));
+    this.node = element(
+      "li",
+      {},
+      element("h3", {}, String(number), this.note),
+      element("div", { class: "tail", tabindex: "0", role: "group", "aria-label": `Answer ${number}` }, this.text),
+    );
     this.pending = "";
   }
 
@@ -52,7 +57,11 @@ export class Burst {
   build() {
     this.prompt = element("input", { id: "burst-prompt", type: "text", autocomplete: "off" });
     this.prompt.value = "Tell me a story about a white hen.";
-    this.size = element("select", { id: "burst-size" }, ...SIZES.map((n) => element("option", { value: n, selected: n === 16 }, String(n))));
+    this.size = element(
+      "select",
+      { id: "burst-size" },
+      ...SIZES.map((n) => element("option", { value: n, selected: n === 16 }, String(n))),
+    );
     this.button = element("button", { id: "burst-start", class: "primary" });
     this.summary = element("p", { class: "summary" });
     this.problem = element("p", { class: "error", role: "alert", hidden: true });
@@ -75,7 +84,11 @@ export class Burst {
       "section",
       { class: "burst" },
       element("h2", {}, "Many at once"),
-      element("p", { class: "note" }, "The server computes a token of every running answer in one step, for little more than the time of one."),
+      element(
+        "p",
+        { class: "note" },
+        "The server computes a token of every running answer in one step, for little more than the time of one.",
+      ),
       form,
       this.problem,
       this.summary,
@@ -170,19 +183,21 @@ export class Burst {
   compare(n) {
     this.results.set(n, this.rate);
     const highest = Math.max(...this.results.values());
-    const rows = [...this.results].sort(([a], [b]) => a - b).map(([size, value]) => {
-      const fill = element("div", { class: "fill" });
-      fill.style.width = `${(100 * value) / highest}%`;
-      const single = size > 1 && this.results.get(1);
-      const times = single ? `, ${(value / single).toFixed(1)} times one` : "";
-      return element(
-        "li",
-        {},
-        element("span", {}, plural(size, "request")),
-        element("div", { class: "meter" }, fill),
-        element("span", {}, `${rate(value)} tokens/s${times}`),
-      );
-    });
+    const rows = [...this.results]
+      .sort(([a], [b]) => a - b)
+      .map(([size, value]) => {
+        const fill = element("div", { class: "fill" });
+        fill.style.width = `${(100 * value) / highest}%`;
+        const single = size > 1 && this.results.get(1);
+        const times = single ? `, ${(value / single).toFixed(1)} times one` : "";
+        return element(
+          "li",
+          {},
+          element("span", {}, plural(size, "request")),
+          element("div", { class: "meter" }, fill),
+          element("span", {}, `${rate(value)} tokens/s${times}`),
+        );
+      });
     this.compared.replaceChildren(...rows);
     this.compared.hidden = rows.length < 2;
   }

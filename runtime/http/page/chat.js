@@ -34,7 +34,8 @@ export class Chat {
     });
     this.field.addEventListener("keydown", (event) => {
       // A touch keyboard has no Shift + Enter: there the button sends.
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches)
+        return;
       event.preventDefault();
       if (!this.answer()) this.send();
     });
@@ -98,7 +99,9 @@ export class Chat {
     const running = this.answer() !== undefined;
     setIcon(button, running ? "stop" : "send", running ? "Stop" : "Send");
     button.setAttribute("aria-disabled", String(!running && this.field.value.trim() === ""));
-    find("composer-hint").textContent = running ? "Esc stops the answer" : "Enter sends, Shift + Enter starts a new line";
+    find("composer-hint").textContent = running
+      ? "Esc stops the answer"
+      : "Enter sends, Shift + Enter starts a new line";
   }
 
   follow() {
@@ -175,17 +178,31 @@ export class Chat {
 function spoken({ content, error, stats }) {
   if (error) return `No answer: ${error.message}`;
   if (stats.stopped) return "Stopped";
-  return content.length <= READ_ALOUD ? content : `The answer is complete: ${plural(stats.usage?.completion_tokens ?? stats.chunks, "token")}`;
+  return content.length <= READ_ALOUD
+    ? content
+    : `The answer is complete: ${plural(stats.usage?.completion_tokens ?? stats.chunks, "token")}`;
 }
 
 // What the page shows before the first message.
 export function showWelcome(server, { send, newText, connect }) {
-  const suggestions = ["Tell me a story about a white hen.", "Who are you?", "Explain what a rank is, in two sentences."];
+  const suggestions = [
+    "Tell me a story about a white hen.",
+    "Who are you?",
+    "Explain what a rank is, in two sentences.",
+  ];
   const button = (text, onclick, kind) => element("button", { type: "button", class: kind, onclick }, text);
   find("welcome").replaceChildren(
     element("h1", {}, server.name || "tp-infer"),
-    element("p", { class: "lead" }, "This model runs on your own machines. What you write here goes to them and nowhere else."),
-    element("div", { class: "suggestions" }, ...suggestions.map((text) => button(text, () => send(text), "suggestion"))),
+    element(
+      "p",
+      { class: "lead" },
+      "This model runs on your own machines. What you write here goes to them and nowhere else.",
+    ),
+    element(
+      "div",
+      { class: "suggestions" },
+      ...suggestions.map((text) => button(text, () => send(text), "suggestion")),
+    ),
     element(
       "p",
       { class: "note" },

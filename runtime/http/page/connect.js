@@ -51,7 +51,12 @@ function sample(title, text) {
   return element(
     "figure",
     { class: "code" },
-    element("figcaption", {}, element("span", {}, title), copyButton(() => text, `Copy the lines for ${title}`)),
+    element(
+      "figcaption",
+      {},
+      element("span", {}, title),
+      copyButton(() => text, `Copy the lines for ${title}`),
+    ),
     element("pre", { tabindex: "0" }, element("code", {}, text)),
   );
 }

@@ -59,7 +59,12 @@ export function titleOf(conversation) {
 
 // What is exported: the branch that is shown, with messages as chat completions take them.
 export function exported(conversation, model, settings) {
-  const about = { title: titleOf(conversation), created: new Date(conversation.created).toISOString(), model, settings };
+  const about = {
+    title: titleOf(conversation),
+    created: new Date(conversation.created).toISOString(),
+    model,
+    settings,
+  };
   if (conversation.mode === "text") return { ...about, text: conversation.text };
   const messages = branch(conversation).map(({ role, content, reasoning }) =>
     reasoning ? { role, content, reasoning_content: reasoning } : { role, content },

@@ -48,7 +48,11 @@ export function icon(name) {
 }
 
 export function iconButton(name, label, onclick, attributes = {}) {
-  return element("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick, ...attributes }, icon(name));
+  return element(
+    "button",
+    { type: "button", class: "icon", "aria-label": label, title: label, onclick, ...attributes },
+    icon(name),
+  );
 }
 
 export function setIcon(button, name, label) {

@@ -160,7 +160,11 @@ class InlineParser {
     if (close < 0 || this.text[close + 1] !== "(") return false;
     const end = this.matching(close + 1, "(", ")", MAX_URL);
     if (end < 0) return false;
-    const target = this.text.slice(close + 2, end).trim().split(/\s/)[0].replace(/^<|>$/g, "");
+    const target = this.text
+      .slice(close + 2, end)
+      .trim()
+      .split(/\s/)[0]
+      .replace(/^<|>$/g, "");
     const url = safeUrl(target);
     const label = this.inner(open + 1, close);
     if (url) return this.add(link(url, ...(label.length > 0 ? label : [url])), end + 1);

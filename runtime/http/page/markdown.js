@@ -59,7 +59,7 @@ function endOfList(lines, at) {
   const first = ITEM.exec(lines[at]);
   const ordered = /\d/.test(first[2]);
   let end = at;
-  for (let i = at; i < lines.length; ) {
+  for (let i = at; i < lines.length;) {
     if (isBlank(lines[i])) {
       ++i;
       continue;
@@ -91,7 +91,7 @@ function blockAt(lines, at) {
 
 function blocks(lines) {
   const found = [];
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     if (isBlank(lines[at])) {
       ++at;
       continue;
@@ -111,7 +111,12 @@ function renderCode(lines) {
   return element(
     "figure",
     { class: "code" },
-    element("figcaption", {}, element("span", {}, language || "text"), copyButton(() => text, "Copy code")),
+    element(
+      "figcaption",
+      {},
+      element("span", {}, language || "text"),
+      copyButton(() => text, "Copy code"),
+    ),
     element("pre", { tabindex: "0" }, element("code", {}, text)),
   );
 }
@@ -126,7 +131,7 @@ function renderHeading([line]) {
 function renderList(lines, depth) {
   const ordered = /\d/.test(ITEM.exec(lines[0])[2]);
   const list = element(ordered ? "ol" : "ul", ordered ? { start: parseInt(lines[0].trim(), 10) } : {});
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     if (isBlank(lines[at])) {
       ++at;
       continue;
@@ -148,7 +153,9 @@ function renderItem(lines, depth) {
     body[0] = body[0].slice(4);
     item.className = "task";
     const done = task[1] !== " ";
-    item.append(element("span", { class: "check", role: "img", "aria-label": done ? "done" : "open" }, done ? "☑" : "☐"));
+    item.append(
+      element("span", { class: "check", role: "img", "aria-label": done ? "done" : "open" }, done ? "☑" : "☐"),
+    );
   }
   const parts = blocks(body);
   // The paragraphs of a list without blank lines are not set apart.
@@ -179,9 +186,15 @@ function cells(line) {
 
 function renderTable([head, delimiters, ...rows]) {
   const columns = cells(head);
-  const sides = cells(delimiters).map((cell) => (cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left"));
+  const sides = cells(delimiters).map((cell) =>
+    cell.endsWith(":") ? (cell.startsWith(":") ? "center" : "right") : "left",
+  );
   const row = (kind, texts) =>
-    element("tr", {}, ...columns.map((_, i) => element(kind, { class: sides[i] ?? "left" }, ...inline(texts[i] ?? ""))));
+    element(
+      "tr",
+      {},
+      ...columns.map((_, i) => element(kind, { class: sides[i] ?? "left" }, ...inline(texts[i] ?? ""))),
+    );
   const table = element(
     "table",
     {},

@@ -71,7 +71,13 @@ export class MessageView {
     const retry = element("button", { type: "button", onclick: () => this.actions.again(this.message) }, "Try again");
     const row = element("div", { class: "row" }, retry);
     if (error.noTemplate) {
-      row.append(element("button", { type: "button", onclick: () => this.actions.asText(this.message) }, "Continue it as plain text"));
+      row.append(
+        element(
+          "button",
+          { type: "button", onclick: () => this.actions.asText(this.message) },
+          "Continue it as plain text",
+        ),
+      );
     }
     this.error.replaceChildren(element("p", {}, error.message), row);
   }

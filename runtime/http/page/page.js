@@ -15,7 +15,10 @@ import { TextView } from "./text.js";
 const RETRY_EVERY = 3000; // ms, while the server does not answer
 
 const server = { model: "", name: "", chat: true, context: null, ready: false };
-const chat = new Chat(server, { changed, asText: (messages) => startText(messages.map(({ content }) => content).join("\n\n")) });
+const chat = new Chat(server, {
+  changed,
+  asText: (messages) => startText(messages.map(({ content }) => content).join("\n\n")),
+});
 const text = new TextView(server, { changed });
 const ranks = new RanksView(server, find("ranks"));
 const sidebar = new Sidebar({
@@ -101,7 +104,10 @@ function showBanner(message, retry) {
   const banner = find("banner");
   banner.hidden = !message;
   if (!message) return;
-  banner.replaceChildren(element("span", {}, message), element("button", { type: "button", onclick: retry }, "Try again"));
+  banner.replaceChildren(
+    element("span", {}, message),
+    element("button", { type: "button", onclick: retry }, "Try again"),
+  );
 }
 
 function readModel(model) {
@@ -181,8 +187,14 @@ function openSettings() {
 
 function exportConversation() {
   const conversation = current();
-  const name = titleOf(conversation).replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").toLowerCase();
-  download(`${name || "conversation"}.json`, `${JSON.stringify(exported(conversation, server.model, sampling()), null, 2)}\n`);
+  const name = titleOf(conversation)
+    .replace(/[^\p{L}\p{N}]+/gu, "-")
+    .replace(/^-|-$/g, "")
+    .toLowerCase();
+  download(
+    `${name || "conversation"}.json`,
+    `${JSON.stringify(exported(conversation, server.model, sampling()), null, 2)}\n`,
+  );
 }
 
 function isDark() {
@@ -203,7 +215,9 @@ function switchTheme() {
 
 function listen() {
   addEventListener("hashchange", route);
-  addEventListener("pagehide", () => [...chat.answers.values(), ...text.answers.values()].forEach((answer) => answer.save()));
+  addEventListener("pagehide", () =>
+    [...chat.answers.values(), ...text.answers.values()].forEach((answer) => answer.save()),
+  );
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !document.querySelector("dialog[open]")) shown?.stop?.();
   });

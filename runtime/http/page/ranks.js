@@ -16,7 +16,14 @@ const PARTS = [
 
 function curve() {
   const line = svg("polyline", { points: "", "vector-effect": "non-scaling-stroke" });
-  return { line, node: svg("svg", { class: "curve", viewBox: `0 0 ${KEPT - 1} 40`, preserveAspectRatio: "none", "aria-hidden": "true" }, line) };
+  return {
+    line,
+    node: svg(
+      "svg",
+      { class: "curve", viewBox: `0 0 ${KEPT - 1} 40`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      line,
+    ),
+  };
 }
 
 // A figure with its name; `more` is a line or a node below it.
@@ -50,7 +57,11 @@ class RankRow {
         "div",
         {},
         this.bar,
-        element("p", { class: "figures" }, ...this.figures.map(({ key, value, label }) => element("span", {}, key, `${label} `, value))),
+        element(
+          "p",
+          { class: "figures" },
+          ...this.figures.map(({ key, value, label }) => element("span", {}, key, `${label} `, value)),
+        ),
       ),
     );
   }
@@ -112,7 +123,13 @@ export class RanksView {
         element("h1", { class: "sr-only" }, "Ranks"),
         this.problem,
         element("section", { class: "tiles", "aria-label": "The server now" }, ...tiles.map(({ node }) => node)),
-        element("section", { class: "times" }, element("h2", {}, "Where the time of a token goes"), this.span, this.list),
+        element(
+          "section",
+          { class: "times" },
+          element("h2", {}, "Where the time of a token goes"),
+          this.span,
+          this.list,
+        ),
         this.burst.node,
         this.about,
       ),
@@ -162,7 +179,9 @@ export class RanksView {
     this.prompt.value.textContent = rate(tokens.prompt_per_second);
     this.prompt.more.textContent = `${count(tokens.prompt_total)} read so far`;
     this.running.value.textContent = count(requests.running);
-    this.running.more.textContent = step?.tokens ? `last step ${plural(step.tokens, "token")}, ${seconds(step.seconds)}` : "";
+    this.running.more.textContent = step?.tokens
+      ? `last step ${plural(step.tokens, "token")}, ${seconds(step.seconds)}`
+      : "";
     this.waiting.value.textContent = count(requests.waiting);
     this.waiting.more.textContent = `${count(requests.finished)} finished`;
     this.cache.value.textContent = percent(cache.used_tokens, cache.capacity_tokens);
@@ -180,9 +199,12 @@ export class RanksView {
   }
 
   showRanks(status) {
-    const since = this.history.findLast((other) => status.uptime_seconds - other.uptime_seconds >= WINDOW) ?? this.history[0];
+    const since =
+      this.history.findLast((other) => status.uptime_seconds - other.uptime_seconds >= WINDOW) ?? this.history[0];
     const before = new Map(since.ranks.map((rank) => [rank.rank, timesOf(rank)]));
-    const lately = status.ranks.map((rank) => timesOf(rank).map((time, i) => Math.max(time - (before.get(rank.rank)?.[i] ?? 0), 0)));
+    const lately = status.ranks.map((rank) =>
+      timesOf(rank).map((time, i) => Math.max(time - (before.get(rank.rank)?.[i] ?? 0), 0)),
+    );
     const tokensLately = status.tokens.generated_total - since.tokens.generated_total;
     // Without work in the window, the times since the start say more than nothing.
     const isBusy = tokensLately > 0 && lately.flat().some((time) => time > 0);

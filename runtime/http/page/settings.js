@@ -6,13 +6,34 @@ import { readChoice, writeChoice } from "./store.js";
 const NUMBERS = [
   { name: "temperature", label: "Temperature", min: 0, max: 2, step: 0.05, hint: "0 always takes the likeliest token" },
   { name: "max_tokens", label: "Max tokens", min: 1, step: 1, hint: "of an answer" },
-  { name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "likeliest tokens that together have this probability" },
+  {
+    name: "top_p",
+    label: "Top p",
+    min: 0,
+    max: 1,
+    step: 0.01,
+    hint: "likeliest tokens that together have this probability",
+  },
   { name: "top_k", label: "Top k", min: 0, step: 1, hint: "this many likeliest tokens" },
   { name: "min_p", label: "Min p", min: 0, max: 1, step: 0.01, hint: "of the likeliest token's probability" },
   { name: "seed", label: "Seed", min: 0, step: 1, hint: "the same seed gives the same answer" },
   { name: "repetition_penalty", label: "Repetition penalty", min: 0.01, step: 0.05, hint: "1 is none" },
-  { name: "presence_penalty", label: "Presence penalty", min: -2, max: 2, step: 0.1, hint: "for tokens that have occurred" },
-  { name: "frequency_penalty", label: "Frequency penalty", min: -2, max: 2, step: 0.1, hint: "for each time they have" },
+  {
+    name: "presence_penalty",
+    label: "Presence penalty",
+    min: -2,
+    max: 2,
+    step: 0.1,
+    hint: "for tokens that have occurred",
+  },
+  {
+    name: "frequency_penalty",
+    label: "Frequency penalty",
+    min: -2,
+    max: 2,
+    step: 0.1,
+    hint: "for each time they have",
+  },
 ];
 
 const FEW = 2; // fields that are always visible; the others are folded
@@ -34,7 +55,16 @@ function store(name, value) {
 
 function numberField({ name, label, min, max, step, hint }) {
   const id = `setting-${name}`;
-  const input = element("input", { id, name, type: "number", min, max, step: "any", "aria-describedby": `${id}-hint`, placeholder: "default" });
+  const input = element("input", {
+    id,
+    name,
+    type: "number",
+    min,
+    max,
+    step: "any",
+    "aria-describedby": `${id}-hint`,
+    placeholder: "default",
+  });
   input.inputMode = "decimal";
   input.value = values[name] ?? "";
   const whole = step === 1;
@@ -65,7 +95,12 @@ function numberField({ name, label, min, max, step, hint }) {
 }
 
 function stopField() {
-  const area = element("textarea", { id: "setting-stop", rows: 2, spellcheck: "false", "aria-describedby": "setting-stop-hint" });
+  const area = element("textarea", {
+    id: "setting-stop",
+    rows: 2,
+    spellcheck: "false",
+    "aria-describedby": "setting-stop-hint",
+  });
   area.value = values.stop ?? "";
   area.addEventListener("input", () => store("stop", area.value));
   return element(

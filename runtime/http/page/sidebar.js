@@ -58,7 +58,9 @@ export class Sidebar {
     // Not under the fingers of somebody who is renaming.
     if (this.list.querySelector("input")) return;
     const conversations = all();
-    const focused = this.list.contains(document.activeElement) ? document.activeElement.closest("li")?.dataset.id : null;
+    const focused = this.list.contains(document.activeElement)
+      ? document.activeElement.closest("li")?.dataset.id
+      : null;
     this.list.replaceChildren(...conversations.map((conversation) => this.item(conversation)));
     find("no-conversations").hidden = conversations.length > 0;
     if (focused) this.list.querySelector(`[data-id="${focused}"] a`)?.focus();
@@ -76,7 +78,8 @@ export class Sidebar {
       },
       title,
     );
-    if (this.isRunning(conversation.id)) link.append(element("span", { class: "dot", role: "img", "aria-label": "answering" }));
+    if (this.isRunning(conversation.id))
+      link.append(element("span", { class: "dot", role: "img", "aria-label": "answering" }));
     const item = element(
       "li",
       { "data-id": conversation.id },

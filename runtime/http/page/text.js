@@ -77,7 +77,9 @@ export class TextView {
     const box = find("text-error");
     if (!error) return box.replaceChildren();
     const again = element("button", { type: "button", onclick: () => this.extend() }, "Try again");
-    box.replaceChildren(element("div", { class: "error" }, element("p", {}, error.message), element("div", { class: "row" }, again)));
+    box.replaceChildren(
+      element("div", { class: "error" }, element("p", {}, error.message), element("div", { class: "row" }, again)),
+    );
   }
 
   keep(conversation) {
