@@ -19,6 +19,7 @@ class Connection:
         self.reader = reader
         self.writer = writer
         self.reusable = False
+        self.used = False  # for a request before
 
     def close(self):
         self.reusable = False
@@ -41,6 +42,7 @@ class Server:
         while self.idle:
             connection = self.idle.pop()
             if not connection.reader.at_eof():
+                connection.used = True
                 return connection
             connection.close()
         reader, writer = await asyncio.open_connection(self.host, self.port, ssl=self.tls, limit=LONGEST_HEADER)
@@ -58,7 +60,8 @@ class Server:
         self.idle.clear()
 
     def head(self, method, path, body, headers):
-        lines = [f"{method} {self.path}{path} HTTP/1.1", f"Host: {self.host}:{self.port}", "Accept: */*"]
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        lines = [f"{method} {self.path}{path} HTTP/1.1", f"Host: {host}:{self.port}", "Accept: */*"]
         if self.key:
             lines.append(f"Authorization: Bearer {self.key}")
         if body:

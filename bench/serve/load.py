@@ -78,16 +78,30 @@ def parse_options(arguments=None):
     return options
 
 
+async def send(server, request, answer):
+    """(connection, status, headers). Tries again if the server has closed a connection that was kept from an earlier request."""
+    while True:
+        connection = await server.connection()
+        answer.sent = time.perf_counter()
+        try:
+            connection.writer.write(request)
+            await connection.writer.drain()
+            return connection, *await read_head(connection.reader)
+        except (HttpError, OSError):
+            connection.close()
+            if not connection.used:
+                raise
+        except BaseException:
+            connection.close()
+            raise
+
+
 async def stream_answer(server, path, body, answer, number):
     """Sends a request and notes when its chunks arrive. A status that is an error, or an error in the stream, is a failure."""
-    connection = await server.connection()
+    content = json.dumps(body).encode()
+    head = server.head("POST", path, content, {"X-Request-Id": f"load-{number}"})
+    connection, status, headers = await send(server, head + content, answer)
     try:
-        content = json.dumps(body).encode()
-        head = server.head("POST", path, content, {"X-Request-Id": f"load-{number}"})
-        answer.sent = time.perf_counter()
-        connection.writer.write(head + content)
-        await connection.writer.drain()
-        status, headers = await read_head(connection.reader)
         if status != 200:
             answer.failure = str(status)
             answer.detail = b"".join([piece async for piece in pieces(connection, headers)])[:500].decode(errors="replace")

@@ -30,6 +30,11 @@ const FIRST_MS = Number(options["first-ms"]);
 const SLOTS = Number(options.slots);
 const MODEL = "demo";
 
+// What the server sends with the page. Trusted types make a use of innerHTML an error.
+const POLICY =
+  "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+  "require-trusted-types-for 'script'; trusted-types 'none'";
+
 const PAGE = fileURLToPath(new URL("../../runtime/http/page/", import.meta.url));
 const TYPES = { ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml" };
 const files = new Map(readdirSync(PAGE).map((name) => [`/${name}`, name]));
@@ -229,7 +234,7 @@ function model() {
 function serveFile(response, name) {
   response.writeHead(200, {
     "Content-Type": `${TYPES[extname(name)]}; charset=utf-8`,
-    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
   });
   response.end(readFileSync(join(PAGE, name)));

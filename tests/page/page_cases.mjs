@@ -1,32 +1,13 @@
 // What the page must do: [name, test, flags of the mock server]. Tests with flags, even none (`[]`), run only with the mock.
 
 import assert from "node:assert/strict";
-import { HOSTILE } from "./mock_texts.mjs";
-
-const ANSWER = `[...document.querySelectorAll(".message.assistant")].at(-1)`;
-const words = `${ANSWER}?.querySelector(".words").innerText.trim()`;
-const idle = `document.querySelector("#send")?.getAttribute("aria-label") === "Send"`;
-const done = `${ANSWER} && ${idle} && !${ANSWER}.classList.contains("running")`;
-const count = (selector) => `document.querySelectorAll(${JSON.stringify(selector)}).length`;
-const textOf = (selector) => `document.querySelector(${JSON.stringify(selector)}).textContent`;
-const ready = `${textOf("#model")} !== ""`;
-
-async function ask(page, text) {
-  await page.until(ready, "the model's name");
-  await page.type("#composer-text", text);
-  await page.press("Enter");
-}
-
-async function limitTokens(page, tokens) {
-  await page.click("#open-settings");
-  await page.type("#setting-max_tokens", String(tokens));
-  await page.press("Escape");
-}
+import { ANSWER, ask, count, done, idle, limitTokens, ready, textOf, words } from "./page_steps.mjs";
+import { markdownCases } from "./markdown_cases.mjs";
 
 async function streams({ page, shot }) {
   await page.until(ready);
   await shot("welcome");
-  await limitTokens(page, 60);
+  await limitTokens(page, 200);
   await ask(page, "Tell me a story about a white hen.");
   await page.until(`(${words} ?? "").length > 10`, "the first words");
   await page.until(done, "a whole answer");
@@ -36,6 +17,9 @@ async function streams({ page, shot }) {
   );
   assert.equal(await page.evaluate(`document.activeElement.id`), "composer-text");
   await page.until(`${textOf("#announcer")}.length > 10`, "the answer, for screen readers");
+  await shot("chat");
+  await page.scheme("dark");
+  await shot("chat-dark");
 }
 
 async function stopsAnswer({ page }) {
@@ -108,90 +92,7 @@ async function keepsPartOfAnswer({ page }) {
   await page.reload();
   await page.until(`(${words} ?? "").length > 20`, "what had been written before the reload");
   await page.until(idle);
-}
-
-async function assertHarmless(page) {
-  await page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))");
-  assert.equal(await page.evaluate("window.harmed"), undefined, "nothing that the model said was run");
-  assert.equal(
-    await page.evaluate(count(".prose :is(script, img, style, iframe, svg.x, object, embed, form, input)")),
-    0,
-  );
-  const attributes = await page.evaluate(
-    `[...document.querySelectorAll(".prose *")].flatMap((node) => node.getAttributeNames()).filter((name) => name.startsWith("on") || name === "style")`,
-  );
-  assert.deepEqual(attributes, []);
-  const links = await page.evaluate(`[...document.querySelectorAll(".prose a")].map(({ href, rel }) => [href, rel])`);
-  assert.ok(links.length >= 4, "good links are links");
-  for (const [href, rel] of links) {
-    assert.match(href, /^(https?|mailto):/);
-    assert.match(rel, /noopener/);
-  }
-  const foreign = page.requests.filter((url) => url.includes("example.invalid"));
-  assert.deepEqual(foreign, [], "no picture is fetched");
-}
-
-// As if the model had said it: through the conversation that is stored, so that it works with any server.
-async function hostileTextIsHarmless({ page, shot }) {
-  const conversation = {
-    id: "00",
-    mode: "chat",
-    title: "Hostile",
-    system: "",
-    created: 0,
-    updated: 0,
-    text: "",
-    leaf: "b",
-    messages: {
-      a: { id: "a", parent: null, role: "user", content: HOSTILE },
-      b: { id: "b", parent: "a", role: "assistant", content: HOSTILE, reasoning: HOSTILE },
-    },
-  };
-  await page.evaluate(
-    `localStorage.setItem("tp-infer.conversation.00", ${JSON.stringify(JSON.stringify(conversation))})`,
-  );
-  await page.evaluate(`location.hash = "#/c/00"`);
-  await page.until(`${count(".prose a")} > 0`);
-  await page.evaluate(`document.querySelectorAll("details").forEach((node) => (node.open = true))`);
-  await assertHarmless(page);
-  await shot("hostile");
-}
-
-async function hostileStreamIsHarmless({ page }) {
-  await ask(page, "hostile");
-  await page.until(done);
-  await assertHarmless(page);
-}
-
-async function strangeTextTakesLinearTime({ page }) {
-  const shapes = [
-    "**a ",
-    "`a``",
-    "[a](",
-    "![",
-    "> ",
-    "- ",
-    "|a",
-    "*_~",
-    "<http://",
-    "    - - ",
-    "(".repeat(3),
-    "\\\\",
-    "# ",
-    "```\\n",
-    "- ```\\n  ",
-  ];
-  const slow = await page.evaluate(`(async () => {
-    const { MarkdownView } = await import("/markdown.js");
-    const view = new MarkdownView(document.createElement("div"));
-    const times = ${JSON.stringify(shapes)}.map((shape) => {
-      const begun = performance.now();
-      view.update(shape.repeat(20000));
-      return [shape, performance.now() - begun];
-    });
-    return times.filter(([, time]) => time > 10000);
-  })()`);
-  assert.deepEqual(slow, [], "shapes that take longer than 10 s");
+  assert.match(await page.evaluate(`${ANSWER}.querySelector(".stats").textContent`), /before this answer was complete/);
 }
 
 async function tellsThatServerIsGone({ page, mock, shot }) {
@@ -374,9 +275,7 @@ export const cases = [
   ["edits a message and answers again", editsAndAnswersAgain],
   ["conversations survive a reload", survivesReload],
   ["keeps the part of an answer that was there before a reload", keepsPartOfAnswer],
-  ["hostile text is harmless", hostileTextIsHarmless],
-  ["a hostile stream is harmless", hostileStreamIsHarmless, ["--token-ms", "1"]],
-  ["strange text takes linear time", strangeTextTakesLinearTime],
+  ...markdownCases,
   ["tells that the server is gone", tellsThatServerIsGone],
   ["tries again", triesAgain],
   ["is good on a phone", isGoodWhenNarrow],

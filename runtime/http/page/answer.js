@@ -32,6 +32,12 @@ export class Answer {
     this.controller.abort();
   }
 
+  // The page is being left, which ends the stream: what has arrived stays, marked as a part.
+  leave() {
+    this.left = true;
+    this.save();
+  }
+
   async run(path, body) {
     const { message, stats } = this;
     this.begun = now();
@@ -42,10 +48,11 @@ export class Answer {
       for await (const chunk of stream(path, body, this.controller.signal)) this.take(chunk);
     } catch (error) {
       if (this.controller.signal.aborted) stats.stopped = true;
-      else message.error = this.describe(error);
+      else if (!this.left) message.error = this.describe(error);
     }
     clearInterval(clock);
     cancelAnimationFrame(this.frame);
+    if (this.left) return;
     stats.seconds = now() - this.begun;
     delete message.partial;
     message.stats = stats;

@@ -177,10 +177,10 @@ export class Chat {
 
 function spoken({ content, error, stats }) {
   if (error) return `No answer: ${error.message}`;
-  if (stats.stopped) return "Stopped";
+  if (stats?.stopped) return "Stopped";
   return content.length <= READ_ALOUD
     ? content
-    : `The answer is complete: ${plural(stats.usage?.completion_tokens ?? stats.chunks, "token")}`;
+    : `The answer is complete: ${plural(stats?.usage?.completion_tokens ?? stats?.chunks, "token")}`;
 }
 
 // What the page shows before the first message.

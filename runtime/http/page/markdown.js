@@ -91,14 +91,14 @@ function blockAt(lines, at) {
 
 function blocks(lines) {
   const found = [];
-  for (let at = 0; at < lines.length;) {
+  for (let at = 0, before = 0; at < lines.length;) {
     if (isBlank(lines[at])) {
       ++at;
       continue;
     }
     const [kind, end] = blockAt(lines, at);
-    found.push({ kind, lines: lines.slice(at, end) });
-    at = end;
+    found.push({ kind, lines: lines.slice(at, end), isApart: at > before });
+    at = before = end;
   }
   return found;
 }
@@ -158,8 +158,8 @@ function renderItem(lines, depth) {
     );
   }
   const parts = blocks(body);
-  // The paragraphs of a list without blank lines are not set apart.
-  const tight = !body.slice(0, -1).some(isBlank);
+  // The paragraphs of an item without blank lines between its parts are not set apart.
+  const tight = !parts.some(({ isApart }) => isApart);
   for (const part of parts) {
     if (tight && part.kind === "paragraph") item.append(...inline(joined(part.lines)));
     else item.append(render(part, depth + 1));

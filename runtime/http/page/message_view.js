@@ -54,12 +54,14 @@ export class MessageView {
     const { message } = this;
     if (this.isUser) this.body.textContent = message.content;
     else this.markdown.update(message.content);
-    this.reasoning.textContent = message.reasoning ?? "";
+    // Only if it has grown: to set it ends a selection of the reader's.
+    if (this.reasoning.textContent !== (message.reasoning ?? "")) this.reasoning.textContent = message.reasoning;
     this.folded.hidden = !message.reasoning;
     this.node.classList.toggle("running", run !== null);
     this.waiting.textContent = run?.wait ?? "";
     this.waiting.hidden = !run?.wait;
-    this.stats.textContent = message.stats ? statsText(message.stats) : "";
+    const interrupted = message.partial && run === null ? "The page was left before this answer was complete" : "";
+    this.stats.textContent = message.stats ? statsText(message.stats) : interrupted;
     this.showError(run);
     this.buttons.replaceChildren(...(run ? [] : this.makeButtons(versions)));
   }

@@ -14,7 +14,7 @@ import { TextView } from "./text.js";
 
 const RETRY_EVERY = 3000; // ms, while the server does not answer
 
-const server = { model: "", name: "", chat: true, context: null, ready: false };
+const server = { model: undefined, name: "", chat: true, context: null, ready: false };
 const chat = new Chat(server, {
   changed,
   asText: (messages) => startText(messages.map(({ content }) => content).join("\n\n")),
@@ -22,13 +22,17 @@ const chat = new Chat(server, {
 const text = new TextView(server, { changed });
 const ranks = new RanksView(server, find("ranks"));
 const sidebar = new Sidebar({
-  isRunning: (id) => chat.answers.has(id) || text.answers.has(id),
+  isRunning,
   left: (id) => {
     (chat.answers.get(id) ?? text.answers.get(id))?.stop();
     if (current()?.id === id) goTo("");
   },
 });
 let shown = null; // the view
+
+function isRunning(id) {
+  return chat.answers.has(id) || text.answers.has(id);
+}
 
 // A new conversation gets its address when it is first stored, so that a reload comes back to it.
 function changed() {
@@ -216,7 +220,7 @@ function switchTheme() {
 function listen() {
   addEventListener("hashchange", route);
   addEventListener("pagehide", () =>
-    [...chat.answers.values(), ...text.answers.values()].forEach((answer) => answer.save()),
+    [...chat.answers.values(), ...text.answers.values()].forEach((answer) => answer.leave()),
   );
   addEventListener("keydown", (event) => {
     if (event.key === "Escape" && !document.querySelector("dialog[open]")) shown?.stop?.();
@@ -250,7 +254,10 @@ function listen() {
   }
   onMissingKey((wasWrong) => askForKey(wasWrong));
   onStorageFull(() => toast("The browser's storage is full: delete conversations, or this one is lost with the page."));
-  watch(changed);
+  watch(isRunning, (id) => {
+    if (shown !== ranks && current().id === id) route();
+    else sidebar.render();
+  });
 }
 
 setIcon(find("menu"), "menu");

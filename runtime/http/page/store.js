@@ -84,11 +84,14 @@ export function all() {
     .sort((a, b) => b.updated - a.updated);
 }
 
-// Calls `changed` when another tab has changed a conversation.
-export function watch(changed) {
+// Calls `changed(id)` when another tab has changed or deleted a conversation, unless `isRunning(id)`: what is being written here
+// will be saved over it.
+export function watch(isRunning, changed) {
   addEventListener("storage", ({ key }) => {
-    if (key && !key.startsWith(PREFIX)) return;
-    if (key) opened.delete(key.slice(PREFIX.length));
-    changed();
+    if (!key?.startsWith(PREFIX)) return;
+    const id = key.slice(PREFIX.length);
+    if (isRunning(id)) return;
+    opened.delete(id);
+    changed(id);
   });
 }
