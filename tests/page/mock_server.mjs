@@ -35,7 +35,7 @@ const POLICY =
   "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
   "require-trusted-types-for 'script'; trusted-types 'none'";
 
-const PAGE = fileURLToPath(new URL("../../runtime/http/page/", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../runtime/serve/page/", import.meta.url));
 const TYPES = { ".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml" };
 const files = new Map(readdirSync(PAGE).map((name) => [`/${name}`, name]));
 files.set("/", "index.html");
@@ -201,6 +201,8 @@ async function complete(request, response, body, isChat) {
     total_tokens: promptTokens + generated,
     prompt_tokens_details: { cached_tokens: Math.floor(promptTokens / 2) },
   };
+  const ms = generated * 4;
+  const timings = { compute_ms: ms * 0.8, collectives_ms: ms * 0.15, waiting_ms: ms * 0.05 };
   if (!open) return;
   if (!body.stream) {
     const choices = texts.map((text, index) =>
@@ -216,7 +218,7 @@ async function complete(request, response, body, isChat) {
       usage,
     });
   }
-  if (body.stream_options?.include_usage) send(chunk(isChat, id, null, { usage }));
+  if (body.stream_options?.include_usage) send(chunk(isChat, id, null, { usage, timings }));
   send("[DONE]");
   response.end();
 }

@@ -1,7 +1,7 @@
 // One message on the page: its text, what it cost, what can be done with it.
 
 import { copyButton, element, iconButton } from "./dom.js";
-import { count, plural, rate, seconds } from "./format.js";
+import { count, percent, plural, rate, seconds } from "./format.js";
 import { MarkdownView } from "./markdown.js";
 
 // "128 tokens · 33.1 tokens/s · first after 420 ms": from the server's `usage` and `timings`, and the page's clock.
@@ -21,6 +21,32 @@ export function statsText({ usage, timings, firstSeconds, seconds: total, chunks
   if (stopped) parts.push("stopped");
   if (finish === "length") parts.push("token limit reached");
   return parts.join(" · ");
+}
+
+const PARTS = [
+  ["compute", "computing"],
+  ["collectives", "collectives"],
+  ["waiting", "waiting for other ranks"],
+];
+
+// A small bar: where the ranks' time went while this was written. Null if the server does not say.
+function timeSplit(timings) {
+  const times = PARTS.map(([name]) => timings?.[`${name}_ms`] ?? 0);
+  const sum = times.reduce((a, b) => a + b, 0);
+  if (!(sum > 0)) return null;
+  const words = PARTS.map(([, label], i) => `${label} ${percent(times[i], sum)}`).join(", ");
+  const bar = element("span", {
+    class: "split",
+    role: "img",
+    "aria-label": `Time of the ranks: ${words}`,
+    title: words,
+  });
+  times.forEach((time, i) => {
+    const part = element("span", { class: `part ${PARTS[i][0]}` });
+    part.style.width = `${(100 * time) / sum}%`;
+    bar.append(part);
+  });
+  return bar;
 }
 
 export class MessageView {
@@ -62,6 +88,8 @@ export class MessageView {
     this.waiting.hidden = !run?.wait;
     const interrupted = message.partial && run === null ? "The page was left before this answer was complete" : "";
     this.stats.textContent = message.stats ? statsText(message.stats) : interrupted;
+    const split = timeSplit(message.stats?.timings);
+    if (split) this.stats.append(" ", split);
     this.showError(run);
     this.buttons.replaceChildren(...(run ? [] : this.makeButtons(versions)));
   }

@@ -165,6 +165,7 @@ export class RanksView {
   }
 
   take(status) {
+    if (!status.tokens) throw new Error("The server is loading its model.");
     const last = this.history.at(-1);
     // Another process has begun to count anew.
     if (last && status.uptime_seconds < last.uptime_seconds) this.history = [];

@@ -7,12 +7,12 @@ const SAVE_EVERY = 1000; // ms
 
 const now = () => performance.now() / 1000;
 
-// What a stream of either endpoint adds: {content, reasoning}.
-function addedBy(chunk) {
-  const choice = chunk.choices?.[0];
-  if (!choice) return {};
-  const delta = choice.delta ?? {};
-  return { content: delta.content ?? choice.text ?? "", reasoning: delta.reasoning_content ?? delta.reasoning ?? "" };
+// What a chunk's choice adds: {content, reasoning, isToken}. A chunk is a token, even one without text of its own, such as a part of a
+// character; that with the role and the last one are none.
+export function addedBy({ delta, text, finish_reason: finish }) {
+  const content = delta?.content ?? text ?? "";
+  const reasoning = delta?.reasoning_content ?? delta?.reasoning ?? "";
+  return { content, reasoning, isToken: content !== "" || reasoning !== "" || (!finish && !delta?.role) };
 }
 
 export class Answer {
@@ -60,16 +60,16 @@ export class Answer {
 
   take(chunk) {
     const { message, stats } = this;
-    const { content, reasoning } = addedBy(chunk);
-    if (content || reasoning) {
+    const [choice] = chunk.choices ?? [];
+    const added = choice ? addedBy(choice) : {};
+    if (added.isToken) {
       stats.chunks += 1;
       stats.firstSeconds ??= now() - this.begun;
       this.wait = "";
-      message.content += content ?? "";
-      if (reasoning) message.reasoning = (message.reasoning ?? "") + reasoning;
+      message.content += added.content;
+      if (added.reasoning) message.reasoning = (message.reasoning ?? "") + added.reasoning;
     }
-    const finish = chunk.choices?.[0]?.finish_reason;
-    if (finish) stats.finish = finish;
+    if (choice?.finish_reason) stats.finish = choice.finish_reason;
     if (chunk.usage) stats.usage = chunk.usage;
     if (chunk.timings) stats.timings = chunk.timings;
     const read = chunk.prompt_progress;

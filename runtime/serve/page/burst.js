@@ -3,6 +3,7 @@
 // A browser opens six connections to an HTTP/1.1 server and lets further requests wait, so the answers come through at most
 // four, each a stream of several choices (`n`); the other connections are for the rest of the page.
 
+import { addedBy } from "./answer.js";
 import { ApiError, stream } from "./api.js";
 import { announce, element } from "./dom.js";
 import { plural, rate, seconds } from "./format.js";
@@ -145,8 +146,8 @@ export class Burst {
     for await (const chunk of stream(path, body, this.controller.signal)) {
       for (const choice of chunk.choices ?? []) {
         const cell = cells[choice.index];
-        const added = (choice.delta?.content ?? choice.text ?? "") + (choice.delta?.reasoning_content ?? "");
-        if (added) cell.take(added);
+        const { content, reasoning, isToken } = addedBy(choice);
+        if (isToken) cell.take(reasoning + content);
         if (choice.finish_reason) cell.end("done");
       }
     }
