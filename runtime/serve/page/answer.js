@@ -1,0 +1,104 @@
+// An answer that is being streamed: fills a message, and tells who watches.
+
+import { ApiError, stream } from "./api.js";
+import { seconds } from "./format.js";
+
+const SAVE_EVERY = 1000; // ms
+
+const now = () => performance.now() / 1000;
+
+// What a chunk's choice adds: {content, reasoning, isToken}. A chunk is a token, even one without text of its own, such as a part of a
+// character; that with the role and the last one are none.
+export function addedBy({ delta, text, finish_reason: finish }) {
+  const content = delta?.content ?? text ?? "";
+  const reasoning = delta?.reasoning_content ?? delta?.reasoning ?? "";
+  return { content, reasoning, isToken: content !== "" || reasoning !== "" || (!finish && !delta?.role) };
+}
+
+export class Answer {
+  // Appends to `message.content`. `changed()` is called for each change on the screen, `save()` now and then.
+  constructor(message, { changed, save, context }) {
+    this.message = message;
+    this.changed = changed;
+    this.save = save;
+    this.stats = { chunks: 0, context };
+    this.controller = new AbortController();
+    this.wait = "Waiting for the first token";
+    this.saved = 0;
+    this.frame = 0;
+  }
+
+  stop() {
+    this.controller.abort();
+  }
+
+  // The page is being left, which ends the stream: what has arrived stays, marked as a part.
+  leave() {
+    this.left = true;
+    this.save();
+  }
+
+  async run(path, body) {
+    const { message, stats } = this;
+    this.begun = now();
+    message.partial = true;
+    delete message.error;
+    const clock = setInterval(() => this.show(), 1000);
+    try {
+      for await (const chunk of stream(path, body, this.controller.signal)) this.take(chunk);
+    } catch (error) {
+      if (this.controller.signal.aborted) stats.stopped = true;
+      else if (!this.left) message.error = this.describe(error);
+    }
+    clearInterval(clock);
+    cancelAnimationFrame(this.frame);
+    if (this.left) return;
+    stats.seconds = now() - this.begun;
+    delete message.partial;
+    message.stats = stats;
+  }
+
+  take(chunk) {
+    const { message, stats } = this;
+    const [choice] = chunk.choices ?? [];
+    const added = choice ? addedBy(choice) : {};
+    if (added.isToken) {
+      stats.chunks += 1;
+      stats.firstSeconds ??= now() - this.begun;
+      this.wait = "";
+      message.content += added.content;
+      if (added.reasoning) message.reasoning = (message.reasoning ?? "") + added.reasoning;
+    }
+    if (choice?.finish_reason) stats.finish = choice.finish_reason;
+    if (chunk.usage) stats.usage = chunk.usage;
+    if (chunk.timings) stats.timings = chunk.timings;
+    const read = chunk.prompt_progress;
+    if (read && !stats.firstSeconds) this.wait = `Reading the prompt: ${read.processed} of ${read.total} tokens`;
+    this.show();
+  }
+
+  // The line below an answer without words yet.
+  waitText() {
+    const waited = now() - this.begun;
+    return this.wait && waited >= 2 ? `${this.wait} · ${seconds(Math.floor(waited))}` : this.wait;
+  }
+
+  show() {
+    if (!this.frame) {
+      this.frame = requestAnimationFrame(() => {
+        this.frame = 0;
+        this.changed();
+      });
+    }
+    if (performance.now() - this.saved > SAVE_EVERY) {
+      this.saved = performance.now();
+      this.save();
+    }
+  }
+
+  describe(error) {
+    if (!(error instanceof ApiError)) return { message: `The page failed: ${error.message}` };
+    const noTemplate = error.status === 400 && /chat.?template/i.test(error.message);
+    return { message: error.message, kind: error.kind, noTemplate };
+  }
+}

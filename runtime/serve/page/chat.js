@@ -1,0 +1,216 @@
+// The chat: a branch of a conversation, and the field below it.
+
+import { Answer } from "./answer.js";
+import { append, branch, prompt, select, versions } from "./conversation.js";
+import { announce, element, find, setIcon } from "./dom.js";
+import { plural } from "./format.js";
+import { MessageView, fit } from "./message_view.js";
+import { sampling } from "./settings.js";
+import { save } from "./store.js";
+
+const READ_ALOUD = 400; // characters of an answer that a screen reader is given at once
+
+export class Chat {
+  // `server` has {model, name, context}; `changed` is called when the list of conversations may look different.
+  constructor(server, { changed, asText }) {
+    this.server = server;
+    this.changed = changed;
+    this.asText = asText;
+    this.conversation = null;
+    this.answers = new Map(); // by conversation id: those that are being written
+    this.views = new Map(); // by message id
+    this.log = find("log");
+    this.scroller = find("scroller");
+    this.field = find("composer-text");
+    this.sticks = true;
+    this.listen();
+  }
+
+  listen() {
+    find("composer").addEventListener("submit", (event) => {
+      event.preventDefault();
+      if (this.answer()) this.stop();
+      else this.send();
+    });
+    this.field.addEventListener("keydown", (event) => {
+      // A touch keyboard has no Shift + Enter: there the button sends.
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches)
+        return;
+      event.preventDefault();
+      if (!this.answer()) this.send();
+    });
+    this.field.addEventListener("input", () => {
+      fit(this.field);
+      this.showButton();
+    });
+    this.scroller.addEventListener("scroll", () => {
+      const { scrollTop, scrollHeight, clientHeight } = this.scroller;
+      this.sticks = scrollHeight - scrollTop - clientHeight < 40;
+      find("to-end").hidden = this.sticks;
+    });
+    find("to-end").addEventListener("click", () => {
+      this.sticks = true;
+      this.follow();
+      this.field.focus();
+    });
+  }
+
+  answer() {
+    return this.answers.get(this.conversation?.id);
+  }
+
+  open(conversation) {
+    this.conversation = conversation;
+    this.sticks = true;
+    this.render();
+    this.follow();
+  }
+
+  // Builds the branch anew.
+  render() {
+    this.views.clear();
+    const actions = {
+      edit: (message, text) => this.ask(message.parent, text),
+      again: (message) => this.reply(message.parent),
+      asText: (message) => this.asText(prompt(this.conversation, message.parent)),
+      show: (message) => {
+        select(this.conversation, message);
+        this.keep(this.conversation);
+        this.render();
+      },
+    };
+    for (const message of branch(this.conversation)) {
+      this.views.set(message.id, new MessageView(message, this.server.name, actions));
+    }
+    this.log.replaceChildren(...[...this.views.values()].map((view) => view.node));
+    for (const id of this.views.keys()) this.showMessage(this.conversation.messages[id]);
+    find("welcome").hidden = this.views.size > 0;
+    this.showButton();
+  }
+
+  showMessage(message) {
+    const answer = this.answer();
+    const run = answer?.message === message ? { wait: answer.waitText() } : null;
+    this.views.get(message.id)?.update(run, versions(this.conversation, message));
+  }
+
+  showButton() {
+    const button = find("send");
+    const running = this.answer() !== undefined;
+    setIcon(button, running ? "stop" : "send", running ? "Stop" : "Send");
+    button.setAttribute("aria-disabled", String(!running && this.field.value.trim() === ""));
+    find("composer-hint").textContent = running
+      ? "Esc stops the answer"
+      : "Enter sends, Shift + Enter starts a new line";
+  }
+
+  follow() {
+    if (this.sticks) this.scroller.scrollTop = this.scroller.scrollHeight;
+  }
+
+  keep(conversation) {
+    conversation.updated = Date.now();
+    save(conversation);
+    this.changed();
+  }
+
+  send(text = this.field.value.trim()) {
+    if (!text || this.answer()) return;
+    this.field.value = "";
+    fit(this.field);
+    this.ask(this.conversation.leaf, text);
+  }
+
+  ask(parent, text) {
+    const question = append(this.conversation, parent, "user", text);
+    this.reply(question.id);
+    this.field.focus();
+  }
+
+  stop() {
+    this.answer()?.stop();
+  }
+
+  // Streams an answer to the message `parent`. An empty one that failed is replaced, any other stays as an earlier version.
+  async reply(parent) {
+    const { conversation } = this;
+    if (this.answers.has(conversation.id)) return;
+    for (const message of Object.values(conversation.messages)) {
+      const failed = message.parent === parent && message.role === "assistant" && message.content === "";
+      if (failed && !message.reasoning) delete conversation.messages[message.id];
+    }
+    const message = append(conversation, parent, "assistant", "");
+    const answer = new Answer(message, {
+      context: this.server.context,
+      save: () => save(conversation),
+      changed: () => this.grow(conversation, message),
+    });
+    this.answers.set(conversation.id, answer);
+    this.sticks = true;
+    this.keep(conversation);
+    this.render();
+    this.follow();
+    announce("Answering");
+    await answer.run("v1/chat/completions", {
+      model: this.server.model,
+      messages: prompt(conversation, parent),
+      ...sampling(),
+    });
+    this.answers.delete(conversation.id);
+    this.keep(conversation);
+    if (this.conversation === conversation) this.finish(message);
+  }
+
+  grow(conversation, message) {
+    if (this.conversation !== conversation) return;
+    this.showMessage(message);
+    this.follow();
+  }
+
+  finish(message) {
+    for (const shown of branch(this.conversation)) this.showMessage(shown);
+    this.showButton();
+    this.follow();
+    announce(spoken(message));
+  }
+}
+
+function spoken({ content, error, stats }) {
+  if (error) return `No answer: ${error.message}`;
+  if (stats?.stopped) return "Stopped";
+  return content.length <= READ_ALOUD
+    ? content
+    : `The answer is complete: ${plural(stats?.usage?.completion_tokens ?? stats?.chunks, "token")}`;
+}
+
+// What the page shows before the first message.
+export function showWelcome(server, { send, newText, connect }) {
+  const suggestions = [
+    "Tell me a story about a white hen.",
+    "Who are you?",
+    "Explain what a rank is, in two sentences.",
+  ];
+  const button = (text, onclick, kind) => element("button", { type: "button", class: kind, onclick }, text);
+  find("welcome").replaceChildren(
+    element("h1", {}, server.name || "tp-infer"),
+    element(
+      "p",
+      { class: "lead" },
+      "This model runs on your own machines. What you write here goes to them and nowhere else.",
+    ),
+    element(
+      "div",
+      { class: "suggestions" },
+      ...suggestions.map((text) => button(text, () => send(text), "suggestion")),
+    ),
+    element(
+      "p",
+      { class: "note" },
+      "Or ",
+      button("let it continue a text", newText, "link"),
+      ", or ",
+      button("use it from a program", connect, "link"),
+      ".",
+    ),
+  );
+}

@@ -1,0 +1,74 @@
+// A conversation is a tree of messages: an edited message or another answer is a sibling of the earlier one, which stays.
+// `leaf` is the end of the branch that is shown.
+
+export function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(8));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+// `mode` is "chat", or "text" for a text that the model continues.
+export function newConversation(mode, system = "") {
+  const now = Date.now();
+  return { id: newId(), mode, title: "", system, created: now, updated: now, messages: {}, leaf: null, text: "" };
+}
+
+export function append(conversation, parent, role, content) {
+  const message = { id: newId(), parent, role, content };
+  conversation.messages[message.id] = message;
+  conversation.leaf = message.id;
+  return message;
+}
+
+// The messages of the branch that is shown, oldest first.
+export function branch(conversation, leaf = conversation.leaf) {
+  const messages = [];
+  for (let message = conversation.messages[leaf]; message; message = conversation.messages[message.parent]) {
+    messages.push(message);
+  }
+  return messages.reverse();
+}
+
+// A message and its siblings, oldest first.
+export function versions(conversation, message) {
+  return Object.values(conversation.messages).filter((other) => other.parent === message.parent);
+}
+
+// Shows the branch through `message` that was written last.
+export function select(conversation, message) {
+  const all = Object.values(conversation.messages);
+  for (let last = message; last; last = all.findLast((other) => other.parent === last.id)) {
+    conversation.leaf = last.id;
+  }
+}
+
+// What the model reads before it answers `parent`, the last message.
+export function prompt(conversation, parent) {
+  const messages = branch(conversation, parent)
+    .filter((message) => message.content !== "")
+    .map(({ role, content }) => ({ role, content }));
+  const system = conversation.system.trim();
+  return system ? [{ role: "system", content: system }, ...messages] : messages;
+}
+
+export function titleOf(conversation) {
+  if (conversation.title) return conversation.title;
+  const first = conversation.mode === "text" ? conversation.text : branch(conversation)[0]?.content;
+  const line = (first ?? "").trim().split("\n")[0];
+  return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line || "New conversation";
+}
+
+// What is exported: the branch that is shown, with messages as chat completions take them.
+export function exported(conversation, model, settings) {
+  const about = {
+    title: titleOf(conversation),
+    created: new Date(conversation.created).toISOString(),
+    model,
+    settings,
+  };
+  if (conversation.mode === "text") return { ...about, text: conversation.text };
+  const messages = branch(conversation).map(({ role, content, reasoning }) =>
+    reasoning ? { role, content, reasoning_content: reasoning } : { role, content },
+  );
+  const system = conversation.system.trim();
+  return { ...about, messages: system ? [{ role: "system", content: system }, ...messages] : messages };
+}

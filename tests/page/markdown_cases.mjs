@@ -1,0 +1,173 @@
+// How the page shows what a model says, and that none of it runs.
+
+import assert from "node:assert/strict";
+import { HOSTILE } from "./mock_texts.mjs";
+import { ask, count, done, ready } from "./page_steps.mjs";
+
+async function assertHarmless(page) {
+  await page.evaluate("new Promise((resolve) => setTimeout(resolve, 300))");
+  assert.equal(await page.evaluate("window.harmed"), undefined, "nothing that the model said was run");
+  assert.equal(
+    await page.evaluate(count(".prose :is(script, img, style, iframe, svg.x, object, embed, form, input)")),
+    0,
+  );
+  const attributes = await page.evaluate(
+    `[...document.querySelectorAll(".prose *")].flatMap((node) => node.getAttributeNames()).filter((name) => name.startsWith("on") || name === "style")`,
+  );
+  assert.deepEqual(attributes, []);
+  const links = await page.evaluate(`[...document.querySelectorAll(".prose a")].map(({ href, rel }) => [href, rel])`);
+  assert.ok(links.length >= 4, "good links are links");
+  for (const [href, rel] of links) {
+    assert.match(href, /^(https?|mailto):/);
+    assert.match(rel, /noopener/);
+  }
+  const foreign = page.requests.filter((url) => url.includes("example.invalid"));
+  assert.deepEqual(foreign, [], "no picture is fetched");
+}
+
+// As if the model had said it: through the conversation that is stored, so that it works with any server.
+async function hostileTextIsHarmless({ page, shot }) {
+  const conversation = {
+    id: "00",
+    mode: "chat",
+    title: "Hostile",
+    system: "",
+    created: 0,
+    updated: 0,
+    text: "",
+    leaf: "b",
+    messages: {
+      a: { id: "a", parent: null, role: "user", content: HOSTILE },
+      b: { id: "b", parent: "a", role: "assistant", content: HOSTILE, reasoning: HOSTILE },
+    },
+  };
+  await page.evaluate(
+    `localStorage.setItem("tp-infer.conversation.00", ${JSON.stringify(JSON.stringify(conversation))})`,
+  );
+  await page.evaluate(`location.hash = "#/c/00"`);
+  await page.until(`${count(".prose a")} > 0`);
+  await page.evaluate(`document.querySelectorAll("details").forEach((node) => (node.open = true))`);
+  await assertHarmless(page);
+  await shot("hostile");
+}
+
+async function hostileStreamIsHarmless({ page }) {
+  await ask(page, "hostile");
+  await page.until(done);
+  await assertHarmless(page);
+}
+
+async function runsNoScriptOfOthers({ page }) {
+  const policy = await page.evaluate(`fetch("./").then(({ headers }) => headers.get("Content-Security-Policy"))`);
+  assert.match(policy, /default-src 'self'/);
+  assert.doesNotMatch(policy, /unsafe/);
+  await page.until(ready);
+  assert.deepEqual(page.problems, [], "the page itself keeps to the policy");
+  await page.evaluate(`{
+    const script = document.createElement("script");
+    try { script.textContent = "window.harmed = 1"; } catch {} // trusted types refuse even this
+    document.body.append(script);
+  }`);
+  assert.equal(await page.evaluate("window.harmed"), undefined);
+  page.problems.length = 0;
+}
+
+// [Markdown, the elements and texts of it]. What CommonMark and GitHub's tables say, except that a line break is kept, and
+// headings are two levels lower.
+const RENDERED = [
+  ["a *b* **c** ***d*** ~~e~~", "<p>a <em>b</em> <strong>c</strong> <em><strong>d</strong></em> <del>e</del></p>"],
+  ["snake_case_name and 2 * 3 * 4", "<p>snake_case_name and 2 * 3 * 4</p>"],
+  ["**a *b* c**", "<p><strong>a <em>b</em> c</strong></p>"],
+  ["*a **b** c*", "<p><em>a <strong>b</strong> c</em></p>"],
+  ["\\*a\\* \\`", "<p>*a* `</p>"],
+  ["`a*b*` ``c`d``", "<p><code>a*b*</code> <code>c`d</code></p>"],
+  ["**open", "<p>**open</p>"],
+  ["one\ntwo\n\nthree", "<p>one<br>two</p><p>three</p>"],
+  ["# a\n## b ##\ntext", "<h3>a</h3><h4>b</h4><p>text</p>"],
+  ["- a\n- b\n  - c\n\n1. d\n2. e", "<ul><li>a</li><li>b<ul><li>c</li></ul></li></ul><ol><li>d</li><li>e</li></ol>"],
+  ["3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'],
+  ["- a\n\n  b\n- c", "<ul><li><p>a</p><p>b</p></li><li>c</li></ul>"],
+  ["> a\n> > b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>"],
+  ["a\n***\nb", "<p>a</p><hr><p>b</p>"],
+  [
+    "x | y\n--|:-:\n1 | `2|3`",
+    "<table><thead><tr><th>x</th><th>y</th></tr></thead><tbody><tr><td>1</td><td><code>2|3</code></td></tr></tbody></table>",
+  ],
+  ["```c\n\ta **b**\n```\nc", "<pre><code>\ta **b**</code></pre><p>c</p>"],
+  ["```\nnot closed", "<pre><code>not closed</code></pre>"],
+  ["- a\n  ```\n  b\n\n  c\n  ```\n- d", "<ul><li>a<pre><code>b\n\nc</code></pre></li><li>d</li></ul>"],
+  ["the 1. place\n2021. A year", "<p>the 1. place<br>2021. A year</p>"],
+  ["<b>x</b> &amp;", "<p>&lt;b&gt;x&lt;/b&gt; &amp;amp;</p>"],
+  [
+    "[a](https://b.c/d_(e)) (https://f.g).",
+    '<p><a href="https://b.c/d_(e)">a</a> (<a href="https://f.g/">https://f.g</a>).</p>',
+  ],
+  ["[x] and [y](not a url)", "<p>[x] and [y](not a url)</p>"],
+];
+
+async function rendersEachPartOfMarkdown({ page }) {
+  const found = await page.evaluate(`(async () => {
+    const { MarkdownView } = await import("/markdown.js");
+    const show = (node) => {
+      if (node.nodeType === Node.TEXT_NODE) return node.data.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+      const inside = [...node.childNodes].map(show).join("");
+      const name = node.localName;
+      if (name === "div" || name === "figure") return inside;
+      if (name === "figcaption") return "";
+      if (["br", "hr"].includes(name)) return "<" + name + ">";
+      const kept = name === "a" ? ' href="' + node.getAttribute("href") + '"' : name === "ol" && node.start !== 1 ? ' start="' + node.start + '"' : "";
+      return "<" + name + kept + ">" + inside + "</" + name + ">";
+    };
+    return ${JSON.stringify(RENDERED.map(([source]) => source))}.map((source) => {
+      const whole = document.createElement("div");
+      new MarkdownView(whole).update(source);
+      const grown = document.createElement("div");
+      const view = new MarkdownView(grown);
+      for (let end = 1; end <= source.length; ++end) view.update(source.slice(0, end));
+      return [show(whole), grown.textContent === whole.textContent && show(grown) === show(whole)];
+    });
+  })()`);
+  RENDERED.forEach(([source, expected], i) => {
+    assert.equal(found[i][0], expected, source);
+    assert.ok(found[i][1], `letter by letter the same as at once: ${source}`);
+  });
+}
+
+async function strangeTextTakesLinearTime({ page }) {
+  const shapes = [
+    "**a ",
+    "`a``",
+    "[a](",
+    "![",
+    "> ",
+    "- ",
+    "|a",
+    "*_~",
+    "<http://",
+    "    - - ",
+    "(".repeat(3),
+    "\\\\",
+    "# ",
+    "```\\n",
+    "- ```\\n  ",
+  ];
+  const slow = await page.evaluate(`(async () => {
+    const { MarkdownView } = await import("/markdown.js");
+    const view = new MarkdownView(document.createElement("div"));
+    const times = ${JSON.stringify(shapes)}.map((shape) => {
+      const begun = performance.now();
+      view.update(shape.repeat(20000));
+      return [shape, performance.now() - begun];
+    });
+    return times.filter(([, time]) => time > 10000);
+  })()`);
+  assert.deepEqual(slow, [], "shapes that take longer than 10 s");
+}
+
+export const markdownCases = [
+  ["hostile text is harmless", hostileTextIsHarmless],
+  ["a hostile stream is harmless", hostileStreamIsHarmless, ["--token-ms", "1"]],
+  ["runs no script of others", runsNoScriptOfOthers],
+  ["renders each part of Markdown", rendersEachPartOfMarkdown],
+  ["strange text takes linear time", strangeTextTakesLinearTime],
+];
