@@ -123,7 +123,7 @@ void ChatSession::say(const std::string& text) {
 // A message without an answer is dropped: the next one replaces it.
 void ChatSession::answer() {
   try {
-    const std::string prompt = prompts_.prompt_of(conversation_);
+    const MarkedText prompt = prompts_.prompt_of(conversation_);
     Request request = options_.sampling.make_request(engine_.info().default_sampling);
     request.prompt = encode(prompt);
     request.stop_token_ids = prompts_.stop_ids();
@@ -183,24 +183,26 @@ void ChatSession::report(const Answer& answer, std::size_t prompt_tokens, std::s
   }
 }
 
-std::vector<TokenId> ChatSession::encode(const std::string& text) const {
-  if (!said_.empty() && text.starts_with(said_)) {
+std::vector<TokenId> ChatSession::encode(const MarkedText& text) const {
+  // What is input must be the same, too, or a message could repeat an earlier turn with its control tokens.
+  if (!said_.empty() && text.size() >= said_.size() && text.substr(0, said_.size()) == said_) {
     // A control token ends the text, so that no token can span its end.
-    const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()), false);
+    const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()));
     if (!rest.empty() && engine_.is_special(rest.front())) {
       std::vector<TokenId> ids = said_ids_;
       ids.insert(ids.end(), rest.begin(), rest.end());
       return ids;
     }
   }
-  return engine_.encode(text, false);
+  return engine_.encode(text);
 }
 
-void ChatSession::remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer) {
-  said_.clear();
+void ChatSession::remember(MarkedText prompt, std::vector<TokenId> ids, const Answer& answer) {
+  said_ = {};
   // These leave tokens whose text was not printed.
   if (answer.reason == FinishReason::cancelled || !options_.sampling.stop.empty()) return;
-  said_ = prompt + answer.text;
+  said_ = std::move(prompt);
+  said_.append_input(answer.text);
   ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());
   if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it
   said_ids_ = std::move(ids);

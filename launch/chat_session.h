@@ -61,8 +61,8 @@ class ChatSession {
   Answer stream(Request request);
   void report(const Answer& answer, std::size_t prompt_tokens, std::size_t max_tokens, double seconds) const;
   // The tokens of a rendered conversation: of what was said before, those that are in the cache.
-  std::vector<TokenId> encode(const std::string& text) const;
-  void remember(const std::string& prompt, std::vector<TokenId> ids, const Answer& answer);
+  std::vector<TokenId> encode(const MarkedText& text) const;
+  void remember(MarkedText prompt, std::vector<TokenId> ids, const Answer& answer);
   // Reports to the user what went wrong with a message.
   void complain(std::string_view error);
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
@@ -73,7 +73,7 @@ class ChatSession {
   ChatOptions options_;
   // The last prompt with its answer, as text and as tokens. The same text could be other tokens: a model does
   // not always choose those that a tokenizer would.
-  std::string said_;
+  MarkedText said_;
   std::vector<TokenId> said_ids_;
   std::unique_ptr<ChatInput> input_;
   ResultOutput output_;

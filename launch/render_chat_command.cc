@@ -6,6 +6,7 @@
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
+#include "launch/tokenize_command.h"
 #include "tp/error.h"
 
 #include <memory>
@@ -20,7 +21,7 @@ namespace {
 constexpr const char* kExamples = R"(Examples:
   tp-infer render-chat --model DIR --messages messages.json
   tp-infer render-chat --template chat.jinja --messages - < messages.json
-  tp-infer render-chat --model DIR --messages FILE | tp-infer tokenize --model DIR --no-special
+  tp-infer render-chat --model DIR --messages FILE --ids       the prompt's token ids
 The file is a JSON object: `messages`, and perhaps `add_generation_prompt` (false unless given), `tools`,
 `bos_token`, `eos_token` and whatever else the template knows by name.)";
 
@@ -29,6 +30,7 @@ struct Arguments {
   std::string template_file;
   std::string messages;
   std::optional<std::string> now;
+  bool prints_ids = false;
   std::string output;
 };
 
@@ -38,9 +40,12 @@ void run(const Arguments& arguments) {
                          {{"--template", arguments.template_file}, {"--messages", arguments.messages}},
                          model);
   const ChatTemplate chat = open_chat_template(arguments.template_file, model);
-  const std::string text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
+  const MarkedText text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
+  const std::string result = arguments.prints_ids
+                                 ? list_of(Tokenizer::load(model).encode(text, AddSpecial::no)) + "\n"
+                                 : text.text();
   ResultOutput output(arguments.output);
-  output.write(text);
+  output.write(result);
   output.finish();
 }
 
@@ -64,11 +69,15 @@ static void add(CLI::App& app, int& /*status*/) {
       ->add_option("--now", arguments->now,
                    "The result of strftime_now in any format (default: the local time)")
       ->type_name("TEXT");
+  command->add_flag("--ids", arguments->prints_ids,
+                    "Print the token ids as a JSON list; texts of the messages cannot become control tokens");
   add_output_option(*command, arguments->output);
   command->footer(kExamples);
   command->callback(on_first_rank(*command, [arguments] {
     if (arguments->model.empty() && arguments->template_file.empty())
       throw CLI::ValidationError("no chat template; give --model DIR or --template FILE");
+    if (arguments->prints_ids && arguments->model.empty())
+      throw CLI::ValidationError("--ids needs a tokenizer; give --model DIR");
     run(*arguments);
   }));
 }

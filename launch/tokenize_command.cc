@@ -45,8 +45,6 @@ std::string text_of_json_line(const std::string& line) {
   }
 }
 
-std::string list_of(const std::vector<TokenId>& ids) { return fmt::format("[{}]", fmt::join(ids, ", ")); }
-
 struct Arguments {
   std::string model;
   std::string text;
@@ -74,6 +72,8 @@ void run(Arguments& arguments) {
 }
 
 }  // namespace
+
+std::string list_of(const std::vector<TokenId>& ids) { return fmt::format("[{}]", fmt::join(ids, ", ")); }
 
 void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, std::istream& in,
                     const TextSink& write) {

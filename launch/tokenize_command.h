@@ -4,6 +4,8 @@
 #include "model/tokenizer/tokenizer.h"
 
 #include <istream>
+#include <string>
+#include <vector>
 
 namespace tp {
 
@@ -11,6 +13,9 @@ struct TokenizeOptions {
   bool jsonl = false;  // every line is a JSON string
   AddSpecial add_special = AddSpecial::yes;
 };
+
+// How commands print ids: as a JSON list.
+std::string list_of(const std::vector<TokenId>& ids);
 
 // What the command does with its input: writes a JSON list of ids for every line, which is a text or, with
 // `jsonl`, the JSON string of one. Throws RequestError with the number of the line.

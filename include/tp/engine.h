@@ -36,6 +36,7 @@
 #include "tp/communicator.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
+#include "tp/marked_text.h"
 #include "tp/memory_types.h"
 #include "tp/model_config.h"
 #include "tp/rank_report.h"
@@ -135,12 +136,14 @@ class Engine {
   // Throws CommError.
   int follow();
 
-  // Text to ids and back, with the model's tokenizer. encode adds the special tokens that prompts begin with,
-  // unless `add_special` is false, as for the output of a chat template, which contains them. Throws
-  // CheckpointError if the model has no tokenizer; decode throws RequestError for an id outside the
-  // vocabulary.
+  // From any thread of rank 0: text to ids and back, with the model's tokenizer. encode adds the special
+  // tokens that prompts begin with, unless `add_special` is false. Those that are written out in the text are
+  // recognized: of a MarkedText, such as a rendered chat template, which contains all that it needs, only
+  // outside of input. Throws CheckpointError if the model has no tokenizer; decode throws RequestError for an
+  // id outside the vocabulary.
   bool has_tokenizer() const;
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
+  std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
   // Whether the id is a control token, such as BOS, which decode leaves out.
   bool is_special(TokenId id) const;

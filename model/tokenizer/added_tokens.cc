@@ -35,6 +35,13 @@ Span with_white_space(std::string_view text, Span span, const AddedToken& token,
 
 }  // namespace
 
+bool AddedToken::is_control() const {
+  const bool has_bars = content.starts_with("<|") && content.ends_with("|>");
+  // The same with the bars U+FF5C of DeepSeek.
+  const bool has_wide_bars = content.starts_with("<\uFF5C") && content.ends_with("\uFF5C>");
+  return special || named_special || has_bars || has_wide_bars;
+}
+
 AddedToken added_token_from_json(const JsonNode& json, TokenId id) {
   AddedToken token;
   token.id = id;
@@ -59,7 +66,9 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
     by_id_.emplace(token.id, index);
     if (token.content.empty() || !by_content_.emplace(token.content, index).second) continue;
     const std::string pattern = token.normalized ? normalize(token.content) : token.content;
-    if (!pattern.empty()) (token.normalized ? normalized_ : raw_).insert(pattern, index);
+    if (pattern.empty()) continue;
+    (token.normalized ? normalized_ : raw_).insert(pattern, index);
+    has_normalized_control_ |= token.normalized && token.is_control();
   }
 }
 
@@ -92,14 +101,19 @@ const AddedToken* AddedTokens::by_id(TokenId id) const {
   return entry == by_id_.end() ? nullptr : &tokens_[entry->second];
 }
 
-std::vector<Fragment> AddedTokens::split(std::string_view text, const StringSet& patterns) const {
+std::vector<Fragment> AddedTokens::split(const MarkedText& marked, const StringSet& patterns) const {
+  const std::string_view text = marked.text();
   std::vector<Fragment> fragments;
   std::size_t done = 0;
   const auto add_text_until = [&](std::size_t end) {
     if (done < end) fragments.push_back({{done, end}, std::nullopt});
   };
   for (std::size_t place = 0; place < text.size();) {
-    const std::optional<StringSet::Match> match = patterns.longest_prefix_of(text.substr(place));
+    std::optional<StringSet::Match> match;
+    patterns.for_each_prefix_of(text.substr(place), [&](const StringSet::Match& found) {
+      const bool is_text = tokens_[found.value].is_control() && marked.has_input(place, place + found.length);
+      if (!is_text) match = found;
+    });
     if (!match) {
       ++place;
       continue;

@@ -3,6 +3,7 @@
 #include "model/tokenizer/span.h"
 #include "model/tokenizer/string_set.h"
 #include "model/weights/checkpoint/json_node.h"
+#include "tp/marked_text.h"
 #include "tp/token_id.h"
 
 #include <functional>
@@ -18,11 +19,18 @@ namespace tp {
 struct AddedToken {
   TokenId id;
   std::string content;
-  bool special;      // control tokens, which SkipSpecial leaves out
-  bool lstrip;       // takes the white space to its left with it
-  bool rstrip;       // and to its right
-  bool single_word;  // not inside of a word
-  bool normalized;   // is looked for in the normalized text, in its own normalized form
+  bool special;                // control tokens, which SkipSpecial leaves out
+  bool lstrip;                 // takes the white space to its left with it
+  bool rstrip;                 // and to its right
+  bool single_word;            // not inside of a word
+  bool normalized;             // is looked for in the normalized text, in its own normalized form
+  bool named_special = false;  // the configuration calls it special, though it is not flagged so
+
+  // Whether input cannot write it. Other added tokens, such as runs of spaces or <think>, are text that has a
+  // token of its own. Some checkpoints forget the flag of turn markers; those are told by what names them or
+  // by their shape:
+  // <|im_start|>.
+  bool is_control() const;
 };
 
 // Reads a token's "content" and flags. Throws CheckpointError.
@@ -46,22 +54,25 @@ class AddedTokens {
                                const std::function<std::string(std::string)>& normalize);
 
   // Cuts a text at the tokens that are looked for in texts as they are, or in normalized texts. Of several
-  // that begin at the same place the longest is taken.
-  std::vector<Fragment> split_raw(std::string_view text) const { return split(text, raw_); }
-  std::vector<Fragment> split_normalized(std::string_view text) const { return split(text, normalized_); }
+  // that begin at the same place the longest is taken. Where any of it is input there is no control token.
+  std::vector<Fragment> split_raw(const MarkedText& text) const { return split(text, raw_); }
+  std::vector<Fragment> split_normalized(const MarkedText& text) const { return split(text, normalized_); }
+  // Whether the second can find control tokens.
+  bool has_normalized_control() const { return has_normalized_control_; }
 
   const std::vector<AddedToken>& all() const { return tokens_; }
   std::optional<TokenId> find(std::string_view content) const;
   const AddedToken* by_id(TokenId id) const;
 
  private:
-  std::vector<Fragment> split(std::string_view text, const StringSet& patterns) const;
+  std::vector<Fragment> split(const MarkedText& text, const StringSet& patterns) const;
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<std::string, std::size_t> by_content_;  // indices into tokens_
   std::unordered_map<TokenId, std::size_t> by_id_;
   StringSet raw_;  // values are indices into tokens_
   StringSet normalized_;
+  bool has_normalized_control_ = false;
 };
 
 }  // namespace tp

@@ -139,14 +139,14 @@ ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model
   return result;
 }
 
-std::string ChatTemplate::render(const nlohmann::ordered_json& variables,
-                                 const jinja::RenderOptions& options) const {
-  nlohmann::ordered_json all = special_tokens_;
+MarkedText ChatTemplate::render(const nlohmann::ordered_json& conversation,
+                                jinja::RenderOptions options) const {
+  nlohmann::ordered_json own = special_tokens_;
   // transformers gives these to every template, also where there are none.
-  all.update({{"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}});
-  all.update(variables);
-  const bool has_tools = !all.at("tools").is_null();
-  return (has_tools && with_tools_ ? *with_tools_ : plain_).render(all, options);
+  own.update({{"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", false}});
+  options.own = &own;
+  const bool has_tools = conversation.contains("tools") && !conversation.at("tools").is_null();
+  return (has_tools && with_tools_ ? *with_tools_ : plain_).render(conversation, options);
 }
 
 std::string ChatTemplate::eos_token() const { return special_tokens_.value("eos_token", std::string()); }

@@ -24,11 +24,13 @@ class ChatTemplate {
   // CheckpointError.
   static ChatTemplate load_file(const std::filesystem::path& file, const std::filesystem::path& model = {});
 
-  // The text that a model continues. `variables` is what the template knows by name: `messages`, and perhaps
-  // `tools`, `add_generation_prompt` (false unless given) and others, which win over the model's bos_token,
-  // eos_token and the like. Special tokens are part of the text: encode it without adding any. Throws
-  // RequestError if the template refuses the messages.
-  std::string render(const nlohmann::ordered_json& variables, const jinja::RenderOptions& options = {}) const;
+  // The text that a model continues. `conversation` is what the template knows by name: `messages`, and
+  // perhaps `tools`, `add_generation_prompt` (false unless given) and others, which win over the model's
+  // bos_token, eos_token and the like. All texts that stem from it are input (roles are not, see
+  // jinja/json_values.h), also a bos_token in it; the template's own and the model's special tokens are not.
+  // Special tokens are part of the text: encode it without adding any. Throws RequestError if the template
+  // refuses the messages. May be called by several threads. `options.own` is not used.
+  MarkedText render(const nlohmann::ordered_json& conversation, jinja::RenderOptions options = {}) const;
 
   // The text of eos_token; empty if the model names none.
   std::string eos_token() const;

@@ -1,5 +1,6 @@
 #include "model/tokenizer/tokenizer.h"
 
+#include "model/tokenizer/normalized_marks.h"
 #include "model/tokenizer/tokenizer_files.h"
 #include "model/tokenizer/utf8.h"
 #include "tp/internal/require.h"
@@ -11,6 +12,12 @@ namespace {
 
 // Positions in a text are 32-bit numbers, and normalizers make texts longer.
 constexpr std::size_t kMaxTextSize = 1 << 30;
+
+std::string utf8_of(std::string_view bytes) {
+  std::string text;
+  utf8::append_repaired(text, bytes);
+  return text;
+}
 
 }  // namespace
 
@@ -29,22 +36,28 @@ bool TokenizerParts::has_token(TokenId id) const {
 
 Tokenizer::Tokenizer(TokenizerParts parts)
     : parts_(std::move(parts)), vocab_size_(parts_.vocabulary().size()) {
-  for (const AddedToken& token : parts_.added.all())
+  for (const AddedToken& token : parts_.added.all()) {
     vocab_size_ = std::max(vocab_size_, static_cast<std::size_t>(token.id) + 1);
+    const std::optional<std::string_view> text = parts_.vocabulary().text_of(token.id);
+    if (token.is_control() && text && !text->empty())
+      control_texts_.insert(*text, static_cast<std::size_t>(token.id));
+  }
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& path) { return Tokenizer(load_tokenizer_parts(path)); }
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecial add_special) const {
+  return encode(MarkedText(std::string(text)), add_special);
+}
+
+std::vector<TokenId> Tokenizer::encode(const MarkedText& given, AddSpecial add_special) const {
   require<RequestError>(
-      text.size() < kMaxTextSize,
-      "cannot encode a text of {} bytes: expected less than {}; split it into smaller parts", text.size(),
+      given.size() < kMaxTextSize,
+      "cannot encode a text of {} bytes: expected less than {}; split it into smaller parts", given.size(),
       kMaxTextSize);
-  std::string repaired;
-  if (!utf8::is_valid(text)) {
-    utf8::append_repaired(repaired, text);
-    text = repaired;
-  }
+  const bool is_valid = utf8::is_valid(given.text());
+  const MarkedText repaired = is_valid ? MarkedText() : given.transformed(utf8_of);
+  const MarkedText& text = is_valid ? given : repaired;
   std::vector<TokenId> ids;
   if (add_special == AddSpecial::yes) ids = parts_.post_processor.before;
   for (const Fragment& fragment : parts_.added.split_raw(text)) {
@@ -59,26 +72,73 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, AddSpecial add_spe
   return ids;
 }
 
-void Tokenizer::encode_fragment(std::string_view text, bool at_start, std::vector<TokenId>& out) const {
-  const std::string normalized = parts_.normalizer(std::string(text));
-  for (const Fragment& fragment : parts_.added.split_normalized(normalized)) {
+// Marks matter only to the control tokens that are looked for in it.
+MarkedText Tokenizer::normalized(const MarkedText& text) const {
+  std::string plain = parts_.normalizer(text.text());
+  if (!text.has_input() || !parts_.added.has_normalized_control()) return MarkedText(std::move(plain));
+  return with_marks_of(text, std::move(plain), parts_.normalizer);
+}
+
+void Tokenizer::encode_fragment(const MarkedText& text, bool at_start, std::vector<TokenId>& out) const {
+  const MarkedText normal = normalized(text);
+  const bool has_input = text.has_input();
+  for (const Fragment& fragment : parts_.added.split_normalized(normal)) {
     if (fragment.token)
       out.push_back(*fragment.token);
     else
-      encode_plain(
-          std::string_view(normalized).substr(fragment.span.begin, fragment.span.end - fragment.span.begin),
-          at_start && fragment.span.begin == 0, out);
+      encode_plain(std::string_view(normal.text())
+                       .substr(fragment.span.begin, fragment.span.end - fragment.span.begin),
+                   at_start && fragment.span.begin == 0, has_input, out);
   }
 }
 
-void Tokenizer::encode_plain(std::string_view text, bool at_start, std::vector<TokenId>& out) const {
+void Tokenizer::encode_plain(std::string_view text, bool at_start, bool has_input,
+                             std::vector<TokenId>& out) const {
   PreTokens tokens(text, at_start);
   parts_.pre_tokenizer(tokens);
-  std::visit(
-      [&](const auto& model) {
-        for (const Span& piece : tokens.pieces) model.encode(tokens.view(piece), out);
-      },
-      parts_.model);
+  for (const Span& piece : tokens.pieces) {
+    if (has_input)
+      encode_input_piece(tokens.view(piece), out);
+    else
+      encode_piece(tokens.view(piece), out);
+  }
+}
+
+void Tokenizer::encode_piece(std::string_view piece, std::vector<TokenId>& out) const {
+  std::visit([&](const auto& model) { model.encode(piece, out); }, parts_.model);
+}
+
+// Some models (Unigram, BPE that ignores merges) know control tokens by their text, and write them where they
+// were not cut out before.
+void Tokenizer::encode_input_piece(std::string_view piece, std::vector<TokenId>& out) const {
+  const auto size_before = static_cast<std::ptrdiff_t>(out.size());
+  encode_piece(piece, out);
+  const bool has_control = std::any_of(out.begin() + size_before, out.end(), [&](TokenId id) {
+    const AddedToken* token = parts_.added.by_id(id);
+    return token != nullptr && token->is_control();
+  });
+  const std::vector<std::size_t> cuts =
+      has_control ? cuts_in_control_texts(piece) : std::vector<std::size_t>();
+  if (cuts.empty()) return;  // an unknown token is a control token, too
+  out.resize(static_cast<std::size_t>(size_before));
+  std::size_t begin = 0;
+  for (const std::size_t cut : cuts) {
+    encode_piece(piece.substr(begin, cut - begin), out);
+    begin = cut;
+  }
+  encode_piece(piece.substr(begin), out);
+}
+
+// Behind the first character of each.
+std::vector<std::size_t> Tokenizer::cuts_in_control_texts(std::string_view piece) const {
+  std::vector<std::size_t> cuts;
+  for (std::size_t place = 0; place < piece.size(); ++place) {
+    const std::optional<StringSet::Match> control = control_texts_.longest_prefix_of(piece.substr(place));
+    if (!control) continue;
+    const std::size_t character = utf8::first_character(piece.substr(place)).length;
+    if (character < control->length) cuts.push_back(place + character);
+  }
+  return cuts;
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, SkipSpecial skip_special) const {

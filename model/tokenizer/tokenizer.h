@@ -9,6 +9,7 @@
 #include "model/tokenizer/sentencepiece_model.h"
 #include "model/tokenizer/token_decoder.h"
 #include "model/tokenizer/unigram.h"
+#include "tp/marked_text.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -67,6 +68,10 @@ class Tokenizer {
   // may be any bytes: each maximal ill-formed part of UTF-8 counts as U+FFFD. Throws RequestError for a text
   // of 1 GiB and more and for one on which a pattern of the tokenizer needs too many steps.
   std::vector<TokenId> encode(std::string_view text, AddSpecial add_special) const;
+  // The same, but input cannot write control tokens: their text is tokenized as other text is. Which tokens
+  // these are says AddedToken::is_control. Apart from that marks change nothing: words may cross the borders
+  // of input.
+  std::vector<TokenId> encode(const MarkedText& text, AddSpecial add_special) const;
 
   // The text of ids: well-formed UTF-8, with U+FFFD for bytes that are not. Throws RequestError for an id
   // that is not in the vocabulary.
@@ -101,10 +106,15 @@ class Tokenizer {
   void push(TokenId id, SkipSpecial skip_special, TokenDecoder& decoder, std::string& out) const;
 
  private:
-  void encode_fragment(std::string_view text, bool at_start, std::vector<TokenId>& out) const;
-  void encode_plain(std::string_view text, bool at_start, std::vector<TokenId>& out) const;
+  MarkedText normalized(const MarkedText& text) const;
+  void encode_fragment(const MarkedText& text, bool at_start, std::vector<TokenId>& out) const;
+  void encode_plain(std::string_view text, bool at_start, bool has_input, std::vector<TokenId>& out) const;
+  void encode_piece(std::string_view piece, std::vector<TokenId>& out) const;
+  void encode_input_piece(std::string_view piece, std::vector<TokenId>& out) const;
+  std::vector<std::size_t> cuts_in_control_texts(std::string_view piece) const;
 
   TokenizerParts parts_;
+  StringSet control_texts_;  // of the control tokens that the model has, too; values are ids
   std::size_t vocab_size_;
   std::size_t padded_size_ = 0;
 };

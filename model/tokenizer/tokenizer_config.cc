@@ -59,11 +59,18 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   add_tokens(std::move(added), parts);
 }
 
-// A token that the configuration names is a control token, wherever it comes from.
+// A token that the configuration names is a control token, wherever it comes from. Whether decoding leaves it
+// out is for its own flag to say, if it has one.
 void make_special(const JsonNode& json, TokenizerParts& parts) {
   const std::string text = text_of_token(json);
+  if (const std::optional<TokenId> known = parts.added.find(text)) {
+    AddedToken token = *parts.added.by_id(*known);
+    if (token.is_control()) return;
+    token.named_special = true;
+    return add_tokens({std::move(token)}, parts);
+  }
   const std::optional<TokenId> id = parts.vocabulary().find(text);
-  if (!id || text.empty() || parts.added.find(text)) return;
+  if (!id || text.empty()) return;
   AddedToken token{.id = *id,
                    .content = text,
                    .special = true,

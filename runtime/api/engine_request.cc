@@ -17,7 +17,7 @@ Request make_engine_request(const ApiRequest& asked, Request defaults, const Eng
   if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
   if (asked.conversation) {
     require<RequestError>(chat != nullptr, "cannot make a prompt of `messages`: there is no chat template");
-    request.prompt = engine.encode(chat->prompt_of(*asked.conversation), false);
+    request.prompt = engine.encode(chat->prompt_of(*asked.conversation));
     const std::vector<TokenId>& ends = chat->stop_ids();
     request.stop_token_ids.insert(request.stop_token_ids.end(), ends.begin(), ends.end());
   } else {

@@ -253,6 +253,10 @@ std::vector<RankTrace> Engine::traces() { return impl_->loop_.run(GatherTrace{})
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
 
 std::vector<TokenId> Engine::encode(std::string_view text, bool add_special) const {
+  return encode(MarkedText(std::string(text)), add_special);
+}
+
+std::vector<TokenId> Engine::encode(const MarkedText& text, bool add_special) const {
   require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give token ids");
   return impl_->tokenizer()->encode(text, add_special ? AddSpecial::yes : AddSpecial::no);
 }

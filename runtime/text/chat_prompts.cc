@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 ChatPrompts::ChatPrompts(const Engine& engine, ChatTemplate chat_template)
     : template_(std::move(chat_template)), stop_ids_(find_stop_ids(engine)) {}
 
-std::string ChatPrompts::prompt_of(Json conversation) const {
+MarkedText ChatPrompts::prompt_of(Json conversation) const {
   conversation["add_generation_prompt"] = true;
   return template_.render(conversation);
 }
@@ -33,7 +33,7 @@ std::vector<TokenId> ChatPrompts::find_stop_ids(const Engine& engine) const {
   try {
     const Json exchange = {{{"role", "user"}, {"content", "?"}},
                            {{"role", "assistant"}, {"content", std::string(kAnswer)}}};
-    const std::string text = template_.render({{"messages", exchange}});
+    const std::string text = template_.render({{"messages", exchange}}).text();
     const std::size_t place = text.rfind(kAnswer);
     if (place == std::string::npos) return ids;
     const std::string rest =

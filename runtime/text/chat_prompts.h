@@ -17,9 +17,10 @@ class ChatPrompts {
   ChatPrompts(const Engine& engine, ChatTemplate chat_template);
 
   // The prompt for the model's next reply. `conversation` has `messages`, and any further variables of the
-  // template. The text contains its control tokens: encode it without adding any. Throws RequestError if the
-  // template rejects the messages.
-  std::string prompt_of(nlohmann::ordered_json conversation) const;
+  // template. The text contains its control tokens: encode it without adding any. What stems from the
+  // conversation is input, see ChatTemplate::render. Throws RequestError if the template rejects the
+  // messages. May be called by several threads.
+  MarkedText prompt_of(nlohmann::ordered_json conversation) const;
 
   // Tokens that may end a reply, besides the configuration's end-of-sequence tokens.
   const std::vector<TokenId>& stop_ids() const { return stop_ids_; }

@@ -3,6 +3,7 @@
 #include "tp/error.h"
 
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -18,12 +19,24 @@ const nlohmann::ordered_json& variables() {
   return parsed;
 }
 
+// A template that writes neither this character nor escapes has it from the conversation.
+void check_marks(std::string_view source, const tp::MarkedText& text) {
+  constexpr std::string_view kInput = "世";
+  if (source.find(kInput) != std::string_view::npos || source.find('\\') != std::string_view::npos) return;
+  for (std::size_t at = 0; (at = text.text().find(kInput, at)) != std::string::npos; at += kInput.size()) {
+    for (std::size_t i = 0; i < kInput.size(); ++i) {
+      if (!text.has_input(at + i, at + i + 1)) std::abort();
+    }
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const tp::jinja::Template parsed(std::string_view(reinterpret_cast<const char*>(data), size), "fuzz");
-    parsed.render(variables(), {.now = "now"});
+    const tp::MarkedText text = parsed.render(variables(), {.now = "now"});
+    check_marks({reinterpret_cast<const char*>(data), size}, text);
   } catch (const tp::Error&) {
     // What templates that are none, or that do too much, are for.
   }

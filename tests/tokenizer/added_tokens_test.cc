@@ -40,7 +40,7 @@ std::string shown(const std::vector<Fragment>& fragments, const std::string& tex
 }
 
 std::string raw(const std::vector<json>& tokens, const std::string& text) {
-  return shown(added(tokens).split_raw(text), text);
+  return shown(added(tokens).split_raw(MarkedText(text)), text);
 }
 
 TEST(AddedTokens, AreCutOutOfTheText) {
@@ -75,8 +75,8 @@ TEST(AddedTokens, AreNotTakenOutOfWordsIfTheyAreSingleWords) {
 
 TEST(AddedTokens, ThatAreNormalizedAreFoundInNormalizedText) {
   const AddedTokens tokens = added({token(1, "YES", {{"normalized", true}}), token(2, "NO")});
-  EXPECT_EQ(shown(tokens.split_raw("YES NO"), "YES NO"), "YES |<2>");
-  EXPECT_EQ(shown(tokens.split_normalized("yes no"), "yes no"), "<1>| no");
+  EXPECT_EQ(shown(tokens.split_raw(MarkedText("YES NO")), "YES NO"), "YES |<2>");
+  EXPECT_EQ(shown(tokens.split_normalized(MarkedText("yes no")), "yes no"), "<1>| no");
 }
 
 TEST(AddedTokens, AreFoundByContentAndId) {

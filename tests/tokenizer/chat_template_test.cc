@@ -22,7 +22,7 @@ Json with_tools() {
 
 std::string rendered(const TemporaryFolder& folder, const Json& variables) {
   const std::optional<ChatTemplate> found = ChatTemplate::load(folder.path());
-  return found ? found->render(variables) : "no template";
+  return found ? found->render(variables).text() : "no template";
 }
 
 template <class E>
@@ -83,7 +83,7 @@ TEST(ChatTemplate, OfAGgufFileIsInIt) {
   builder.text("tokenizer.chat_template", "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}");
   folder.write("model.gguf", builder.file());
   EXPECT_EQ(rendered(folder, conversation()), "<s>Hi</s>");
-  EXPECT_EQ(ChatTemplate::load(folder.path() / "model.gguf")->render(conversation()), "<s>Hi</s>");
+  EXPECT_EQ(ChatTemplate::load(folder.path() / "model.gguf")->render(conversation()).text(), "<s>Hi</s>");
 }
 
 TEST(ChatTemplate, KnowsTheModelsSpecialTokensUnlessOthersAreGiven) {
@@ -104,10 +104,10 @@ TEST(ChatTemplate, GivesWhatTransformersGives) {
   const TemporaryFolder folder;
   folder.write("t.jinja", "{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }} {{ x }}");
   const ChatTemplate chat = ChatTemplate::load_file(folder.path() / "t.jinja");
-  EXPECT_EQ(chat.render(conversation()), "True True False ");
+  EXPECT_EQ(chat.render(conversation()).text(), "True True False ");
   Json variables = with_tools();
   variables.update({{"add_generation_prompt", true}, {"x", 5}});
-  EXPECT_EQ(chat.render(variables), "False True True 5");
+  EXPECT_EQ(chat.render(variables).text(), "False True True 5");
   EXPECT_EQ(chat.eos_token(), "");
 }
 
@@ -116,7 +116,7 @@ TEST(ChatTemplate, KeepsTheOrderOfMembers) {
   folder.write("t.jinja", "{{ tools | tojson }}");
   Json variables = conversation();
   variables["tools"] = Json::parse(R"([{"z": 1, "a": {"y": 2, "b": 3}}])");
-  EXPECT_EQ(ChatTemplate::load_file(folder.path() / "t.jinja").render(variables),
+  EXPECT_EQ(ChatTemplate::load_file(folder.path() / "t.jinja").render(variables).text(),
             R"([{"z": 1, "a": {"y": 2, "b": 3}}])");
 }
 

@@ -11,8 +11,8 @@ namespace tp::jinja {
 Evaluator::Evaluator(Heap& heap, Names globals)
     : heap_(heap), budget_(heap.budget()), globals_(std::move(globals)) {}
 
-std::string Evaluator::render(const Body& body, Names variables) {
-  std::string text;
+MarkedText Evaluator::render(const Body& body, Names variables) {
+  MarkedText text;
   out_ = &text;
   Scope& root = new_scope(nullptr);
   root.names = std::move(variables);
@@ -24,8 +24,6 @@ Evaluator::Scope& Evaluator::new_scope(Scope* parent) {
   budget_.spend(4 * Budget::kElement);
   return scopes_.emplace_back(Scope{parent, {}});
 }
-
-void Evaluator::print(const std::string& text) { *out_ += text; }
 
 Evaluator::Flow Evaluator::run(const Body& body, Scope& scope) {
   const Budget::Level level(budget_);
@@ -40,14 +38,14 @@ Evaluator::Flow Evaluator::run(const Body& body, Scope& scope) {
 
 Evaluator::Flow Evaluator::execute(const Text& statement, Scope&) {
   budget_.spend(statement.text.size());
-  print(statement.text);
+  out_->append(statement.text);
   return Flow::next;
 }
 
 Evaluator::Flow Evaluator::execute(const Print& statement, Scope& scope) {
   const Value value = evaluate(*statement.expression, scope);
   position_ = statement.expression->position;
-  print(printed(value, budget_));
+  out_->append(printed(value, budget_));
   return Flow::next;
 }
 
@@ -85,8 +83,8 @@ void Evaluator::run_loop(const For& statement, const Value& iterable, std::size_
     loop->recurse = [this, &statement, depth, &scope](Arguments& arguments) -> Value {
       const Value inner = arguments.at(0, "iterable");
       arguments.check_all_taken();
-      std::string text;
-      std::string* const outer = std::exchange(out_, &text);
+      MarkedText text;
+      MarkedText* const outer = std::exchange(out_, &text);
       run_loop(statement, inner, depth + 1, scope);
       out_ = outer;
       return text;
@@ -114,7 +112,7 @@ Evaluator::Flow Evaluator::execute(const SetBlock& statement, Scope& scope) {
 }
 
 Evaluator::Flow Evaluator::execute(const FilterBlock& statement, Scope& scope) {
-  print(filtered(captured(statement.body, scope), statement.filter, scope));
+  out_->append(filtered(captured(statement.body, scope), statement.filter, scope));
   return Flow::next;
 }
 
@@ -136,19 +134,19 @@ Evaluator::Flow Evaluator::execute(const CallBlock& statement, Scope& scope) {
   Arguments arguments = evaluate_arguments(node.arguments, scope);
   arguments.keywords.emplace_back("caller", make_macro(statement.caller, scope));
   position_ = statement.call->position;
-  print(printed(call(callee, arguments), budget_));
+  out_->append(printed(call(callee, arguments), budget_));
   return Flow::next;
 }
 
-std::string Evaluator::captured(const Body& body, Scope& scope) {
-  std::string text;
-  std::string* const outer = std::exchange(out_, &text);
+MarkedText Evaluator::captured(const Body& body, Scope& scope) {
+  MarkedText text;
+  MarkedText* const outer = std::exchange(out_, &text);
   run(body, new_scope(&scope));
   out_ = outer;
   return text;
 }
 
-std::string Evaluator::filtered(std::string text, const ExpressionPtr& filter, Scope& scope) {
+MarkedText Evaluator::filtered(MarkedText text, const ExpressionPtr& filter, Scope& scope) {
   if (filter == nullptr) return text;
   block_text_ = std::move(text);
   const Value result = evaluate(*filter, scope);

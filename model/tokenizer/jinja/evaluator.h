@@ -19,7 +19,7 @@ class Evaluator {
  public:
   Evaluator(Heap& heap, Names globals);
 
-  std::string render(const Body& body, Names variables);
+  MarkedText render(const Body& body, Names variables);
 
   Position position() const { return position_; }
 
@@ -51,8 +51,8 @@ class Evaluator {
   void run_loop(const For& statement, const Value& iterable, std::size_t depth, Scope& scope);
   std::vector<Value> loop_items(const For& statement, const Value& iterable, Scope& scope);
   // What a body prints, in a scope of its own.
-  std::string captured(const Body& body, Scope& scope);
-  std::string filtered(std::string text, const ExpressionPtr& filter, Scope& scope);
+  MarkedText captured(const Body& body, Scope& scope);
+  MarkedText filtered(MarkedText text, const ExpressionPtr& filter, Scope& scope);
   void assign(const Target& target, const Value& value, Scope& scope);
   Value make_macro(const Macro& macro, Scope& scope);
   Value call_macro(const Macro& macro, Arguments& arguments, Scope& defined_in);
@@ -76,13 +76,12 @@ class Evaluator {
 
   Arguments evaluate_arguments(const ArgumentList& list, Scope& scope);
   Value call(const Value& callee, Arguments& arguments);
-  void print(const std::string& text);
 
   Heap& heap_;
   Budget& budget_;
   Names globals_;
   std::deque<Scope> scopes_;
-  std::string* out_ = nullptr;
+  MarkedText* out_ = nullptr;
   Value block_text_;  // what the first filter of a filter block is applied to
   Position position_;
 };

@@ -48,19 +48,20 @@ Value make_dict(Arguments& arguments, Heap& heap) {
 }
 
 Value raise_exception(Arguments& arguments, Heap& heap) {
-  throw EvaluationError(
-      fmt::format("the chat template refuses this: {}", printed(arguments.at(0, "message"), heap.budget())));
+  throw EvaluationError(fmt::format("the chat template refuses this: {}",
+                                    printed(arguments.at(0, "message"), heap.budget()).text()));
 }
 
 Value strftime_now(Arguments& arguments, const std::optional<std::string>& now) {
-  const std::string& format = text_of(arguments.at(0, "format"), "the format");
+  const MarkedText& given = marked_text_of(arguments.at(0, "format"), "the format");
   if (now) return *now;
+  const std::string& format = given.text();
   const std::time_t time = std::time(nullptr);
   std::tm local{};
   localtime_r(&time, &local);
   std::string text(format.size() * 8 + 256, '\0');
   text.resize(std::strftime(text.data(), text.size(), format.c_str(), &local));
-  return text;
+  return given.has_input() ? MarkedText::input(std::move(text)) : MarkedText(std::move(text));
 }
 
 }  // namespace

@@ -53,15 +53,15 @@ Value list(const Value& subject, Arguments&, Heap& heap) {
 Value join(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* given = arguments.find(0, "d");
   const Value* attribute = arguments.find(1, "attribute");
-  const std::string separator = given == nullptr ? "" : printed(*given, heap.budget());
-  std::string out;
+  const MarkedText separator = given == nullptr ? MarkedText() : printed(*given, heap.budget());
+  MarkedText out;
   bool is_first = true;
   for (const Value& element : elements_of(subject, heap.budget())) {
     const Value value = attribute == nullptr ? element : member_at_path(element, *attribute, heap);
     heap.budget().spend(separator.size());
-    if (!is_first) out += separator;
+    if (!is_first) out.append(separator);
     is_first = false;
-    out += printed(value, heap.budget());
+    out.append(printed(value, heap.budget()));
   }
   return out;
 }
@@ -120,8 +120,8 @@ Value reverse(const Value& subject, Arguments&, Heap& heap) {
   std::vector<Value> elements = elements_of(subject, heap.budget());
   std::reverse(elements.begin(), elements.end());
   if (!subject.is_text()) return heap.make_list(std::move(elements), List::Kind::generator);
-  std::string out;
-  for (const Value& element : elements) out += element.text();
+  MarkedText out;
+  for (const Value& element : elements) out.append(element.marked_text());
   return out;
 }
 

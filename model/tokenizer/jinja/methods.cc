@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 6> kForbiddenOfDict = {"clear",   "fromke
 
 Value checked(TextMethod method, const Value& self, Arguments& arguments, Heap& heap) {
   heap.budget().spend(self.text().size());
-  Value result = method(self.text(), arguments, heap);
+  Value result = method(self.marked_text(), arguments, heap);
   arguments.check_all_taken();
   return result;
 }

@@ -112,8 +112,8 @@ std::optional<Value> repeat(const Value& value, const Value& times, Heap& heap) 
   const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(number->whole, 0, Budget::kLimit));
   if (value.is_text()) {
     heap.budget().spend(std::max<std::size_t>(1, value.text().size()) * count);
-    std::string text;
-    for (std::size_t i = 0; i < count; ++i) text += value.text();
+    MarkedText text;
+    for (std::size_t i = 0; i < count; ++i) text.append(value.marked_text());
     return text;
   }
   const List* list = value.list();
@@ -127,7 +127,9 @@ std::optional<Value> repeat(const Value& value, const Value& times, Heap& heap) 
 std::optional<Value> add(const Value& left, const Value& right, Heap& heap) {
   if (left.is_text() && right.is_text()) {
     heap.budget().spend(left.text().size() + right.text().size());
-    return left.text() + right.text();
+    MarkedText text = left.marked_text();
+    text.append(right.marked_text());
+    return text;
   }
   const List* a = left.list();
   const List* b = right.list();
@@ -183,8 +185,9 @@ Value apply_sign(char sign, const Value& value) {
 
 Value apply_operator(std::string_view operation, const Value& left, const Value& right, Heap& heap) {
   if (operation == "~") {
-    std::string text = printed(left, heap.budget());
-    return text + printed(right, heap.budget());
+    MarkedText text = printed(left, heap.budget());
+    text.append(printed(right, heap.budget()));
+    return text;
   }
   const std::optional<Number> a = number_in(left);
   const std::optional<Number> b = number_in(right);
@@ -195,7 +198,7 @@ Value apply_operator(std::string_view operation, const Value& left, const Value&
   else if (operation == "*")
     result = a ? repeat(right, left, heap) : repeat(left, right, heap);
   else if (operation == "%" && left.is_text())
-    result = format_percent(left.text(), right, heap.budget());
+    result = format_percent(left.marked_text(), right, heap.budget());
   if (result) return *result;
   for (const Value* value : {&left, &right}) {
     if (const auto* undefined = value->get_if<Undefined>())
@@ -233,8 +236,9 @@ Value item_of(const Value& value, const Value& key, Heap& heap) {
     return slice_of(value, {index, index + 1, 1}, heap);
   }
   if (key.is_text()) return member_of(value, key.text(), heap);
-  check_defined(value, printed(key, heap.budget()));
-  return no_member(value, printed(key, heap.budget()));
+  const std::string name = printed(key, heap.budget()).text();
+  check_defined(value, name);
+  return no_member(value, name);
 }
 
 Value member_of(const Value& value, const std::string& name, Heap& heap) {
@@ -272,12 +276,12 @@ Value slice_of(const Value& value, const SliceBounds& bounds, Heap& heap) {
       static_cast<std::int64_t>(value.is_text() ? begins.size() - 1 : value.list()->items.size());
   std::int64_t at = clamped(bounds.start.value_or(forwards ? 0 : size - 1), size, forwards);
   const std::int64_t end = bounds.stop ? clamped(*bounds.stop, size, forwards) : forwards ? size : -1;
-  std::string text;
+  MarkedText text;
   std::vector<Value> items;
   while (forwards ? at < end : at > end) {
     const auto i = static_cast<std::size_t>(at);
     if (value.is_text())
-      text.append(value.text(), begins[i], begins[i + 1] - begins[i]);
+      text.append(value.marked_text(), begins[i], begins[i + 1] - begins[i]);
     else
       items.push_back(value.list()->items[i]);
     if (__builtin_add_overflow(at, bounds.step, &at)) break;
@@ -312,39 +316,41 @@ Conversion read_conversion(const std::string& pattern, std::size_t& at) {
   return conversion;
 }
 
-std::string converted(const Conversion& conversion, const Value& value, Budget& budget) {
+MarkedText converted(const Conversion& conversion, const Value& value, Budget& budget) {
   if (conversion.kind == 's') return printed(value, budget);
   if (conversion.kind == 'r') return representation(value, budget);
   const std::optional<Number> number = number_in(value);
   if (!number)
     throw EvaluationError(fmt::format("%{} needs a number, found {}", conversion.kind, value.type_name()));
-  if (conversion.kind == 'f') return fmt::format("{:.{}f}", number->value, conversion.precision.value_or(6));
-  if (number->is_whole) return fmt::format("{}", number->whole);
-  return fmt::format("{:.0f}", std::trunc(number->value));
+  if (conversion.kind == 'f')
+    return MarkedText(fmt::format("{:.{}f}", number->value, conversion.precision.value_or(6)));
+  if (number->is_whole) return MarkedText(fmt::format("{}", number->whole));
+  return MarkedText(fmt::format("{:.0f}", std::trunc(number->value)));
 }
 
 }  // namespace
 
-std::string format_percent(const std::string& pattern, const Value& arguments, Budget& budget) {
+MarkedText format_percent(const MarkedText& format, const Value& arguments, Budget& budget) {
+  const std::string& pattern = format.text();
   const List* tuple = arguments.list();
   const bool is_tuple = tuple != nullptr && tuple->kind == List::Kind::tuple;
   const std::vector<Value> values = is_tuple ? tuple->items : std::vector<Value>{arguments};
   budget.spend(pattern.size());
-  std::string out;
+  MarkedText out;
   std::size_t next = 0;
   for (std::size_t at = 0; at < pattern.size();) {
     if (pattern[at] != '%') {
-      out += pattern[at++];
+      out.append(format, at++, 1);
       continue;
     }
     const Conversion conversion = read_conversion(pattern, ++at);
     if (conversion.kind == '%') {
-      out += '%';
+      out.append(format, at - 1, 1);
       continue;
     }
     if (next == values.size())
       throw EvaluationError(fmt::format("the format has more conversions than its {} arguments", next));
-    out += converted(conversion, values[next++], budget);
+    out.append(converted(conversion, values[next++], budget));
   }
   if (next != values.size())
     throw EvaluationError(

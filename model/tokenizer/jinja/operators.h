@@ -35,6 +35,6 @@ struct SliceBounds {
 Value slice_of(const Value& value, const SliceBounds& bounds, Heap& heap);
 
 // Python's % of a text: %s %r %d %i %f %.2f %%. `arguments` is a tuple or one value.
-std::string format_percent(const std::string& pattern, const Value& arguments, Budget& budget);
+MarkedText format_percent(const MarkedText& pattern, const Value& arguments, Budget& budget);
 
 }  // namespace tp::jinja

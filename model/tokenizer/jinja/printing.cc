@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -29,11 +28,8 @@ std::string escaped(char32_t code_point) {
   return value < 0x10000 ? fmt::format("\\u{:04x}", value) : fmt::format("\\U{:08x}", value);
 }
 
-// In single quotes, unless there are some in the text and no double ones.
-std::string quoted(const std::string& text) {
-  const bool has_single = text.find('\'') != std::string::npos;
-  const char quote = has_single && text.find('"') == std::string::npos ? '"' : '\'';
-  std::string out(1, quote);
+std::string escaped_for(char quote, std::string_view text) {
+  std::string out;
   for (std::string_view rest = text; !rest.empty();) {
     const utf8::Character character = utf8::first_character(rest);
     const char32_t c = character.code_point;
@@ -51,7 +47,21 @@ std::string quoted(const std::string& text) {
       out += escaped(c);
     rest.remove_prefix(character.length);
   }
-  return out + quote;
+  return out;
+}
+
+MarkedText between(char quote, const MarkedText& text) {
+  MarkedText out(std::string(1, quote));
+  out.append(text);
+  out.append({&quote, 1});
+  return out;
+}
+
+// In single quotes, unless there are some in the text and no double ones.
+MarkedText quoted(const MarkedText& text) {
+  const bool has_single = text.text().find('\'') != std::string::npos;
+  const char quote = has_single && text.text().find('"') == std::string::npos ? '"' : '\'';
+  return between(quote, text.transformed([&](std::string_view run) { return escaped_for(quote, run); }));
 }
 
 // Writes a value and what is in it, in Python's notation or as JSON.
@@ -59,7 +69,7 @@ class Printer {
  public:
   Printer(Budget& budget, const JsonStyle* json) : budget_(budget), json_(json) {}
 
-  std::string take() { return std::move(out_); }
+  MarkedText take() { return std::move(out_); }
 
   void write(const Value& value, std::size_t depth) {
     const Budget::Level level(budget_);
@@ -75,11 +85,12 @@ class Printer {
 
  private:
   void write_scalar(const Value& value) {
-    const std::string text = scalar(value);
+    const MarkedText text = value.is_text() ? quoted_text(value.marked_text()) : MarkedText(scalar(value));
     budget_.spend(text.size());
-    out_ += text;
+    out_.append(text);
   }
 
+  // Of what is no text.
   std::string scalar(const Value& value) const {
     if (const auto* integer = value.get_if<std::int64_t>()) return fmt::format("{}", *integer);
     if (const auto* number = value.get_if<double>()) return number_text(*number, json_ != nullptr);
@@ -88,45 +99,48 @@ class Printer {
       return *boolean ? "True" : "False";
     }
     if (value.is<None>()) return json_ != nullptr ? "null" : "None";
-    if (value.is_text()) return json_ != nullptr ? json_text(value.text()) : quoted(value.text());
     if (value.is_undefined() && json_ == nullptr) return "Undefined";
     throw EvaluationError(fmt::format("a value of type {} cannot be {}", value.type_name(),
                                       json_ != nullptr ? "written as JSON" : "printed"));
   }
 
-  std::string json_text(const std::string& text) const {
-    using Json = nlohmann::json;
-    return Json(text).dump(-1, ' ', json_->ascii_only);
+  MarkedText quoted_text(const MarkedText& text) const {
+    if (json_ == nullptr) return quoted(text);
+    return between('"', text.transformed([&](std::string_view run) {
+      const std::string in_quotes = nlohmann::json(run).dump(-1, ' ', json_->ascii_only);
+      return in_quotes.substr(1, in_quotes.size() - 2);
+    }));
   }
 
   // Keys that are not strings are converted to strings.
-  std::string json_key(const Value& key) const {
-    return key.is_text() ? json_text(key.text()) : fmt::format("\"{}\"", scalar(key));
+  MarkedText json_key(const Value& key) const {
+    return key.is_text() ? quoted_text(key.marked_text()) : MarkedText(fmt::format("\"{}\"", scalar(key)));
   }
 
-  const std::string& item_separator() const {
-    static const std::string kPlain = ", ";
-    return json_ != nullptr ? json_->item_separator : kPlain;
+  void separate_items() {
+    if (json_ != nullptr)
+      out_.append(json_->item_separator);
+    else
+      out_.append(", ");
   }
 
   void begin_line(std::size_t depth) {
     if (json_ == nullptr || !json_->indent) return;
     budget_.spend(*json_->indent * depth + 1);
-    out_ += '\n';
-    out_.append(*json_->indent * depth, ' ');
+    out_.append('\n' + std::string(*json_->indent * depth, ' '));
   }
 
   void write_list(const List& list, std::size_t depth) {
     const bool is_tuple = list.kind == List::Kind::tuple && json_ == nullptr;
-    out_ += is_tuple ? '(' : '[';
+    out_.append(is_tuple ? "(" : "[");
     for (std::size_t i = 0; i < list.items.size(); ++i) {
-      if (i != 0) out_ += item_separator();
+      if (i != 0) separate_items();
       begin_line(depth + 1);
       write(list.items[i], depth + 1);
     }
     if (!list.items.empty()) begin_line(depth);
-    if (is_tuple && list.items.size() == 1) out_ += ',';
-    out_ += is_tuple ? ')' : ']';
+    if (is_tuple && list.items.size() == 1) out_.append(",");
+    out_.append(is_tuple ? ")" : "]");
   }
 
   void write_dict(const Dict& dict, std::size_t depth) {
@@ -137,79 +151,49 @@ class Printer {
       std::stable_sort(members.begin(), members.end(),
                        [&](const auto* a, const auto* b) { return less(a->first, b->first, budget_); });
     }
-    out_ += '{';
+    out_.append("{");
     for (std::size_t i = 0; i < members.size(); ++i) {
-      if (i != 0) out_ += item_separator();
+      if (i != 0) separate_items();
       begin_line(depth + 1);
-      if (json_ != nullptr)
-        out_ += json_key(members[i]->first);
-      else
+      if (json_ != nullptr) {
+        out_.append(json_key(members[i]->first));
+        out_.append(json_->key_separator);
+      } else {
         write(members[i]->first, depth + 1);
-      out_ += json_ != nullptr ? json_->key_separator : ": ";
+        out_.append(": ");
+      }
       write(members[i]->second, depth + 1);
     }
     if (!members.empty()) begin_line(depth);
-    out_ += '}';
+    out_.append("}");
   }
 
   Budget& budget_;
   const JsonStyle* json_;  // null: Python's notation
-  std::string out_;
+  MarkedText out_;
 };
 
 }  // namespace
 
-std::string printed(const Value& value, Budget& budget) {
-  if (value.is_undefined()) return "";
+MarkedText printed(const Value& value, Budget& budget) {
+  if (value.is_undefined()) return {};
   if (value.is_text()) {
     budget.spend(value.text().size());
-    return value.text();
+    return value.marked_text();
   }
   return representation(value, budget);
 }
 
-std::string representation(const Value& value, Budget& budget) {
+MarkedText representation(const Value& value, Budget& budget) {
   Printer printer(budget, nullptr);
   printer.write(value, 0);
   return printer.take();
 }
 
-std::string to_json(const Value& value, const JsonStyle& style, Budget& budget) {
+MarkedText to_json(const Value& value, const JsonStyle& style, Budget& budget) {
   Printer printer(budget, &style);
   printer.write(value, 0);
   return printer.take();
-}
-
-Value from_json(const nlohmann::ordered_json& json, Heap& heap) {
-  const Budget::Level level(heap.budget());
-  switch (json.type()) {
-    case nlohmann::ordered_json::value_t::string:
-      return json.get<std::string>();
-    case nlohmann::ordered_json::value_t::boolean:
-      return json.get<bool>();
-    case nlohmann::ordered_json::value_t::number_float:
-      return json.get<double>();
-    case nlohmann::ordered_json::value_t::number_integer:
-      return json.get<std::int64_t>();
-    case nlohmann::ordered_json::value_t::number_unsigned: {
-      const auto number = json.get<std::uint64_t>();
-      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        throw EvaluationError(fmt::format("whole numbers must fit into 64 bits, found {}", number));
-      return static_cast<std::int64_t>(number);
-    }
-    case nlohmann::ordered_json::value_t::array: {
-      std::vector<Value> items;
-      for (const auto& item : json) items.push_back(from_json(item, heap));
-      return heap.make_list(std::move(items));
-    }
-    case nlohmann::ordered_json::value_t::object: {
-      std::vector<std::pair<Value, Value>> members;
-      for (const auto& [key, member] : json.items()) members.emplace_back(key, from_json(member, heap));
-      return heap.make_dict(std::move(members));
-    }
-    default:
-      return None{};
-  }
 }
 
 }  // namespace tp::jinja

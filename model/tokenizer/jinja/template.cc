@@ -1,10 +1,10 @@
 #include "model/tokenizer/jinja/template.h"
 
 #include "model/tokenizer/jinja/evaluator.h"
+#include "model/tokenizer/jinja/json_values.h"
 #include "model/tokenizer/jinja/lexer.h"
 #include "model/tokenizer/jinja/library.h"
 #include "model/tokenizer/jinja/parser.h"
-#include "model/tokenizer/jinja/printing.h"
 #include "model/tokenizer/utf8.h"
 #include "tp/internal/require.h"
 
@@ -25,13 +25,13 @@ Template::Template(std::string_view source, std::string name) : name_(std::move(
   }
 }
 
-std::string Template::render(const nlohmann::ordered_json& variables, const RenderOptions& options) const {
+MarkedText Template::render(const nlohmann::ordered_json& input, const RenderOptions& options) const {
   Budget budget;
   Heap heap(budget);
   Evaluator evaluator(heap, make_globals(options.now, heap));
   try {
-    Names names;
-    for (const auto& [name, value] : variables.items()) names[name] = from_json(value, heap);
+    Names names = input_variables(input, heap);
+    if (options.own != nullptr) names.merge(own_variables(*options.own, heap));
     return evaluator.render(*body_, std::move(names));
   } catch (const EvaluationError& error) {
     throw_error<RequestError>(

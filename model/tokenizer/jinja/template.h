@@ -1,6 +1,8 @@
 // A chat template: the Jinja program in a checkpoint that turns messages into a prompt.
 #pragma once
 
+#include "tp/marked_text.h"
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,6 +16,8 @@ struct Statement;
 
 struct RenderOptions {
   std::optional<std::string> now{};  // what strftime_now gives; without it, the local time
+  // Variables that are not input, such as the model's bos_token: an object, or null for none.
+  const nlohmann::ordered_json* own = nullptr;
 };
 
 // A template in the part of Jinja2 that Hugging Face's chat templates use, with the same results as there:
@@ -25,8 +29,11 @@ class Template {
   // Throws CheckpointError that says NAME:LINE:COLUMN and what is wrong there.
   Template(std::string_view source, std::string name);
 
-  // `variables` is an object: what the template knows by name. Throws RequestError, with the place too.
-  std::string render(const nlohmann::ordered_json& variables, const RenderOptions& options = {}) const;
+  // `input` is an object: what the template knows by name, besides and before `options.own`. In the result
+  // the texts that stem from it are input, whatever the template did with them, apart from roles (see
+  // json_values.h). Numbers, and what the template itself wrote, are not. Throws RequestError, with the place
+  // too. May be called by several threads.
+  MarkedText render(const nlohmann::ordered_json& input, const RenderOptions& options = {}) const;
 
  private:
   std::string name_;

@@ -47,13 +47,14 @@ Value trim(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* characters = arguments.find(0, "chars");
   const bool given = characters != nullptr && !characters->is<None>();
   const std::string* text = given ? &text_of(*characters, "chars") : nullptr;
-  return std::string(stripped(printed(subject, heap.budget()), text, true, true));
+  const MarkedText whole = printed(subject, heap.budget());
+  return whole.part(stripped(whole.text(), text, true, true));
 }
 
 Value replace(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* count = arguments.find(2, "count");
   const bool limited = count != nullptr && !count->is<None>();
-  return replaced(printed(subject, heap.budget()), printed(arguments.at(0, "old"), heap.budget()),
+  return replaced(printed(subject, heap.budget()), printed(arguments.at(0, "old"), heap.budget()).text(),
                   printed(arguments.at(1, "new"), heap.budget()), limited ? integer_of(*count, "count") : -1,
                   heap.budget());
 }
@@ -63,9 +64,9 @@ Value string(const Value& subject, Arguments&, Heap& heap) { return printed(subj
 // Chat templates have no autoescaping, so there is nothing to mark as safe.
 Value safe(const Value& subject, Arguments&, Heap& heap) { return printed(subject, heap.budget()); }
 
-Value escape(const Value& subject, Arguments&, Heap& heap) {
+std::string escaped_for_html(std::string_view text) {
   std::string out;
-  for (const char c : printed(subject, heap.budget())) {
+  for (const char c : text) {
     if (c == '&')
       out += "&amp;";
     else if (c == '<')
@@ -79,6 +80,11 @@ Value escape(const Value& subject, Arguments&, Heap& heap) {
     else
       out += c;
   }
+  return out;
+}
+
+Value escape(const Value& subject, Arguments&, Heap& heap) {
+  MarkedText out = printed(subject, heap.budget()).transformed(escaped_for_html);
   heap.budget().spend(out.size());
   return out;
 }
@@ -88,22 +94,23 @@ Value indent(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* width = arguments.find(0, "width");
   const bool indents_first = flag_or(arguments, 1, "first", false);
   const bool indents_blank = flag_or(arguments, 2, "blank", false);
-  std::string space = "    ";
+  MarkedText space("    ");
   if (width != nullptr && width->is_text()) {
-    space = width->text();
+    space = width->marked_text();
   } else if (width != nullptr) {
     const auto size =
         static_cast<std::size_t>(std::clamp<std::int64_t>(integer_of(*width, "width"), 0, 10000));
-    space = std::string(size, ' ');
+    space = MarkedText(std::string(size, ' '));
   }
-  std::string out;
-  // A line end at the end of the text has an empty line behind it.
-  const std::vector<std::string> lines = lines_of(printed(subject, heap.budget()) + "\n");
+  MarkedText text = printed(subject, heap.budget());
+  text.append("\n");  // a line end at the end of the text has an empty line behind it
+  const std::vector<std::string_view> lines = lines_of(text.text());
+  MarkedText out;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     heap.budget().spend(space.size() + lines[i].size() + 1);
-    if (i != 0) out += '\n';
-    if (i == 0 ? indents_first : indents_blank || !lines[i].empty()) out += space;
-    out += lines[i];
+    if (i != 0) out.append("\n");
+    if (i == 0 ? indents_first : indents_blank || !lines[i].empty()) out.append(space);
+    out.append(text.part(lines[i]));
   }
   return out;
 }
@@ -111,7 +118,7 @@ Value indent(const Value& subject, Arguments& arguments, Heap& heap) {
 Value wordcount(const Value& subject, Arguments&, Heap& heap) {
   std::int64_t words = 0;
   bool within = false;
-  const std::string text = printed(subject, heap.budget());
+  const std::string text = printed(subject, heap.budget()).text();
   for (std::string_view rest = text; !rest.empty();) {
     const utf8::Character character = utf8::first_character(rest);
     const bool is_word = unicode::is_word_character(character.code_point);
@@ -127,8 +134,8 @@ Value format(const Value& subject, Arguments& arguments, Heap& heap) {
                         heap.budget());
 }
 
-std::string separator_of(const Value& separators, std::size_t index, Heap& heap) {
-  return text_of(item_of(separators, Value::size(index), heap), "a separator");
+MarkedText separator_of(const Value& separators, std::size_t index, Heap& heap) {
+  return marked_text_of(item_of(separators, Value::size(index), heap), "a separator");
 }
 
 Value tojson(const Value& subject, Arguments& arguments, Heap& heap) {
@@ -141,7 +148,7 @@ Value tojson(const Value& subject, Arguments& arguments, Heap& heap) {
   if (indent != nullptr && !indent->is<None>()) {
     const std::int64_t width = integer_of(*indent, "indent");
     style.indent = static_cast<std::size_t>(std::clamp<std::int64_t>(width, 0, 10000));
-    style.item_separator.assign(1, ',');
+    style.item_separator = MarkedText(",");
   }
   if (separators != nullptr && !separators->is<None>()) {
     style.item_separator = separator_of(*separators, 0, heap);

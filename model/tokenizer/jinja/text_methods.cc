@@ -43,11 +43,12 @@ std::int64_t integer_or(Arguments& arguments, std::size_t index, std::string_vie
   return value == nullptr ? otherwise : integer_of(*value, name);
 }
 
-List* list_of(std::vector<std::string> texts, Heap& heap) {
+// Parts of a text, given as views of it.
+List* list_of(const std::vector<std::string_view>& parts, const MarkedText& text, Heap& heap) {
   std::vector<Value> items;
-  for (std::string& text : texts) {
-    heap.budget().spend(text.size() + Budget::kElement);
-    items.emplace_back(std::move(text));
+  for (const std::string_view part : parts) {
+    heap.budget().spend(part.size() + Budget::kElement);
+    items.emplace_back(text.part(part));
   }
   return heap.make_list(std::move(items));
 }
@@ -66,8 +67,8 @@ std::size_t word_length(std::string_view text, bool from_right) {
 }
 
 // At runs of white space; at most `limit` cuts, from the left or from the right.
-std::vector<std::string> split_at_space(std::string_view text, std::int64_t limit, bool from_right) {
-  std::vector<std::string> parts;
+std::vector<std::string_view> split_at_space(std::string_view text, std::int64_t limit, bool from_right) {
+  std::vector<std::string_view> parts;
   while (true) {
     text = stripped(text, nullptr, !from_right, from_right);
     if (text.empty()) break;
@@ -86,10 +87,10 @@ std::vector<std::string> split_at_space(std::string_view text, std::int64_t limi
   return parts;
 }
 
-std::vector<std::string> split_at(std::string_view text, std::string_view separator, std::int64_t limit,
-                                  bool from_right) {
+std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, std::int64_t limit,
+                                       bool from_right) {
   if (separator.empty()) throw EvaluationError("the separator of split must not be empty");
-  std::vector<std::string> parts;
+  std::vector<std::string_view> parts;
   while (limit < 0 || static_cast<std::int64_t>(parts.size()) < limit) {
     const std::size_t found = from_right ? text.rfind(separator) : text.find(separator);
     if (found == std::string_view::npos) break;
@@ -103,23 +104,23 @@ std::vector<std::string> split_at(std::string_view text, std::string_view separa
 }
 
 template <bool from_right>
-Value split(const std::string& self, Arguments& arguments, Heap& heap) {
+Value split(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string* separator = optional_text(arguments, 0, "sep");
   const std::int64_t limit = integer_or(arguments, 1, "maxsplit", -1);
   heap.budget().spend(self.size());
-  return list_of(separator == nullptr ? split_at_space(self, limit, from_right)
-                                      : split_at(self, *separator, limit, from_right),
-                 heap);
+  return list_of(separator == nullptr ? split_at_space(self.text(), limit, from_right)
+                                      : split_at(self.text(), *separator, limit, from_right),
+                 self, heap);
 }
 
 template <bool left, bool right>
-Value strip(const std::string& self, Arguments& arguments, Heap&) {
-  return std::string(stripped(self, optional_text(arguments, 0, "chars"), left, right));
+Value strip(const MarkedText& self, Arguments& arguments, Heap&) {
+  return self.part(stripped(self.text(), optional_text(arguments, 0, "chars"), left, right));
 }
 
 // Whether any of the texts (one, or a tuple of them) is at the beginning or at the end.
 template <bool at_end>
-Value starts_or_ends(const std::string& self, Arguments& arguments, Heap& heap) {
+Value starts_or_ends(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const Value& wanted = arguments.at(0, "prefix");
   std::vector<Value> texts = {wanted};
   if (const List* tuple = wanted.list(); tuple != nullptr && tuple->kind == List::Kind::tuple)
@@ -127,32 +128,35 @@ Value starts_or_ends(const std::string& self, Arguments& arguments, Heap& heap) 
   return std::any_of(texts.begin(), texts.end(), [&](const Value& value) {
     const std::string& text = text_of(value, at_end ? "a suffix" : "a prefix");
     heap.budget().spend(text.size());
-    return at_end ? self.ends_with(text) : self.starts_with(text);
+    return at_end ? self.text().ends_with(text) : self.text().starts_with(text);
   });
 }
 
-Value replace(const std::string& self, Arguments& arguments, Heap& heap) {
-  return replaced(self, text_of(arguments.at(0, "old"), "old"), text_of(arguments.at(1, "new"), "new"),
+Value replace(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  return replaced(self, text_of(arguments.at(0, "old"), "old"), marked_text_of(arguments.at(1, "new"), "new"),
                   integer_or(arguments, 2, "count", -1), heap.budget());
 }
 
-Value upper(const std::string& self, Arguments&, Heap&) { return unicode::to_upper(self); }
-Value lower(const std::string& self, Arguments&, Heap&) { return unicode::to_lower(self); }
-Value capitalize(const std::string& self, Arguments&, Heap&) { return capitalized(self); }
+Value upper(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_upper); }
+Value lower(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_lower); }
+// The first letter in upper case, the others in lower case.
+Value capitalize(const MarkedText& self, Arguments&, Heap&) {
+  return title_case(self, [](char32_t) { return false; });
+}
 
-Value title(const std::string& self, Arguments&, Heap&) {
+Value title(const MarkedText& self, Arguments&, Heap&) {
   return title_case(self, [](char32_t c) { return !unicode::is_cased(c); });
 }
 
-Value join(const std::string& self, Arguments& arguments, Heap& heap) {
-  std::string out;
+Value join(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  MarkedText out;
   bool is_first = true;
   for (const Value& item : elements_of(arguments.at(0, "iterable"), heap.budget())) {
-    const std::string& text = text_of(item, "every element that join puts together");
+    const MarkedText& text = marked_text_of(item, "every element that join puts together");
     heap.budget().spend(self.size() + text.size());
-    if (!is_first) out += self;
+    if (!is_first) out.append(self);
     is_first = false;
-    out += text;
+    out.append(text);
   }
   return out;
 }
@@ -163,66 +167,71 @@ std::int64_t characters_before(const std::string& text, std::size_t place) {
 }
 
 template <bool from_right>
-Value find(const std::string& self, Arguments& arguments, Heap&) {
+Value find(const MarkedText& self, Arguments& arguments, Heap&) {
   const std::string& wanted = text_of(arguments.at(0, "sub"), "what find looks for");
-  const std::size_t found = from_right ? self.rfind(wanted) : self.find(wanted);
-  return found == std::string::npos ? std::int64_t{-1} : characters_before(self, found);
+  const std::size_t found = from_right ? self.text().rfind(wanted) : self.text().find(wanted);
+  return found == std::string::npos ? std::int64_t{-1} : characters_before(self.text(), found);
 }
 
-Value index(const std::string& self, Arguments& arguments, Heap& heap) {
+Value index(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const Value found = find<false>(self, arguments, heap);
   if (*found.get_if<std::int64_t>() < 0) throw EvaluationError("index: the text is not in it");
   return found;
 }
 
-Value count(const std::string& self, Arguments& arguments, Heap& heap) {
+Value count(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string& wanted = text_of(arguments.at(0, "sub"), "what count looks for");
   if (wanted.empty()) return Value::size(length_of(self, heap.budget()) + 1);
   std::int64_t found = 0;
-  for (std::size_t at = 0; (at = self.find(wanted, at)) != std::string::npos; at += wanted.size()) ++found;
+  for (std::size_t at = 0; (at = self.text().find(wanted, at)) != std::string::npos; at += wanted.size())
+    ++found;
   return found;
 }
 
-Value splitlines(const std::string& self, Arguments&, Heap& heap) { return list_of(lines_of(self), heap); }
+Value splitlines(const MarkedText& self, Arguments&, Heap& heap) {
+  return list_of(lines_of(self.text()), self, heap);
+}
 
 template <bool from_right>
-Value partition(const std::string& self, Arguments& arguments, Heap& heap) {
+Value partition(const MarkedText& self, Arguments& arguments, Heap& heap) {
   const std::string& separator = text_of(arguments.at(0, "sep"), "the separator");
   if (separator.empty()) throw EvaluationError("the separator of partition must not be empty");
-  const std::size_t found = from_right ? self.rfind(separator) : self.find(separator);
+  const std::size_t found = from_right ? self.text().rfind(separator) : self.text().find(separator);
   std::vector<Value> parts = {self, "", ""};
   if (found != std::string::npos)
-    parts = {self.substr(0, found), separator, self.substr(found + separator.size())};
+    parts = {self.substr(0, found), self.substr(found, separator.size()),
+             self.substr(found + separator.size())};
   else if (from_right)
     parts = {"", "", self};
   return heap.make_list(std::move(parts), List::Kind::tuple);
 }
 
-Value removeprefix(const std::string& self, Arguments& arguments, Heap&) {
+Value removeprefix(const MarkedText& self, Arguments& arguments, Heap&) {
   const std::string& prefix = text_of(arguments.at(0, "prefix"), "the prefix");
-  return self.starts_with(prefix) ? self.substr(prefix.size()) : self;
+  return self.text().starts_with(prefix) ? self.substr(prefix.size()) : self;
 }
 
-Value removesuffix(const std::string& self, Arguments& arguments, Heap&) {
+Value removesuffix(const MarkedText& self, Arguments& arguments, Heap&) {
   const std::string& suffix = text_of(arguments.at(0, "suffix"), "the suffix");
-  return self.ends_with(suffix) ? self.substr(0, self.size() - suffix.size()) : self;
+  return self.text().ends_with(suffix) ? self.substr(0, self.size() - suffix.size()) : self;
 }
 
 // Whether it has characters and all of them are of a kind.
 template <bool (*of_kind)(char32_t)>
-Value is_all(const std::string& self, Arguments&, Heap&) {
+Value is_all(const MarkedText& self, Arguments&, Heap&) {
   bool all = !self.empty();
-  for_each_character(self, [&](char32_t c, std::string_view) { all = all && of_kind(c); });
+  for_each_character(self.text(), [&](char32_t c, std::string_view) { all = all && of_kind(c); });
   return all;
 }
 
 bool is_alpha_or_digit(char32_t c) { return unicode::is_letter(c) || unicode::is_digit(c); }
 
 template <bool is_upper>
-Value has_case(const std::string& self, Arguments&, Heap&) {
+Value has_case(const MarkedText& self, Arguments&, Heap&) {
   bool cased = false;
-  for_each_character(self, [&](char32_t c, std::string_view) { cased = cased || unicode::is_cased(c); });
-  return cased && (is_upper ? unicode::to_upper(self) : unicode::to_lower(self)) == self;
+  const std::string& text = self.text();
+  for_each_character(text, [&](char32_t c, std::string_view) { cased = cased || unicode::is_cased(c); });
+  return cased && (is_upper ? unicode::to_upper(text) : unicode::to_lower(text)) == text;
 }
 
 // The argument that a field {..} of a format names: nothing for the next one, a number, or a keyword.
@@ -237,21 +246,22 @@ const Value& field_argument(std::string_view field, Arguments& arguments, std::s
   return arguments.at(arguments.positional.size(), field);
 }
 
-Value format(const std::string& self, Arguments& arguments, Heap& heap) {
-  std::string out;
+Value format(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::string_view pattern = self.text();
+  MarkedText out;
   std::size_t next = 0;
-  for (std::size_t at = 0; at < self.size(); ++at) {
-    const char c = self[at];
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    const char c = pattern[at];
     if (c != '{' && c != '}') {
-      out += c;
-    } else if (at + 1 < self.size() && self[at + 1] == c) {
-      out += c;
+      out.append(self, at, 1);
+    } else if (at + 1 < pattern.size() && pattern[at + 1] == c) {
+      out.append(self, at, 1);
       ++at;
     } else {
-      const std::size_t end = c == '{' ? self.find('}', at) : std::string::npos;
+      const std::size_t end = c == '{' ? pattern.find('}', at) : std::string::npos;
       if (end == std::string::npos) throw EvaluationError(fmt::format("the format has a single '{}'", c));
-      out += printed(field_argument(std::string_view(self).substr(at + 1, end - at - 1), arguments, next),
-                     heap.budget());
+      out.append(
+          printed(field_argument(pattern.substr(at + 1, end - at - 1), arguments, next), heap.budget()));
       at = end;
     }
   }
@@ -322,45 +332,43 @@ std::string_view stripped(std::string_view text, const std::string* characters, 
   return text;
 }
 
-std::string replaced(const std::string& text, const std::string& from, const std::string& to,
-                     std::int64_t limit, Budget& budget) {
-  std::string out;
+MarkedText replaced(const MarkedText& text, const std::string& from, const MarkedText& to, std::int64_t limit,
+                    Budget& budget) {
+  MarkedText out;
   std::size_t at = 0;
   for (; limit != 0; --limit) {
-    std::size_t found = text.find(from, at);
+    const std::size_t found = text.text().find(from, at);
     // An empty text is before every character and at the end.
     if (found == std::string::npos) break;
     budget.spend(found - at + to.size() + 1);
-    out.append(text, at, found - at).append(to);
+    out.append(text, at, found - at);
+    out.append(to);
     at = found + from.size();
     if (!from.empty()) continue;
     if (at == text.size()) return out;
-    const std::size_t length = utf8::first_character(std::string_view(text).substr(at)).length;
+    const std::size_t length = utf8::first_character(std::string_view(text.text()).substr(at)).length;
     out.append(text, at, length);
     at += length;
   }
   budget.spend(text.size() - at);
-  return out.append(text, at);
-}
-
-std::string capitalized(std::string_view text) {
-  if (text.empty()) return "";
-  const std::size_t first = utf8::first_character(text).length;
-  return unicode::to_upper(text.substr(0, first)) + unicode::to_lower(text.substr(first));
-}
-
-std::string title_case(std::string_view text, const std::function<bool(char32_t)>& is_separator) {
-  std::string out;
-  bool begins = true;
-  for_each_character(text, [&](char32_t c, std::string_view character) {
-    out += begins ? unicode::to_upper(character) : unicode::to_lower(character);
-    begins = is_separator(c);
-  });
+  out.append(text, at, MarkedText::npos);
   return out;
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
+MarkedText title_case(const MarkedText& text, const std::function<bool(char32_t)>& is_separator) {
+  bool begins = true;
+  return text.transformed([&](std::string_view run) {
+    std::string out;
+    for_each_character(run, [&](char32_t c, std::string_view character) {
+      out += begins ? unicode::to_upper(character) : unicode::to_lower(character);
+      begins = is_separator(c);
+    });
+    return out;
+  });
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find_first_of("\n\r"), text.size());
     lines.emplace_back(text.substr(0, end));

@@ -11,7 +11,7 @@
 
 namespace tp::jinja {
 
-using TextMethod = Value (*)(const std::string& self, Arguments& arguments, Heap& heap);
+using TextMethod = Value (*)(const MarkedText& self, Arguments& arguments, Heap& heap);
 
 // Null if there is none of this name.
 TextMethod find_text_method(std::string_view name);
@@ -20,16 +20,13 @@ TextMethod find_text_method(std::string_view name);
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right);
 
 // Up to `limit` of them, from the left; all if it is negative.
-std::string replaced(const std::string& text, const std::string& from, const std::string& to,
-                     std::int64_t limit, Budget& budget);
-
-// First letter in upper case, the others in lower case.
-std::string capitalized(std::string_view text);
+MarkedText replaced(const MarkedText& text, const std::string& from, const MarkedText& to, std::int64_t limit,
+                    Budget& budget);
 
 // Every word capitalized, where a word begins after a character for which `is_separator` holds.
-std::string title_case(std::string_view text, const std::function<bool(char32_t)>& is_separator);
+MarkedText title_case(const MarkedText& text, const std::function<bool(char32_t)>& is_separator);
 
 // The parts that line ends separate.
-std::vector<std::string> lines_of(std::string_view text);
+std::vector<std::string_view> lines_of(std::string_view text);
 
 }  // namespace tp::jinja

@@ -209,7 +209,7 @@ std::vector<Value> elements_of(const Value& value, Budget& budget) {
     for (std::string_view text = value.text(); !text.empty();) {
       budget.spend(Budget::kElement);
       const std::size_t length = utf8::first_character(text).length;
-      elements.emplace_back(std::string(text.substr(0, length)));
+      elements.emplace_back(value.marked_text().part(text.substr(0, length)));
       text.remove_prefix(length);
     }
   } else if (!value.is_undefined()) {
@@ -237,9 +237,13 @@ std::int64_t integer_of(const Value& value, std::string_view name) {
 }
 
 const std::string& text_of(const Value& value, std::string_view name) {
+  return marked_text_of(value, name).text();
+}
+
+const MarkedText& marked_text_of(const Value& value, std::string_view name) {
   if (!value.is_text())
     throw EvaluationError(fmt::format("{} must be a text, found {}", name, value.type_name()));
-  return value.text();
+  return value.marked_text();
 }
 
 }  // namespace tp::jinja

@@ -1,6 +1,8 @@
 // The values that a chat template works with, and the memory that holds them while it renders.
 #pragma once
 
+#include "tp/marked_text.h"
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -38,7 +40,7 @@ struct None {};
 // of a Value is cheap.
 class Value {
  public:
-  using Text = std::shared_ptr<const std::string>;  // well-formed UTF-8
+  using Text = std::shared_ptr<const MarkedText>;  // well-formed UTF-8, of which runs are whole characters
   using Variant = std::variant<Undefined, None, bool, std::int64_t, double, Text, List*, Dict*, Namespace*,
                                Callable*, LoopState*>;
 
@@ -50,7 +52,8 @@ class Value {
   Value(bool boolean) : value_(boolean) {}
   Value(std::int64_t integer) : value_(integer) {}
   Value(double number) : value_(number) {}
-  Value(std::string text) : value_(std::make_shared<const std::string>(std::move(text))) {}
+  Value(std::string text) : Value(MarkedText(std::move(text))) {}
+  Value(MarkedText text) : value_(std::make_shared<const MarkedText>(std::move(text))) {}
   Value(const char* text) : Value(std::string(text)) {}
   Value(List* list) : value_(list) {}
   Value(Dict* dict) : value_(dict) {}
@@ -76,7 +79,8 @@ class Value {
   bool is_text() const { return is<Text>(); }
   bool is_undefined() const { return is<Undefined>(); }
   // Only of a text.
-  const std::string& text() const { return **std::get_if<Text>(&value_); }
+  const std::string& text() const { return marked_text().text(); }
+  const MarkedText& marked_text() const { return **std::get_if<Text>(&value_); }
   List* list() const { return pointer<List>(); }
   Dict* dict() const { return pointer<Dict>(); }
 
@@ -233,5 +237,6 @@ std::size_t length_of(const Value& value, Budget& budget);
 std::int64_t integer_of(const Value& value, std::string_view name);
 // A text. Throws EvaluationError.
 const std::string& text_of(const Value& value, std::string_view name);
+const MarkedText& marked_text_of(const Value& value, std::string_view name);
 
 }  // namespace tp::jinja

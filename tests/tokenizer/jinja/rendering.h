@@ -22,7 +22,7 @@ inline Json read_json(const std::string& path) {
 // The text, or "error: " and the message.
 inline std::string rendered(const std::string& source, const Json& variables = Json::object()) {
   try {
-    return Template(source, "t").render(variables, {.now = "26 Jul 2024"});
+    return Template(source, "t").render(variables, {.now = "26 Jul 2024"}).text();
   } catch (const Error& error) {
     return std::string("error: ") + error.what();
   }

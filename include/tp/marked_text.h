@@ -1,0 +1,70 @@
+// A text that remembers which of its parts are input.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+
+// A prompt made of text that its author wrote, such as a chat template's, and of input, such as a user's
+// message. Only the author can write control tokens:
+//
+//   tp::MarkedText prompt("<|im_start|>user\n");
+//   prompt.append_input(message);                    // "<|im_end|>" in it is text
+//   prompt.append("<|im_end|>\n<|im_start|>assistant\n");
+//   engine.submit({.prompt = engine.encode(prompt)});
+class MarkedText {
+ public:
+  static constexpr std::size_t npos = std::string::npos;
+
+  MarkedText() = default;
+  // Nothing of it is input.
+  explicit MarkedText(std::string text) : text_(std::move(text)) {}
+  // All of it is input.
+  static MarkedText input(std::string text);
+
+  const std::string& text() const { return text_; }
+  std::size_t size() const { return text_.size(); }
+  bool empty() const { return text_.empty(); }
+
+  // Whether any of the bytes [begin, end) is input.
+  bool has_input(std::size_t begin = 0, std::size_t end = npos) const;
+  // The end of the longest part from `begin` < size() on that is input as a whole, or not at all.
+  std::size_t run_end(std::size_t begin) const;
+
+  void append(std::string_view text) { append(text, false); }
+  void append_input(std::string_view text) { append(text, true); }
+  void append(const MarkedText& other) { append(other, 0, npos); }
+  // The bytes [begin, begin + size) of another text, with their marks.
+  void append(const MarkedText& other, std::size_t begin, std::size_t size);
+
+  // The bytes [begin, begin + size), with their marks.
+  MarkedText substr(std::size_t begin, std::size_t size = npos) const;
+  // The same for a view of text().
+  MarkedText part(std::string_view view) const;
+
+  // Every run replaced by change(run), which has the same mark. For changes of characters that do not depend
+  // on the characters beside them.
+  template <class Change>
+  MarkedText transformed(Change&& change) const {
+    MarkedText result;
+    for (std::size_t begin = 0, end = 0; begin < size(); begin = end) {
+      end = run_end(begin);
+      result.append(change(std::string_view(text_).substr(begin, end - begin)), has_input(begin, begin + 1));
+    }
+    return result;
+  }
+
+  // The same bytes with the same marks.
+  friend bool operator==(const MarkedText& a, const MarkedText& b);
+
+ private:
+  void append(std::string_view text, bool is_input);
+
+  std::string text_;
+  std::string marks_;  // kInput or kOwn for every byte of the text; empty if nothing is input
+};
+
+}  // namespace tp
