@@ -1,11 +1,12 @@
 #include "runtime/engine/inbox.h"
 
 #include "tp/error.h"
-#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <new>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 namespace tp {

@@ -211,6 +211,8 @@ TEST(EngineErrors, NameOptionsThatCannotWork) {
   EXPECT_NE(refusal(comm, {.model = "", .prefill_chunk = 0}), "no error");
   EXPECT_NE(refusal(comm, {.model = "", .max_sequences = 0}), "no error");
   EXPECT_NE(refusal(comm, {.model = "", .block_size = 0}), "no error");
+  EXPECT_EQ(refusal(comm, {.model = "", .step_ms = -1.0}),
+            "`step_ms` must be a number of milliseconds, or 0 for no limit, found -1");
 }
 
 std::string request_refusal(Engine& engine, const Request& request) {
