@@ -170,6 +170,10 @@ class Engine {
   // sink, if any. Throws LockstepError.
   std::vector<TokenEvent> step();
 
+  // Where rank 0's time went so far, as in reports() but without asking the other ranks: `waiting` is 0 and
+  // part of `collectives`.
+  TimeParts own_time() const;
+
   // One report per rank, in rank order.
   std::vector<RankReport> reports();
   // Resets the counters that reports() shows.

@@ -32,6 +32,8 @@ struct PromptLogprobs {
   RequestId request = 0;
   std::size_t first = 0;         // index in the prompt of the token that logprobs[0] belongs to
   std::vector<double> logprobs;  // natural logarithms
+  // Request::score_top most likely tokens at each of these positions, most likely first; empty if 0.
+  std::vector<std::vector<TokenLogprob>> top{};
 };
 
 // The logits at consecutive positions of a prompt.

@@ -75,6 +75,8 @@ struct Request {
   // Asks for the log-probabilities of the prompt's tokens from this index (>= 1) on, given all tokens before
   // each, as PromptLogprobs events. The logits themselves stay on their ranks.
   std::optional<std::size_t> score_from{};
+  int score_top =
+      0;  // how many most likely tokens these events list for each position, besides the prompt's own
   bool prompt_logits = false;  // asks for the logits at every position of the prompt, as PromptLogits events
   // Bidirectional prompts cannot be continued or scored, only max_tokens 0 with prompt_logits. They are
   // computed in a single step, which limits their length, and never use the prefix cache.

@@ -54,6 +54,7 @@ void Request::validate() const {
   require<RequestError>(max_tokens >= (asks_about_prompt ? 0 : 1),
                         "cannot generate: max_tokens is {}, expected >= 1; ask for at least one token",
                         max_tokens);
+  require<RequestError>(score_top >= 0, "cannot score the prompt: score_top is {}, expected >= 0", score_top);
   require<RequestError>(n >= 1 && n <= kMaxSamples,
                         "cannot generate: n is {}, expected 1 to {} continuations; ask for more in further "
                         "requests, with other seeds",

@@ -33,8 +33,10 @@ struct Completion {
   nlohmann::json settings =
       nlohmann::json::object();  // the effective settings, in the format of request_fields.h
   std::size_t prompt_tokens = 0;
-  std::size_t cached_tokens = 0;          // prompt tokens found in the prefix cache
-  std::vector<double> prompt_logprobs{};  // if asked for: of the prompt's tokens from the second one on
+  std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  // If asked for: of the prompt's tokens from the second one on, and the most likely tokens at their places.
+  std::vector<double> prompt_logprobs{};
+  std::vector<std::vector<TokenLogprob>> prompt_top{};
   std::vector<Continuation> continuations;
 
   // Adds an event to its continuation, and returns the continuation.

@@ -57,6 +57,18 @@ Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
   return {{"content", std::move(content)}, {"refusal", nullptr}};
 }
 
+Json texts_of(const Engine& engine, const std::vector<TokenLogprob>& tokens) {
+  Json texts = Json::object();
+  for (const TokenLogprob& token : tokens) texts[text_of_token(engine, token.id)] = rounded(token.logprob);
+  return texts;
+}
+
+// The most likely tokens at a place of the prompt.
+Json top_of(const Engine& engine, const Completion& completion, std::size_t place) {
+  return place < completion.prompt_top.size() ? texts_of(engine, completion.prompt_top[place])
+                                              : Json::object();
+}
+
 Json no_tokens() {
   return {{"tokens", Json::array()},
           {"token_logprobs", Json::array()},
@@ -69,11 +81,9 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation, std::
   Json lists = no_tokens();
   for (const ScoredToken& token : shown(continuation, engine)) {
     const std::string text = text_of_token(engine, token.chosen.id);
-    Json top = Json::object();
-    for (const TokenLogprob& other : token.top) top[text_of_token(engine, other.id)] = rounded(other.logprob);
     lists["tokens"].push_back(text);
     lists["token_logprobs"].push_back(rounded(token.chosen.logprob));
-    lists["top_logprobs"].push_back(std::move(top));
+    lists["top_logprobs"].push_back(texts_of(engine, token.top));
     lists["text_offset"].push_back(offset);
     offset += count_characters(text);
   }
@@ -131,7 +141,7 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
     lists["tokens"].push_back(token);
     lists["token_logprobs"].push_back(
         is_scored ? Json(rounded(static_cast<float>(completion.prompt_logprobs[i - 1]))) : Json());
-    lists["top_logprobs"].push_back(is_scored ? Json::object() : Json());
+    lists["top_logprobs"].push_back(is_scored ? top_of(engine, completion, i - 1) : Json());
     lists["text_offset"].push_back(offset);
     offset += count_characters(token);
   }

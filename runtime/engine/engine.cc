@@ -246,6 +246,7 @@ Engine::~Engine() {
 const EngineInfo& Engine::info() const { return impl_->info_; }
 int Engine::follow() { return tp::follow(impl_->comm_, impl_->worker_); }
 std::vector<RankReport> Engine::reports() { return impl_->reports(); }
+TimeParts Engine::own_time() const { return impl_->worker_.own_time(); }
 void Engine::reset_statistics() { impl_->reset_statistics(); }
 void Engine::start_trace() { impl_->loop_.run(StartTrace{}); }
 std::vector<RankTrace> Engine::traces() { return impl_->loop_.run(GatherTrace{}).traces; }

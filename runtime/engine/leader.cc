@@ -189,7 +189,9 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
     const std::size_t first = std::exchange(sequence.asked_from, sequence.asked_from + logprobs->size()) + 1;
     if (std::optional<TokenEvent> failure = check_logprobs(sequence, first, *logprobs))
       return tell(std::move(*failure));
-    tell(PromptLogprobs{state->id, first, *logprobs});
+    tell(PromptLogprobs{state->id, first, *logprobs, std::exchange(sequence.prompt_top, {})});
+  } else if (const auto* rows = std::get_if<std::vector<RowCandidates>>(&result)) {
+    for (const RowCandidates& row : *rows) sequence.prompt_top.push_back(row.best);
   } else if (const auto* rows = std::get_if<WholeRows>(&result)) {
     if (sequence.finished()) return;
     PromptLogits event{state->id, sequence.asked_from, rows->columns, rows->values};

@@ -49,10 +49,11 @@ struct Sequence {
   std::size_t granted = 0;          // of these, in the step that is being planned
   std::size_t in_flight = 0;        // steps that compute some of its tokens and have not been settled
   bool awaits_token = false;        // one of these steps chooses its next token
-  std::size_t asked_from = 0;   // the first position of the prompt with an output that has not been delivered
-  std::size_t sent_blocks = 0;  // of each of its tables, sent to the ranks
-  bool announced = false;       // the ranks have a table for it
-  std::optional<TextStream> text;  // from its first token on, if there is a tokenizer
+  std::size_t asked_from = 0;  // the first position of the prompt with an output that has not been delivered
+  std::vector<std::vector<TokenLogprob>> prompt_top{};  // of positions whose scores have not come yet
+  std::size_t sent_blocks = 0;                          // of each of its tables, sent to the ranks
+  bool announced = false;                               // the ranks have a table for it
+  std::optional<TextStream> text;                       // from its first token on, if there is a tokenizer
   FinishReason finish_reason = FinishReason::none;
 
   // While it waits.

@@ -43,11 +43,18 @@ void StepStatistics::fill(RankReport& report) const {
   report.all_reduce_seconds = stats.all_reduce.seconds;
   report.inexact_sums = stats.inexact_sums;
   report.gather_seconds = exchange_seconds_;
-  TimeParts& time = report.time;
+  report.time = own_time();
+  report.time.collectives -= waiting;
+  report.time.waiting = waiting;
+}
+
+TimeParts StepStatistics::own_time() const {
+  const double all_reduces = comm_.stats().all_reduce.seconds;
+  TimeParts time;
   time.sampling = std::max(0.0, collecting_seconds_ - exchange_seconds_);
-  time.compute = step_seconds_ - report.all_reduce_seconds - exchange_seconds_ - time.sampling;
-  time.collectives = report.all_reduce_seconds - waiting + exchange_seconds_;
-  time.waiting = waiting;
+  time.compute = step_seconds_ - all_reduces - exchange_seconds_ - time.sampling;
+  time.collectives = all_reduces + exchange_seconds_;
+  return time;
 }
 
 }  // namespace tp

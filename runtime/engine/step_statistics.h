@@ -21,6 +21,8 @@ class StepStatistics {
 
   // Since construction or the last reset.
   double wall_seconds() const { return step_seconds_ + between_seconds_ + watch_.seconds(); }
+  // Where this rank's steps spent their time; waiting is part of the collectives.
+  TimeParts own_time() const;
   // Collective, because the ranks compare how long they waited. Fills in the steps, their all-reduces and
   // where their time went.
   void fill(RankReport& report) const;

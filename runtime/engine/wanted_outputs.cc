@@ -23,16 +23,23 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
 
 namespace {
 
-// The output for the prompt's positions [begin, end), which are in the chunk.
-Output about_prompt(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row) {
+// Adds the outputs for the prompt's positions [begin, end), which are in the chunk. Candidates come before
+// the scores, as Leader::settle_result expects.
+void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
+                      std::vector<Output>& outputs) {
   Output output{sequence.id,
                 {static_cast<std::uint32_t>(first_row), static_cast<std::uint32_t>(end - begin)},
                 want::Logits{}};
-  if (sequence.state->request.prompt_logits) return output;
-  const std::vector<TokenId>& prompt = sequence.state->request.prompt;
+  const Request& request = sequence.state->request;
+  if (request.prompt_logits) return outputs.push_back(std::move(output));
+  if (request.score_top > 0) {
+    outputs.push_back(output);
+    outputs.back().want = want::Candidates{.count = static_cast<std::uint32_t>(request.score_top)};
+  }
+  const std::vector<TokenId>& prompt = request.prompt;
   const auto next = prompt.begin() + static_cast<std::ptrdiff_t>(begin) + 1;
   output.want = want::Score{{next, next + static_cast<std::ptrdiff_t>(end - begin)}};
-  return output;
+  outputs.push_back(std::move(output));
 }
 
 // Tokens that must not come next: those that would end the sequence too early, or complete a bad word.
@@ -61,7 +68,7 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
   // No prompt token follows the last one, so there is nothing to score at its position.
   const std::size_t last = std::min(end, request.prompt.size() - (request.prompt_logits ? 0 : 1));
   if (sequence.is_asked() && first < last)
-    outputs.push_back(about_prompt(sequence, first, last, first_row + (first - begin)));
+    ask_about_prompt(sequence, first, last, first_row + (first - begin), outputs);
   if (sequence.state->max_tokens > 0 && end == sequence.tokens.size())
     outputs.push_back({sequence.id,
                        {static_cast<std::uint32_t>(first_row + (end - begin) - 1), 1},

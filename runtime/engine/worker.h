@@ -36,6 +36,7 @@ class Worker {
   Outputs run(const Command& command, const MaskSource& masks = {});
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
+  TimeParts own_time() const { return statistics_.own_time(); }
 
  private:
   struct Model;

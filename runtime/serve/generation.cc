@@ -13,6 +13,8 @@
 namespace tp {
 namespace {
 
+constexpr std::size_t kMaxChoices = 4096;  // of a call
+
 double seconds_between(std::chrono::steady_clock::time_point begin,
                        std::chrono::steady_clock::time_point end) {
   return std::max(0.0, std::chrono::duration<double>(end - begin).count());
@@ -68,6 +70,7 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   answer_.created = static_cast<std::int64_t>(std::time(nullptr));
   answer_.model = asked.empty() ? service_.model_name() : asked;
   std::vector<Request> requests;
+  std::size_t choices = 0;
   for (const ApiRequest& prompt : call.prompts) {
     Request& request = requests.emplace_back(
         make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr));
@@ -75,9 +78,15 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
     const std::size_t room = std::min(info.max_length, info.cache_tokens);
     if (!prompt.settings.contains("max_tokens"))
       request.max_tokens = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
-    if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) request.score_from = 1;
+    if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
+      request.score_from = 1;
+      request.score_top = request.sampling.logprobs;
+    }
     request.report_progress = call.stream && call.return_progress;
     if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
+    choices += static_cast<std::size_t>(request.n);
+    require<RequestError>(choices <= kMaxChoices,
+                          "`n`: expected at most {} continuations of all prompts, found more", kMaxChoices);
     Completion& completion = answer_.completions.emplace_back();
     completion.settings = fields_of(request);
     completion.prompt_tokens = request.prompt.size();
@@ -87,6 +96,7 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   }
   answer_.call = std::move(call);
   open_prompts_ = requests.size();
+  steps_before_ = service_.steps();
   return requests;
 }
 
@@ -122,6 +132,7 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
   if (const auto* logprobs = std::get_if<PromptLogprobs>(&event)) {
     completion.prompt_logprobs.insert(completion.prompt_logprobs.end(), logprobs->logprobs.begin(),
                                       logprobs->logprobs.end());
+    completion.prompt_top.insert(completion.prompt_top.end(), logprobs->top.begin(), logprobs->top.end());
   } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
     on_prompt_end(prompt, finished->times);
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
@@ -211,6 +222,10 @@ void Generation::end_with(const ApiError& error) {
 void Generation::finish() {
   if (has_ended_) return;
   if (is_abandoned_) return close(499, "abort");
+  const StepTimes steps = service_.steps();
+  answer_.times.compute = steps.compute - steps_before_.compute;
+  answer_.times.collectives = steps.collectives - steps_before_.collectives;
+  answer_.times.waiting = steps.waiting - steps_before_.waiting;
   choose_best();
   if (answer_.call.stream) {
     send(format_->end(answer_));

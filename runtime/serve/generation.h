@@ -65,6 +65,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   Answer answer_;
   std::vector<std::vector<Pace>> paces_;  // by prompt and sample
   std::size_t open_prompts_ = 0;
+  StepTimes steps_before_;  // when it was submitted
   bool is_streaming_ = false;
   bool has_ended_ = false;
   Clock::time_point last_sent_ = Clock::now();

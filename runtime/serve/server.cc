@@ -78,12 +78,20 @@ void Server::step(Engine& engine) {
   ++steps_;
   is_stepping_ = false;
   has_stepped_ = true;
+  const TimeParts time = engine.own_time();
+  service_.set_steps({.compute = time.compute,
+                      .collectives = time.collectives,
+                      .waiting = time.collectives * share_of_waiting_});
 }
 
 // Where the ranks' time went: asked for between steps, since all of them take part.
 void Server::report(Engine& engine, bool is_due) {
   if (!is_due || (!has_stepped_ && last_report_ != Clock::time_point{})) return;
-  service_.metrics.set_reports(engine.reports());
+  std::vector<RankReport> reports = engine.reports();
+  const TimeParts& own = reports.front().time;
+  const double exchanging = own.collectives + own.waiting;
+  share_of_waiting_ = exchanging > 0 ? own.waiting / exchanging : 0.0;
+  service_.metrics.set_reports(std::move(reports));
   last_report_ = Clock::now();
   has_stepped_ = false;
 }

@@ -59,7 +59,8 @@ class Server {
   std::atomic<std::uint64_t> steps_ = 0;  // that have returned
   std::atomic<bool> is_stepping_ = false;
   Clock::time_point last_report_{};
-  bool has_stepped_ = false;  // since the last report
+  double share_of_waiting_ = 0.0;  // in rank 0's collectives
+  bool has_stepped_ = false;       // since the last report
 };
 
 }  // namespace tp

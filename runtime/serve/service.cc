@@ -30,6 +30,16 @@ HttpResponse Service::response_of(const HttpRequest& request, const ApiError& er
   return response;
 }
 
+StepTimes Service::steps() const {
+  const std::lock_guard lock(mutex);
+  return step_times;
+}
+
+void Service::set_steps(const StepTimes& times) {
+  const std::lock_guard lock(mutex);
+  step_times = times;
+}
+
 void Service::enter(const std::shared_ptr<Generation>& generation) {
   const std::lock_guard lock(mutex);
   generations[generation.get()] = generation;

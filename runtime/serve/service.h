@@ -46,6 +46,14 @@ struct OpenModel {
   Request defaults{};        // for what a request leaves out
 };
 
+// Seconds that rank 0 spent in steps: with the model, exchanging data with other ranks (which includes
+// waiting for them), and, of that, waiting in all-reduces, as far as the ranks have compared them.
+struct StepTimes {
+  double compute = 0.0;
+  double collectives = 0.0;
+  double waiting = 0.0;
+};
+
 enum class ServerState : std::uint8_t { loading, ready, draining, failed };
 
 // Shared by the endpoints, which run on the pool's threads. Members without a remark do not change while
@@ -71,6 +79,10 @@ struct Service {
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
   HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
 
+  // Where the time of all steps so far went.
+  StepTimes steps() const;
+  void set_steps(const StepTimes& times);
+
   // Calls in progress.
   void enter(const std::shared_ptr<Generation>& generation);
   void leave(const Generation* generation);
@@ -78,7 +90,8 @@ struct Service {
   // Ends all of them with this error.
   void end_all(const ApiError& error);
 
-  mutable std::mutex mutex;  // guards `generations`
+  mutable std::mutex mutex;  // guards the two below
+  StepTimes step_times{};
   std::map<const Generation*, std::weak_ptr<Generation>> generations{};
 
   WorkerPool pool;  // the last one, so that its tasks end first

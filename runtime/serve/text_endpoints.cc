@@ -82,7 +82,7 @@ void detokenize(Service& service, const Exchange& exchange) {
 void apply_template(Service& service, const Exchange& exchange) {
   const ApiCall call = read_openai_call(body_of(exchange), ApiRequest::Form::chat_completion);
   service.respond_json(*exchange, 200,
-                       {{"prompt", chat_of(service).prompt_of(*call.prompts.front().conversation)}});
+                       {{"prompt", chat_of(service).prompt_of(*call.prompts.front().conversation).text()}});
 }
 
 void count_message_tokens(Service& service, const Exchange& exchange) {

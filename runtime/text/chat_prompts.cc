@@ -1,7 +1,7 @@
 #include "runtime/text/chat_prompts.h"
 
 #include "model/tokenizer/unicode.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
 
@@ -10,14 +10,36 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The rendered text up to the end of the last message's content: what a template writes after it ends the
+// message.
+MarkedText without_end_of_message(const MarkedText& text, const Json& messages) {
+  const Json& content = messages.back().at("content");
+  require<RequestError>(content.is_string(),
+                        "`continue_final_message`: the last message has no text to continue");
+  const std::string last = unicode::stripped(content.get<std::string>(), true, true);
+  const std::size_t place = text.text().rfind(last);
+  require<RequestError>(
+      place != std::string::npos,
+      "`continue_final_message`: this model's chat template changes the last message, so that it "
+      "cannot be continued; send it as a prompt to completions");
+  return text.substr(0, place + last.size());
+}
+
 }  // namespace
 
 ChatPrompts::ChatPrompts(const Engine& engine, ChatTemplate chat_template)
     : template_(std::move(chat_template)), stop_ids_(find_stop_ids(engine)) {}
 
 MarkedText ChatPrompts::prompt_of(Json conversation) const {
-  conversation["add_generation_prompt"] = true;
-  return template_.render(conversation);
+  const bool continues = conversation.value("continue_final_message", false);
+  conversation.erase("continue_final_message");
+  const bool begins = conversation.value("add_generation_prompt", !continues);
+  require<RequestError>(
+      !continues || !begins,
+      "`continue_final_message` and `add_generation_prompt` exclude each other; leave one out");
+  conversation["add_generation_prompt"] = begins;
+  const MarkedText text = template_.render(conversation);
+  return continues ? without_end_of_message(text, conversation.at("messages")) : text;
 }
 
 // eos_token, and the token that the template writes after an assistant's message, which configurations of

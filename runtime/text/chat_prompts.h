@@ -17,9 +17,10 @@ class ChatPrompts {
   ChatPrompts(const Engine& engine, ChatTemplate chat_template);
 
   // The prompt for the model's next reply. `conversation` has `messages`, and any further variables of the
-  // template. The text contains its control tokens: encode it without adding any. What stems from the
-  // conversation is input, see ChatTemplate::render. Throws RequestError if the template rejects the
-  // messages. May be called by several threads.
+  // template; with `continue_final_message` the reply continues the last of the messages. The text contains
+  // its control tokens: encode it without adding any. What stems from the conversation is input, see
+  // ChatTemplate::render. Throws RequestError if the template rejects the messages. May be called by several
+  // threads.
   MarkedText prompt_of(nlohmann::ordered_json conversation) const;
 
   // Tokens that may end a reply, besides the configuration's end-of-sequence tokens.

@@ -14,7 +14,7 @@ using tp::ApiRequest;
 
 tp::ApiCall read(std::uint8_t api, std::string_view text) {
   const nlohmann::ordered_json body = tp::parse_body(text);
-  switch (api % 4) {
+  switch ((api - '0') % 4) {
     case 0:
       return tp::read_openai_call(body, ApiRequest::Form::chat_completion);
     case 1:

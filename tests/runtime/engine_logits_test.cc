@@ -73,6 +73,40 @@ TEST(EngineLogits, OfBidirectionalPromptsAreThoseOfADiffusionModel) {
   });
 }
 
+TEST(EngineLogits, OfTheMostLikelyTokensComeWithThePromptsOwn) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-12q3kv");
+  run_engine(comm, {.model = fixture.folder, .prefill_chunk = 5, .block_size = 8}, [&](Engine& engine) {
+    Request request = greedy_request(fixture.prompt, 2);
+    request.score_from = 2;
+    request.score_top = 3;
+    std::vector<std::vector<TokenLogprob>> top;
+    std::size_t generated = 0;
+    engine.submit(request, [&](const Event& event) {
+      if (std::holds_alternative<TokenEvent>(event)) ++generated;
+      if (const auto* some = std::get_if<PromptLogprobs>(&event)) {
+        EXPECT_EQ(some->first, top.size() + 2);
+        EXPECT_EQ(some->top.size(), some->logprobs.size());
+        top.insert(top.end(), some->top.begin(), some->top.end());
+      }
+    });
+    while (engine.has_work()) engine.step();
+    EXPECT_EQ(generated, 2U);
+    ASSERT_EQ(top.size(), fixture.prompt.size() - 2);
+    for (std::size_t i = 0; i < top.size(); ++i) {
+      const auto row = fixture.logits.view().row(i + 1);
+      const std::vector<double> expected = log_softmax({row.begin(), row.end()});
+      std::vector<double> sorted = expected;
+      std::ranges::sort(sorted, std::greater<>());
+      ASSERT_EQ(top[i].size(), 3U);
+      for (std::size_t k = 0; k < 3; ++k) {
+        EXPECT_NEAR(top[i][k].logprob, sorted[k], kLogitTolerance) << "position " << i + 1;
+        EXPECT_NEAR(top[i][k].logprob, expected[static_cast<std::size_t>(top[i][k].id)], kLogitTolerance);
+      }
+    }
+  });
+}
+
 TEST(EngineLogits, CanBeAskedForAgainAndAgainAndBetweenRequests) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");

@@ -180,6 +180,15 @@ TEST_F(ServeApiAlone, EchoesThePromptWithItsLogProbabilities) {
   const json lists = choice.at("logprobs");
   const std::size_t prompt = reply.json().at("usage").at("prompt_tokens");
   ASSERT_EQ(lists.at("token_logprobs").size(), prompt + 3);
+  EXPECT_EQ(lists.at("top_logprobs")[0], nullptr);
+  for (std::size_t i = 1; i < prompt + 3; ++i) {
+    const json top = lists.at("top_logprobs")[i];
+    ASSERT_EQ(top.size(), 1U) << i;
+    const bool is_best = top.begin().key() == lists.at("tokens")[i];
+    EXPECT_EQ(top.begin().value() == lists.at("token_logprobs")[i], is_best) << i;
+    EXPECT_LE(lists.at("token_logprobs")[i], top.begin().value()) << i;
+    EXPECT_TRUE(is_best || i < prompt) << "greedy tokens are the best";
+  }
   EXPECT_EQ(lists.at("token_logprobs")[0], nullptr);
   // The model's own choice is scored alike, whether it is generated or given.
   const json ids =
@@ -263,8 +272,9 @@ TEST_F(ServeApiAlone, SpeaksOpenAisResponses) {
   for (const json& event : server().post("/v1/responses", streamed).chunks()) {
     EXPECT_EQ(event.at("sequence_number"), number++);
     if (event.at("type") == "response.output_text.delta") deltas += event.at("delta").get<std::string>();
-    if (event.at("type") == "response.incomplete")
+    if (event.at("type") == "response.incomplete") {
       EXPECT_EQ(event.at("response").at("output")[0].at("content")[0].at("text"), text);
+    }
   }
   EXPECT_EQ(deltas, text);
   EXPECT_GT(number, 6);
@@ -305,6 +315,18 @@ TEST_F(ServeApiAlone, TokenizesAndBack) {
   EXPECT_EQ(vllm.at("count"), ids.size() + 1) << "with the token that a prompt begins with";
   EXPECT_EQ(vllm.at("max_model_len"), server().get("/v1/models").json().at("data")[0].at("max_model_len"));
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  const json begun = {{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Once "}}};
+  EXPECT_EQ(server()
+                .post("/apply-template", {{"messages", begun}, {"continue_final_message", true}})
+                .json()
+                .at("prompt"),
+            "user: Hi\nassistant: Once");
+  EXPECT_EQ(
+      server()
+          .post("/apply-template",
+                {{"messages", begun}, {"continue_final_message", true}, {"add_generation_prompt", true}})
+          .status,
+      400);
   EXPECT_EQ(server().post("/apply-template", {{"messages", messages}}).json().at("prompt"),
             "user: Hi\nassistant:");
 }
@@ -364,6 +386,9 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(error(format).at("param"), "response_format");
   EXPECT_EQ(server().post("/v1/completions", {{"prompt", {1, 99'999}}}).status, 400);
   EXPECT_EQ(server().post("/v1/completions", {{"prompt", json::array()}}).status, 400);
+  const HttpReply many = server().post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"n", 2000}});
+  EXPECT_EQ(many.status, 400);
+  EXPECT_EQ(error(many).at("param"), "n");
   EXPECT_EQ(post_text(server().port(), "/v1/completions", "{\"prompt\": \"\xff\"}", {}).status, 400);
   EXPECT_EQ(post_text(server().port(), "/v1/completions", std::string(100'000, '['), {}).status, 400);
 }
