@@ -186,6 +186,7 @@ class Page {
   }
 
   async screenshot(file) {
+    await this.until("document.getAnimations().length === 0");
     const { data } = await this.call("Page.captureScreenshot", { format: "png" });
     writeFileSync(file, Buffer.from(data, "base64"));
   }
