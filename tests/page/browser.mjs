@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const PATIENCE = 20000; // ms that a condition may take to come true; a limit for failures, not an expectation
+const PATIENCE = 60000; // ms that a condition may take to come true; a limit for failures, not an expectation
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
