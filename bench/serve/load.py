@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Sends requests to an OpenAI-compatible server and reports latencies and throughput, with the definitions of `vllm bench serve`.
+"""Sends requests to an OpenAI-compatible server and reports latencies and throughput, as `vllm bench serve` defines them.
 
   bench/serve/load.py --requests 64 --clients 16                         # always 16 requests under way
   bench/serve/load.py --requests 64 --rate 2                             # 2 a second, at random times
   bench/serve/load.py --url http://localhost:8000 --prompts my.jsonl --chat
   bench/serve/load.py --requests 100 --rate 4 --goodput ttft:500 tpot:50 --json result.json
 
-Every complete answer must have as many tokens as it was asked for (`ignore_eos`); otherwise nothing is reported, because answers of
-different lengths do not compare.
+Every complete answer must have as many tokens as it was asked for (`ignore_eos`); otherwise nothing is reported, because
+answers of different lengths do not compare.
 """
 
 import argparse
@@ -50,9 +50,10 @@ def parse_options(arguments=None):
     parser.add_argument("--model", help="default: the first of /v1/models")
     parser.add_argument("--requests", type=positive, help="default: 32, or all lines of --prompts")
     arrivals = parser.add_argument_group("arrivals")
-    arrivals.add_argument("--clients", type=positive, help="requests under way at once (default 8; with --rate no limit)")
+    arrivals.add_argument("--clients", type=positive, help="requests under way at once (default 8; with --rate: any number)")
     arrivals.add_argument("--rate", type=float, help="requests per second, whether or not earlier ones have ended")
-    arrivals.add_argument("--arrivals", choices=["poisson", "constant"], default="poisson", help="with --rate (default %(default)s)")
+    arrivals.add_argument("--arrivals", choices=["poisson", "constant"], default="poisson",
+                          help="with --rate (default %(default)s)")
     prompts = parser.add_argument_group("prompts")
     prompts.add_argument("--prompt-tokens", type=positive, default=128, help="default %(default)s")
     prompts.add_argument("--shared-prefix-tokens", type=int, default=0, help="of the prompt tokens, the same in all requests")
@@ -229,7 +230,8 @@ def write_json(options, result, answers, begun):
         for answer in answers
     ]
     used = {name: value for name, value in vars(options).items() if name != "key"}
-    Path(options.json).write_text(json.dumps({**result, "options": used, "requests": per_request}, indent=1) + "\n", encoding="utf-8")
+    everything = {**result, "options": used, "requests": per_request}
+    Path(options.json).write_text(json.dumps(everything, indent=1) + "\n", encoding="utf-8")
 
 
 def main():
@@ -241,9 +243,9 @@ def main():
     if wrong:
         found = sorted({answer.output_tokens for answer in wrong})
         sys.exit(
-            f"load.py: {len(wrong)} of {len(answers)} answers have another length than the {wrong[0].expected_tokens} tokens they were "
-            f"asked for, such as {found[0]}, so their times would not compare. The server must accept `ignore_eos`, "
-            "and prompt and answer must fit its context; or give --stop-at-eos"
+            f"load.py: {len(wrong)} of {len(answers)} answers have another length than the {wrong[0].expected_tokens} "
+            f"tokens they were asked for, such as {found[0]}, so their times would not compare. The server must accept "
+            "`ignore_eos`, and prompt and answer must fit its context; or give --stop-at-eos"
         )
     result = summary(answers, duration, dict(options.goodput))
     if options.json:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests load.py: its definitions on times made up here, and the whole program against tests/page/mock_server.mjs. Nothing depends on
-how fast this machine is: measured times are compared with lower bounds and with each other."""
+"""Tests load.py: its definitions on times made up here, and the whole program against tests/page/mock_server.mjs. Nothing
+depends on how fast this machine is: measured times are compared with lower bounds and with each other."""
 
 import json
 import shutil

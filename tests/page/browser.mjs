@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const PATIENCE = 20000; // ms that a condition may take to come true; a limit for failures, not an expectation
+const PATIENCE = 60000; // ms that a condition may take to come true; a limit for failures, not an expectation
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -186,6 +186,7 @@ class Page {
   }
 
   async screenshot(file) {
+    await this.until("document.getAnimations().length === 0");
     const { data } = await this.call("Page.captureScreenshot", { format: "png" });
     writeFileSync(file, Buffer.from(data, "base64"));
   }

@@ -193,11 +193,7 @@ export function showWelcome(server, { send, newText, connect }) {
   const button = (text, onclick, kind) => element("button", { type: "button", class: kind, onclick }, text);
   find("welcome").replaceChildren(
     element("h1", {}, server.name || "tp-infer"),
-    element(
-      "p",
-      { class: "lead" },
-      "This model runs on your own machines. What you write here goes to them and nowhere else.",
-    ),
+    element("p", { class: "lead" }, "What you write here goes to this server and nowhere else."),
     element(
       "div",
       { class: "suggestions" },

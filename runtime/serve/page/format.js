@@ -1,6 +1,7 @@
 // Numbers as people read them.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const two = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
 const digits = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 
 export function count(value) {
@@ -19,7 +20,7 @@ export function plural(value, noun) {
 export function seconds(value) {
   if (!Number.isFinite(value)) return "–";
   if (value >= 0.01 && value < 1) return `${whole.format(value * 1000)} ms`;
-  if (value < 1) return `${digits.format(value * 1000)} ms`;
+  if (value < 1) return `${two.format(value * 1000)} ms`;
   if (value < 120) return `${value.toFixed(value < 10 ? 2 : 1)} s`;
   if (value < 7200) return `${whole.format(value / 60)} min`;
   return `${(value / 3600).toFixed(1)} h`;

@@ -114,9 +114,9 @@ export class MessageView {
 
   makeButtons(versions) {
     const { message, actions } = this;
-    const buttons = [copyButton(() => message.content)];
+    const buttons = message.content ? [copyButton(() => message.content)] : [];
     if (this.isUser) buttons.push(iconButton("edit", "Edit and send again", () => this.edit()));
-    else buttons.push(iconButton("again", "Answer again", () => actions.again(message)));
+    else if (!message.error) buttons.push(iconButton("again", "Answer again", () => actions.again(message)));
     if (versions.length > 1) {
       const at = versions.indexOf(message);
       const step = (name, label, to) =>

@@ -89,6 +89,14 @@ class RankRow {
 
 const timesOf = (rank) => PARTS.map(({ name }) => rank[`${name}_seconds`] ?? 0);
 
+// What the times refer to.
+function spanText(isBusy, tokens, span) {
+  if (tokens === 0) return "Nothing has been generated yet.";
+  const generated = plural(tokens, "token");
+  if (!isBusy) return `Since the server started: ${generated}. Nothing was generated in the last seconds.`;
+  return `In the last ${plural(span, "second")}: ${generated}. The times include reading prompts.`;
+}
+
 export class RanksView {
   constructor(server, root) {
     this.server = server;
@@ -212,11 +220,7 @@ export class RanksView {
     const times = isBusy ? lately : status.ranks.map(timesOf);
     const tokens = isBusy ? tokensLately : status.tokens.generated_total;
     const longest = Math.max(...times.map((parts) => parts.reduce((a, b) => a + b, 0)));
-    this.span.textContent = isBusy
-      ? `In the last ${plural(Math.round(status.uptime_seconds - since.uptime_seconds), "second")}: ${plural(tokens, "token")}. The times include reading prompts.`
-      : tokens > 0
-        ? `Since the server started, ${plural(tokens, "token")}. Nothing was generated in the last seconds.`
-        : "Nothing has been generated yet.";
+    this.span.textContent = spanText(isBusy, tokens, Math.round(status.uptime_seconds - since.uptime_seconds));
     while (this.rows.length < status.ranks.length) {
       this.rows.push(new RankRow());
       this.list.append(this.rows.at(-1).node);
