@@ -70,6 +70,8 @@ Request random_request(Random& random, std::size_t vocab_size) {
   if (one_in(random, 5)) request.bad_words_ids = {random_tokens(random, 1, vocab_size)};
   if (one_in(random, 6) && request.prompt.size() > 1)
     request.score_from = random.integer(1, request.prompt.size() - 1);
+  if (one_in(random, 3)) request.priority = static_cast<int>(random.integer(0, 2)) - 1;
+  if (one_in(random, 3)) request.cache_salt = "another user";
   return request;
 }
 
@@ -87,6 +89,7 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
   options.max_sequences = random.integer(1, 8);
   options.block_size = random.integer(1, 32);
   options.cache_tokens = random.integer(kLongest + options.block_size, 4 * kLongest);
+  if (random.coin()) options.step_ms = 0.001;  // always exceeded, so that chunks do not depend on the machine
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
     TrialRequest& one = trial.requests.emplace_back();
     one.request = random_request(random, vocab_size);
@@ -97,20 +100,21 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
 }
 
 std::string describe(const EngineOptions& options) {
-  return fmt::format("prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, {}",
+  return fmt::format("prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}",
                      options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
-                     options.model.filename().string());
+                     options.step_ms, options.model.filename().string());
 }
 
 std::string describe(const Request& request) {
   const SamplingParams& sampling = request.sampling;
   return fmt::format(
       "prompt [{}], max_tokens {}, n {}, seed {}, temperature {}, top_k {}, top_p {}, min_p {}, penalties {} "
-      "{} {}, {} biases, min_tokens {}, stop_token_ids [{}], {} bad words",
+      "{} {}, {} biases, min_tokens {}, stop_token_ids [{}], {} bad words, priority {}, salt '{}'",
       fmt::join(request.prompt, ", "), request.max_tokens, request.n, sampling.seed.value_or(0),
       sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p, sampling.repetition_penalty,
       sampling.presence_penalty, sampling.frequency_penalty, sampling.logit_bias.size(), request.min_tokens,
-      fmt::join(request.stop_token_ids, ", "), request.bad_words_ids.size());
+      fmt::join(request.stop_token_ids, ", "), request.bad_words_ids.size(), request.priority,
+      request.cache_salt);
 }
 
 }  // namespace tp::differential
