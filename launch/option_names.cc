@@ -7,7 +7,7 @@
 namespace tp {
 
 std::string with_flags(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFlags = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kFlags = {{
       {"`weights`", "--weights"},
       {"`kv_type`", "--kv-type"},
       {"`prefill_chunk`", "--prefill-chunk"},
@@ -17,6 +17,9 @@ std::string with_flags(std::string text) {
       {"`cache_tokens`", "--cache-tokens"},
       {"`threads`", "--threads"},
       {"`timeout`", "--timeout"},
+      {"`step_ms`", "--step-ms"},
+      {"`max_queue`", "--max-queue"},
+      {"`max_queue_tokens`", "--max-queue-tokens"},
   }};
   for (const auto& [field, flag] : kFlags) {
     for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at + flag.size()))

@@ -44,6 +44,10 @@ constexpr const char* kFooter =
     "A second signal ends it after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
+constexpr const char* kNoChat =
+    "this model has no chat template: start the server with --chat-template FILE, or send texts to "
+    "/v1/completions";
+
 // A file that holds the process id, as long as the process lives.
 class PidFile {
  public:
@@ -76,18 +80,12 @@ void allow_many_connections() {
 struct Preparation {
   explicit Preparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(flags.options()) {
     const std::filesystem::path model = find_model(flags.engine.options.model);
-    try {
-      chat_template = open_chat_template(flags.template_file, model);
-    } catch (const Error& error) {
-      // A base model continues texts. A file that was given is meant to be used.
-      if (!flags.template_file.empty()) throw;
-      chat_error = error.what();
-    }
+    chat_template = flags.template_file.empty() ? ChatTemplate::load(model)
+                                                : open_chat_template(flags.template_file, model);
   }
 
   PidFile pid_file;
   std::optional<ChatTemplate> chat_template;
-  std::string chat_error;
   Server server;
 };
 
@@ -124,12 +122,11 @@ int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::s
   ShutdownSignals signals;
   Server& server = prepared.server;
   obey(signals, server, std::chrono::milliseconds(static_cast<std::int64_t>(flags.drain_seconds * 1e3)));
-  OpenModel model{.engine = &engine, .chat_error = prepared.chat_error};
+  OpenModel model{.engine = &engine, .chat_error = kNoChat};
   model.defaults.sampling = engine.info().default_sampling;
   if (prepared.chat_template && engine.has_tokenizer())
     model.chat.emplace(engine, *std::move(prepared.chat_template));
-  welcome(flags, server, server.model_name(), ranks);
-  server.run(std::move(model));
+  server.run(std::move(model), [&] { welcome(flags, server, server.model_name(), ranks); });
   return 0;
 }
 

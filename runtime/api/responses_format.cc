@@ -77,8 +77,8 @@ class ResponsesFormat final : public AnswerFormat {
 
   std::string begin(const Answer& answer) override {
     const Json response = response_of(answer, "in_progress", Json::array());
-    return event("response.created", {{"response", response}}) +
-           event("response.in_progress", {{"response", response}});
+    std::string events = event("response.created", {{"response", response}});
+    return events += event("response.in_progress", {{"response", response}});
   }
 
   std::string token(const Answer& answer, std::size_t, const TokenEvent& token) override {
@@ -99,12 +99,13 @@ class ResponsesFormat final : public AnswerFormat {
   std::string end(const Answer& answer) override {
     const std::string& text = text_of(answer).text;
     const Json response = finished_response(answer);
-    return about_part("response.output_text.done", answer, {{"text", text}, {"logprobs", Json::array()}}) +
-           about_part("response.content_part.done", answer, {{"part", part_of(text)}}) +
-           event("response.output_item.done",
-                 {{"output_index", 0}, {"item", response.at("output").front()}}) +
-           event(is_incomplete(answer) ? "response.incomplete" : "response.completed",
-                 {{"response", response}});
+    std::string events =
+        about_part("response.output_text.done", answer, {{"text", text}, {"logprobs", Json::array()}});
+    events += about_part("response.content_part.done", answer, {{"part", part_of(text)}});
+    events +=
+        event("response.output_item.done", {{"output_index", 0}, {"item", response.at("output").front()}});
+    return events += event(is_incomplete(answer) ? "response.incomplete" : "response.completed",
+                           {{"response", response}});
   }
 
   Json error(const ApiError& error) const override { return openai_error(error); }
@@ -117,6 +118,7 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
  private:
+  // Events are numbered in the order in which they are made: make them in statements of their own.
   std::string event(const char* name, const Json& members) {
     Json data = {{"type", name}, {"sequence_number", number_++}};
     data.update(members);

@@ -138,8 +138,9 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
     on_prompt_end(prompt, cancelled->times);
   } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
-    if (answer_.call.stream)
-      send(format_->progress(answer_, progress->total, progress->cached, progress->processed));
+    if (!answer_.call.stream) return;
+    begin_stream();
+    send(format_->progress(answer_, progress->total, progress->cached, progress->processed));
   } else if (const auto* rejected = std::get_if<RequestRejected>(&event)) {
     end_with(api_error_of(OverloadedError(rejected->error)));
   }
@@ -152,7 +153,9 @@ void Generation::on_token(std::size_t prompt, const TokenEvent& event, Clock::ti
   }
   if (event.finish_reason == FinishReason::cancelled) return;
   measure(prompt, event, time);
-  if (answer_.call.stream) send(format_->token(answer_, prompt, event));
+  if (!answer_.call.stream) return;
+  begin_stream();
+  send(format_->token(answer_, prompt, event));
 }
 
 void Generation::measure(std::size_t prompt, const TokenEvent& event, Clock::time_point time) {
@@ -177,16 +180,18 @@ void Generation::on_prompt_end(std::size_t, const RequestTimes& times) {
 }
 
 // A stream begins with its first event: before that an error still has a status of its own.
-void Generation::send(const std::string& events) {
-  if (!std::exchange(is_streaming_, true)) {
-    HttpHeaders headers = service_.headers_for(exchange_->request());
-    headers.emplace_back("Cache-Control", "no-cache");
-    headers.emplace_back("X-Accel-Buffering", "no");  // nginx would collect the events
-    exchange_->begin_stream(
-        {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
-    exchange_->write(format_->begin(answer_));
-  }
-  exchange_->write(events);
+void Generation::begin_stream() {
+  if (std::exchange(is_streaming_, true)) return;
+  HttpHeaders headers = service_.headers_for(exchange_->request());
+  headers.emplace_back("Cache-Control", "no-cache");
+  headers.emplace_back("X-Accel-Buffering", "no");  // nginx would collect the events
+  exchange_->begin_stream(
+      {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
+  send(format_->begin(answer_));
+}
+
+void Generation::send(std::string events) {
+  exchange_->write(std::move(events));
   last_sent_ = Clock::now();
 }
 
@@ -197,7 +202,10 @@ void Generation::ping_later() {
     if (!self) return;
     self->post([self] {
       if (self->has_ended_) return;
-      if (Clock::now() - self->last_sent_ >= self->service_.options.ping_time / 2) self->send(": ping\n\n");
+      if (Clock::now() - self->last_sent_ >= self->service_.options.ping_time / 2) {
+        self->begin_stream();
+        self->send(": ping\n\n");
+      }
       self->ping_later();
     });
   });
@@ -228,6 +236,7 @@ void Generation::finish() {
   answer_.times.waiting = steps.waiting - steps_before_.waiting;
   choose_best();
   if (answer_.call.stream) {
+    begin_stream();
     send(format_->end(answer_));
     exchange_->end_stream();
   } else {

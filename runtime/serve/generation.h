@@ -46,7 +46,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void on_token(std::size_t prompt, const TokenEvent& event, Clock::time_point time);
   void on_prompt_end(std::size_t prompt, const RequestTimes& times);
   void measure(std::size_t prompt, const TokenEvent& event, Clock::time_point time);
-  void send(const std::string& events);
+  void begin_stream();
+  void send(std::string events);
   void ping_later();
   void end_with(const ApiError& error);
   void finish();

@@ -42,12 +42,13 @@ HttpOptions Server::http_options() {
   return options;
 }
 
-void Server::run(OpenModel model) {
+void Server::run(OpenModel model, const std::function<void()>& on_ready) {
   Engine& engine = *model.engine;
   service_.model = std::move(model);
   report(engine, true);
   ServerState expected = ServerState::loading;
   service_.state.compare_exchange_strong(expected, ServerState::ready);
+  on_ready();
   try {
     while (!is_done()) {
       if (engine.wait_for_work(100ms)) step(engine);

@@ -23,9 +23,10 @@ class Server {
   std::uint16_t port() const { return http_.port(); }
   const std::string& model_name() const { return service_.model_name(); }
 
-  // Rank 0: steps the engine while there are requests, until drain() or leave() ends it. An error of a step
-  // is told to all clients before it is thrown on.
-  void run(OpenModel model);
+  // Rank 0: answers requests, steps the engine while there are any, and returns when drain() or leave() ends
+  // it. `on_ready` is called when it begins. An error of a step is told to all clients before it is thrown
+  // on.
+  void run(OpenModel model, const std::function<void()>& on_ready);
 
   // From any thread: takes no more requests; run() returns when those that came have ended, or after this
   // long, when they are told so.

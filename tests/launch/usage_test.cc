@@ -64,7 +64,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--batch", "y"}, "a --batch has all prompts in its lines"},
       {{"generate", "--prompt-file", "-", "--tokens", "-"}, "cannot both be standard input"},
       {{"generate", "--prompt", "x", "--logprobs", "2"}, "give --json too"},
-      {{"generate", "--prompt", "x", "--top-p", "2"}, "top_p is 2, expected a number in (0, 1]"},
+      {{"generate", "--prompt", "x", "--top-p", "2"}, "`top_p` is 2, expected a number in (0, 1]"},
       {{"generate", "--prompt", "x", "--n", "0"}, "--n: expected a whole number from 1 to 4096, found 0"},
       {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text"},
       {{"generate", "--prompt", "x", "--weights", "f8"},

@@ -58,13 +58,13 @@ TEST(GenerationConfig, RefusesValuesThatCannotWork) {
   EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": true, "temperature": "hot"})"),
             "cannot use temperature: found the string 'hot', expected a number" + advice);
   EXPECT_EQ(refusal_of<ConfigError>(R"({"do_sample": true, "top_p": 1.5})"),
-            "cannot sample: top_p is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
+            "cannot sample: `top_p` is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
   EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": 1})"),
             "cannot use do_sample: found 1, expected true or false" + advice);
   EXPECT_EQ(refusal_of<CheckpointError>(R"({"do_sample": true, "top_k": 2.5})"),
             "cannot use top_k: found 2.5, expected a whole number from 1 to 2147483647" + advice);
   EXPECT_EQ(refusal_of<ConfigError>(R"({"repetition_penalty": 0})"),
-            "cannot sample: repetition_penalty is 0, expected a finite number > 0; use 1 for no penalty");
+            "cannot sample: `repetition_penalty` is 0, expected a finite number > 0; use 1 for no penalty");
   EXPECT_EQ(
       refusal_of<CheckpointError>(R"({"eos_token_id": "two"})"),
       "cannot use eos_token_id: found the string 'two', expected a token id or a list of token ids" + advice);

@@ -242,7 +242,7 @@ TEST(EngineErrors, OfARequestEndItAndNothingElse) {
               "cannot continue a prompt: it has 0 tokens, expected at least 1; give a text, or the model's "
               "beginning-of-sequence token");
     EXPECT_EQ(request_refusal(engine, greedy_request({1}, 0)),
-              "cannot generate: max_tokens is 0, expected >= 1; ask for at least one token");
+              "cannot generate: `max_tokens` is 0, expected >= 1; ask for at least one token");
     Request with_stop = greedy_request({1}, 1);
     with_stop.stop = {"x"};
     EXPECT_EQ(request_refusal(engine, with_stop),

@@ -53,7 +53,7 @@ TEST(SamplingParams, EveryValueOutOfRangeIsNamed) {
 
 TEST(SamplingParams, ErrorSaysWhatIsExpectedFoundAndToBeDone) {
   EXPECT_EQ(error_of([] { SamplingParams{.top_p = 1.5F}.validate(); }),
-            "cannot sample: top_p is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
+            "cannot sample: `top_p` is 1.5, expected a number in (0, 1]; use 1 to keep all tokens");
 }
 
 TEST(Request, IsValidWithAPromptOnly) {
@@ -73,14 +73,14 @@ TEST(Request, EveryValueOutOfRangeIsNamed) {
     return text.find(name) != text.npos;
   };
   EXPECT_TRUE(names(error_after([](Request& r) { r.prompt.clear(); }), "it has 0 tokens"));
-  EXPECT_TRUE(names(error_after([](Request& r) { r.max_tokens = 0; }), "max_tokens is 0"));
-  EXPECT_TRUE(names(error_after([](Request& r) { r.n = 0; }), "n is 0"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.max_tokens = 0; }), "`max_tokens` is 0"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.n = 0; }), "`n` is 0"));
   EXPECT_EQ(
       error_after([](Request& r) { r.n = kMaxSamples + 1; }),
-      "cannot generate: n is 4097, expected 1 to 4096 continuations; ask for more in further requests, with "
+      "cannot generate: `n` is 4097, expected 1 to 4096 continuations; ask for more in further requests, with "
       "other seeds");
   EXPECT_TRUE(names(error_after([](Request& r) { r.stop = {".", ""}; }), "empty text"));
-  EXPECT_TRUE(names(error_after([](Request& r) { r.sampling.top_p = 2.0F; }), "top_p is 2"));
+  EXPECT_TRUE(names(error_after([](Request& r) { r.sampling.top_p = 2.0F; }), "`top_p` is 2"));
   EXPECT_TRUE(names(error_after([](Request& r) { r.attention = AttentionMask::bidirectional; }),
                     "cannot continue or score a prompt with bidirectional attention"));
 }

@@ -63,7 +63,7 @@ TEST_P(ServeEnding, FinishesWhatItHasBegun) {
   EXPECT_FALSE(std::filesystem::exists(pid_file));
 }
 
-TEST(ServeEnding, TellsStreamsThatTakeTooLong) {
+TEST(Serve, TellsStreamsThatTakeTooLong) {
   ServedProgram server(kNoMpirun, {"--drain-seconds", "0", "--quiet"});
   const auto client = begin_stream(server, 450);
   ::kill(server.process().pid(), SIGTERM);
@@ -73,7 +73,7 @@ TEST(ServeEnding, TellsStreamsThatTakeTooLong) {
   EXPECT_EQ(server.process().finish().status, 0);
 }
 
-TEST(ServeEnding, LeavesAtTheSecondSignal) {
+TEST(Serve, LeavesAtTheSecondSignal) {
   ServedProgram server(kNoMpirun, {"--quiet"});
   const auto client = begin_stream(server, 450);
   ::kill(server.process().pid(), SIGTERM);
