@@ -14,8 +14,8 @@ const PageFile* find_page_file(std::string_view path) {
 
 HttpHeaders page_headers() {
   return {{"Content-Security-Policy",
-           "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action "
-           "'none'"},
+           "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+           "require-trusted-types-for 'script'; trusted-types 'none'"},
           {"X-Content-Type-Options", "nosniff"},
           {"Referrer-Policy", "no-referrer"},
           {"Cache-Control", "no-cache"}};

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace tp::test {
 namespace {
@@ -25,6 +26,12 @@ json request_of(int number, int tokens) {
 
 std::string text_of(const HttpReply& reply) {
   return reply.status == 200 ? reply.json().at("choices").at(0).at("text").get<std::string>() : reply.body;
+}
+
+long resident_bytes(pid_t process) {
+  long pages = 0;
+  std::ifstream("/proc/" + std::to_string(process) + "/statm").ignore(64, ' ') >> pages;
+  return pages * ::getpagesize();
 }
 
 // A request whose answer takes long.
@@ -128,8 +135,10 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
   const int requests = wanted != nullptr ? std::atoi(wanted) : 200;
   ServedProgram server(GetParam(),
                        {"--quiet", "--max-batch", "8", "--cache-tokens", "2048", "--max-queue", "20"});
+  const pid_t rank_0 = GetParam() == kNoMpirun ? server.process().pid() : server.process().rank(0);
   std::atomic<int> next = 0;
   std::atomic<int> answered = 0;
+  std::atomic<long> early_memory = 0;
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&, thread] {
@@ -140,6 +149,7 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
                      {"n", 1 + random() % 2},
                      {"stream", random() % 2 == 0},
                      {"priority", static_cast<int>(random() % 3)}};
+        if (next == requests / 4) early_memory = resident_bytes(rank_0);
         HttpClient client(server.port());
         client.send(request_text("POST", "/v1/completions", body.dump()));
         if (random() % 2 == 0) {
@@ -158,6 +168,7 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
   EXPECT_TRUE(server.is_idle());
   EXPECT_GT(answered, 0);
   EXPECT_EQ(server.metric("kv_cache_blocks_used"), 0);
+  EXPECT_LT(resident_bytes(rank_0) - early_memory, 32 << 20);
   server.end();
 }
 
