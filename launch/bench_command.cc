@@ -257,7 +257,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
 static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
-  flags->engine.add_to(*command);
+  flags->engine.add_to(*command, WeightNames::all);
   command
       ->add_option("--synthetic", flags->synthetic,
                    "A config.json: weights of its shapes are generated, no checkpoint is needed")
@@ -311,7 +311,8 @@ static void add(CLI::App& app, int& status) {
       "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json");
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json\n"
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16");
   command->callback([=, &status] {
     flags->has_prompts = prompts->count() > 0;
     flags->has_generate = generate->count() > 0;
@@ -324,6 +325,13 @@ static void add(CLI::App& app, int& status) {
     if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
       throw CLI::ValidationError(
           "--synthetic generates weights, but --model names a checkpoint; leave out one of them");
+    }
+    const std::optional<WeightType> type = flags->engine.options.weights;
+    if (type && !is_convertible(*type) && flags->synthetic.empty()) {
+      throw CLI::ValidationError(fmt::format(
+          "--weights: expected a type to which weights can be converted, found {0}; files that store {0} "
+          "weights keep it with auto, and --synthetic generates such weights",
+          name_of(*type)));
     }
     try {
       sampling_of(*flags).validate();

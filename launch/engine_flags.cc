@@ -7,7 +7,8 @@
 
 namespace tp {
 
-void EngineFlags::add_to(CLI::App& command) {
+void EngineFlags::add_to(CLI::App& command, WeightNames names) {
+  const bool all = names == WeightNames::all;
   command
       .add_option_function<std::string>(
           "-m,--model", [this](const std::string& folder) { options.model = folder; },
@@ -17,9 +18,10 @@ void EngineFlags::add_to(CLI::App& command) {
       ->type_name("DIR");
   command
       .add_option_function<std::string>(
-          "--weights", [this](const std::string& name) { options.weights = find_weight_type(name); },
-          "In-memory weight type: auto (as stored), f32, f16, bf16, int8, int4")
-      ->check(weight_type())
+          "--weights", [this](const std::string& name) { options.weights = find_generated_type(name); },
+          std::string("In-memory weight type: auto (as stored), f32, f16, bf16, int8, int4") +
+              (all ? "; with --synthetic also q4_k, int4_g128 and the others that files store" : ""))
+      ->check(all ? generated_weight_type() : weight_type())
       ->type_name("TYPE")
       ->default_str("auto");
   command

@@ -1,7 +1,6 @@
 #include "launch/option_checks.h"
 
 #include "model/weights/checkpoint/similar_name.h"
-#include "tp/memory_types.h"
 
 #include <algorithm>
 #include <charconv>
@@ -23,6 +22,14 @@ std::optional<Number> parsed(const std::string& text) {
   if (error != std::errc() || stopped != end) return std::nullopt;
   return value;
 }
+
+// All of them, in their order.
+const std::vector<WeightType> kWeightTypes = [] {
+  std::vector<WeightType> types;
+  for (int type = 0; type <= static_cast<int>(WeightType::int4_g256_bf16); ++type)
+    types.push_back(static_cast<WeightType>(type));
+  return types;
+}();
 
 std::string expected(const std::string& what, const std::string& found) {
   return fmt::format("expected {}, found {}", what, found.empty() ? "an empty text" : found);
@@ -67,18 +74,25 @@ CLI::Validator one_of(std::vector<std::string> words) {
 CLI::Validator weight_type() {
   const CLI::Validator known = one_of({"auto", "f32", "f16", "bf16", "int8", "int4"});
   const auto check = [known](std::string& text) -> std::string {
-    for (WeightType type = WeightType::q4_k; type <= WeightType::int4_g256_bf16;
-         type = static_cast<WeightType>(static_cast<int>(type) + 1)) {
-      if (text == name_of(type)) {
-        return fmt::format(
-            "expected a type to which weights can be converted, found {}; files that store "
-            "{} weights keep it with auto",
-            text, text);
-      }
-    }
-    return known(text);
+    const std::optional<WeightType> type = find_generated_type(text);
+    if (!type || is_convertible(*type)) return known(text);
+    return fmt::format(
+        "expected a type to which weights can be converted, found {}; files that store "
+        "{} weights keep it with auto, and `tp-infer quantize` writes such files",
+        text, text);
   };
   return CLI::Validator(check, "");
+}
+
+CLI::Validator generated_weight_type() {
+  std::vector<std::string> names = {"auto"};
+  for (const WeightType type : kWeightTypes) names.emplace_back(name_of(type));
+  return one_of(std::move(names));
+}
+
+std::optional<WeightType> find_generated_type(const std::string& name) {
+  const auto found = std::ranges::find(kWeightTypes, name, [](WeightType type) { return name_of(type); });
+  return found == kWeightTypes.end() ? std::nullopt : std::optional(*found);
 }
 
 }  // namespace tp

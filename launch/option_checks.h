@@ -1,7 +1,10 @@
 // What the value of an option must be. CLI11 has such checks too, but their texts are for programmers.
 #pragma once
 
+#include "tp/memory_types.h"
+
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,5 +29,9 @@ CLI::Validator one_of(std::vector<std::string> words);
 
 // The same of the types to which weights can be converted, and auto.
 CLI::Validator weight_type();
+
+// The same with those that checkpoints store, in which weights may be generated, and the type of a name.
+CLI::Validator generated_weight_type();
+std::optional<WeightType> find_generated_type(const std::string& name);
 
 }  // namespace tp

@@ -7,7 +7,7 @@
 namespace tp {
 
 std::string with_flags(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kFlags = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kFlags = {{
       {"`weights`", "--weights"},
       {"`kv_type`", "--kv-type"},
       {"`prefill_chunk`", "--prefill-chunk"},
@@ -20,6 +20,7 @@ std::string with_flags(std::string text) {
       {"`step_ms`", "--step-ms"},
       {"`max_queue`", "--max-queue"},
       {"`max_queue_tokens`", "--max-queue-tokens"},
+      {"`output`", "--output"},
   }};
   for (const auto& [field, flag] : kFlags) {
     for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at + flag.size()))

@@ -27,6 +27,7 @@ class Subcommand {
     tokenize,
     detokenize,
     download,
+    quantize,
     inspect,
     bench,
   };

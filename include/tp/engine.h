@@ -58,7 +58,7 @@ namespace tp {
 
 struct EngineOptions {
   std::filesystem::path model;  // a folder with config.json and *.safetensors, or a GGUF file
-  bool synthetic = false;       // `model` is a config.json; random weights of its shapes are generated
+  bool synthetic = false;       // `model` is a config.json; weights of its shapes are generated, in any type
   std::optional<WeightType> weights{};  // none: as stored in the checkpoint
   std::optional<KvType> kv_type{};      // none: f32 for f32 and f16 weights, else bf16
   // Whether results have the same bits on any number of ranks, whatever is computed beside them and however

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <tuple>
 
 namespace tp {
 namespace {
@@ -177,6 +178,15 @@ void Bpe::merge(std::vector<Symbol>& symbols) const {
     update_rank(position);
     if (left.previous != -1) update_rank(left.previous);
   }
+}
+
+std::vector<Bpe::Merge> Bpe::merges() const {
+  std::vector<Merge> merges;
+  merges_.for_each([&](TokenId left, TokenId right, const MergeTable::Merge& merge) {
+    merges.push_back({left, right, merge.result, merge.rank});
+  });
+  std::ranges::sort(merges, {}, [](const Merge& merge) { return std::tuple(merge.rank, merge.left); });
+  return merges;
 }
 
 }  // namespace tp

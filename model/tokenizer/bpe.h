@@ -46,6 +46,9 @@ class Bpe {
   void encode(std::string_view piece, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // In the order of their ranks.
+  std::vector<Merge> merges() const;
+  const Options& options() const { return options_; }
 
  private:
   struct Symbol {

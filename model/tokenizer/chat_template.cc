@@ -133,6 +133,12 @@ std::optional<ChatTemplate> ChatTemplate::load(const fs::path& model) {
   return result;
 }
 
+std::optional<std::string> ChatTemplate::source_of(const fs::path& model) {
+  const Sources found = sources_of(model);
+  const auto plain = found.templates.sources.find(kDefault);
+  return plain == found.templates.sources.end() ? std::nullopt : std::optional(plain->second);
+}
+
 ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model) {
   ChatTemplate result(jinja::Template(read_template(file), file.string()));
   result.special_tokens_ = sources_of(model).special_tokens;

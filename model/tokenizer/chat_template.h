@@ -20,6 +20,9 @@ class ChatTemplate {
   // that is damaged and for a template that cannot be read.
   static std::optional<ChatTemplate> load(const std::filesystem::path& model);
 
+  // The text of a model's template as it stands, if there is one.
+  static std::optional<std::string> source_of(const std::filesystem::path& model);
+
   // A template in a file of its own. The special tokens are those of the model; none if that is empty. Throws
   // CheckpointError.
   static ChatTemplate load_file(const std::filesystem::path& file, const std::filesystem::path& model = {});

@@ -80,4 +80,28 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
   return vocabulary;
 }
 
+void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values) {
+  const bool is_byte_level = vocabulary.scheme == Scheme::byte_level_bpe;
+  values.text("tokenizer.ggml.model", is_byte_level ? "gpt2" : "llama");
+  values.text("tokenizer.ggml.pre", is_byte_level ? vocabulary.pre_tokenizer : "default");
+  values.texts("tokenizer.ggml.tokens", vocabulary.tokens);
+  std::vector<std::int32_t> types;
+  for (const TokenType type : vocabulary.types) types.push_back(static_cast<std::int32_t>(type));
+  values.wholes("tokenizer.ggml.token_type", types);
+  if (is_byte_level)
+    values.texts("tokenizer.ggml.merges", vocabulary.merges);
+  else
+    values.numbers("tokenizer.ggml.scores", vocabulary.scores);
+  const auto write_id = [&](std::string_view key, std::optional<TokenId> id) {
+    if (id) values.whole(key, static_cast<std::uint32_t>(*id));
+  };
+  write_id("tokenizer.ggml.bos_token_id", vocabulary.bos);
+  write_id("tokenizer.ggml.eos_token_id", vocabulary.eos);
+  write_id("tokenizer.ggml.unknown_token_id", vocabulary.unknown);
+  values.boolean("tokenizer.ggml.add_bos_token", vocabulary.add_bos);
+  values.boolean("tokenizer.ggml.add_eos_token", vocabulary.add_eos);
+  if (!is_byte_level) values.boolean("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
+  if (vocabulary.chat_template) values.text("tokenizer.chat_template", *vocabulary.chat_template);
+}
+
 }  // namespace tp

@@ -3,6 +3,7 @@
 
 #include "model/tokenizer/embedded_vocabulary.h"
 #include "model/weights/checkpoint/gguf_metadata.h"
+#include "model/weights/checkpoint/gguf_values.h"
 
 #include <optional>
 
@@ -11,5 +12,8 @@ namespace tp {
 // Nothing if the file says that it has none. Throws CheckpointError for values of another kind than expected,
 // and for kinds of tokenizers that tp-infer does not know.
 std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata);
+
+// The reverse: the values that stand for a vocabulary.
+void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values);
 
 }  // namespace tp

@@ -26,6 +26,15 @@ class MergeTable {
   // A pair that is added again gets the later rank. At most merge_count times.
   void add(TokenId left, TokenId right, const Merge& merge);
 
+  // Calls visit(left, right, merge) for all of them, in no order.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const Entry& entry : entries_) {
+      if (entry.merge.rank == kNoRank) continue;
+      visit(static_cast<TokenId>(entry.key >> 32), static_cast<TokenId>(entry.key & 0xFFFFFFFF), entry.merge);
+    }
+  }
+
   Merge find(TokenId left, TokenId right) const { return entries_[slot_of(key_of(left, right))].merge; }
 
  private:

@@ -68,4 +68,10 @@ std::string names_of_pre_tokenizers() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::vector<std::string_view> distinct_pre_tokenizers() {
+  std::vector<std::string_view> names;
+  for (const Family& family : families()) names.push_back(family.names.front());
+  return names;
+}
+
 }  // namespace tp

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -20,5 +21,8 @@ std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name);
 
 // "gpt-2, llama-bpe, ...", for errors.
 std::string names_of_pre_tokenizers();
+
+// One name of each way to cut texts, that of the most models first.
+std::vector<std::string_view> distinct_pre_tokenizers();
 
 }  // namespace tp

@@ -46,6 +46,12 @@ void SentencePieceModel::encode(std::string_view piece, std::vector<TokenId>& ou
   out.insert(out.end(), ids.begin(), ids.end());
 }
 
+float SentencePieceModel::score(TokenId id) const { return processor_->GetScore(id); }
+bool SentencePieceModel::is_control(TokenId id) const { return processor_->IsControl(id); }
+bool SentencePieceModel::is_unknown(TokenId id) const { return processor_->IsUnknown(id); }
+bool SentencePieceModel::is_byte(TokenId id) const { return processor_->IsByte(id); }
+bool SentencePieceModel::is_unused(TokenId id) const { return processor_->IsUnused(id); }
+
 std::optional<TokenId> SentencePieceModel::bos() const { return token_or_none(processor_->bos_id()); }
 std::optional<TokenId> SentencePieceModel::eos() const { return token_or_none(processor_->eos_id()); }
 

@@ -26,6 +26,12 @@ class SentencePieceModel {
   void encode(std::string_view piece, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // What the model says of a token.
+  float score(TokenId id) const;
+  bool is_control(TokenId id) const;
+  bool is_unknown(TokenId id) const;
+  bool is_byte(TokenId id) const;
+  bool is_unused(TokenId id) const;
   std::optional<TokenId> bos() const;
   std::optional<TokenId> eos() const;
   // Whether a text begins as if a space were before it, which its decoding leaves out.

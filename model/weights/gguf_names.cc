@@ -84,9 +84,10 @@ std::size_t GgufRowOrder::stored_row(std::size_t row) const {
   return row;
 }
 
-GgufNames::GgufNames(const ModelMetadata& model) : GgufNames(names_of(model), model) {}
+GgufNames::GgufNames(const ModelMetadata& model)
+    : GgufNames(names_of(model), {model.heads(), model.kv_heads(), model.head_dim()}) {}
 
-GgufNames::GgufNames(const TensorNames& names, const ModelMetadata& model)
+GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
     : blocks_(names.prefix + names.blocks) {
   const GgufTensorNames& stored = names.gguf;
   add(names.prefix + names.embed_tokens, {.tensor = stored.embed_tokens});
@@ -94,7 +95,7 @@ GgufNames::GgufNames(const TensorNames& names, const ModelMetadata& model)
     add(names.prefix + names.embed_positions, {.tensor = stored.embed_positions});
   add(names.prefix + names.final_norm, {.tensor = stored.final_norm, .addend = -stored.norm_offset});
   add(names.lm_head, {.tensor = stored.lm_head});
-  add_block(names, model);
+  add_block(names, heads);
 }
 
 void GgufNames::add(const std::string& name, GgufPlace place) {
@@ -104,7 +105,7 @@ void GgufNames::add(const std::string& name, GgufPlace place) {
 }
 
 // What is stored as one is added several times, the same each time.
-void GgufNames::add_block(const TensorNames& names, const ModelMetadata& model) {
+void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   const BlockNames block = names.names_of_block(blocks_ + "#.");
   const BlockNames& stored = names.gguf.block;
   for (const auto norm :
@@ -115,10 +116,10 @@ void GgufNames::add_block(const TensorNames& names, const ModelMetadata& model) 
        {&BlockNames::o_proj, &BlockNames::gate_proj, &BlockNames::up_proj, &BlockNames::down_proj})
     add(block.*projection, {.tensor = kBlock + stored.*projection, .is_transposed = block.transposed});
 
-  const std::size_t kv_heads = std::max<std::size_t>(1, model.kv_heads());
-  GgufRowOrder fused{.head_dim = model.head_dim(),
+  const std::size_t kv_heads = std::max<std::size_t>(1, heads.kv_heads);
+  GgufRowOrder fused{.head_dim = heads.head_dim,
                      .groups = kv_heads,
-                     .queries_per_group = std::max<std::size_t>(1, model.heads()) / kv_heads};
+                     .queries_per_group = std::max<std::size_t>(1, heads.heads) / kv_heads};
   if (block.fused_qkv == BlockNames::FusedQkv::by_kv_head) fused.kind = GgufRowOrder::Kind::by_kind;
   GgufRowOrder rotated = fused;
   if (names.gguf.interleaved_query_key) rotated.kind = GgufRowOrder::Kind::interleaved;

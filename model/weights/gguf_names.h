@@ -49,11 +49,20 @@ struct GgufPlace {
   float addend = 0.0F;         // what makes the file's values the checkpoint's
 };
 
+// What the order of rows depends on.
+struct GgufHeads {
+  std::size_t heads = 1;
+  std::size_t kv_heads = 1;
+  std::size_t head_dim = 0;
+};
+
 class GgufNames {
  public:
   // Throws ConfigError if the model is of a family that is not supported, and CheckpointError if its metadata
   // does not say how many heads it has.
   explicit GgufNames(const ModelMetadata& model);
+  // Of a model that may not be in a file yet.
+  GgufNames(const TensorNames& names, const GgufHeads& heads);
 
   // Nothing for a name that the family does not have.
   std::optional<GgufPlace> find(std::string_view name) const;
@@ -64,10 +73,8 @@ class GgufNames {
   std::vector<std::string> in_checkpoint(const GgufTensor& tensor) const;
 
  private:
-  GgufNames(const TensorNames& names, const ModelMetadata& model);
-
   void add(const std::string& name, GgufPlace place);
-  void add_block(const TensorNames& names, const ModelMetadata& model);
+  void add_block(const TensorNames& names, const GgufHeads& heads);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
 
   // Patterns: names of layers or tensors with # for the number of a block and, after it, that of an expert.

@@ -11,8 +11,8 @@ namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
-  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.kv_type& plan.block_size& plan
-      .cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length& plan.same_bits;
+  archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.synthetic_blocks& plan.kv_type& plan
+      .block_size& plan.cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length& plan.same_bits;
 }
 
 }  // namespace boost::serialization

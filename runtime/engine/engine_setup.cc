@@ -4,6 +4,7 @@
 #include "model/config/config.h"
 #include "model/weights/checkpoint/synthetic_weights.h"
 #include "model/weights/open_checkpoint.h"
+#include "model/weights/synthetic_blocks.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -24,7 +25,7 @@ void check_options(const EngineOptions& options) {
   require<ConfigError>(options.block_size >= 1 && options.block_size <= 1024,
                        "`block_size` must be in 1..1024 tokens, found {}", options.block_size);
   require<ConfigError>(
-      !options.weights || is_convertible(*options.weights),
+      !options.weights || options.synthetic || is_convertible(*options.weights),
       "`weights` must be a type to which weights can be converted, f32 to int4, found {}; files "
       "that store such weights keep them without it",
       name_of(options.weights.value_or(WeightType::f32)));
@@ -61,7 +62,10 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   plan.model = options.model.string();
   plan.synthetic = options.synthetic;
   plan.same_bits = options.same_bits;
-  plan.weights = options.weights;
+  if (options.weights && !is_convertible(*options.weights))
+    plan.synthetic_blocks = options.weights;
+  else
+    plan.weights = options.weights;
   plan.kv_type = options.kv_type.value_or(
       default_kv_type(usual_weight_type(plan, SyntheticWeights(plan.config.torch_dtype))));
   plan.block_size = options.block_size;
@@ -80,6 +84,7 @@ WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source)
 }
 
 std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
+  if (plan.synthetic_blocks) return std::make_unique<SyntheticBlocks>(*plan.synthetic_blocks);
   if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
   return open_checkpoint(plan.model);
 }

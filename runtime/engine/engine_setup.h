@@ -19,6 +19,8 @@ struct EnginePlan {
   std::string model;
   bool synthetic = false;
   std::optional<WeightType> weights{};  // none: every weight's stored type
+  // Of synthetic weights: the quantized type that they are generated in, if any.
+  std::optional<WeightType> synthetic_blocks{};
   KvType kv_type = KvType::f32;
   std::uint64_t block_size = 0;
   std::uint64_t cache_blocks = 0;

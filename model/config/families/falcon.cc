@@ -45,10 +45,15 @@ BlockNames falcon_block_with_two_norms(const std::string& prefix) {
   return names;
 }
 
+void name_two_norms(TensorNames& names) {
+  names.names_of_block = falcon_block_with_two_norms;
+  names.gguf.block.input_norm = "attn_norm_2";
+  names.gguf.block.pre_feed_forward_norm = "attn_norm";
+}
+
 DecoderSpec falcon_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
-  if (config.new_decoder_architecture && has_two_norms(config))
-    spec.names.names_of_block = falcon_block_with_two_norms;
+  if (config.new_decoder_architecture && has_two_norms(config)) name_two_norms(spec.names);
   for (BlockSpec& block : spec.blocks) {
     const bool parallel = config.parallel_attn || config.new_decoder_architecture;
     block.wiring = parallel ? BlockSpec::Wiring::parallel : BlockSpec::Wiring::sequential;
@@ -76,10 +81,7 @@ nlohmann::json falcon_config(const ModelMetadata& model) {
 }
 
 void adapt_names(const ModelMetadata& model, TensorNames& names) {
-  if (!is_new(model)) return;
-  names.names_of_block = falcon_block_with_two_norms;
-  names.gguf.block.input_norm = "attn_norm_2";
-  names.gguf.block.pre_feed_forward_norm = "attn_norm";
+  if (is_new(model)) name_two_norms(names);
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ Family mistral() {
   Family family{.architecture = "MistralForCausalLM", .names = llama_names(), .make_spec = mistral_spec};
   family.defaults.sliding_window = 4096;
   family.defaults.max_position_embeddings = 4096 * 32;
+  family.names.gguf.interleaved_query_key = true;
+  // Files of it are Llama's, and say nothing of a window.
+  family.gguf = {.architecture = "llama", .is_of = [](const ModelMetadata&) { return false; }};
   return family;
 }
 

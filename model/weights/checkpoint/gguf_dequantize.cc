@@ -1,5 +1,6 @@
 #include "model/weights/checkpoint/gguf_dequantize.h"
 
+#include "model/weights/checkpoint/gguf_codebooks.h"
 #include "model/weights/checkpoint/widen.h"
 
 #include <algorithm>
@@ -81,12 +82,6 @@ void block_q5_1(const std::uint8_t* block, float* out) {
   scaled_and_offset(block, values.data(), out);
 }
 
-// What 4 bits stand for. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
-constexpr std::array<std::int8_t, 16> kIq4Values = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                    1,    13,   25,  38,  53,  69,  89,  113};
-constexpr std::array<std::int8_t, 16> kMxfp4Values = {0, 1,  2,  3,  4,  6,  8,  12,
-                                                      0, -1, -2, -3, -4, -6, -8, -12};
-
 void looked_up(const std::array<std::int8_t, 16>& values, const std::uint8_t* packed, float scale,
                float* out) {
   std::array<std::uint8_t, kGroup> places;
@@ -95,7 +90,7 @@ void looked_up(const std::array<std::int8_t, 16>& values, const std::uint8_t* pa
 }
 
 void block_iq4_nl(const std::uint8_t* block, float* out) {
-  looked_up(kIq4Values, block + 2, f16_at(block), out);
+  looked_up(kIq4Levels, block + 2, f16_at(block), out);
 }
 
 // Groups of 32 with 6-bit scales: the low four bits in nibbles, after the high ones of all.
@@ -104,14 +99,14 @@ void block_iq4_xs(const std::uint8_t* block, float* out) {
   for (std::size_t group = 0; group < 8; ++group) {
     const int low = block[4 + group / 2] >> (group % 2 * 4) & 15;
     const int high = block[2 + group / 4] >> (group % 4 * 2) & 3;
-    looked_up(kIq4Values, block + 8 + group * 16, scale * static_cast<float>((low | high << 4) - 32),
+    looked_up(kIq4Levels, block + 8 + group * 16, scale * static_cast<float>((low | high << 4) - 32),
               out + group * kGroup);
   }
 }
 
 // The scale is a byte e: 2^(e - 127), of which the table's values, twice those of the format, take half.
 void block_mxfp4(const std::uint8_t* block, float* out) {
-  looked_up(kMxfp4Values, block + 1, std::ldexp(1.0F, block[0] - 128), out);
+  looked_up(kMxfp4Levels, block + 1, std::ldexp(1.0F, block[0] - 128), out);
 }
 
 // 16 groups of 16 with 4-bit scales and offsets. Byte l of each 32 of `packed` has elements l, l + 32, l + 64

@@ -37,6 +37,7 @@ class GgufMetadata {
       : values_(std::move(values)), where_(std::move(where)) {}
 
   const std::string& where() const { return where_; }
+  const std::map<std::string, GgufValue, std::less<>>& values() const { return values_; }
 
   bool has(std::string_view key) const { return values_.contains(key); }
   std::string_view text(std::string_view key) const;

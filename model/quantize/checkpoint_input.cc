@@ -1,0 +1,182 @@
+#include "model/quantize/checkpoint_input.h"
+
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/config/generation_config.h"
+#include "model/quantize/model_tensors.h"
+#include "model/tokenizer/chat_template.h"
+#include "model/tokenizer/embed_vocabulary.h"
+#include "model/tokenizer/gguf_vocabulary.h"
+#include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/open_checkpoint.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+// The tokens that end a text, a turn or a message: llama.cpp stops at all of them.
+constexpr std::array kEndKeys = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                 "tokenizer.ggml.eom_token_id"};
+
+// The checkpoint's row of each row of the file; empty if their order is the same.
+std::vector<std::size_t> rows_in_file_order(const GgufRowOrder& order, std::size_t rows) {
+  if (order.kind == GgufRowOrder::Kind::as_it_was) return {};
+  std::vector<std::size_t> result(rows);
+  for (std::size_t row = 0; row < rows; ++row) result[order.stored_row(row)] = row;
+  return result;
+}
+
+GgufHeads heads_of(const DecoderSpec& spec) {
+  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
+  if (attention == nullptr) return {};
+  return {attention->num_attention_heads, attention->num_key_value_heads, attention->head_dim};
+}
+
+}  // namespace
+
+CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std::string& name) : name_(name) {
+  const ModelConfig config = load_config(folder);
+  spec_ = make_spec(config);
+  values_.text("general.type", "model");
+  values_.text("general.name", name);
+  write_hyperparameters(config, spec_, name, values_);
+  source_ = open_checkpoint(folder);
+  const GgufNames names(spec_.names.as_stored_in(*source_), heads_of(spec_));
+  for (ModelTensor& tensor : model_tensors(spec_, *source_))
+    add_tensor(names, std::move(tensor.name), tensor.shape);
+  add_rope_factors();
+  const GgufHeads heads = heads_of(spec_);
+  facts_ = {.architecture = family_of(config.architecture).gguf.architecture,
+            .layers = spec_.blocks.size(),
+            .experts = config.num_experts,
+            .has_lm_head = !spec_.tied_embeddings,
+            .has_grouped_queries = heads.kv_heads < heads.heads};
+  write_vocabulary(folder);
+}
+
+void CheckpointInput::add_tensor(const GgufNames& names, std::string name, MatrixShape shape) {
+  std::optional<GgufPlace> place = names.find(name);
+  require<ConfigError>(
+      place.has_value(),
+      "cannot write {} as a GGUF file: expected tensors that such files have, found {}; use the "
+      "checkpoint without converting it",
+      name_, name);
+  // A tied embedding may be stored as the LM head only.
+  if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
+  const bool is_vector = shape.rows == 1;
+  const MatrixShape in_file = place->is_transposed ? MatrixShape{shape.columns, shape.rows} : shape;
+  const auto known = std::ranges::find(tensors_, place->tensor, &Tensor::name);
+  if (known != tensors_.end()) {  // another expert
+    origins_[static_cast<std::size_t>(known - tensors_.begin())].parts.push_back({std::move(name), shape});
+    ++known->shape.front();
+    return;
+  }
+  Tensor tensor{.name = place->tensor};
+  if (place->expert) tensor.shape.push_back(1);
+  if (!is_vector) tensor.shape.push_back(in_file.rows);
+  tensor.shape.push_back(in_file.columns);
+  tensors_.push_back(std::move(tensor));
+  origins_.push_back({.parts = {{std::move(name), shape}},
+                      .place = *place,
+                      .rows = rows_in_file_order(place->rows, is_vector ? shape.columns : in_file.rows)});
+}
+
+void CheckpointInput::add_rope_factors() {
+  for (RopeFactors& factors : rope_factors(spec_)) {
+    tensors_.push_back({.name = factors.name, .shape = {factors.factors.size()}});
+    origins_.push_back({.values = std::move(factors.factors)});
+  }
+}
+
+void CheckpointInput::write_vocabulary(const std::filesystem::path& folder) {
+  if (!holds_tokenizer(folder)) {
+    values_.text("tokenizer.ggml.model", "no_vocab");
+    notices_.push_back(
+        fmt::format("{} has no tokenizer, and neither will the file: it takes token ids", name_));
+    return;
+  }
+  auto [vocabulary, differs] = embed_vocabulary(load_tokenizer_parts(folder), spec_.vocab_size, name_);
+  if (differs)
+    notices_.push_back(
+        fmt::format("texts that begin with a space get another first token from the file's tokenizer than "
+                    "from that of {}",
+                    name_));
+  vocabulary.chat_template = ChatTemplate::source_of(folder);
+  std::vector<TokenId> ends = load_generation_config(folder).eos_token_ids;
+  if (ends.empty()) ends = load_config(folder).eos_token_ids;
+  // What the tokenizer calls the end comes first.
+  if (ends.empty() && vocabulary.eos) ends = {*vocabulary.eos};
+  if (const auto eos = std::ranges::find(ends, vocabulary.eos.value_or(-1)); eos != ends.end())
+    std::rotate(ends.begin(), eos, eos + 1);
+  if (!ends.empty()) vocabulary.eos = ends.front();
+  tp::write_vocabulary(vocabulary, values_);
+  for (std::size_t i = 1; i < std::min(ends.size(), kEndKeys.size()); ++i)
+    values_.whole(kEndKeys[i], static_cast<std::uint32_t>(ends[i]));
+  if (ends.size() > kEndKeys.size())
+    notices_.push_back(fmt::format("{} has {} end-of-sequence tokens, of which the file names {}", name_,
+                                   ends.size(), kEndKeys.size()));
+}
+
+void CheckpointInput::read(std::size_t tensor, Range rows, float* out) const {
+  const Origin& origin = origins_[tensor];
+  if (origin.parts.empty()) {
+    std::ranges::copy(origin.values, out);
+    return;
+  }
+  const std::size_t columns = tensors_[tensor].columns();
+  const std::vector<std::size_t>& shape = tensors_[tensor].shape;
+  const std::size_t rows_of_part = shape.size() == 1 ? 1 : shape[shape.size() - 2];
+  for (std::size_t row = rows.begin; row < rows.end;) {
+    const std::size_t part = row / rows_of_part;
+    const std::size_t first = row % rows_of_part;
+    const std::size_t count = std::min(rows_of_part - first, rows.end - row);
+    read_part(origin, origin.parts[part], {first, first + count}, out);
+    for (std::size_t i = 0; i < count * columns; ++i) out[i] -= origin.place.addend;
+    out += count * columns;
+    row += count;
+  }
+}
+
+void CheckpointInput::read_part(const Origin& origin, const Stored& part, Range rows, float* out) const {
+  const std::size_t columns = part.shape.columns;
+  if (part.shape.rows == 1) {
+    source_->read(part.name, part.shape, TensorSlice::whole(part.shape), {out, 1, columns});
+    if (origin.rows.empty()) return;
+    const std::vector<float> as_stored(out, out + columns);
+    for (std::size_t i = 0; i < columns; ++i) out[i] = as_stored[origin.rows[i]];
+  } else if (origin.place.is_transposed) {
+    std::vector<float> memory(part.shape.rows * rows.size());
+    const TensorView<float> stored(memory.data(), part.shape.rows, rows.size());
+    source_->read(part.name, part.shape, TensorSlice::of_columns(part.shape, rows), stored);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      for (std::size_t i = 0; i < part.shape.rows; ++i) *out++ = stored(i, row);
+    }
+  } else if (origin.rows.empty()) {
+    source_->read(part.name, part.shape, TensorSlice::of_rows(part.shape, rows), {out, rows.size(), columns});
+  } else {
+    for (std::size_t row = rows.begin; row < rows.end; ++row, out += columns) {
+      const std::size_t stored = origin.rows[row];
+      source_->read(part.name, part.shape, TensorSlice::of_rows(part.shape, {stored, stored + 1}),
+                    {out, 1, columns});
+    }
+  }
+}
+
+void CheckpointInput::done_with(std::size_t tensor) const {
+  for (const Stored& part : origins_[tensor].parts) source_->done_with(part.name);
+}
+
+void CheckpointInput::check_header(const std::filesystem::path& file) const {
+  if (tp::check_header(spec_, name_, file).misses_windows) {
+    notices_.push_back(fmt::format(
+        "GGUF files of this architecture have no sliding window: texts longer than that of {} will differ",
+        name_));
+  }
+}
+
+}  // namespace tp

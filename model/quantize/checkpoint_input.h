@@ -1,0 +1,57 @@
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/quantize/hyperparameters.h"
+#include "model/quantize/quantize_input.h"
+#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/gguf_names.h"
+
+#include <memory>
+
+namespace tp {
+
+// The folder of a Hugging Face checkpoint. Its tensors get the names of GGUF files, and their rows, columns
+// and values the form that they have there: what GgufCheckpoint undoes.
+class CheckpointInput final : public QuantizeInput {
+ public:
+  // Throws CheckpointError or ConfigError if it cannot become a GGUF file.
+  CheckpointInput(const std::filesystem::path& folder, const std::string& name);
+
+  const GgufValues& values() const override { return values_; }
+  const ModelFacts& facts() const override { return facts_; }
+  const std::vector<Tensor>& tensors() const override { return tensors_; }
+  std::vector<std::string> notices() const override { return notices_; }
+  void read(std::size_t tensor, Range rows, float* out) const override;
+  void done_with(std::size_t tensor) const override;
+  void check_header(const std::filesystem::path& file) const override;
+
+ private:
+  // A matrix of the checkpoint, or a vector of one row.
+  struct Stored {
+    std::string name;
+    MatrixShape shape;
+  };
+  // Where the values of a tensor come from.
+  struct Origin {
+    std::vector<Stored> parts{};  // one, or a stack's one for every expert
+    GgufPlace place{};
+    std::vector<std::size_t> rows{};  // the checkpoint's row for each of the file, if their order differs
+    std::vector<float> values{};      // of a tensor that is not in the checkpoint
+  };
+
+  void add_tensor(const GgufNames& names, std::string name, MatrixShape shape);
+  void add_rope_factors();
+  void write_vocabulary(const std::filesystem::path& folder);
+  void read_part(const Origin& origin, const Stored& part, Range rows, float* out) const;
+
+  std::string name_;
+  DecoderSpec spec_;
+  std::unique_ptr<WeightSource> source_;
+  GgufValues values_;
+  ModelFacts facts_;
+  std::vector<Tensor> tensors_;
+  std::vector<Origin> origins_;  // [tensors]
+  mutable std::vector<std::string> notices_;
+};
+
+}  // namespace tp

@@ -1,0 +1,73 @@
+#include "model/quantize/gguf_input.h"
+
+#include "model/weights/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/checkpoint/printable.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+// What describes the file rather than the model.
+bool is_of_file(std::string_view key) {
+  return key.starts_with("split.") || key == "general.alignment" || key.starts_with("quantize.imatrix.");
+}
+
+bool loses_bits(const QuantizeInput::Tensor& tensor) {
+  return TypeChoice::is_matrix(tensor.name, tensor.shape) && !plain_type(*tensor.stored);
+}
+
+}  // namespace
+
+GgufInput::GgufInput(const std::filesystem::path& first) : files_(first) {
+  for (const auto& [key, value] : files_.metadata().values()) {
+    if (!is_of_file(key)) values_.copy(key, value);
+  }
+  const ModelMetadata model(files_);
+  facts_ = {.architecture = model.architecture(),
+            .layers = model.whole_or("block_count", 0),
+            .experts = model.whole_or("expert_count", 0),
+            .has_lm_head = model.has_tensor("output.weight"),
+            .has_grouped_queries = model.has("attention.head_count") && model.kv_heads() < model.heads()};
+  for (const auto& [name, entry] : files_.tensors()) entries_.push_back(&entry);
+  // Files have them layer by layer.
+  std::ranges::stable_sort(entries_, {}, [](const GgufFiles::Entry* entry) {
+    return std::pair(entry->file.name(), entry->tensor.bytes.begin);
+  });
+  for (const GgufFiles::Entry* const entry : entries_)
+    tensors_.push_back({entry->tensor.name, entry->tensor.shape, entry->tensor.type});
+}
+
+std::vector<std::string> GgufInput::notices() const {
+  const auto found = std::ranges::find_if(tensors_, loses_bits);
+  if (found == tensors_.end()) return {};
+  return {fmt::format("{} is already quantized ({} is {}); the original model gives a better file",
+                      files_.name(), printable(found->name), found->stored->name)};
+}
+
+void GgufInput::read(std::size_t tensor, Range rows, float* out) const {
+  const GgufTensor& stored = entries_[tensor]->tensor;
+  if (!stored.type.readable) {
+    throw_error<CheckpointError>(
+        "{}: {} has the type {}, expected one that can be read; quantize the original model",
+        entries_[tensor]->file.name(), printable(stored.name), stored.type.name);
+  }
+  const std::byte* const first = entries_[tensor]->file.bytes().data() + stored.bytes.begin;
+  for (std::size_t row = rows.begin; row < rows.end; ++row, out += stored.shape.back())
+    dequantize(stored.type, first + row * stored.row_bytes(), {0, stored.shape.back()}, out);
+}
+
+std::span<const std::byte> GgufInput::stored_bytes(std::size_t tensor) const {
+  const Range bytes = entries_[tensor]->tensor.bytes;
+  return entries_[tensor]->file.bytes().subspan(bytes.begin, bytes.size());
+}
+
+void GgufInput::done_with(std::size_t tensor) const {
+  entries_[tensor]->file.advise_done(entries_[tensor]->tensor.bytes);
+}
+
+}  // namespace tp

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "model/quantize/quantize_input.h"
+#include "model/weights/checkpoint/gguf_files.h"
+
+namespace tp {
+
+// A GGUF model in one or several parts: metadata and names stay as they are.
+class GgufInput final : public QuantizeInput {
+ public:
+  // `first`: as find_gguf gave it. Throws CheckpointError.
+  explicit GgufInput(const std::filesystem::path& first);
+
+  const GgufValues& values() const override { return values_; }
+  const ModelFacts& facts() const override { return facts_; }
+  const std::vector<Tensor>& tensors() const override { return tensors_; }
+  std::vector<std::string> notices() const override;
+  void read(std::size_t tensor, Range rows, float* out) const override;
+  std::span<const std::byte> stored_bytes(std::size_t tensor) const override;
+  void done_with(std::size_t tensor) const override;
+
+ private:
+  GgufFiles files_;
+  GgufValues values_;
+  ModelFacts facts_;
+  std::vector<Tensor> tensors_;
+  std::vector<const GgufFiles::Entry*> entries_;  // [tensors]
+};
+
+}  // namespace tp

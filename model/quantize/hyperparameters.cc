@@ -1,0 +1,208 @@
+#include "model/quantize/hyperparameters.h"
+
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/config/gguf_config.h"
+#include "model/layers/rope.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using Kind = RopeScaling::Kind;
+
+const AttentionSpec& attention_of(const DecoderSpec& spec, const std::string& model) {
+  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
+  require<ConfigError>(
+      attention != nullptr,
+      "cannot write {} as a GGUF file: expected attention with heads of keys and values, found "
+      "latent attention; quantize a GGUF file of the model that llama.cpp has converted",
+      model);
+  return *attention;
+}
+
+// Keys that begin with the architecture.
+class ArchitectureValues {
+ public:
+  ArchitectureValues(const std::string& architecture, GgufValues& values)
+      : prefix_(architecture + "."), values_(values) {}
+
+  void text(const char* key, std::string_view value) { values_.text(prefix_ + key, value); }
+  void whole(const char* key, std::size_t value) {
+    values_.whole(prefix_ + key, static_cast<std::uint32_t>(value));
+  }
+  void number(const char* key, double value) { values_.number(prefix_ + key, static_cast<float>(value)); }
+  void boolean(const char* key, bool value) { values_.boolean(prefix_ + key, value); }
+  // Those that not all models have.
+  void whole_if(const char* key, std::size_t value) {
+    if (value != 0) whole(key, value);
+  }
+  void number_if(const char* key, double value) {
+    if (value != 0.0) number(key, value);
+  }
+
+ private:
+  std::string prefix_;
+  GgufValues& values_;
+};
+
+// Llama 3's scaling is in a tensor only.
+void write_rope(const RopeSpec& rope, ArchitectureValues& values) {
+  const RopeScaling& scaling = rope.scaling;
+  values.number("rope.freq_base", rope.theta);
+  values.whole("rope.dimension_count", rope.rotary_dim);
+  if (scaling.kind == Kind::none || scaling.kind == Kind::llama3) return;
+  values.whole_if("rope.scaling.original_context_length", scaling.original_max_position_embeddings);
+  if (scaling.kind == Kind::longrope) {
+    values.number("rope.scaling.attn_factor", scaling.attention_factor);
+    return;
+  }
+  values.text("rope.scaling.type", scaling.kind == Kind::yarn ? "yarn" : "linear");
+  values.number("rope.scaling.factor", scaling.factor);
+  if (scaling.kind == Kind::linear) return;
+  values.number("rope.scaling.yarn_beta_fast", scaling.beta_fast);
+  values.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
+}
+
+void write_experts(const ModelConfig& config, ArchitectureValues& values) {
+  if (config.num_experts == 0) return;
+  values.whole("expert_count", config.num_experts);
+  values.whole("expert_used_count", config.num_experts_per_tok);
+  values.whole("expert_feed_forward_length", config.moe_intermediate_size);
+  values.whole_if("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
+}
+
+std::size_t largest_window(const DecoderSpec& spec) {
+  std::size_t window = 0;
+  for (const BlockSpec& block : spec.blocks) {
+    if (const auto* const attention = std::get_if<AttentionSpec>(&block.attention))
+      window = std::max(window, attention->pattern.window.value_or(0));
+  }
+  return window;
+}
+
+bool is_close(float one, float other) { return std::abs(one - other) <= 1e-6F * std::abs(one); }
+
+// Whether they give the same angles, however they are described.
+bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSpec>& other,
+                  std::size_t max_positions) {
+  if (!one || !other) return !one && !other;
+  if (one->rotary_dim != other->rotary_dim) return false;
+  // Factors for long and for short sequences.
+  for (const std::size_t positions : {std::size_t{1}, max_positions}) {
+    const Rope first(*one, positions);
+    const Rope second(*other, positions);
+    if (!is_close(first.magnitude(), second.magnitude()) ||
+        !std::ranges::equal(first.frequencies(), second.frequencies(), is_close))
+      return false;
+  }
+  return true;
+}
+
+// What differs between two blocks apart from windows, or nothing.
+std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_positions) {
+  auto* const attention = std::get_if<AttentionSpec>(&one.attention);
+  auto* const in_file = std::get_if<AttentionSpec>(&other.attention);
+  if (attention == nullptr || in_file == nullptr) return "its attention";
+  if (!rotate_alike(attention->rope, in_file->rope, max_positions)) return "its rotary positions";
+  attention->rope = in_file->rope;
+  if (!in_file->pattern.window) attention->pattern.window.reset();
+  if (!is_close(attention->scale, in_file->scale)) return "the scale of its attention scores";
+  attention->scale = in_file->scale;
+  if (one.attention != other.attention) return "its attention";
+  if (one.feed_forward != other.feed_forward) return "its feed-forward layers";
+  return one == other ? "" : "its norms";
+}
+
+std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
+  if (one.vocab_size != other.vocab_size || one.hidden_size != other.hidden_size ||
+      one.blocks.size() != other.blocks.size() ||
+      one.max_position_embeddings != other.max_position_embeddings)
+    return "its sizes";
+  if (one.learned_positions != other.learned_positions) return "its positions";
+  if (one.tied_embeddings != other.tied_embeddings) return "its LM head";
+  if (one.logit_softcap != other.logit_softcap) return "its soft caps";
+  if (!is_close(one.embedding_scale, other.embedding_scale)) return "the scale of its embedding";
+  if (one.final_norm != other.final_norm) return "its norms";
+  for (std::size_t i = 0; i < one.blocks.size(); ++i) {
+    const std::string_view found = difference(one.blocks[i], other.blocks[i], one.max_position_embeddings);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+}  // namespace
+
+void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
+                           GgufValues& all) {
+  const AttentionSpec& attention = attention_of(spec, model);
+  const std::string& architecture = family_of(config.architecture).gguf.architecture;
+  require<ConfigError>(
+      !architecture.empty(),
+      "cannot write {} as a GGUF file: expected a family that such files have, found {}; use "
+      "the checkpoint without converting it",
+      model, config.architecture);
+  all.text("general.architecture", architecture);
+  ArchitectureValues values(architecture, all);
+  values.whole("context_length", spec.max_position_embeddings);
+  values.whole("embedding_length", spec.hidden_size);
+  values.whole("block_count", spec.blocks.size());
+  values.whole("feed_forward_length", config.intermediate_size);
+  values.whole("vocab_size", spec.vocab_size);
+  values.whole("attention.head_count", attention.num_attention_heads);
+  values.whole("attention.head_count_kv", attention.num_key_value_heads);
+  values.whole("attention.key_length", attention.head_dim);
+  values.whole("attention.value_length", attention.head_dim);
+  values.number(spec.final_norm.kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
+                                                            : "attention.layer_norm_epsilon",
+                spec.final_norm.eps);
+  values.whole_if("attention.sliding_window", largest_window(spec));
+  values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
+  values.number_if("final_logit_softcapping", spec.logit_softcap.value_or(0.0F));
+  values.boolean("use_parallel_residual", spec.blocks.front().wiring == BlockSpec::Wiring::parallel);
+  if (attention.rope) write_rope(*attention.rope, values);
+  write_experts(config, values);
+}
+
+std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {
+  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
+  if (attention == nullptr || !attention->rope) return {};
+  const RopeScaling& scaling = attention->rope->scaling;
+  const auto as_floats = [](const std::vector<double>& factors) {
+    return std::vector<float>(factors.begin(), factors.end());
+  };
+  if (scaling.kind == Kind::longrope)
+    return {{"rope_factors_long.weight", as_floats(scaling.long_factor)},
+            {"rope_factors_short.weight", as_floats(scaling.short_factor)}};
+  if (scaling.kind != Kind::llama3) return {};
+  RopeSpec plain = *attention->rope;
+  plain.scaling = {};
+  const Rope unscaled(plain, spec.max_position_embeddings);
+  const Rope scaled(*attention->rope, spec.max_position_embeddings);
+  std::vector<float> factors;
+  for (std::size_t i = 0; i < plain.rotary_dim / 2; ++i)
+    factors.push_back(unscaled.frequencies()[i] / scaled.frequencies()[i]);
+  return {{"rope_freqs.weight", factors}};
+}
+
+HeaderCheck check_header(const DecoderSpec& spec, const std::string& model,
+                         const std::filesystem::path& header) {
+  const GgufFiles files(header);
+  const DecoderSpec in_file = make_spec(parse_config(gguf_config(files).dump(), header.string()));
+  const std::string_view different = difference(spec, in_file);
+  require<ConfigError>(
+      different.empty(),
+      "cannot write {} as a GGUF file of the architecture {}: expected a model that such files "
+      "describe, found that {} would be lost; use the checkpoint without converting it",
+      model, ModelMetadata(files).architecture(), different);
+  return {.misses_windows = largest_window(in_file) < largest_window(spec)};
+}
+
+}  // namespace tp

@@ -1,0 +1,149 @@
+#include "model/quantize/quantize_model.h"
+
+#include "model/quantize/checkpoint_input.h"
+#include "model/quantize/gguf_input.h"
+#include "model/weights/checkpoint/gguf_quantize.h"
+#include "model/weights/checkpoint/gguf_writer.h"
+#include "model/weights/checkpoint/printable.h"
+#include "tp/internal/require.h"
+#include "tp/internal/threads.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kElementsAtOnce = 1 << 22;  // 16 MiB as floats
+
+// Matrices get the chosen type, other tensors keep theirs.
+std::vector<GgufOutput> outputs_of(const QuantizeInput& input, const TypeChoice& choice) {
+  std::vector<GgufOutput> outputs;
+  for (const QuantizeInput::Tensor& tensor : input.tensors()) {
+    const GgufType type = TypeChoice::is_matrix(tensor.name, tensor.shape)
+                              ? choice.type_of(tensor.name, tensor.shape)
+                              : tensor.stored.value_or(*find_gguf_type("F32"));
+    outputs.push_back({tensor.name, tensor.shape, type});
+  }
+  return outputs;
+}
+
+void require_representable(std::span<const float> row, const GgufOutput& tensor) {
+  const float limit = largest_magnitude(tensor.type);
+  const auto wrong = std::ranges::find_if(row, [&](float element) { return !(std::abs(element) <= limit); });
+  if (wrong == row.end()) return;
+  throw_error<CheckpointError>(
+      "cannot quantize {}: expected finite elements of at most {} for {}, found {}; the checkpoint may be "
+      "damaged, or needs another type (`weights`)",
+      printable(tensor.name), limit, tensor.type.name, *wrong);
+}
+
+class Conversion {
+ public:
+  Conversion(const QuantizeInput& input, GgufWriter& writer, const QuantizeProgress& progress)
+      : input_(input), writer_(writer), progress_(progress) {
+    for (const GgufOutput& tensor : writer.tensors()) all_ += tensor.rows() * tensor.columns();
+  }
+
+  // Vectors are few bytes; some of them belong to the model's description.
+  void write_vectors() {
+    for_tensors([](const GgufOutput& tensor) { return tensor.shape.size() == 1; });
+  }
+  void write_matrices() {
+    for_tensors([](const GgufOutput& tensor) { return tensor.shape.size() != 1; });
+  }
+
+ private:
+  void for_tensors(bool (*is_wanted)(const GgufOutput&)) {
+    for (std::size_t tensor = 0; tensor < writer_.tensors().size(); ++tensor) {
+      if (!is_wanted(writer_.tensors()[tensor])) continue;
+      input_.tensors()[tensor].stored == writer_.tensors()[tensor].type ? copy(tensor) : encode(tensor);
+      input_.done_with(tensor);
+    }
+  }
+
+  void copy(std::size_t tensor) {
+    writer_.write(tensor, 0, input_.stored_bytes(tensor));
+    advance(writer_.tensors()[tensor].rows() * writer_.tensors()[tensor].columns());
+  }
+
+  void encode(std::size_t tensor) {
+    const GgufOutput& output = writer_.tensors()[tensor];
+    const std::size_t rows_at_once = std::max<std::size_t>(1, kElementsAtOnce / output.columns());
+    std::vector<std::byte> encoded;
+    for (std::size_t begin = 0; begin < output.rows(); begin += rows_at_once) {
+      const Range rows{begin, std::min(output.rows(), begin + rows_at_once)};
+      encoded.resize(rows.size() * output.row_bytes());
+      for_thread_parts(rows.size(), rows.size() * output.columns() * kWorkPerElement,
+                       [&](std::size_t first, std::size_t last) {
+                         encode_rows(tensor, {rows.begin + first, rows.begin + last},
+                                     encoded.data() + first * output.row_bytes());
+                       });
+      writer_.write(tensor, rows.begin * output.row_bytes(), encoded);
+      advance(rows.size() * output.columns());
+    }
+  }
+
+  void encode_rows(std::size_t tensor, Range rows, std::byte* out) const {
+    const GgufOutput& output = writer_.tensors()[tensor];
+    const std::size_t columns = output.columns();
+    std::vector<float> elements(rows.size() * columns);
+    input_.read(tensor, rows, elements.data());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::span<const float> of_row(elements.data() + row * columns, columns);
+      require_representable(of_row, output);
+      quantize(output.type, of_row, out + row * output.row_bytes());
+    }
+  }
+
+  void advance(std::uint64_t elements) {
+    done_ += elements;
+    progress_(done_, all_);
+  }
+
+  static constexpr std::size_t kWorkPerElement = 64;  // operations of a search
+
+  const QuantizeInput& input_;
+  GgufWriter& writer_;
+  const QuantizeProgress& progress_;
+  std::uint64_t done_ = 0;
+  std::uint64_t all_ = 0;
+};
+
+std::vector<QuantizedTensors> types_of(const std::vector<GgufOutput>& outputs) {
+  std::vector<QuantizedTensors> types;
+  for (const GgufOutput& output : outputs) {
+    auto type = std::ranges::find(types, output.type.name, &QuantizedTensors::type);
+    if (type == types.end()) type = types.insert(types.end(), {.type = std::string(output.type.name)});
+    ++type->tensors;
+    type->elements += output.rows() * output.columns();
+    type->bytes += output.bytes();
+  }
+  std::ranges::stable_sort(types, std::greater<>(), &QuantizedTensors::bytes);
+  return types;
+}
+
+std::unique_ptr<QuantizeInput> open_input(const QuantizeOptions& options) {
+  if (const std::optional<std::filesystem::path> gguf = find_gguf(options.model))
+    return std::make_unique<GgufInput>(*gguf);
+  return std::make_unique<CheckpointInput>(options.model, options.name);
+}
+
+}  // namespace
+
+QuantizeReport quantize_model(const QuantizeOptions& options, const QuantizeProgress& progress) {
+  const std::unique_ptr<QuantizeInput> input = open_input(options);
+  const TypeChoice choice(options.weights, input->facts());
+  GgufValues values = input->values();
+  values.whole("general.file_type", choice.file_type());
+  values.whole("general.quantization_version", 2);
+  GgufWriter writer(options.output, values, outputs_of(*input, choice));
+  Conversion conversion(*input, writer, progress);
+  conversion.write_vectors();
+  input->check_header(writer.unfinished());  // before the long work
+  conversion.write_matrices();
+  writer.finish();
+  return {.types = types_of(writer.tensors()), .file_bytes = writer.size(), .notices = input->notices()};
+}
+
+}  // namespace tp

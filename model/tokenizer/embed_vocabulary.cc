@@ -1,0 +1,194 @@
+#include "model/tokenizer/embed_vocabulary.h"
+
+#include "model/tokenizer/named_pre_tokenizer.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+using Scheme = EmbeddedVocabulary::Scheme;
+
+// Texts that different ways to cut them make different tokens of.
+constexpr std::string_view kProbes[] = {
+    "",
+    "a",
+    " Once upon a time, there was a little girl who didn't know it's 12:30; I'LL tell, we've seen.",
+    "  two spaces   and three\ttab\n\n\n  indented\r\nlines \n",
+    "1234567890 3.14159 1,000,000 2024-01-31 x86_64 v2.0b",
+    "for (int i = 0; i < 10; ++i) { a[i] *= 2; } // #include <x>\n\treturn !ok && \"no\" != 'yes';",
+    "https://example.org/a/b?c=d&e=f#g user@example.org (a) [b] {c} <d> ...!?--",
+    "Ein Bär läuft über naïve cafés; cafe\u0301 n\u0303; ÀÉÎ \u1E9E \uFB01",
+    "Привет, мир! Γειά σου Κόσμε שלום مرحبا नमस्ते",
+    "漢字かな交じり文。한국어도 있습니다，中文标点！１２３",
+    "🙂🙃👍🏽 \u2212\u00B2\u00BD \u200B\u00A0x ^~|`$+<=>",
+    " ends with a space ",
+};
+
+TokenType type_of_added(const AddedToken& token) {
+  return token.special ? TokenType::control : TokenType::user_defined;
+}
+
+bool is_byte_token(std::string_view token) {
+  return token.size() == 6 && token.starts_with("<0x") && token.ends_with('>');
+}
+
+// Makes room for the ids of `rows`, which are unused until they get a token.
+EmbeddedVocabulary unused_tokens(std::size_t rows) {
+  EmbeddedVocabulary vocabulary;
+  for (std::size_t id = 0; id < rows; ++id) vocabulary.tokens.push_back(fmt::format("[PAD{}]", id));
+  vocabulary.types.assign(rows, TokenType::unused);
+  return vocabulary;
+}
+
+void set_token(EmbeddedVocabulary& vocabulary, TokenId id, std::string_view text, TokenType type) {
+  const auto place = static_cast<std::size_t>(id);
+  if (place >= vocabulary.tokens.size()) return;
+  vocabulary.tokens[place] = text;
+  vocabulary.types[place] = type;
+}
+
+EmbeddedVocabulary tokens_of(const TokenizerParts& parts, std::size_t rows) {
+  EmbeddedVocabulary vocabulary = unused_tokens(rows);
+  const Vocabulary& tokens = parts.vocabulary();
+  for (std::size_t id = 0; id < tokens.size(); ++id) {
+    if (const auto text = tokens.text_of(static_cast<TokenId>(id)))
+      set_token(vocabulary, static_cast<TokenId>(id), *text, TokenType::normal);
+  }
+  for (const AddedToken& token : parts.added.all())
+    set_token(vocabulary, token.id, token.content, type_of_added(token));
+  return vocabulary;
+}
+
+// GGUF's flags: BOS and EOS, and nothing else, may go around a text.
+void set_special_tokens(const TokenizerParts& parts, EmbeddedVocabulary& vocabulary) {
+  const PostProcessor& around = parts.post_processor;
+  vocabulary.bos = parts.bos;
+  vocabulary.eos = parts.eos;
+  vocabulary.add_bos = !around.before.empty();
+  vocabulary.add_eos = !around.after.empty();
+  if (vocabulary.add_bos) vocabulary.bos = around.before.front();
+  if (vocabulary.add_eos) vocabulary.eos = around.after.front();
+  vocabulary.chat_template = parts.chat_template;
+}
+
+void set_merges(const Bpe& model, EmbeddedVocabulary& vocabulary) {
+  const auto is_there = [&](TokenId id) { return static_cast<std::size_t>(id) < vocabulary.tokens.size(); };
+  const auto text = [&](TokenId id) { return vocabulary.tokens[static_cast<std::size_t>(id)]; };
+  for (const Bpe::Merge& merge : model.merges()) {
+    if (is_there(merge.left) && is_there(merge.right) && is_there(merge.result))
+      vocabulary.merges.push_back(text(merge.left) + " " + text(merge.right));
+  }
+}
+
+// A token's score is the lower, the later it is made of two others.
+void set_scores(const Bpe& model, EmbeddedVocabulary& vocabulary) {
+  vocabulary.scheme = Scheme::sentencepiece_bpe;
+  const std::vector<Bpe::Merge> merges = model.merges();
+  vocabulary.scores.assign(vocabulary.tokens.size(), -static_cast<float>(merges.size()));
+  std::vector<bool> has_score(vocabulary.tokens.size());
+  float score = 0.0F;
+  for (const Bpe::Merge& merge : merges) {
+    const auto id = static_cast<std::size_t>(merge.result);
+    if (id >= has_score.size() || has_score[id]) continue;
+    has_score[id] = true;
+    vocabulary.scores[id] = score--;
+  }
+  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (vocabulary.types[id] == TokenType::normal && is_byte_token(vocabulary.tokens[id]))
+      vocabulary.types[id] = TokenType::byte;
+  }
+}
+
+std::vector<EmbeddedVocabulary> with_space_prefix_or_not(EmbeddedVocabulary vocabulary) {
+  std::vector<EmbeddedVocabulary> both(2, std::move(vocabulary));
+  both.back().add_space_prefix = false;
+  return both;
+}
+
+// What may agree with a tokenizer.
+std::vector<EmbeddedVocabulary> candidates(const Bpe& model, EmbeddedVocabulary vocabulary) {
+  vocabulary.unknown = model.options().unknown;
+  if (model.options().byte_fallback) {
+    if (vocabulary.unknown)
+      set_token(vocabulary, *vocabulary.unknown, *model.vocabulary().text_of(*vocabulary.unknown),
+                TokenType::unknown);
+    set_scores(model, vocabulary);
+    return with_space_prefix_or_not(std::move(vocabulary));
+  }
+  set_merges(model, vocabulary);
+  std::vector<EmbeddedVocabulary> all;
+  for (const std::string_view name : distinct_pre_tokenizers()) {
+    vocabulary.pre_tokenizer = name;
+    all.push_back(vocabulary);
+  }
+  return all;
+}
+
+std::vector<EmbeddedVocabulary> candidates(const SentencePieceModel& model, EmbeddedVocabulary vocabulary) {
+  vocabulary.scheme = Scheme::sentencepiece_bpe;
+  vocabulary.scores.resize(vocabulary.tokens.size());
+  for (std::size_t place = 0; place < std::min(vocabulary.tokens.size(), model.vocabulary().size());
+       ++place) {
+    const auto id = static_cast<TokenId>(place);
+    vocabulary.scores[place] = model.score(id);
+    vocabulary.types[place] = model.is_unknown(id)   ? TokenType::unknown
+                              : model.is_control(id) ? TokenType::control
+                              : model.is_byte(id)    ? TokenType::byte
+                              : model.is_unused(id)  ? TokenType::unused
+                                                     : vocabulary.types[place];
+    if (model.is_unknown(id)) vocabulary.unknown = id;
+  }
+  return with_space_prefix_or_not(std::move(vocabulary));
+}
+
+std::vector<EmbeddedVocabulary> candidates(const Unigram&, const EmbeddedVocabulary&) { return {}; }
+
+bool agree_on(std::string_view text, const Tokenizer& one, const Tokenizer& other) {
+  const std::vector<TokenId> ids = one.encode(text, AddSpecial::yes);
+  return other.encode(text, AddSpecial::yes) == ids &&
+         other.encode(text, AddSpecial::no) == one.encode(text, AddSpecial::no) &&
+         other.decode(ids, SkipSpecial::yes) == one.decode(ids, SkipSpecial::yes);
+}
+
+enum class Agreement : std::uint8_t { none, but_first_spaces, full };
+
+Agreement agreement(const Tokenizer& one, const Tokenizer& other) {
+  Agreement agreement = Agreement::full;
+  for (const std::string_view text : kProbes) {
+    if (agree_on(text, one, other)) continue;
+    if (!text.starts_with(' ')) return Agreement::none;
+    agreement = Agreement::but_first_spaces;
+  }
+  return agreement;
+}
+
+}  // namespace
+
+EmbeddingResult embed_vocabulary(TokenizerParts parts, std::size_t rows, const std::string& source) {
+  EmbeddedVocabulary tokens = tokens_of(parts, rows);
+  set_special_tokens(parts, tokens);
+  std::vector<EmbeddedVocabulary> all =
+      std::visit([&](const auto& model) { return candidates(model, std::move(tokens)); }, parts.model);
+  const Tokenizer original(std::move(parts));
+  EmbeddedVocabulary* second_best = nullptr;
+  for (EmbeddedVocabulary& candidate : all) {
+    const Agreement found = agreement(original, Tokenizer(parts_from_vocabulary(candidate, source)));
+    if (found == Agreement::full) return {std::move(candidate)};
+    const bool is_usable =
+        found == Agreement::but_first_spaces && candidate.scheme == Scheme::sentencepiece_bpe;
+    if (is_usable && second_best == nullptr) second_best = &candidate;
+  }
+  if (second_best != nullptr) return {std::move(*second_best), true};
+  throw_error<CheckpointError>(
+      "cannot write the tokenizer of {} to a GGUF file: expected byte-level BPE with a pre-tokenizer among "
+      "{}, "
+      "or BPE of SentencePiece, found one that makes other tokens of texts than all of these; use the "
+      "checkpoint without converting it",
+      source, names_of_pre_tokenizers());
+}
+
+}  // namespace tp

@@ -1,0 +1,86 @@
+// Checkpoints written as GGUF files by the program.
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/launch/program.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+const std::string kDemo = TP_SOURCE_FOLDER "/model/demo";
+
+Arguments quantize(const std::string& weights, const std::filesystem::path& output, Arguments more = {}) {
+  Arguments arguments = {"quantize", "--model", kDemo, "--weights", weights, "--output", output.string()};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+nlohmann::json token_ids(const std::string& model, std::size_t ranks, const Arguments& more = {}) {
+  Arguments arguments = {"generate", "--model",      model, "--prompt", "Once upon a time",
+                         "--greedy", "--max-tokens", "40",  "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return json_lines(run(ranks, arguments).out).at(0).at("token_ids");
+}
+
+// As in README.md.
+TEST(Quantize, WritesAFileThatTellsTheSameStories) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path f32 = directory.path() / "f32.gguf";
+  const Finished finished = run(kNoMpirun, quantize("f32", f32));
+  expect_success(finished);
+  EXPECT_TRUE(finished.out.starts_with(f32.string() + ": ")) << finished.out;
+  EXPECT_CONTAINS(finished.out, "32.00 bits per weight");
+  EXPECT_EQ(token_ids(f32.string(), kNoMpirun), token_ids(kDemo, kNoMpirun, {"--weights", "f32"}));
+  const std::filesystem::path mix = directory.path() / "q4_k_m.gguf";
+  expect_success(run(2, quantize("q4_k_m", mix)));
+  EXPECT_EQ(token_ids(mix.string(), 2).size(), 40U);
+  EXPECT_EQ(directory.files().size(), 2U);
+}
+
+TEST(Quantize, SummarizesWhatItWrote) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "model.gguf";
+  const Finished finished = run(kNoMpirun, quantize("int8", file, {"--json"}));
+  expect_success(finished);
+  const nlohmann::json report = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(report.at("path"), file.string());
+  EXPECT_EQ(report.at("bytes"), std::filesystem::file_size(file));
+  EXPECT_EQ(report.at("types").at(0).at("type"), "Q8_0");
+  EXPECT_NEAR(report.at("bits_per_weight").get<double>(), 8.5, 0.05);
+  const nlohmann::json inspected =
+      nlohmann::json::parse(run(kNoMpirun, {"inspect", "--model", file.string(), "--json"}).out);
+  EXPECT_EQ(inspected.at("weights"), "int8");
+}
+
+TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.write("model.gguf", "precious");
+  expect_one_line(
+      run(kNoMpirun, quantize("int8", file)), 1,
+      "model.gguf: expected a name that is free, found a file; give --force to replace it, or another "
+      "--output");
+  EXPECT_EQ(std::filesystem::file_size(file), 8U);
+  expect_success(run(kNoMpirun, quantize("int8", file, {"--force"})));
+  EXPECT_GT(std::filesystem::file_size(file), 8U);
+  // Its own input it never replaces.
+  expect_one_line(run(kNoMpirun, {"quantize", "--model", file.string(), "--weights", "q4_0", "--output",
+                                  file.string(), "--force"}),
+                  1, "expected a file of its own for --output, found one of the model; give another file");
+  EXPECT_EQ(directory.files().size(), 1U);
+}
+
+TEST(Quantize, NamesTheTypesThatThereAre) {
+  expect_one_line(run(kNoMpirun, quantize("q4k", "x.gguf")), 2, "found q4k; did you mean q4_k?");
+  expect_one_line(run(kNoMpirun, quantize("q4_k", "x.bin")), 2,
+                  "expected a name that ends in .gguf, found \"x.bin\"");
+  expect_one_line(
+      run(kNoMpirun, quantize("q4_k", "/nowhere/x.gguf")), 1,
+      "cannot write /nowhere/x.gguf: expected a folder in which files can be created, found: No such "
+      "file or directory; give another --output");
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,223 @@
+// The files that `tp-infer quantize` writes, read by llama.cpp: the same tokens of texts, and the same
+// continuations.
+//
+// Logits are not the same bits. Either program rounds the activations that quantized weights are multiplied
+// with to 8 bits, in groups of 32 here and of 256 there for the K types, and llama.cpp's KV cache is f16. So
+// what is compared is the logarithm of the most likely tokens' probabilities, position by position behind the
+// same tokens, within a tolerance for each type. Where the best token is ahead of the next by more than twice
+// the tolerance, both must choose it.
+#include "model/weights/checkpoint/npy.h"
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/launch/process.h"
+#include "tests/launch/program.h"
+#include "tests/reference/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kTokens = 24;  // of a continuation
+
+std::string node_modules() {
+  const char* const variable = std::getenv("TP_NODE_MODULES");
+  return variable != nullptr ? variable : TP_NODE_MODULES;
+}
+
+// What llama.cpp makes of a file; one object for each prompt, see continue.mjs.
+std::vector<json> continued(const fs::path& model, const std::vector<std::string>& prompts) {
+  Process node({"node", TP_CONTINUE_SCRIPT, model.string(), std::to_string(kTokens)},
+               {.input = json(prompts).dump(), .variables = {"TP_NODE_MODULES=" + node_modules()}});
+  const Finished finished = node.finish(120);
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  return json_lines(finished.out);
+}
+
+class LlamaCpp : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(node_modules() + "/node-llama-cpp"))
+      GTEST_SKIP() << "no node-llama-cpp in TP_NODE_MODULES (\"" << node_modules() << "\")";
+    if (std::system("node --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "no node";
+  }
+
+  fs::path quantized(const fs::path& model, const std::string& weights) const {
+    const fs::path file = directory_.path() / (model.filename().string() + "-" + weights + ".gguf");
+    const Finished finished = run(kNoMpirun, {"quantize", "--model", model.string(), "--weights", weights,
+                                              "--output", file.string(), "--force"});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    return file;
+  }
+
+  // The logarithms of all tokens' probabilities behind each of these.
+  std::vector<std::vector<double>> log_probabilities(const fs::path& model, const json& ids) const {
+    const fs::path tokens = directory_.write("ids.json", ids.dump());
+    const fs::path file = directory_.path() / "logits.npy";
+    const Finished finished = run(kNoMpirun, {"logits", "--model", model.string(), "--tokens",
+                                              tokens.string(), "--output", file.string()});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    const NpyArray logits = read_npy(file);
+    std::vector<std::vector<double>> rows;
+    for (std::size_t i = 0; i < logits.view().rows(); ++i) {
+      const float* const row = logits.view().row(i);
+      std::vector<double> values(row, row + logits.view().columns());
+      const double most = *std::max_element(values.begin(), values.end());
+      double sum = 0.0;
+      for (const double value : values) sum += std::exp(value - most);
+      for (double& value : values) value -= most + std::log(sum);
+      rows.push_back(std::move(values));
+    }
+    return rows;
+  }
+
+  void expect_alike(const fs::path& model, const std::string& weights, double tolerance,
+                    const std::vector<std::string>& prompts) const {
+    const fs::path file = quantized(model, weights);
+    const std::vector<json> results = continued(file, prompts);
+    ASSERT_EQ(results.size(), prompts.size());
+    double largest = 0.0;
+    std::size_t separated = 0;
+    std::size_t same = 0;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Finished tokenized = run(kNoMpirun, {"tokenize", "--model", model.string(), prompts[i]});
+      EXPECT_EQ(json::parse(tokenized.out), results[i].at("ids")) << prompts[i];
+      json ids = results[i].at("ids");
+      const std::size_t first = ids.size() - 1;
+      for (const json& id : results[i].at("next")) ids.push_back(id);
+      const std::vector<std::vector<double>> ours = log_probabilities(file, ids);
+      for (std::size_t step = 0; step < results[i].at("next").size(); ++step) {
+        const std::vector<double>& row = ours[first + step];
+        for (const json& likely : results[i].at("likely").at(step)) {
+          const double difference =
+              std::abs(row[likely.at(0).get<std::size_t>()] - likely.at(1).get<double>());
+          largest = std::max(largest, difference);
+        }
+        std::vector<double> sorted = row;
+        std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end(), std::greater<>());
+        const auto best = std::max_element(row.begin(), row.end()) - row.begin();
+        const bool agree = best == results[i].at("next").at(step).get<std::ptrdiff_t>();
+        same += agree ? 1 : 0;
+        if (sorted[0] - sorted[1] <= 2 * tolerance) continue;
+        ++separated;
+        EXPECT_TRUE(agree) << weights << ", " << prompts[i] << ", token " << step;
+      }
+    }
+    EXPECT_LE(largest, tolerance) << weights;
+    // Enough of them, lest this test nothing.
+    EXPECT_GE(3 * separated, results.size() * kTokens) << weights;
+    fmt::print("{} {}: largest difference of logarithms {:.5f}, {} of {} tokens alike, {} well separated\n",
+               model.filename().string(), weights, largest, same, results.size() * kTokens, separated);
+  }
+
+  TemporaryDirectory directory_;
+};
+
+const std::vector<std::string> kPrompts = {"Once upon a time", "One rainy morning, Tom", "The cat"};
+
+TEST_F(LlamaCpp, ContinuesTheDemoModelAsWeDo) {
+  // The model's rows are no blocks of 256: most of q4_k becomes Q5_0.
+  for (const auto& [weights, tolerance] :
+       {std::pair{"f32", 0.02}, {"f16", 0.03}, {"bf16", 0.2}, {"int8", 0.5}, {"q4_k", 0.5}, {"int4", 0.5}})
+    expect_alike(TP_DEMO_MODEL, weights, tolerance, kPrompts);
+}
+
+// A Llama of random weights whose rows are blocks of 256, with the demo model's tokenizer.
+class WideModel {
+ public:
+  explicit WideModel(const fs::path& folder) : folder_(folder) {
+    fs::create_directories(folder_);
+    for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+      fs::copy_file(fs::path(TP_DEMO_MODEL) / name, folder_ / name);
+    std::ofstream(folder_ / "config.json") << config().dump();
+    std::ofstream(folder_ / "model.safetensors", std::ios::binary) << safetensors_file(tensors());
+  }
+  const fs::path& folder() const { return folder_; }
+
+ private:
+  static constexpr std::size_t kHidden = 256;
+  static constexpr std::size_t kIntermediate = 512;
+  static constexpr std::size_t kVocab = 1024;
+  static constexpr std::size_t kLayers = 3;
+  static constexpr std::size_t kKvSize = 128;
+
+  static json config() {
+    return {{"architectures", {"LlamaForCausalLM"}},
+            {"hidden_act", "silu"},
+            {"hidden_size", kHidden},
+            {"intermediate_size", kIntermediate},
+            {"num_hidden_layers", kLayers},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 2},
+            {"vocab_size", kVocab},
+            {"max_position_embeddings", 512},
+            {"rms_norm_eps", 1e-5},
+            {"rope_theta", 10000.0},
+            {"tie_word_embeddings", false},
+            {"bos_token_id", 0},
+            {"eos_token_id", 1},
+            {"torch_dtype", "float32"}};
+  }
+
+  // Uniform with this deviation.
+  TestTensor tensor(const std::string& name, std::vector<std::size_t> shape, double deviation,
+                    float mean = 0.0F) {
+    std::size_t size = 1;
+    for (const std::size_t extent : shape) size *= extent;
+    std::vector<float> numbers = random_.numbers(size);
+    double squares = 0.0;
+    for (const float number : numbers) squares += static_cast<double>(number) * number;
+    const double factor = deviation / std::sqrt(squares / static_cast<double>(size));
+    for (float& number : numbers) number = mean + static_cast<float>(factor * number);
+    return {name + ".weight", "F32", std::move(shape), bytes_of(numbers)};
+  }
+
+  std::vector<TestTensor> tensors() {
+    std::vector<TestTensor> all;
+    const auto matrix = [&](const std::string& name, std::size_t rows, std::size_t columns,
+                            double gain = 1.0) {
+      all.push_back(tensor(name, {rows, columns}, gain / std::sqrt(static_cast<double>(columns))));
+    };
+    const auto norm = [&](const std::string& name) { all.push_back(tensor(name, {kHidden}, 0.1, 1.0F)); };
+    matrix("model.embed_tokens", kVocab, kHidden, 16.0);
+    for (std::size_t layer = 0; layer < kLayers; ++layer) {
+      const std::string block = fmt::format("model.layers.{}.", layer);
+      norm(block + "input_layernorm");
+      matrix(block + "self_attn.q_proj", kHidden, kHidden);
+      matrix(block + "self_attn.k_proj", kKvSize, kHidden);
+      matrix(block + "self_attn.v_proj", kKvSize, kHidden);
+      matrix(block + "self_attn.o_proj", kHidden, kHidden);
+      norm(block + "post_attention_layernorm");
+      matrix(block + "mlp.gate_proj", kIntermediate, kHidden);
+      matrix(block + "mlp.up_proj", kIntermediate, kHidden);
+      matrix(block + "mlp.down_proj", kHidden, kIntermediate);
+    }
+    norm("model.norm");
+    matrix("lm_head", kVocab, kHidden, 4.0);  // so that tokens differ in their logits
+    return all;
+  }
+
+  fs::path folder_;
+  reference::Random random_{31};
+};
+
+TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
+  const WideModel model(directory_.path() / "wide");
+  expect_alike(model.folder(), "f32", 0.02, kPrompts);
+  expect_alike(model.folder(), "f16", 0.03, kPrompts);
+  for (const char* weights : {"int8", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m", "q4_1",
+                              "q5_0", "q5_1", "iq4_nl", "iq4_xs", "mxfp4"})
+    expect_alike(model.folder(), weights, 0.5, kPrompts);
+}
+
+}  // namespace
+}  // namespace tp::test
