@@ -1,6 +1,8 @@
 #include "launch/chat_session.h"
 #include "launch/chat_templates.h"
 #include "launch/console.h"
+#include "launch/engine_backend.h"
+#include "launch/hub/curl_http.h"
 #include "launch/interruptions.h"
 #include "launch/message.h"
 #include "launch/messages_file.h"
@@ -8,15 +10,25 @@
 #include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
+#include "launch/server_backend.h"
 #include "launch/subcommand.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "tp/error.h"
+#include "tp/internal/require.h"
 
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -27,6 +39,7 @@ constexpr const char* kFooter =
     "  tp-infer chat --model DIR\n"
     "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
     "  tp-infer chat --model DIR --greedy < questions.txt > answers.txt\n"
+    "  tp-infer chat --server http://node1:8080 --api-key-file key.txt\n"
     "Every line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
     "output, and so do prompts and notes at a terminal; a script gets them on standard error.\n"
     "At a terminal Up and Ctrl-R find earlier lines, a paste of several lines is one message, and Alt-Enter\n"
@@ -41,10 +54,28 @@ constexpr const char* kUnderMpirun =
 struct ChatFlags {
   EngineFlags engine;
   SamplingFlags sampling;
+  std::string server;  // its address; empty: the model runs here
+  std::string api_key_file;
   std::string template_file;
   std::string load_file;
   std::string system;
 };
+
+nlohmann::ordered_json open_conversation(const ChatFlags& flags) {
+  if (!flags.load_file.empty()) return read_messages_file(flags.load_file);
+  return {{"messages", nlohmann::ordered_json::array()}};
+}
+
+int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const ChatFlags& flags) {
+  const Console console = find_console();
+  if (console.is_launchers) print_message(kUnderMpirun, console.notes);
+  ChatSession session(backend, std::move(conversation),
+                      {.max_tokens = static_cast<std::size_t>(flags.sampling.max_tokens),
+                       .console = console,
+                       .reports_speed = flags.engine.verbose});
+  if (!flags.system.empty()) session.set_system(flags.system);
+  return session.run();
+}
 
 // What rank 0 reads before the engine is opened, so that mistakes are reported early.
 struct Preparation {
@@ -53,11 +84,8 @@ struct Preparation {
 };
 
 Preparation prepare(const ChatFlags& flags) {
-  const std::filesystem::path& model = flags.engine.options.model;
-  Preparation prepared{open_chat_template(flags.template_file, find_model(model)),
-                       {{"messages", nlohmann::ordered_json::array()}}};
-  if (!flags.load_file.empty()) prepared.conversation = read_messages_file(flags.load_file);
-  return prepared;
+  return {open_chat_template(flags.template_file, find_model(flags.engine.options.model)),
+          open_conversation(flags)};
 }
 
 int run_chat(const CLI::App& command, const ChatFlags& flags) {
@@ -70,15 +98,58 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
     return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
-      const Console console = find_console();
-      if (console.is_launchers) print_message(kUnderMpirun, console.notes);
-      ChatSession session(
-          *engine, std::move(prepared->chat_template), std::move(prepared->conversation),
-          {.sampling = flags.sampling, .console = console, .reports_speed = flags.engine.verbose});
-      if (!flags.system.empty()) session.set_system(flags.system);
-      return session.run();
+      EngineBackend backend(*engine, std::move(prepared->chat_template), flags.sampling);
+      return converse(backend, std::move(prepared->conversation), flags);
     });
   });
+}
+
+// The key of --api-key-file or OPENAI_API_KEY; empty if there is none.
+std::string find_api_key(const std::string& file) {
+  if (file.empty()) {
+    const char* const variable = std::getenv("OPENAI_API_KEY");
+    return variable == nullptr ? "" : variable;
+  }
+  std::ifstream stream(file);
+  require<ConfigError>(stream.is_open(), "cannot read {} of --api-key-file: {}", file, std::strerror(errno));
+  std::string key;
+  stream >> key;
+  require<ConfigError>(!key.empty(), "{} of --api-key-file: expected a key, found none", file);
+  return key;
+}
+
+// The model that was asked for, else the first that the server has.
+ServedModel find_served_model(ServerClient& client, const std::string& name) {
+  if (!name.empty()) return {.name = name};
+  return client.models().front();
+}
+
+int chat_with_server(const CLI::App& command, const ChatFlags& flags) {
+  int status = 0;
+  run_on_first_rank(CommandLine::of(command), [&] {
+    CurlHttp http(std::chrono::seconds(30));
+    ServerClient client(http, flags.server, find_api_key(flags.api_key_file));
+    nlohmann::ordered_json conversation = open_conversation(flags);
+    ServerBackend backend(client, find_served_model(client, flags.engine.options.model.string()),
+                          flags.sampling);
+    status = converse(backend, std::move(conversation), flags);
+  });
+  return status;
+}
+
+// With a server, options of the model that would run here make no sense; without one, its key.
+void check_server_options(const ChatFlags& flags, const std::vector<const CLI::Option*>& of_model) {
+  if (flags.server.empty()) {
+    if (!flags.api_key_file.empty())
+      throw CLI::ValidationError("expected --server URL with --api-key-file, found none; add it");
+    return;
+  }
+  for (const CLI::Option* option : of_model) {
+    if (option->count() == 0) continue;
+    throw CLI::ValidationError(
+        fmt::format("expected no {} with --server, which has its own settings, found one; remove it",
+                    option->get_name()));
+  }
 }
 
 }  // namespace
@@ -88,23 +159,44 @@ static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
+  std::vector<const CLI::Option*> of_model;
+  for (const CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_name();
+    if (name != "--help" && name != "--model" && name != "--verbose") of_model.push_back(option);
+  }
   const std::string group = "Conversation";
   command->add_option("--system", flags->system, "System prompt")->type_name("TEXT")->group(group);
   command->add_option("--load", flags->load_file, "Continue a conversation that /save wrote")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
+  of_model.push_back(command
+                         ->add_option("--template", flags->template_file,
+                                      "A chat template (Jinja) to use instead of the model's")
+                         ->check(not_empty("a file"))
+                         ->type_name("FILE")
+                         ->group(group));
+  const std::string server_group = "Chatting with a server";
   command
-      ->add_option("--template", flags->template_file,
-                   "A chat template (Jinja) to use instead of the model's")
+      ->add_option(
+          "--server", flags->server,
+          "The address of a server with OpenAI's API, which has the model: http://node1:8080. --model is "
+          "the model's name there (default: its first one)")
+      ->check(not_empty("an address"))
+      ->type_name("URL")
+      ->group(server_group);
+  command
+      ->add_option("--api-key-file", flags->api_key_file,
+                   "A file with the server's API key (default: the variable OPENAI_API_KEY)")
       ->check(not_empty("a file"))
       ->type_name("FILE")
-      ->group(group);
+      ->group(server_group);
   flags->sampling.add_to(*command);
   command->footer(kFooter);
-  command->callback([flags, command, &status] {
+  command->callback([flags, command, of_model, &status] {
+    check_server_options(*flags, of_model);
     flags->sampling.check();
-    status = run_chat(*command, *flags);
+    status = flags->server.empty() ? run_chat(*command, *flags) : chat_with_server(*command, *flags);
   });
 }
 

@@ -31,9 +31,8 @@ Json message(const char* role, std::string_view content) {
 
 }  // namespace
 
-ChatSession::ChatSession(Engine& engine, ChatTemplate chat_template, Json conversation, ChatOptions options)
-    : engine_(engine),
-      prompts_(engine, std::move(chat_template)),
+ChatSession::ChatSession(ChatBackend& backend, Json conversation, ChatOptions options)
+    : backend_(backend),
       conversation_(std::move(conversation)),
       options_(std::move(options)),
       input_(open_chat_input(options_.console)) {}
@@ -123,21 +122,9 @@ void ChatSession::say(const std::string& text) {
 // A message without an answer is dropped: the next one replaces it.
 void ChatSession::answer() {
   try {
-    const MarkedText prompt = prompts_.prompt_of(conversation_);
-    Request request = options_.sampling.make_request(engine_.info().default_sampling);
-    request.prompt = encode(prompt);
-    request.stop_token_ids = prompts_.stop_ids();
-    const std::vector<TokenId> ids = request.prompt;
-    const std::size_t room = engine_.info().max_length;
-    require<RequestError>(
-        ids.size() < room,
-        "the conversation has {} tokens, but the model's context holds {}; /reset begins a new one",
-        ids.size(), room);
-    const auto max_tokens = static_cast<std::size_t>(request.max_tokens);
     const Stopwatch watch;
-    const Answer answer = stream(std::move(request));
-    report(answer, ids.size(), max_tokens, watch.seconds());
-    remember(prompt, ids, answer);
+    const ChatAnswer answer = stream();
+    report(answer, watch.seconds());
     messages().push_back(message("assistant", answer.text));
   } catch (const RequestError& error) {
     messages().erase(messages().size() - 1);
@@ -145,67 +132,44 @@ void ChatSession::answer() {
   }
 }
 
-ChatSession::Answer ChatSession::stream(Request request) {
+ChatAnswer ChatSession::stream() {
+  bool has_begun = false;
+  const auto write = [&](std::string_view text) {
+    output_.write(text);
+    has_begun = true;
+  };
   input_->begin_answer();
-  const std::uint64_t id = engine_.submit(std::move(request));
-  Answer answer;
-  while (engine_.has_work()) {
-    for (const TokenEvent& event : engine_.step()) {
-      require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
-      output_.write(event.text);
-      answer.text += event.text;
-      answer.ids.push_back(event.token);
-      answer.cached_tokens = event.cached_tokens;
-      answer.reason = event.finish_reason;
-    }
-    if (engine_.has_work() && input_->stops_answer()) {
-      engine_.cancel(id);
-      answer.reason = FinishReason::cancelled;
-    }
+  try {
+    ChatAnswer answer = backend_.answer(conversation_, {write, [&] { return input_->stops_answer(); }});
+    output_.write("\n");
+    return answer;
+  } catch (const RequestError&) {
+    if (has_begun) output_.write("\n");
+    throw;
   }
-  output_.write("\n");
-  return answer;
 }
 
-void ChatSession::report(const Answer& answer, std::size_t prompt_tokens, std::size_t max_tokens,
-                         double seconds) const {
+void ChatSession::report(const ChatAnswer& answer, double seconds) const {
   const Console& console = options_.console;
   if (answer.reason == FinishReason::cancelled) console.note("(stopped)");
-  if (answer.reason == FinishReason::length && answer.ids.size() == max_tokens)
-    console.note(fmt::format("(stopped after {} tokens: --max-tokens allows more)", max_tokens));
-  else if (answer.reason == FinishReason::length)
-    console.note(fmt::format("(the context of {} tokens is full: /reset begins a new conversation)",
-                             engine_.info().max_length));
-  if (options_.reports_speed) {
+  if (answer.reason == FinishReason::length) {
+    const std::size_t context = backend_.max_length();
+    const bool is_full = answer.usage && answer.usage->tokens < options_.max_tokens;
+    console.note(
+        is_full ? fmt::format("(the context{} is full: /reset begins a new conversation)",
+                              context == 0 ? "" : fmt::format(" of {} tokens", context))
+                : fmt::format("(stopped after {} tokens: --max-tokens allows more)", options_.max_tokens));
+  }
+  if (!options_.reports_speed) return;
+  const std::string timings = answer.timings.empty() ? "" : "; " + answer.timings;
+  if (answer.usage) {
+    const auto& [prompt_tokens, cached_tokens, tokens] = *answer.usage;
     console.note(fmt::format(
-        "(prompt of {} tokens, {} of them cached; {} tokens in {:.2f} s, {:.1f} tokens/s)", prompt_tokens,
-        answer.cached_tokens, answer.ids.size(), seconds, static_cast<double>(answer.ids.size()) / seconds));
+        "(prompt of {} tokens, {} of them cached; {} tokens in {:.2f} s, {:.1f} tokens/s{})", prompt_tokens,
+        cached_tokens, tokens, seconds, static_cast<double>(tokens) / seconds, timings));
+  } else {
+    console.note(fmt::format("({:.2f} s; the server has not counted the tokens{})", seconds, timings));
   }
-}
-
-std::vector<TokenId> ChatSession::encode(const MarkedText& text) const {
-  // What is input must be the same, too, or a message could repeat an earlier turn with its control tokens.
-  if (!said_.empty() && text.size() >= said_.size() && text.substr(0, said_.size()) == said_) {
-    // A control token ends the text, so that no token can span its end.
-    const std::vector<TokenId> rest = engine_.encode(text.substr(said_.size()));
-    if (!rest.empty() && engine_.is_special(rest.front())) {
-      std::vector<TokenId> ids = said_ids_;
-      ids.insert(ids.end(), rest.begin(), rest.end());
-      return ids;
-    }
-  }
-  return engine_.encode(text);
-}
-
-void ChatSession::remember(MarkedText prompt, std::vector<TokenId> ids, const Answer& answer) {
-  said_ = {};
-  // These leave tokens whose text was not printed.
-  if (answer.reason == FinishReason::cancelled || !options_.sampling.stop.empty()) return;
-  said_ = std::move(prompt);
-  said_.append_input(answer.text);
-  ids.insert(ids.end(), answer.ids.begin(), answer.ids.end());
-  if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it
-  said_ids_ = std::move(ids);
 }
 
 }  // namespace tp

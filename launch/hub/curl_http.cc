@@ -113,33 +113,70 @@ class FieldList {
   curl_slist* list_ = nullptr;
 };
 
+// Does the transfer of `curl`, as curl_easy_perform would, but asks the receiver meanwhile.
+CURLcode perform(CURLM* multi, CURL* curl, Transfer& transfer) {
+  constexpr int kWaitMs = 50;
+  constexpr int kLongWaitMs = 1000;
+  const std::function<bool()>& goes_on = transfer.receiver.goes_on;
+  curl_multi_add_handle(multi, curl);
+  CURLcode code = CURLE_RECV_ERROR;
+  int running = 0;
+  while (curl_multi_perform(multi, &running) == CURLM_OK && running > 0) {
+    if (goes_on && !transfer.guarded(goes_on)) break;
+    if (curl_multi_poll(multi, nullptr, 0, goes_on ? kWaitMs : kLongWaitMs, nullptr) != CURLM_OK) break;
+  }
+  int left = 0;
+  while (const CURLMsg* const message = curl_multi_info_read(multi, &left)) {
+    if (message->msg == CURLMSG_DONE) code = message->data.result;
+  }
+  curl_multi_remove_handle(multi, curl);
+  return code;
+}
+
 }  // namespace
 
-// One handle for all requests: it keeps connections open.
+// One for all requests: `multi` keeps connections open.
 struct CurlHttp::Handle {
+  CURLM* multi = nullptr;
   CURL* curl = nullptr;
   std::chrono::seconds patience{};
+
+  Handle() = default;
+  ~Handle() {
+    curl_easy_cleanup(curl);
+    curl_multi_cleanup(multi);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
 };
 
 CurlHttp::CurlHttp(std::chrono::seconds patience) : handle_(std::make_unique<Handle>()) {
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
-  handle_->curl = started == CURLE_OK ? curl_easy_init() : nullptr;
+  if (started == CURLE_OK) {
+    handle_->multi = curl_multi_init();
+    handle_->curl = curl_easy_init();
+  }
   handle_->patience = patience;
-  require<DownloadError>(handle_->curl != nullptr,
-                         "cannot download: expected libcurl to start, found an error; is memory exhausted?");
+  require<DownloadError>(
+      handle_->curl != nullptr && handle_->multi != nullptr,
+      "cannot use the network: expected libcurl to start, found an error; is memory exhausted?");
 }
 
-CurlHttp::~CurlHttp() { curl_easy_cleanup(handle_->curl); }
+CurlHttp::~CurlHttp() = default;
 
-void CurlHttp::get(const HttpRequest& request, const HttpReceiver& receiver) {
+void CurlHttp::exchange(const HttpRequest& request, const HttpReceiver& receiver) {
   CURL* const curl = handle_->curl;
-  curl_easy_reset(curl);  // keeps the connections
+  curl_easy_reset(curl);
   Transfer transfer{receiver};
   std::array<char, CURL_ERROR_SIZE> reason{};
   FieldList fields;
   // What is compressed on the way has other ranges and another size than the file.
   fields.add("Accept-Encoding: identity");
   if (!request.token.empty()) fields.add("Authorization: Bearer " + request.token);
+  if (request.json) {
+    fields.add("Content-Type: application/json");
+    fields.add("Expect:");  // libcurl would wait for "100 Continue", which not all servers send
+  }
   const std::string agent = std::string("tp-infer/") + kVersion;
   const std::string range = std::to_string(request.first_byte) + "-";
 
@@ -147,11 +184,19 @@ void CurlHttp::get(const HttpRequest& request, const HttpReceiver& receiver) {
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, fields.get());
+  if (request.json) {
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.json->data());
+  }
   if (request.first_byte > 0) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
   curl_easy_setopt(curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, static_cast<long>(handle_->patience.count()));
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(handle_->patience.count()));
+  if (request.may_pause) {
+    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);  // notices that the other host is gone
+  } else {
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, static_cast<long>(handle_->patience.count()));
+  }
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, reason.data());
   if (const char* const file = certificates()) curl_easy_setopt(curl, CURLOPT_CAINFO, file);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_head_line);
@@ -159,7 +204,7 @@ void CurlHttp::get(const HttpRequest& request, const HttpReceiver& receiver) {
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
 
-  const CURLcode code = curl_easy_perform(curl);
+  const CURLcode code = perform(handle_->multi, curl, transfer);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
   if (transfer.error) std::rethrow_exception(transfer.error);
   if (transfer.is_stopped) return;
@@ -171,7 +216,7 @@ void CurlHttp::get(const HttpRequest& request, const HttpReceiver& receiver) {
   const std::string found = reason[0] != '\0' ? reason.data() : curl_easy_strerror(code);
   if (is_final(code)) {
     throw_error<DownloadError>(
-        "cannot read {}: expected an answer, found: {}; check the address (HF_ENDPOINT) and the "
+        "cannot read {}: expected an answer, found: {}; check the address (HF_ENDPOINT, --server) and the "
         "certificates (package ca-certificates, or CURL_CA_BUNDLE)",
         request.url, found);
   }

@@ -11,13 +11,14 @@ namespace tp {
 // certificates to trust are the system's, or those of CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE or SSL_CERT_FILE.
 class CurlHttp : public HttpClient {
  public:
-  // A transfer that stalls for `patience` is a TransientError.
+  // A connection that is not made within `patience`, or a transfer that stalls for so long, is a
+  // TransientError.
   explicit CurlHttp(std::chrono::seconds patience);
   ~CurlHttp() override;
   CurlHttp(const CurlHttp&) = delete;
   CurlHttp& operator=(const CurlHttp&) = delete;
 
-  void get(const HttpRequest& request, const HttpReceiver& receiver) override;
+  void exchange(const HttpRequest& request, const HttpReceiver& receiver) override;
 
  private:
   struct Handle;

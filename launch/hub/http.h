@@ -1,4 +1,4 @@
-// The little of HTTP that a download needs, so that its logic can be tested without a network.
+// The little of HTTP that downloads and chats need, so that their logic can be tested without a network.
 #pragma once
 
 #include "launch/hub/download_error.h"
@@ -6,16 +6,19 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace tp {
 
-// A GET.
+// A GET, or a POST of JSON.
 struct HttpRequest {
   std::string url;
   std::string token;             // goes to this url's host; empty: none
   std::uint64_t first_byte = 0;  // of what is wanted: more than 0 asks for a range
+  std::optional<std::string> json{};
+  bool may_pause = false;  // the response comes when it is ready: silence is no stalled transfer
 };
 
 // Status and header fields of a response.
@@ -30,10 +33,12 @@ struct HttpHead {
   }
 };
 
-// Where a response goes. What returns false wants no more: get() then returns as if the response had ended.
+// Where a response goes. What returns false wants no more: exchange() then returns as if the response had
+// ended.
 struct HttpReceiver {
   std::function<bool(const HttpHead&)> head;
   std::function<bool(std::string_view)> body;
+  std::function<bool()> goes_on{};  // asked every 50 ms; may be empty
 };
 
 // A connection that could not be made, as opposed to one that broke: nobody may be there at all.
@@ -48,7 +53,7 @@ class HttpClient {
 
   // Does not follow redirects: who asks decides where a token may go. Throws TransientError, or DownloadError
   // for what will not change, such as a certificate that is not valid.
-  virtual void get(const HttpRequest& request, const HttpReceiver& receiver) = 0;
+  virtual void exchange(const HttpRequest& request, const HttpReceiver& receiver) = 0;
 };
 
 }  // namespace tp

@@ -75,8 +75,8 @@ std::string HubClient::get_once(const HubPurpose& purpose, const std::string& ur
     return ignored <= kMostIgnored;
   };
   try {
-    http_.get({.url = url, .token = is_own ? settings_.token : "", .first_byte = first_byte},
-              {on_head, on_body});
+    http_.exchange({.url = url, .token = is_own ? settings_.token : "", .first_byte = first_byte},
+                   {on_head, on_body});
   } catch (const ConnectionError& error) {
     // A wrong endpoint or no network at all: saying so at once beats trying for a while.
     if (was_reached_) throw;

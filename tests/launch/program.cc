@@ -15,11 +15,13 @@ bool is_rule(const std::string& line) {
   return line.size() > 60 && line.find_first_not_of('-') == std::string::npos;
 }
 
-// Commands with an engine: one thread a rank, since the tests run many ranks on few cores.
+// Commands with an engine in this process: one thread a rank, since the tests run many ranks on few cores.
 bool has_engine(const Arguments& arguments) {
-  static const std::vector<std::string> commands = {"generate", "chat", "logits", "perplexity", "bench", "serve"};
+  static const std::vector<std::string> commands = {"generate",   "chat",  "logits",
+                                                    "perplexity", "bench", "serve"};
   return !arguments.empty() &&
-         std::find(commands.begin(), commands.end(), arguments.front()) != commands.end();
+         std::find(commands.begin(), commands.end(), arguments.front()) != commands.end() &&
+         std::find(arguments.begin(), arguments.end(), "--server") == arguments.end();
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <sstream>
 #include <stdexcept>
 
@@ -17,8 +18,7 @@ namespace {
 WebRequest parse(const std::string& text, int connection) {
   std::istringstream lines(text);
   WebRequest request{.connection = connection};
-  std::string method;
-  lines >> method >> request.target;
+  lines >> request.method >> request.target;
   for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(": ");
     if (colon == line.npos) continue;
@@ -72,7 +72,17 @@ void HttpServer::serve(int connection) {
     if (count <= 0) break;
     text.append(buffer, static_cast<std::size_t>(count));
   }
-  if (!text.empty()) handler_(parse(text, connection));
+  if (!text.empty()) {
+    WebRequest request = parse(text, connection);
+    request.body = text.substr(text.find("\r\n\r\n") + 4);
+    const auto length = static_cast<std::size_t>(std::atoi(request.field("content-length").c_str()));
+    while (request.body.size() < length) {
+      const ssize_t count = ::recv(connection, buffer, sizeof(buffer), 0);
+      if (count <= 0) break;
+      request.body.append(buffer, static_cast<std::size_t>(count));
+    }
+    handler_(request);
+  }
   ::shutdown(connection, SHUT_WR);
   ::close(connection);
 }

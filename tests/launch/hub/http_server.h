@@ -14,9 +14,11 @@
 namespace tp::test {
 
 struct WebRequest {
+  std::string method{};
   std::string target;                         // "/path?query"
   std::map<std::string, std::string> fields;  // names in lower case
   int connection = -1;
+  std::string body{};
 
   std::string field(const std::string& name) const {
     const auto found = fields.find(name);

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "launch/hub/http.h"
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+struct ServedModel {
+  std::string name;
+  std::size_t max_length = 0;  // tokens; 0 if the server does not tell
+};
+
+// Asks a server with OpenAI's API. All errors are RequestErrors for the user.
+class ServerClient {
+ public:
+  // `address` is "http://host:8080" or "http://host:8080/v1"; without a path, /v1 is added, and without a
+  // scheme, http. `key` may be empty.
+  ServerClient(HttpClient& http, const std::string& address, std::string key);
+
+  const std::string& address() const { return address_; }
+
+  std::vector<ServedModel> models();
+
+  // Streams a chat completion, and passes its chunks on. Asks `goes_on` all the time: if it returns false,
+  // the connection is closed, by which a server knows that nobody waits any more.
+  void chat(const nlohmann::ordered_json& request, const std::function<void(const nlohmann::json&)>& receive,
+            const std::function<bool()>& goes_on);
+
+ private:
+  // Does what a request is for, and turns the errors of the connection into those for the user.
+  void exchange(const HttpRequest& request, const HttpReceiver& receiver);
+  [[noreturn]] void refuse(const HttpHead& head, const std::string& body) const;
+
+  HttpClient& http_;
+  std::string address_;
+  std::string key_;
+};
+
+}  // namespace tp
