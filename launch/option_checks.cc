@@ -67,7 +67,7 @@ CLI::Validator one_of(std::vector<std::string> words) {
 CLI::Validator weight_type() {
   const CLI::Validator known = one_of({"auto", "f32", "f16", "bf16", "int8", "int4"});
   const auto check = [known](std::string& text) -> std::string {
-    for (WeightType type = WeightType::q4_k; type <= WeightType::int4_g256_bf16;
+    for (WeightType type = WeightType::q4_k; type <= kLastWeightType;
          type = static_cast<WeightType>(static_cast<int>(type) + 1)) {
       if (text == name_of(type)) {
         return fmt::format(
