@@ -107,7 +107,9 @@ std::size_t panels_at_once(std::size_t in_features) {
 
 std::size_t scratch_bytes(const ScaledFormat& format, std::size_t in_features, std::size_t panels,
                           std::size_t tokens) {
-  const std::size_t tables = 2 * format.groups * kTableFloats * sizeof(float);
+  // As many groups as the columns of any slice touch: heads of a layer share scratch.
+  const std::size_t groups = format.group == 0 ? format.groups : in_features / format.group + 2;
+  const std::size_t tables = 2 * groups * kTableFloats * sizeof(float);
   if (tokens <= kFewTokens) return tables;
   const std::size_t most = panels_at_once(in_features);
   const std::size_t widened = (panels < most ? panels : most) * in_features * kVectorBytes;

@@ -5,7 +5,9 @@
 #include "parallel/hash.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace tp {
 namespace {
@@ -13,63 +15,99 @@ namespace {
 using Raw = SafetensorsCheckpoint::Raw;
 using Method = GroupQuantization::Method;
 using Shape = std::vector<std::size_t>;
+using Layout = StoredGroups::Layout;
+using ZeroPoints = StoredGroups::ZeroPoints;
+using kernels::ScaleType;
 
-// A number of 4 bits in a word of 32.
-constexpr std::size_t kPerWord = 8;
+// Beside weights: what their activations are quantized with elsewhere, which is not done here.
+constexpr std::string_view kOfActivations[] = {".input_scale",       ".output_scale",   ".input_zero_point",
+                                               ".output_zero_point", ".input_scale_ub", ".input_global_scale",
+                                               ".q_scale",           ".k_scale",        ".v_scale"};
 
-std::size_t words_for(std::size_t numbers) { return (numbers + kPerWord - 1) / kPerWord; }
-
-std::string shape_text(const Shape& shape) { return printable(shape); }
+bool is_of_activations(const std::string& name) {
+  return std::ranges::any_of(kOfActivations, [&](std::string_view end) { return name.ends_with(end); });
+}
 
 void require_shape(const Raw& raw, const Shape& expected, std::string_view reason) {
   require<CheckpointError>(
       raw.tensor.shape == expected,
       "{}: {} is {}, expected {} ({}); config.json and the weights must be of the same model", raw.file,
-      printable(raw.tensor.name), shape_text(raw.tensor.shape), shape_text(expected), reason);
+      printable(raw.tensor.name), printable(raw.tensor.shape), printable(expected), reason);
 }
+
+bool is_matrix(const Shape& shape) { return shape.size() == 2 && shape[0] > 0 && shape[1] > 0; }
 
 void require_matrix(const Raw& raw) {
-  require<CheckpointError>(raw.tensor.shape.size() == 2 && raw.tensor.shape[0] > 0 && raw.tensor.shape[1] > 0,
+  require<CheckpointError>(is_matrix(raw.tensor.shape),
                            "{}: {} is {}, expected a matrix; download the file again", raw.file,
-                           printable(raw.tensor.name), shape_text(raw.tensor.shape));
+                           printable(raw.tensor.name), printable(raw.tensor.shape));
 }
 
-// The type that holds groups of this size; a group of a whole row is one of any number of columns.
-WeightType type_of(const StoredGroups& groups, const Raw& scales) {
-  const std::size_t group = groups.group;
-  const bool bf16 = groups.has_bf16_scales;
-  if (group % 256 == 0 || group == groups.shape.columns)
+std::size_t divide_up(std::size_t number, std::size_t by) { return (number - 1) / by + 1; }
+
+ScaleType scale_type(const Raw& scales) {
+  const std::string_view name = scales.tensor.type.name;
+  return name == "F32" ? ScaleType::f32 : name == "F16" ? ScaleType::f16 : ScaleType::bf16;
+}
+
+// The type that holds such groups at their size.
+WeightType type_of(const StoredGroups& weight) {
+  if (weight.is_e4m3) return WeightType::f8_e4m3;
+  if (weight.bits == 8) return WeightType::int8_scaled;
+  const std::size_t group = weight.groups.column_block;
+  const bool bf16 = weight.groups.type == ScaleType::bf16;
+  if (group == 0 || weight.groups.type == ScaleType::f32) return WeightType::int4_scaled;
+  if (group % 256 == 0 || group == weight.shape.columns)
     return bf16 ? WeightType::int4_g256_bf16 : WeightType::int4_g256;
   if (group == 128) return bf16 ? WeightType::int4_g128_bf16 : WeightType::int4_g128;
   if (group == 64) return bf16 ? WeightType::int4_g64_bf16 : WeightType::int4_g64;
-  if (group == 32) return bf16 ? WeightType::int4_g32_bf16 : WeightType::int4_g32;
-  throw_error<CheckpointError>(
-      "{}: {} is {}, expected scales of groups of 32, 64, 128, a multiple of 256 or all of the {} columns, "
-      "found "
-      "groups of {}; take the model quantized in such groups, or the original one with --weights int4",
-      scales.file, printable(scales.tensor.name), shape_text(scales.tensor.shape), groups.shape.columns,
-      group);
+  if (group != 32) return WeightType::int4_scaled;
+  if (!weight.groups.has_zero_points) return bf16 ? WeightType::int4_sym_g32_bf16 : WeightType::int4_sym_g32;
+  return bf16 ? WeightType::int4_g32_bf16 : WeightType::int4_g32;
+}
+
+// "AWQ int4, groups of 128".
+std::string description_of(const StoredGroups& weight, Method method) {
+  const StoredScales& scales = weight.groups;
+  const std::string elements =
+      weight.is_e4m3 ? "F8_E4M3" : fmt::format("{} int{}", name_of(method), weight.bits);
+  if (scales.column_block == 0) return elements + ", act-order";
+  const bool has_whole_rows = scales.column_block >= weight.shape.columns;
+  if (has_whole_rows && scales.row_block >= weight.shape.rows && scales.row_block > 1)
+    return elements + ", one scale";
+  if (scales.row_block > 1)
+    return fmt::format("{}, blocks of {} x {}", elements, scales.row_block, scales.column_block);
+  if (has_whole_rows) return elements + ", a group a row";
+  return fmt::format("{}, groups of {}", elements, scales.column_block);
 }
 
 }  // namespace
 
 GroupCheckpoint::GroupCheckpoint(std::unique_ptr<SafetensorsCheckpoint> plain, GroupQuantization quantization)
     : plain_(std::move(plain)), quantization_(quantization) {
-  const bool is_packed = quantization_.method == Method::pack_quantized;
-  const std::string ending = is_packed ? ".weight_packed" : ".qweight";
+  const Method method = quantization_.method;
+  const auto layer_of = [](const std::string& name, std::string_view ending) {
+    return name.substr(0, name.size() - ending.size());
+  };
   for (const std::string& name : plain_->names()) {
-    if (!name.ends_with(ending)) continue;
-    const std::string layer = name.substr(0, name.size() - ending.size());
-    if (is_packed) {
-      add_packed(layer);
-    } else {
-      add_outputs_last(layer);
+    const std::string_view type = plain_->find_raw(name)->tensor.type.name;
+    if ((method == Method::awq || method == Method::gptq) && name.ends_with(".qweight")) {
+      add_outputs_last(layer_of(name, ".qweight"));
+    } else if (method == Method::compressed_tensors && name.ends_with(".weight_packed")) {
+      add_packed(layer_of(name, ".weight_packed"));
+    } else if (type == "F8_E4M3" || (type == "I8" && method == Method::compressed_tensors)) {
+      add_bytes(name);
+    } else if (is_of_activations(name)) {
+      plain_->count_shared(name);
+      parts_.insert(name);
     }
   }
 }
 
-std::string GroupCheckpoint::words_of(const std::string& layer) const {
-  return layer + (quantization_.method == Method::pack_quantized ? ".weight_packed" : ".qweight");
+bool GroupCheckpoint::has_fp8(const SafetensorsCheckpoint& plain) {
+  return std::ranges::any_of(plain.names(), [&](const std::string& name) {
+    return plain.find_raw(name)->tensor.type.name == "F8_E4M3";
+  });
 }
 
 // `types`: those that it may have, separated by spaces.
@@ -94,39 +132,40 @@ const Raw GroupCheckpoint::require_part(const std::string& name, std::string_vie
 // AWQ and GPTQ.
 void GroupCheckpoint::add_outputs_last(const std::string& layer) {
   const Raw words = require_part(layer + ".qweight", "I32");
-  const Raw scales = require_part(layer + ".scales", "F16 BF16");
+  const Raw scales = require_part(layer + ".scales", "F16 BF16 F32");
   const Raw zero_points = require_part(layer + ".qzeros", "I32");
   require_matrix(words);
   require_matrix(scales);
   const bool is_awq = quantization_.method == Method::awq;
-  const std::size_t out = is_awq ? words.tensor.shape[1] * kPerWord : words.tensor.shape[1];
-  const std::size_t in = is_awq ? words.tensor.shape[0] : words.tensor.shape[0] * kPerWord;
+  const std::size_t per_word = 32 / quantization_.bits;
+  const std::size_t out = is_awq ? words.tensor.shape[1] * per_word : words.tensor.shape[1];
+  const std::size_t in = is_awq ? words.tensor.shape[0] : words.tensor.shape[0] * per_word;
   const std::size_t groups = scales.tensor.shape[0];
-  require<CheckpointError>(
-      out % kPerWord == 0 && in % groups == 0,
-      "{}: {} has {} inputs, {} outputs and {} groups, expected a multiple of 8 outputs and "
-      "groups of the same size; take the model quantized in another way",
-      words.file, printable(words.tensor.name), in, out, groups);
+  require<CheckpointError>(out % per_word == 0,
+                           "{}: {} has {} outputs, expected a multiple of {}; take the model quantized in "
+                           "another way",
+                           words.file, printable(words.tensor.name), out, per_word);
   require_shape(scales, {groups, out}, "groups, output features");
-  require_shape(zero_points, {groups, out / kPerWord}, "groups, output features / 8");
-  const StoredGroups stored{quantization_,
-                            {out, in},
-                            in / groups,
-                            words.data,
-                            scales.data,
-                            zero_points.data,
-                            StoredGroups::ZeroPoints::words,
-                            scales.tensor.type.name == "BF16"};
-  check_order(layer + ".g_idx", stored);
-  add(layer, stored, {layer + ".scales", layer + ".qzeros"});
+  require_shape(zero_points, {groups, out / per_word}, fmt::format("groups, output features / {}", per_word));
+  Matrix matrix{{.layout = is_awq ? Layout::awq : Layout::gptq,
+                 .bits = quantization_.bits,
+                 .shape = {out, in},
+                 .groups = {.type = scale_type(scales), .has_zero_points = true, .groups = groups},
+                 .scales = scales.data,
+                 .zero_points = zero_points.data,
+                 .zero_points_kind = ZeroPoints::words,
+                 .zero_points_less_one = quantization_.zero_points_less_one},
+                {},
+                layer + ".qweight",
+                {layer + ".scales", layer + ".qzeros"},
+                {}};
+  set_columns(matrix, layer + ".g_idx");
+  add(layer + ".weight", std::move(matrix));
 }
 
-void GroupCheckpoint::add_packed(const std::string& layer) {
-  const Raw words = require_part(layer + ".weight_packed", "I32");
-  const Raw scales = require_part(layer + ".weight_scale", "F16 BF16");
-  const Raw shape = require_part(layer + ".weight_shape", "I64 I32");
-  require_matrix(words);
-  require_matrix(scales);
+// The outputs and inputs of a packed weight.
+MatrixShape GroupCheckpoint::packed_shape(const std::string& name) const {
+  const Raw shape = require_part(name, "I64 I32");
   require_shape(shape, {2}, "output features, input features");
   std::int64_t sizes[2];
   if (shape.tensor.type.name == "I64") {
@@ -134,67 +173,143 @@ void GroupCheckpoint::add_packed(const std::string& layer) {
   } else {
     std::int32_t shorter[2];
     std::memcpy(shorter, shape.data, sizeof shorter);
-    sizes[0] = shorter[0];
-    sizes[1] = shorter[1];
+    std::copy_n(shorter, 2, sizes);
   }
-  const auto out = static_cast<std::size_t>(sizes[0]);
-  const auto in = static_cast<std::size_t>(sizes[1]);
-  const std::size_t groups = scales.tensor.shape[1];
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
   require<CheckpointError>(
-      sizes[0] > 0 && sizes[1] > 0 && in < SIZE_MAX / 2 && in % groups == 0,
-      "{}: {} has {} inputs and {} groups, expected groups of the same size; take the model "
-      "quantized in another way",
-      words.file, printable(words.tensor.name), sizes[1], groups);
-  require_shape(words, {out, words_for(in)}, "output features, input features / 8");
+      sizes[0] > 0 && sizes[1] > 0 && sizes[0] < kMost && sizes[1] < kMost,
+      "{}: {} holds {} and {}, expected output and input features; download the file again", shape.file,
+      printable(name), sizes[0], sizes[1]);
+  return {static_cast<std::size_t>(sizes[0]), static_cast<std::size_t>(sizes[1])};
+}
+
+void GroupCheckpoint::add_packed(const std::string& layer) {
+  const Raw words = require_part(layer + ".weight_packed", "I32");
+  const Raw scales = require_part(layer + ".weight_scale", "F16 BF16 F32");
+  require_matrix(words);
+  require_matrix(scales);
+  const auto [out, in] = packed_shape(layer + ".weight_shape");
+  const std::size_t groups = scales.tensor.shape[1];
+  unsigned bits = quantization_.bits;
+  if (bits == 0) bits = words.tensor.shape[1] == divide_up(in, 8) ? 4 : 8;
+  const std::size_t per_word = 32 / bits;
+  require_shape(words, {out, divide_up(in, per_word)},
+                fmt::format("output features, input features / {}", per_word));
   require_shape(scales, {out, groups}, "output features, groups");
-  StoredGroups stored{quantization_,
-                      {out, in},
-                      in / groups,
-                      words.data,
-                      scales.data,
-                      nullptr,
-                      StoredGroups::ZeroPoints::none,
-                      scales.tensor.type.name == "BF16"};
-  std::vector<std::string> shared = {layer + ".weight_scale", layer + ".weight_shape"};
+  Matrix matrix{{.layout = Layout::packed,
+                 .bits = bits,
+                 .shape = {out, in},
+                 .groups = {.type = scale_type(scales), .groups = groups},
+                 .scales = scales.data},
+                {},
+                layer + ".weight_packed",
+                {layer + ".weight_scale", layer + ".weight_shape"},
+                {}};
   const std::string of_zeros = layer + ".weight_zero_point";
   if (plain_->contains(of_zeros)) {
     const Raw zero_points = require_part(of_zeros, "I32 I8");
     const bool are_words = zero_points.tensor.type.name == "I32";
-    require_shape(zero_points, {are_words ? words_for(out) : out, groups}, "output features, groups");
-    stored.zero_points = zero_points.data;
-    stored.zero_points_kind = are_words ? StoredGroups::ZeroPoints::words : StoredGroups::ZeroPoints::bytes;
-    shared.push_back(of_zeros);
+    require_shape(zero_points, {are_words ? divide_up(out, per_word) : out, groups},
+                  "output features, groups");
+    matrix.groups.zero_points = zero_points.data;
+    matrix.groups.zero_points_kind = are_words ? ZeroPoints::words : ZeroPoints::bytes;
+    matrix.groups.groups.has_zero_points = true;
+    matrix.shared.push_back(of_zeros);
   }
-  check_order(layer + ".weight_g_idx", stored);
-  add(layer, stored, std::move(shared));
+  set_columns(matrix, layer + ".weight_g_idx");
+  add(layer + ".weight", std::move(matrix));
 }
 
-// Where there is a list of the columns' groups, they must be one after the other.
-void GroupCheckpoint::check_order(const std::string& layer_list, const StoredGroups& groups) {
-  if (!plain_->contains(layer_list)) return;
-  const Raw list = require_part(layer_list, "I32");
-  require_shape(list, {groups.shape.columns}, "input features");
-  for (std::size_t column = 0; column < groups.shape.columns; ++column) {
+// FP8, and compressed-tensors' int8. Without scales it is what no model reads, or an error of its own.
+void GroupCheckpoint::add_bytes(const std::string& name) {
+  const Raw elements = *plain_->find_raw(name);
+  const std::string of_scales = plain_->contains(name + "_scale_inv") ? name + "_scale_inv" : name + "_scale";
+  if (!is_matrix(elements.tensor.shape) || !plain_->contains(of_scales)) return;
+  const Raw scales = require_part(of_scales, "F32 F16 BF16");
+  const MatrixShape shape{elements.tensor.shape[0], elements.tensor.shape[1]};
+  Matrix matrix{{.is_e4m3 = elements.tensor.type.name == "F8_E4M3",
+                 .shape = shape,
+                 .groups = blocks_of(scales, shape),
+                 .scales = scales.data},
+                {},
+                name,
+                {of_scales},
+                {}};
+  const std::string of_zeros = name + "_zero_point";
+  if (!matrix.groups.is_e4m3 && plain_->contains(of_zeros)) {
+    const Raw zero_points = require_part(of_zeros, "I8");
+    require_shape(zero_points, scales.tensor.shape, "as the scales");
+    matrix.groups.zero_points = zero_points.data;
+    matrix.groups.zero_points_kind = ZeroPoints::bytes;
+    matrix.groups.groups.has_zero_points = true;
+    matrix.shared.push_back(of_zeros);
+  }
+  add(name, std::move(matrix));
+}
+
+// Which elements of a matrix share scales of that shape.
+StoredScales GroupCheckpoint::blocks_of(const Raw& scales, MatrixShape shape) const {
+  const Shape& found = scales.tensor.shape;
+  const ScaleType type = scale_type(scales);
+  const std::size_t block_rows = quantization_.block_rows;
+  const std::size_t block_columns = quantization_.block_columns;
+  const Shape of_blocks = {divide_up(shape.rows, block_rows), divide_up(shape.columns, block_columns)};
+  if (scales.tensor.bytes.size() == (type == ScaleType::f32 ? 4U : 2U))
+    return {.type = type, .row_block = shape.rows, .column_block = shape.columns};
+  if (found == Shape{shape.rows}) return {.type = type, .column_block = shape.columns};
+  if (found == of_blocks) {
+    return {.type = type, .row_block = block_rows, .column_block = block_columns, .groups = of_blocks[1]};
+  }
+  if (is_matrix(found) && found[0] == shape.rows && shape.columns % found[1] == 0)
+    return {.type = type, .column_block = shape.columns / found[1], .groups = found[1]};
+  throw_error<CheckpointError>(
+      "{}: {} is {}, expected {} (blocks of {} x {}), [{}, groups] or one number; config.json and the "
+      "weights "
+      "must be of the same model",
+      scales.file, printable(scales.tensor.name), printable(found), printable(of_blocks), block_rows,
+      block_columns, shape.rows);
+}
+
+// Columns are in groups one after the other, or those that a list tells.
+void GroupCheckpoint::set_columns(Matrix& matrix, const std::string& of_list) {
+  StoredScales& scales = matrix.groups.groups;
+  const std::size_t columns = matrix.groups.shape.columns;
+  const bool are_equal = columns % scales.groups == 0;
+  scales.column_block = are_equal ? columns / scales.groups : 0;
+  if (!plain_->contains(of_list)) {
+    const Raw words = *plain_->find_raw(matrix.stored);
+    require<CheckpointError>(are_equal,
+                             "{}: {} has {} inputs and {} groups, expected groups of the same size; take the "
+                             "model quantized in another way",
+                             words.file, printable(matrix.stored), columns, scales.groups);
+    return;
+  }
+  const Raw list = require_part(of_list, "I32");
+  require_shape(list, {columns}, "input features");
+  require<CheckpointError>(scales.groups <= 65536, "{}: {} has {} groups, expected 65536 at most", list.file,
+                           printable(of_list), scales.groups);
+  bool is_in_order = are_equal;
+  for (std::size_t column = 0; column < columns; ++column) {
     std::int32_t index;
     std::memcpy(&index, list.data + column * sizeof index, sizeof index);
-    require<CheckpointError>(
-        static_cast<std::size_t>(index) == column / groups.group,
-        "{}: {} has column {} in group {}, expected {}: columns ordered by activations (desc_act, actorder) "
-        "are not "
-        "supported; take the model quantized without, or the original one with --weights int4",
-        list.file, printable(layer_list), column, index, column / groups.group);
+    require<CheckpointError>(index >= 0 && static_cast<std::size_t>(index) < scales.groups,
+                             "{}: {} has column {} in group {}, expected one of {}; download the file again",
+                             list.file, printable(of_list), column, index, scales.groups);
+    is_in_order = is_in_order && static_cast<std::size_t>(index) == column / scales.column_block;
+    matrix.column_groups.push_back(static_cast<std::uint16_t>(index));
   }
-  plain_->count_shared(layer_list);
-  parts_.insert(layer_list);
+  if (!is_in_order) {
+    scales.column_block = 0;
+    scales.column_groups = matrix.column_groups;
+  }
+  matrix.shared.push_back(of_list);
 }
 
-void GroupCheckpoint::add(const std::string& layer, const StoredGroups& groups,
-                          std::vector<std::string> shared) {
-  const WeightType type = type_of(groups, *plain_->find_raw(shared.front()));
-  const std::string words = words_of(layer);
-  parts_.insert(words);
-  parts_.insert(shared.begin(), shared.end());
-  matrices_.emplace(layer + ".weight", Matrix{groups, type, words, std::move(shared)});
+void GroupCheckpoint::add(const std::string& name, Matrix matrix) {
+  matrix.type = type_of(matrix.groups);
+  parts_.insert(matrix.stored);
+  parts_.insert(matrix.shared.begin(), matrix.shared.end());
+  matrices_.emplace(name, std::move(matrix));
 }
 
 const GroupCheckpoint::Matrix* GroupCheckpoint::find(const std::string& name) const {
@@ -209,8 +324,8 @@ const GroupCheckpoint::Matrix& GroupCheckpoint::find(const std::string& name, Ma
   require<CheckpointError>(
       stored == shape,
       "{}: {} holds [{}, {}], expected [{}, {}]{}; config.json and the weights must be of the same model",
-      plain_->find_raw(matrix.words)->file, printable(matrix.words), stored.rows, stored.columns, shape.rows,
-      shape.columns, reason.empty() ? "" : fmt::format(" ({})", reason));
+      plain_->find_raw(matrix.stored)->file, printable(matrix.stored), stored.rows, stored.columns,
+      shape.rows, shape.columns, reason.empty() ? "" : fmt::format(" ({})", reason));
   return matrix;
 }
 
@@ -246,7 +361,13 @@ void GroupCheckpoint::fetch(const std::string& name, MatrixShape shape, std::spa
                             Sharded sharded) const {
   const Matrix* const matrix = find(name);
   if (matrix == nullptr) return plain_->fetch(name, shape, slices, sharded);
-  plain_->will_need(matrix->words);
+  const StoredGroups& groups = matrix->groups;
+  std::vector<TensorSlice> stored;
+  for (const TensorSlice& slice : slices) stored.push_back(groups.stored_slice(slice));
+  const bool is_transposed =
+      groups.layout == StoredGroups::Layout::awq || groups.layout == StoredGroups::Layout::gptq;
+  const Sharded other = sharded == Sharded::rows ? Sharded::columns : Sharded::rows;
+  plain_->fetch(matrix->stored, groups.stored_shape(), stored, is_transposed ? other : sharded);
   for (const std::string& part : matrix->shared) plain_->will_need(part);
 }
 
@@ -255,8 +376,13 @@ void GroupCheckpoint::read(const std::string& name, MatrixShape shape, const Ten
   if (find(name) == nullptr) return plain_->read(name, shape, slice, out);
   const Matrix& matrix = find(name, shape, "");
   check_slice(name, shape, slice, out);
-  matrix.groups.read(slice, out);
+  matrix.groups.read(place_of(matrix, slice), slice, out);
   count(matrix, slice);
+}
+
+RowsInMemory GroupCheckpoint::place_of(const Matrix& matrix, const TensorSlice& slice) const {
+  return plain_->rows_in_memory(matrix.stored, matrix.groups.stored_shape(),
+                                matrix.groups.stored_slice(slice));
 }
 
 std::optional<StoredRows> GroupCheckpoint::stored_rows(const std::string& name, MatrixShape shape,
@@ -269,13 +395,26 @@ void GroupCheckpoint::read_quantized(const std::string& name, MatrixShape shape,
                                      const kernels::QuantizedRows& out) const {
   if (find(name) == nullptr) return plain_->read_quantized(name, shape, slice, out);
   const Matrix& matrix = find(name, shape, "");
-  matrix.groups.read(slice, out);
+  matrix.groups.read(place_of(matrix, slice), slice, out);
   count(matrix, slice);
+}
+
+void GroupCheckpoint::read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                  const kernels::ScaledRows& out) const {
+  if (find(name) == nullptr) return plain_->read_scaled(name, shape, slice, out);
+  const Matrix& matrix = find(name, shape, "");
+  matrix.groups.read(place_of(matrix, slice), slice, out);
+  count(matrix, slice);
+}
+
+StoredScales GroupCheckpoint::scales_of(const std::string& name) const {
+  const Matrix* const matrix = find(name);
+  return matrix == nullptr ? plain_->scales_of(name) : matrix->groups.groups;
 }
 
 // Scales and zero points, of which slices share some, count as read as a whole.
 void GroupCheckpoint::count(const Matrix& matrix, const TensorSlice& slice) const {
-  plain_->count_raw(matrix.words, slice.size() / 2);
+  plain_->count_raw(matrix.stored, slice.size() * matrix.groups.bits / 8);
   for (const std::string& part : matrix.shared) plain_->count_shared(part);
 }
 
@@ -285,12 +424,9 @@ std::vector<TypeUse> GroupCheckpoint::types() const {
     if (!parts_.contains(name)) uses.add(plain_->type_use(name));
   }
   for (const auto& [name, matrix] : matrices_) {
-    const StoredGroups& groups = matrix.groups;
-    const std::string size =
-        groups.group == groups.shape.columns ? "a group a row" : fmt::format("groups of {}", groups.group);
-    uses.add({.type = fmt::format("{} int4, {}", name_of(quantization_.method), size),
+    uses.add({.type = description_of(matrix.groups, quantization_.method),
               .tensors = 1,
-              .elements = groups.shape.size(),
+              .elements = matrix.groups.shape.size(),
               .held_as = matrix.type,
               .exactly = true});
   }
@@ -299,14 +435,18 @@ std::vector<TypeUse> GroupCheckpoint::types() const {
 
 // The same tensors mean something else in another format.
 std::uint64_t GroupCheckpoint::of_quantization(std::uint64_t hash) const {
-  return mixed(hash ^ (static_cast<std::uint64_t>(quantization_.method) * 2 +
-                       (quantization_.zero_points_less_one ? 1U : 0U) + 1U));
+  for (const std::uint64_t number :
+       {static_cast<std::uint64_t>(quantization_.method) + 1, std::uint64_t{quantization_.bits},
+        std::uint64_t{quantization_.zero_points_less_one}, std::uint64_t{quantization_.block_rows},
+        std::uint64_t{quantization_.block_columns}})
+    hash = mixed(hash ^ number);
+  return hash;
 }
 
 void GroupCheckpoint::done_with(const std::string& name) const {
   const Matrix* const matrix = find(name);
   if (matrix == nullptr) return plain_->done_with(name);
-  plain_->done_with(matrix->words);
+  plain_->done_with(matrix->stored);
   for (const std::string& part : matrix->shared) plain_->done_with(part);
 }
 
