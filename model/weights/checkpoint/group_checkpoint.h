@@ -2,12 +2,10 @@
 #pragma once
 
 #include "model/weights/checkpoint/group_quantization.h"
+#include "model/weights/checkpoint/quantized_matrices.h"
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/stored_groups.h"
 
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -53,32 +51,15 @@ class GroupCheckpoint final : public WeightSource {
   void done_with(const std::string& name) const override;
 
  private:
-  struct Matrix {
-    StoredGroups groups;
-    WeightType type;
-    std::string stored;               // the name of the tensor of elements
-    std::vector<std::string> shared;  // those of scales and zero points
-    std::vector<std::uint16_t> column_groups;
-  };
-
-  void add_outputs_last(const std::string& layer);
-  void add_packed(const std::string& layer);
-  void add_bytes(const std::string& name);
-  void add(const std::string& name, Matrix matrix);
-  MatrixShape packed_shape(const std::string& name) const;
-  StoredScales blocks_of(const SafetensorsCheckpoint::Raw& scales, MatrixShape shape) const;
-  void set_columns(Matrix& matrix, const std::string& of_list);
-  const SafetensorsCheckpoint::Raw require_part(const std::string& name, std::string_view types) const;
-  const Matrix* find(const std::string& name) const;
-  const Matrix& find(const std::string& name, MatrixShape shape, const std::string& reason) const;
-  RowsInMemory place_of(const Matrix& matrix, const TensorSlice& slice) const;
-  void count(const Matrix& matrix, const TensorSlice& slice) const;
+  const QuantizedMatrix* find(const std::string& name) const;
+  const QuantizedMatrix& find(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  RowsInMemory place_of(const QuantizedMatrix& matrix, const TensorSlice& slice) const;
+  void count(const QuantizedMatrix& matrix, const TensorSlice& slice) const;
   std::uint64_t of_quantization(std::uint64_t hash) const;
 
   std::unique_ptr<SafetensorsCheckpoint> plain_;
   GroupQuantization quantization_;
-  std::map<std::string, Matrix> matrices_;  // by the names under which they are asked for
-  std::set<std::string> parts_;             // tensors of the file that they consist of
+  QuantizedMatrices found_;
 };
 
 }  // namespace tp
