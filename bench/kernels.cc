@@ -75,7 +75,7 @@ double best_seconds(const auto& call) {
 }
 
 double peak_of(WeightType type, const PeakRates& peaks) {
-  const bool integers = type >= WeightType::int8;
+  const bool integers = type >= WeightType::int8 && !kernels::is_scaled(type);
   if (integers && peaks.int8_per_second > 0) return peaks.int8_per_second;
   return type == WeightType::bf16 && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
@@ -177,6 +177,36 @@ LocalWeight quantized_weight(WeightType type) {
   return weight;
 }
 
+// The same of a type with a ScaledFormat: FP8 with a scale for 128 x 128, int8 with one for a row, and int4
+// with groups of 128 columns in any order.
+LocalWeight scaled_weight(WeightType type) {
+  const bool is_fp8 = type == WeightType::f8_e4m3;
+  const std::size_t group = is_fp8 ? 128 : type == WeightType::int8_scaled ? kInFeatures : 0;
+  const std::size_t groups = group == 0 ? kInFeatures / 128 : kInFeatures / group;
+  const kernels::ScaledFormat format{.element = kernels::scaled_element(type),
+                                     .scale_type = is_fp8 ? kernels::ScaleType::f32 : kernels::ScaleType::f16,
+                                     .has_zero_points = group == 0,
+                                     .scale_rows = is_fp8 ? 1U : 16U,
+                                     .groups = groups,
+                                     .group = group};
+  LocalWeight weight(kernels::PackedLayout{type, kOutFeatures, kInFeatures, false, 0, 0, format});
+  std::mt19937 engine(1);
+  std::vector<std::uint8_t> elements(kOutFeatures * kInFeatures);
+  for (std::uint8_t& element : elements)
+    element = static_cast<std::uint8_t>(engine() % (type == WeightType::int4_scaled ? 16 : 120));
+  std::vector<std::uint32_t> scales(kOutFeatures * groups, is_fp8 ? 0x3a000000U : 0x1400U);
+  std::vector<std::uint8_t> zero_points(kOutFeatures * groups, 7);
+  const std::vector<std::uint8_t> scale_rows(kOutFeatures, 0);
+  if (weight.layout().has_column_groups()) {
+    std::vector<std::uint16_t> list(kInFeatures);
+    for (std::uint16_t& of_column : list) of_column = static_cast<std::uint16_t>(engine() % groups);
+    weight.set_column_groups(list);
+  }
+  weight.pack(0, kernels::ScaledRows{kOutFeatures, kInFeatures, groups, elements.data(), scales.data(),
+                                     zero_points.data(), scale_rows.data()});
+  return weight;
+}
+
 void run(bool json, const std::vector<std::string_view>& types) {
   const PeakRates peaks = local_peak_rates();
   fmt::print(
@@ -189,12 +219,13 @@ void run(bool json, const std::vector<std::string_view>& types) {
   const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
   const std::vector<double> openblas = measure_openblas(rows, activations);
-  constexpr WeightType kTypes[] = {WeightType::f32,   WeightType::f16,       WeightType::bf16,
-                                   WeightType::int8,  WeightType::int4,      WeightType::q4_k,
-                                   WeightType::q5_k,  WeightType::q6_k,      WeightType::q3_k,
-                                   WeightType::q2_k,  WeightType::q4_1,      WeightType::q5_0,
-                                   WeightType::q5_1,  WeightType::iq4_nl,    WeightType::iq4_xs,
-                                   WeightType::mxfp4, WeightType::int4_g128, WeightType::int4_g128_bf16};
+  constexpr WeightType kTypes[] = {WeightType::f32,     WeightType::f16,         WeightType::bf16,
+                                   WeightType::int8,    WeightType::int4,        WeightType::q4_k,
+                                   WeightType::q5_k,    WeightType::q6_k,        WeightType::q3_k,
+                                   WeightType::q2_k,    WeightType::q4_1,        WeightType::q5_0,
+                                   WeightType::q5_1,    WeightType::iq4_nl,      WeightType::iq4_xs,
+                                   WeightType::mxfp4,   WeightType::int4_g128,   WeightType::int4_g128_bf16,
+                                   WeightType::f8_e4m3, WeightType::int8_scaled, WeightType::int4_scaled};
   const auto is_wanted = [&](WeightType type) {
     return types.empty() || std::find(types.begin(), types.end(), name_of(type)) != types.end();
   };
@@ -209,7 +240,7 @@ void run(bool json, const std::vector<std::string_view>& types) {
       if (is_convertible(type))
         weights.emplace_back(type, kOutFeatures, kInFeatures).pack(0, StoredRows::of(rows));
       else
-        weights.push_back(quantized_weight(type));
+        weights.push_back(kernels::is_scaled(type) ? scaled_weight(type) : quantized_weight(type));
     }
     measure_products(weights, activations, openblas, peaks, json);
   }

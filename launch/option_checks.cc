@@ -74,12 +74,16 @@ CLI::Validator one_of(std::vector<std::string> words) {
 CLI::Validator weight_type() {
   const CLI::Validator known = one_of({"auto", "f32", "f16", "bf16", "int8", "int4"});
   const auto check = [known](std::string& text) -> std::string {
-    const std::optional<WeightType> type = find_generated_type(text);
-    if (!type || is_convertible(*type)) return known(text);
-    return fmt::format(
-        "expected a type to which weights can be converted, found {}; files that store "
-        "{} weights keep it with auto, and `tp-infer quantize` writes such files",
-        text, text);
+    for (WeightType type = WeightType::q4_k; type <= kLastWeightType;
+         type = static_cast<WeightType>(static_cast<int>(type) + 1)) {
+      if (text == name_of(type)) {
+        return fmt::format(
+            "expected a type to which weights can be converted, found {}; files that store "
+            "{} weights keep it with auto, and `tp-infer quantize` writes such files",
+            text, text);
+      }
+    }
+    return known(text);
   };
   return CLI::Validator(check, "");
 }

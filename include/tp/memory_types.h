@@ -38,14 +38,49 @@ enum class WeightType : std::uint8_t {
   int4_g64_bf16,
   int4_g128_bf16,
   int4_g256_bf16,
+  // The same without zero points, groups of 32.
+  int4_sym_g32,
+  int4_sym_g32_bf16,
+  // Elements of 8 or 4 bits whose scales are shared by any blocks of rows and columns, as they are stored.
+  // The first is FP8; the others are integers with zero points, if any, and groups of columns in any order.
+  // They are multiplied as float32, and activations are not rounded.
+  f8_e4m3,
+  int8_scaled,
+  int4_scaled,
 };
+inline constexpr WeightType kLastWeightType = WeightType::int4_scaled;
 
 constexpr std::string_view name_of(WeightType type) {
-  constexpr std::string_view kNames[] = {
-      "f32",       "f16",       "bf16",          "int8",          "int4",           "q4_k",
-      "q5_k",      "q6_k",      "q3_k",          "q2_k",          "q4_1",           "q5_0",
-      "q5_1",      "iq4_nl",    "iq4_xs",        "mxfp4",         "int4_g32",       "int4_g64",
-      "int4_g128", "int4_g256", "int4_g32_bf16", "int4_g64_bf16", "int4_g128_bf16", "int4_g256_bf16"};
+  constexpr std::string_view kNames[] = {"f32",
+                                         "f16",
+                                         "bf16",
+                                         "int8",
+                                         "int4",
+                                         "q4_k",
+                                         "q5_k",
+                                         "q6_k",
+                                         "q3_k",
+                                         "q2_k",
+                                         "q4_1",
+                                         "q5_0",
+                                         "q5_1",
+                                         "iq4_nl",
+                                         "iq4_xs",
+                                         "mxfp4",
+                                         "int4_g32",
+                                         "int4_g64",
+                                         "int4_g128",
+                                         "int4_g256",
+                                         "int4_g32_bf16",
+                                         "int4_g64_bf16",
+                                         "int4_g128_bf16",
+                                         "int4_g256_bf16",
+                                         "int4_sym_g32",
+                                         "int4_sym_g32_bf16",
+                                         "f8_e4m3",
+                                         "int8_scaled",
+                                         "int4_scaled"};
+  static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<std::size_t>(kLastWeightType) + 1);
   return kNames[static_cast<std::size_t>(type)];
 }
 

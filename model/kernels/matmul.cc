@@ -57,6 +57,7 @@ Path path_of(const PackedLayout& weight, std::size_t tokens) {
 
 auto kernel_of(WeightType type, Path path) {
   const PackedKernels& kernels = packed_kernels();
+  if (is_scaled(type)) return scaled_kernels().multiply;
   switch (type) {
     case WeightType::f32:
       return kernels.f32;
@@ -75,6 +76,7 @@ auto kernel_of(WeightType type, Path path) {
 
 auto tile_kernel_of(WeightType type) {
   const TileKernels& kernels = *tile_kernels();
+  if (is_scaled(type)) return kernels.scaled;
   switch (type) {
     case WeightType::f16:
       return kernels.f16;
@@ -132,6 +134,8 @@ void multiply_tiles(const TiledRows& x, const PackedView& weight, std::size_t pa
   product.leaf = weight.layout.padded_leaf();
   product.format = quant_format(weight.layout.type);
   product.first_block = weight.layout.first_block();
+  product.scaled = &weight.layout.scaled;
+  product.column_groups = weight.column_groups();
   product.in_features = x.columns;
   product.x_tiles = x.words;
   multiply_panels(weight, panels, product, x.rows, y, tile_kernel_of(weight.layout.type),
@@ -188,19 +192,24 @@ void multiply_widened(TensorView<const float> x, const PackedView& weight, Tenso
       });
 }
 
-PanelProduct convert(TensorView<const float> x, const PackedLayout& layout, Path path, float* scratch) {
+PanelProduct convert(TensorView<const float> x, const PackedView& weight, Path path, float* scratch) {
+  const PackedLayout& layout = weight.layout;
   switch (path) {
     case Path::pairs:
       return with_pairs(x, layout, scratch);
     case Path::bytes:
       return with_bytes(x, layout, scratch);
     default:
-      return with_floats(x, layout);
+      return with_floats(x, weight);
   }
 }
 
 // Floats of scratch for the panels that a thread unpacks.
-std::size_t unpacked_floats(const PackedLayout& weight) {
+std::size_t unpacked_floats(const PackedLayout& weight, std::size_t tokens) {
+  if (is_scaled(weight.type)) {
+    return lines(scaled_kernels().scratch_bytes(weight.scaled, weight.in_features, weight.panels(), tokens) /
+                 sizeof(float));
+  }
   const QuantFormat* const format = quant_format(weight.type);
   if (format == nullptr) return 0;
   return lines(quant_kernels().scratch_bytes(*format, weight.padded_in_features(), weight.panels()) /
@@ -216,11 +225,11 @@ std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   switch (path) {
     case Path::floats:
-      return 0;
+      return threads * unpacked_floats(weight, tokens);
     case Path::pairs:
       return tokens * padded / 2 + copies;
     case Path::bytes:
-      return bytes_scratch(weight, tokens) + copies + threads * unpacked_floats(weight);
+      return bytes_scratch(weight, tokens) + copies + threads * unpacked_floats(weight, tokens);
     case Path::blas:
       return threads * kWidenedRows * in_features;
     default: {
@@ -240,10 +249,10 @@ void multiply(TensorView<const float> x, const PackedView& weight, TensorView<fl
   if (y.empty()) return;
   const Path path = path_of(layout, x.rows());
   if (path == Path::tiles) return multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
-  const std::size_t unpacked = path == Path::bytes ? unpacked_floats(layout) : 0;
+  const std::size_t unpacked = unpacked_floats(layout, x.rows());
   float* const rest = scratch.data() + scratch_of(path, layout, x.rows()) -
                       static_cast<std::size_t>(omp_get_max_threads()) * unpacked;
-  multiply_panels(weight, layout.panels(), convert(x, layout, path, scratch.data()), x.rows(), y,
+  multiply_panels(weight, layout.panels(), convert(x, weight, path, scratch.data()), x.rows(), y,
                   kernel_of(layout.type, path), [&](PanelProduct& part) {
                     float* const own = rest + static_cast<std::size_t>(omp_get_thread_num()) * unpacked;
                     part.scratch = reinterpret_cast<unsigned char*>(own);

@@ -87,7 +87,8 @@ PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, f
                                               : with_quantized(x, layout, scratch);
 }
 
-PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout) {
+PanelProduct with_floats(TensorView<const float> x, const PackedView& weight) {
+  const PackedLayout& layout = weight.layout;
   PanelProduct product{};
   product.format = quant_format(layout.type);  // without input features
   product.in_features = x.columns();
@@ -95,6 +96,8 @@ PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout) 
   product.leaf_bytes = layout.leaf_bytes();
   product.x = x.data();
   product.x_stride = x.stride();
+  product.scaled = &layout.scaled;
+  product.column_groups = weight.column_groups();
   return product;
 }
 

@@ -59,7 +59,7 @@ struct Filling {
 // are.
 PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, float* scratch);
 PanelProduct with_bytes(TensorView<const float> x, const PackedLayout& layout, float* scratch);
-PanelProduct with_floats(TensorView<const float> x, const PackedLayout& layout);
+PanelProduct with_floats(TensorView<const float> x, const PackedView& weight);
 // Floats of scratch for activations as bytes, without copies of rows that are filled up.
 std::size_t bytes_scratch(const PackedLayout& weight, std::size_t tokens);
 

@@ -1,6 +1,7 @@
 #include "model/kernels/packed_weight.h"
 
 #include "model/kernels/half.h"
+#include "model/kernels/scaled_weight.h"
 #include "model/kernels/simd/pack.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ auto packer_of(WeightType type) {
 bool PackedLayout::fills_leaves() const {
   static_assert(kTileDepth == kGroup);
   assert(quant_format(type) == nullptr || leaf % kGroup == 0);
-  return type != WeightType::f32 && type != WeightType::f16 && leaf % kGroup != 0;
+  return type != WeightType::f32 && type != WeightType::f16 && !is_scaled(type) && leaf % kGroup != 0;
 }
 
 std::size_t PackedLayout::padded_leaf() const { return fills_leaves() ? round_up(leaf, kGroup) : leaf; }
@@ -78,6 +79,7 @@ std::size_t PackedLayout::padded_in_features() const {
     case WeightType::bf16:
       return round_up(in_features, kTileDepth);
     default:
+      if (is_scaled(type)) return in_features;
       return in_features == 0 ? 0 : round_up(front() + in_features, kBlock);
   }
 }
@@ -90,6 +92,7 @@ std::size_t PackedLayout::bytes_of(std::size_t columns) const {
     case WeightType::bf16:
       return kPanel * columns * sizeof(std::uint16_t);
     default:
+      if (is_scaled(type)) return scaled.panel_bytes(columns);
       if (const QuantFormat* const format = quant_format(type))
         return format->panel_bytes(first_block(), columns / kBlock);
       return columns / kBlock * block_bytes(type);
@@ -148,6 +151,8 @@ struct QuantizedRow {
         return bf16_to_float(half_at(zero_points_of(group) + row * sizeof(std::uint16_t)));
       case ScaleKind::f16:
         return half(scales(), group * (format.has_offsets ? 2 : 1));
+      case ScaleKind::bf16:
+        return bf16_to_float(half_at(scales() + (group * kPanel + row) * sizeof(std::uint16_t)));
       case ScaleKind::e8m0:
         return std::bit_cast<float>(half_of_e8m0(static_cast<std::uint32_t>(byte(group))));
       case ScaleKind::bytes:
@@ -250,6 +255,7 @@ void unpack_row(const PackedView& weight, std::size_t row, float* out) {
   const PackedLayout& layout = weight.layout;
   assert(!layout.fills_leaves());
   if (quant_format(layout.type) != nullptr) return unpack_quantized(weight, row, out);
+  if (is_scaled(layout.type)) return unpack_scaled_row(weight, row, out);
   const std::byte* panel = weight.panel(row / kPanel);
   const std::size_t r = row % kPanel;
   const auto* floats = reinterpret_cast<const float*>(panel);

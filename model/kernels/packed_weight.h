@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/kernels/simd/quant_format.h"
+#include "model/kernels/simd/scaled_format.h"
 #include "model/kernels/stored_rows.h"
 #include "tp/memory_types.h"
 #include "tp/tensor.h"
@@ -26,9 +27,17 @@ namespace kernels {
 
 // How panels hold a quantized type as files store it; null for others.
 constexpr const QuantFormat* quant_format(WeightType type) {
-  return type < WeightType::q4_k
+  return type < WeightType::q4_k || type >= WeightType::f8_e4m3
              ? nullptr
              : kQuantFormats[static_cast<std::size_t>(type) - static_cast<std::size_t>(WeightType::q4_k)];
+}
+
+// Whether panels of that type have a ScaledFormat, and what its elements are.
+constexpr bool is_scaled(WeightType type) { return type >= WeightType::f8_e4m3; }
+constexpr ScaledElement scaled_element(WeightType type) {
+  return type == WeightType::f8_e4m3       ? ScaledElement::e4m3
+         : type == WeightType::int8_scaled ? ScaledElement::bytes
+                                           : ScaledElement::half_bytes;
 }
 
 // Where the elements of a packed weight [out_features, in_features] lie.
@@ -44,7 +53,10 @@ constexpr const QuantFormat* quant_format(WeightType type) {
 //   q4_k and the other types that files have: blocks of 64 columns in super-blocks of up to four, see
 //         QuantFormat. Blocks and super-blocks are the file's, and a rank's columns may begin and end within
 //         them: the panel has the blocks that the columns touch, with their super-blocks' scales. What is
-//         in a block besides does not count, because activations are filled up with zeros.
+//         in a block besides does not count, because activations are filled up with zeros;
+//   f8_e4m3, int8_scaled, int4_scaled: see ScaledFormat. Panels begin after the list of the columns' groups,
+//   if
+//         there is one.
 // Other panels and their steps are filled up with zeros.
 //
 // Leaves: where the results of several ranks are summed and the sum must not depend on their number, each
@@ -65,6 +77,7 @@ struct PackedLayout {
   std::size_t leaf = 0;  // input features; the last leaf may be cut short. 0: there are no leaves
   // Types with a QuantFormat: the first column's place in a super-block of the file.
   std::size_t phase = 0;
+  ScaledFormat scaled{};  // of types that have one
 
   std::size_t panels() const { return (out_features + kPanel - 1) / kPanel; }
   bool fills_leaves() const;
@@ -81,9 +94,15 @@ struct PackedLayout {
   std::size_t panel_bytes() const { return bytes_of(padded_in_features()); }
   // f32, f16 and bf16: from a leaf to the next in a panel.
   std::size_t leaf_bytes() const { return bytes_of(padded_leaf()); }
-  std::size_t bytes() const { return panels() * panel_bytes(); }
+  std::size_t bytes() const { return list_bytes() + panels() * panel_bytes(); }
+  std::size_t place_of_panel(std::size_t index) const { return list_bytes() + index * panel_bytes(); }
+  bool has_column_groups() const { return is_scaled(type) && scaled.group == 0; }
 
  private:
+  // Of the columns' groups, up to a cache line.
+  std::size_t list_bytes() const {
+    return has_column_groups() ? (in_features * sizeof(std::uint16_t) + 63) / 64 * 64 : 0;
+  }
   // Of this many columns of a panel.
   std::size_t bytes_of(std::size_t columns) const;
 };
@@ -93,7 +112,11 @@ struct PackedView {
   PackedLayout layout;
   const std::byte* data = nullptr;
 
-  const std::byte* panel(std::size_t index) const { return data + index * layout.panel_bytes(); }
+  const std::byte* panel(std::size_t index) const { return data + layout.place_of_panel(index); }
+  // [in_features], or null.
+  const std::uint16_t* column_groups() const {
+    return layout.has_column_groups() ? reinterpret_cast<const std::uint16_t*>(data) : nullptr;
+  }
 };
 
 // Stores rows [first_row, first_row + rows.rows()) of a weight at `data`, rounding them to the type.
@@ -127,7 +150,7 @@ struct QuantizedRows {
   // [rows, super_blocks][256 / group], those of a byte or less; half_bytes has the offsets in the same bytes.
   std::uint8_t* scales;
   std::uint8_t* offsets;
-  // f16: [rows, super_blocks][8 or 16], scales, each followed by its offset if there is one. Others:
+  // f16 and bf16: [rows, super_blocks][8 or 16], scales, each followed by its offset if there is one. Others:
   // [rows, super_blocks][1 or 2], what scales and offsets are multiplied with. Types with zero points have
   // these as offsets and scales in `halves`, [rows, super_blocks][8], a larger group's repeated for every 32
   // columns.
@@ -136,7 +159,7 @@ struct QuantizedRows {
   static constexpr std::size_t groups(const QuantFormat& format) { return kColumns / format.group; }
   static constexpr std::size_t halves_of(const QuantFormat& format) {
     if (format.has_zero_points()) return groups(format);
-    return (format.scales == ScaleKind::f16 ? groups(format) : 1) * (format.has_offsets ? 2 : 1);
+    return (format.has_own_scales() ? groups(format) : 1) * (format.has_offsets ? 2 : 1);
   }
   QuantizedRows rows_from(const QuantFormat& format, std::size_t begin, std::size_t count) const {
     const std::size_t blocks = begin * super_blocks;

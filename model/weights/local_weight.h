@@ -3,6 +3,7 @@
 
 #include "model/kernels/matmul.h"
 #include "model/kernels/packed_weight.h"
+#include "model/kernels/scaled_weight.h"
 #include "model/memory/buffer.h"
 #include "model/memory/workspace.h"
 #include "tp/tensor.h"
@@ -43,6 +44,13 @@ class LocalWeight {
   // The same with integers of a type with a QuantFormat, see kernels::pack_quantized.
   void pack(std::size_t first_row, const kernels::QuantizedRows& rows) {
     kernels::pack_quantized(layout_, first_row, rows, elements_.data());
+  }
+  // The same of a type with a ScaledFormat, see kernels::pack_scaled, and the groups of its columns.
+  void pack(std::size_t first_row, const kernels::ScaledRows& rows) {
+    kernels::pack_scaled(layout_, first_row, rows, elements_.data());
+  }
+  void set_column_groups(std::span<const std::uint16_t> groups) {
+    kernels::set_column_groups(layout_, groups, elements_.data());
   }
 
   // x . weight^T. x: [tokens, in_features] -> [tokens, out_features]

@@ -1,6 +1,7 @@
 #include "model/weights/packing_fingerprint.h"
 
 #include "model/kernels/packed_weight.h"
+#include "model/kernels/scaled_weight.h"
 #include "parallel/hash.h"
 
 #include <cstddef>
@@ -74,14 +75,43 @@ std::uint64_t hash_of_quantized(WeightType type, const QuantFormat& format, std:
   return hash;
 }
 
+// Groups in order, of which the first is cut, and as a list; scales of rows, and of blocks that a panel cuts.
+std::uint64_t hash_of_scaled(WeightType type, std::uint64_t hash) {
+  constexpr std::size_t kGroups = 4;
+  std::vector<std::uint8_t> elements =
+      numbers<std::uint8_t>(kRows * kColumns, type == WeightType::int4_scaled ? 4 : 6);
+  std::vector<std::uint32_t> scales = numbers<std::uint32_t>(kRows * kGroups, 14);
+  std::vector<std::uint8_t> zero_points = numbers<std::uint8_t>(kRows * kGroups, 4);
+  const std::vector<std::uint16_t> list = numbers<std::uint16_t>(kColumns, 2);
+  for (const std::size_t group : {std::size_t{0}, std::size_t{30}}) {
+    for (const std::size_t scale_rows : {std::size_t{2}, PackedLayout::kPanel}) {
+      const ScaledFormat format{scaled_element(type), ScaleType::f16, true, scale_rows, kGroups, group,
+                                group == 0 ? 0U : 10U};
+      const PackedLayout layout{type, kRows, kColumns, false, 0, 0, format};
+      std::vector<std::uint8_t> rows(kRows);
+      for (std::size_t row = 0; row < kRows; ++row) rows[row] = row % PackedLayout::kPanel < 5 ? 0 : 1;
+      hash = hash_of_packed(layout, hash, [&](std::byte* data) {
+        if (layout.has_column_groups()) set_column_groups(layout, list, data);
+        pack_scaled(
+            layout, 0,
+            {kRows, kColumns, kGroups, elements.data(), scales.data(), zero_points.data(), rows.data()},
+            data);
+      });
+    }
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::uint64_t packing_fingerprint() {
   std::uint64_t hash = hash_of("");
-  for (std::size_t i = 0; i <= static_cast<std::size_t>(WeightType::int4_g256_bf16); ++i) {
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(kLastWeightType); ++i) {
     const auto type = static_cast<WeightType>(i);
     if (const QuantFormat* const format = quant_format(type)) {
       hash = hash_of_quantized(type, *format, hash);
+    } else if (is_scaled(type)) {
+      hash = hash_of_scaled(type, hash);
     } else {
       hash = hash_of_rows(type, hash);
       if (type == WeightType::int8 || type == WeightType::int4) hash = hash_of_groups(type, hash);

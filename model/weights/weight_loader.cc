@@ -1,5 +1,6 @@
 #include "model/weights/weight_loader.h"
 
+#include "model/weights/staging.h"
 #include "model/weights/unused_tensors.h"
 #include "tp/internal/threads.h"
 
@@ -11,69 +12,58 @@
 #include <fmt/ranges.h>
 
 namespace tp {
-namespace {
-
-// Rows that a thread reads before it packs them: whole panels, few enough to stay in its cache.
-constexpr std::size_t kStagedRows = kernels::PackedLayout::kPanel;
-
-// Room for the rows that a thread reads before it packs them: as floats, as groups, or as the super-blocks of
-// a type that is held as it is stored.
-class Staging {
- public:
-  enum class Form : std::uint8_t { floats, groups, quantized };
-
-  Staging(const kernels::PackedLayout& layout, Form form)
-      : columns_(layout.in_features), format_(kernels::quant_format(layout.type)) {
-    if (form == Form::groups) {
-      elements_.resize(kStagedRows * columns_);
-      scales_.resize(kStagedRows * (columns_ / kernels::PackedLayout::kGroup));
-    } else if (form == Form::quantized) {
-      constexpr std::size_t kSuper = kernels::QuantizedRows::kColumns;
-      super_blocks_ = (layout.phase + columns_ + kSuper - 1) / kSuper;
-      const std::size_t blocks = kStagedRows * super_blocks_;
-      bytes_.resize(blocks * (kSuper + 2 * kernels::QuantizedRows::groups(*format_)));
-      scales_.resize(blocks * kernels::QuantizedRows::halves_of(*format_));
-    } else {
-      floats_.resize(kStagedRows * columns_);
-    }
-  }
-
-  TensorView<float> floats(std::size_t rows) { return {floats_.data(), rows, columns_}; }
-  kernels::GroupedRows groups(std::size_t rows) {
-    return {{elements_.data(), rows, columns_},
-            {scales_.data(), rows, columns_ / kernels::PackedLayout::kGroup}};
-  }
-  kernels::QuantizedRows quantized(std::size_t rows) {
-    const std::size_t blocks = kStagedRows * super_blocks_;
-    std::uint8_t* const scales = bytes_.data() + blocks * kernels::QuantizedRows::kColumns;
-    return {rows,
-            super_blocks_,
-            bytes_.data(),
-            scales,
-            scales + blocks * kernels::QuantizedRows::groups(*format_),
-            scales_.data()};
-  }
-
- private:
-  std::size_t columns_;
-  const kernels::QuantFormat* format_;
-  std::size_t super_blocks_ = 0;
-  std::vector<float> floats_;
-  std::vector<std::int8_t> elements_;
-  std::vector<std::uint8_t> bytes_;
-  std::vector<std::uint16_t> scales_;
-};
-
-}  // namespace
 
 WeightType WeightLoader::type_of(const Slice& slice, std::size_t leaf) const {
   if (type_) return *type_;
-  // A leaf decides alike on every rank. It must be whole groups of activations.
+  // A leaf decides alike on every rank. It must be whole groups of activations, if they are rounded in
+  // groups.
   const Range in_features = leaf != 0 ? Range{0, leaf} : slice.part.columns;
-  const bool has_groups = !slice.transposed && leaf % kernels::PackedLayout::kGroup == 0;
   const std::optional<WeightType> grouped =
-      has_groups ? source_.group_type(slice.name, in_features) : std::nullopt;
-  return grouped ? *grouped : lossless_type(source_.dtype(slice.name));
+      slice.transposed ? std::nullopt : source_.group_type(slice.name, in_features);
+  if (grouped && (leaf % kernels::PackedLayout::kGroup == 0 || kernels::is_scaled(*grouped))) return *grouped;
+  return lossless_type(source_.dtype(slice.name));
+}
+
+bool WeightLoader::are_held_alike(const Slice& one, const Slice& other) const {
+  const WeightType type = type_of(one);
+  if (type_of(other) != type) return false;
+  return !kernels::is_scaled(type) ||
+         source_.scales_of(one.name).has_groups_of(source_.scales_of(other.name));
+}
+
+// Which of a panel's scales each row of such a weight has: the next one where a block of rows begins.
+std::vector<std::uint8_t> WeightLoader::scale_rows_of(std::span<const Slice> slices) const {
+  std::vector<std::uint8_t> scale_rows;
+  const Slice* last_slice = nullptr;
+  std::size_t last_block = 0;
+  for (const Slice& slice : slices) {
+    const std::size_t row_block = source_.scales_of(slice.name).row_block;
+    for (std::size_t row = slice.part.rows.begin; row < slice.part.rows.end; ++row) {
+      const std::size_t block = row / row_block;
+      const bool is_next = last_slice == nullptr || last_slice->name != slice.name || last_block != block;
+      const bool begins_panel = scale_rows.size() % kernels::PackedLayout::kPanel == 0;
+      scale_rows.push_back(begins_panel ? std::uint8_t{0}
+                                        : static_cast<std::uint8_t>(scale_rows.back() + (is_next ? 1 : 0)));
+      last_slice = &slice;
+      last_block = block;
+    }
+  }
+  return scale_rows;
+}
+
+kernels::ScaledFormat WeightLoader::scaled_format(std::span<const Slice> slices, WeightType type) const {
+  const Range columns = slices.front().part.columns;
+  const StoredScales scales = source_.scales_of(slices.front().name);
+  std::size_t scale_rows = 1;
+  for (const std::uint8_t index : scale_rows_of(slices))
+    scale_rows = std::max(scale_rows, index + std::size_t{1});
+  return {.element = kernels::scaled_element(type),
+          .scale_type = scales.type,
+          .has_zero_points = scales.has_zero_points,
+          .scale_rows = scale_rows,
+          .groups = scales.groups_of(columns).size(),
+          .group = scales.column_block,
+          .phase = scales.column_block == 0 ? 0 : columns.begin % scales.column_block};
 }
 
 // Whether the stored groups can be taken over: int8 holds those of fewer bits as well.
@@ -108,7 +98,8 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, Sharded sharded, W
   const std::size_t phase = kernels::quant_format(type) == nullptr
                                 ? 0
                                 : slices.front().part.columns.begin % kernels::QuantizedRows::kColumns;
-  const kernels::PackedLayout layout{type, rows, columns, leaf_heads_ != 0, leaf, phase};
+  kernels::PackedLayout layout{type, rows, columns, leaf_heads_ != 0, leaf, phase};
+  if (kernels::is_scaled(type)) layout.scaled = scaled_format(slices, type);
   loaded_.bytes += layout.bytes();
   if (!reads()) {
     for (const Slice& slice : slices) finish(slice);
@@ -151,19 +142,33 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
   const std::size_t rows = layout.out_features;
   const std::size_t columns = layout.in_features;
   const kernels::QuantFormat* const format = kernels::quant_format(layout.type);
-  const Staging::Form form = format != nullptr              ? Staging::Form::quantized
-                             : takes_groups(slices, layout) ? Staging::Form::groups
-                                                            : Staging::Form::floats;
-  const std::size_t panels = (rows + kStagedRows - 1) / kStagedRows;
+  const Staging::Form form = format != nullptr                 ? Staging::Form::quantized
+                             : kernels::is_scaled(layout.type) ? Staging::Form::scaled
+                             : takes_groups(slices, layout)    ? Staging::Form::groups
+                                                               : Staging::Form::floats;
+  std::vector<std::uint8_t> scale_rows;
+  if (form == Staging::Form::scaled) scale_rows = scale_rows_of(slices);
+  if (layout.has_column_groups()) {
+    const Range wanted = slices.front().part.columns;
+    weight.set_column_groups(
+        source_.scales_of(slices.front().name).column_groups.subspan(wanted.begin, wanted.size()));
+  }
+  const std::size_t panels = (rows + Staging::kRows - 1) / Staging::kRows;
   for_thread_parts(panels, rows * columns, [&](std::size_t begin, std::size_t end) {
     Staging staging(layout, form);
     for (std::size_t panel = begin; panel < end; ++panel) {
-      const Range wanted{panel * kStagedRows, std::min(rows, (panel + 1) * kStagedRows)};
+      const Range wanted{panel * Staging::kRows, std::min(rows, (panel + 1) * Staging::kRows)};
       if (form == Staging::Form::quantized) {
         const kernels::QuantizedRows staged = staging.quantized(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
           source_.read_quantized(slice.name, slice.shape, part,
                                  staged.rows_from(*format, row, part.rows.size()));
+        });
+        weight.pack(wanted.begin, staged);
+      } else if (form == Staging::Form::scaled) {
+        const kernels::ScaledRows staged = staging.scaled(wanted.size(), scale_rows.data() + wanted.begin);
+        for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
+          source_.read_scaled(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
         });
         weight.pack(wanted.begin, staged);
       } else if (form == Staging::Form::groups) {
@@ -189,8 +194,12 @@ void WeightLoader::fill(std::span<const Slice> slices, const kernels::PackedLayo
                         std::span<std::byte> memory, const std::function<void()>& make) {
   if (cache_ == nullptr) return make();
   std::string names;
-  std::vector<std::uint64_t> numbers = {static_cast<std::uint64_t>(layout.type), layout.out_features,
-                                        layout.in_features, layout.same_bits ? 1U : 0U, layout.leaf};
+  std::vector<std::uint64_t> numbers = {static_cast<std::uint64_t>(layout.type),
+                                        layout.out_features,
+                                        layout.in_features,
+                                        layout.same_bits ? 1U : 0U,
+                                        layout.leaf,
+                                        layout.bytes()};
   for (const Slice& slice : slices) {
     names += slice.name + "\n";
     const TensorSlice& part = slice.part;
@@ -237,7 +246,7 @@ std::vector<LocalWeight> WeightLoader::rows_of_weights(std::span<const OwnedRows
   std::vector<LocalWeight> weights;
   for (std::size_t begin = 0, end = 0; begin < slices.size(); begin = end) {
     const WeightType type = type_of(slices[begin]);
-    while (end < slices.size() && type_of(slices[end]) == type) ++end;
+    while (end < slices.size() && are_held_alike(slices[begin], slices[end])) ++end;
     weights.push_back(load(std::span(slices).subspan(begin, end - begin), Sharded::rows, type));
   }
   return weights;

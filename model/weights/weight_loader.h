@@ -123,6 +123,10 @@ class WeightLoader {
   };
 
   WeightType type_of(const Slice& slice, std::size_t leaf = 0) const;
+  // Whether slices can be rows of one weight.
+  bool are_held_alike(const Slice& one, const Slice& other) const;
+  std::vector<std::uint8_t> scale_rows_of(std::span<const Slice> slices) const;
+  kernels::ScaledFormat scaled_format(std::span<const Slice> slices, WeightType type) const;
   bool takes_groups(std::span<const Slice> slices, const kernels::PackedLayout& layout) const;
   // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
   Slice slice_of(const StoredLayer& layer, const TensorSlice& part);

@@ -107,6 +107,122 @@ TEST(GroupCheckpoint, HoldsTheFormatsValuesBitForBit) {
   }
 }
 
+std::vector<float> read(const WeightSource& source, const std::string& name, MatrixShape shape,
+                        const TensorSlice& slice) {
+  std::vector<float> values(slice.size());
+  source.read(name, shape, slice, {values.data(), slice.rows.size(), slice.columns.size()});
+  return values;
+}
+
+// What other types hold is tested where weights are loaded.
+TEST(GroupCheckpoint, ReadsNumbersOf8BitsAndColumnsInAnyOrder) {
+  reference::Random random(9);
+  std::vector<std::size_t> order;
+  for (std::size_t column = 0; column < 384; ++column) order.push_back(random.integer(0, 5));
+  const std::vector<float> values = random_values(kRows * 384);
+  const auto expect = [&](const GroupQuantized& weight, GroupFormat format, unsigned bits, WeightType type) {
+    SCOPED_TRACE(testing::Message() << name_of(format) << ", " << bits << " bits");
+    const Folder folder(weight.tensors("w", format), reference::quantization_config(format, 64, bits));
+    const auto source = folder.open();
+    for (const TensorSlice slice : {TensorSlice{{0, kRows}, {0, 384}}, TensorSlice{{21, 24}, {329, 377}}}) {
+      EXPECT_EQ(source->group_type("w.weight", slice.columns), type);
+      const std::vector<float> floats = read(*source, "w.weight", {kRows, 384}, slice);
+      for (std::size_t i = 0; i < floats.size(); ++i) {
+        ASSERT_EQ(floats[i], weight.value(slice.rows.begin + i / slice.columns.size(),
+                                          slice.columns.begin + i % slice.columns.size()));
+      }
+    }
+  };
+  for (const GroupFormat format :
+       {GroupFormat::gptq, GroupFormat::gptq_v2, GroupFormat::packed, GroupFormat::packed_zeros,
+        GroupFormat::packed_int8_zeros, GroupFormat::int8}) {
+    const bool symmetric = format == GroupFormat::packed;
+    expect({values, kRows, 384, 64, symmetric, false, 8}, format, 8, WeightType::int8_scaled);
+    if (format == GroupFormat::int8) continue;
+    expect({values, kRows, 384, order, symmetric, true, 8}, format, 8, WeightType::int8_scaled);
+    expect({values, kRows, 384, order, symmetric, true, 4}, format, 4, WeightType::int4_scaled);
+  }
+  expect({values, kRows, 384, 48, false, true, 4}, GroupFormat::gptq, 4, WeightType::int4_scaled);
+  expect({values, kRows, 384, 32, true, true, 4}, GroupFormat::packed, 4, WeightType::int4_sym_g32_bf16);
+}
+
+// Every bit pattern, against the definition of the numbers.
+TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
+  const MatrixShape shape{300, 150};
+  std::string bytes;
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    bytes.push_back(static_cast<char>(i % 128 == 0x7f ? 0 : i * 7 % 256 % 128 == 0x7f ? 1 : i * 7 % 256));
+  const std::vector<float> scales = {0.5F, 0.25F, 3.0F, 1e-3F, 7.0F, 1.0F};  // [3, 2]
+  const std::vector<TestTensor> tensors = {{"w", "F8_E4M3", {300, 150}, bytes},
+                                           {"w_scale_inv", "F32", {3, 2}, test::bytes_of(scales)}};
+  test::TemporaryDirectory directory;  // without a config
+  directory.write("model.safetensors", test::safetensors_file(tensors));
+  const auto source = open_checkpoint(directory.path());
+  EXPECT_EQ(source->group_type("w", {0, 150}), WeightType::f8_e4m3);
+  EXPECT_EQ(text_of_all(source->types()), "F8_E4M3, blocks of 128 x 128 as f8_e4m3");
+  EXPECT_EQ(text_of_rounded(source->types()), "");
+  for (const TensorSlice slice : {TensorSlice{{0, 300}, {0, 150}}, TensorSlice{{120, 260}, {77, 131}}}) {
+    const std::vector<float> values = read(*source, "w", shape, slice);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t row = slice.rows.begin + i / slice.columns.size();
+      const std::size_t column = slice.columns.begin + i % slice.columns.size();
+      const auto bits = static_cast<unsigned char>(bytes[row * shape.columns + column]);
+      const int exponent = bits >> 3 & 15;
+      const double magnitude = exponent == 0 ? (bits & 7) / 8.0 * std::pow(2.0, -6)
+                                             : (1 + (bits & 7) / 8.0) * std::pow(2.0, exponent - 7);
+      const double scale = scales[row / 128 * 2 + column / 128];
+      ASSERT_EQ(values[i], static_cast<float>((bits & 0x80 ? -magnitude : magnitude) * scale));
+    }
+  }
+  EXPECT_TRUE(source->unread().empty());
+}
+
+TEST(GroupCheckpoint, KnowsTheScalesOfF8ByTheirShape) {
+  const auto types_with = [](const TestTensor& scales) {
+    const std::vector<TestTensor> tensors = {{"w", "F8_E4M3", {300, 150}, std::string(300 * 150, '1')},
+                                             scales};
+    const Folder folder(tensors, {{"quant_method", "fp8"}, {"weight_block_size", {100, 50}}});
+    return text_of_all(folder.open()->types());
+  };
+  const auto floats = [](std::size_t count) { return std::string(count * 4, '\0'); };
+  EXPECT_EQ(types_with({"w_scale_inv", "F32", {3, 3}, floats(9)}), "F8_E4M3, blocks of 100 x 50 as f8_e4m3");
+  EXPECT_EQ(types_with({"w_scale", "F32", {}, floats(1)}), "F8_E4M3, one scale as f8_e4m3");
+  EXPECT_EQ(types_with({"w_scale", "F32", {1}, floats(1)}), "F8_E4M3, one scale as f8_e4m3");
+  EXPECT_EQ(types_with({"w_scale", "F32", {300, 1}, floats(300)}), "F8_E4M3, a group a row as f8_e4m3");
+  EXPECT_EQ(types_with({"w_scale", "BF16", {300}, floats(150)}), "F8_E4M3, a group a row as f8_e4m3");
+  EXPECT_EQ(types_with({"w_scale", "F16", {300, 3}, floats(450)}), "F8_E4M3, groups of 50 as f8_e4m3");
+}
+
+TEST(GroupCheckpoint, WantsScalesForF8) {
+  const auto error_with = [](const std::vector<TestTensor>& tensors) {
+    return error_of<CheckpointError>([&] {
+      const Folder folder(tensors, {{"quant_method", "fp8"}});
+      folder.open()->expect("w", {2, 2}, "");
+    });
+  };
+  const TestTensor weight{"w", "F8_E4M3", {2, 2}, "1234"};
+  EXPECT_CONTAINS(
+      error_with({weight}),
+      "w has the type F8_E4M3, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it "
+      "(w_scale_inv); convert the checkpoint");
+  EXPECT_CONTAINS(
+      error_with({weight, test::counting_tensor("w_scale_inv", {1, 3})}),
+      "w_scale_inv is [1, 3], expected [1, 1] (blocks of 128 x 128), [2, groups] or one number; config");
+  EXPECT_CONTAINS(error_with({weight, {"w_scale_inv", "F64", {1, 1}, "12345678"}}),
+                  "w_scale_inv has the type F64, expected F32 F16 BF16");
+}
+
+// Scales of activations are for programs that quantize these, too.
+TEST(GroupCheckpoint, LeavesScalesOfActivationsAside) {
+  const std::vector<TestTensor> tensors = {{"w.weight", "F8_E4M3", {2, 2}, "1234"},
+                                           {"w.weight_scale", "F32", {}, "1234"},
+                                           {"w.input_scale", "F32", {}, "1234"},
+                                           {"a.k_scale", "F32", {1}, "1234"}};
+  const auto source = Folder(tensors, {{"quant_method", "fp8"}}).open();
+  EXPECT_EQ(source->names(), std::vector<std::string>{"w.weight"});
+  EXPECT_EQ(source->unread(), (std::vector<std::string>{"w.weight", "w.weight_scale"}));
+}
+
 TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
   const GroupQuantized weight(random_values(16 * 128), 16, 128, 64, false, false);
   std::vector<TestTensor> tensors = weight.tensors("a", GroupFormat::gptq);
@@ -121,7 +237,8 @@ TEST(GroupCheckpoint, HasTheWeightsInPlaceOfTheirParts) {
   EXPECT_EQ(source->group_type("b.weight", {0, 3}), std::nullopt);
   EXPECT_EQ(source->dtype("b.weight"), DType::f32);
   std::vector<float> all(16 * 128);
-  EXPECT_EQ(source->unread(), (std::vector<std::string>{"a.qweight", "a.qzeros", "a.scales", "b.weight"}));
+  EXPECT_EQ(source->unread(),
+            (std::vector<std::string>{"a.g_idx", "a.qweight", "a.qzeros", "a.scales", "b.weight"}));
   source->read("a.weight", {16, 128}, TensorSlice::whole({16, 128}), {all.data(), 16, 128});
   EXPECT_EQ(source->unread(), (std::vector<std::string>{"b.weight"}));
   EXPECT_CONTAINS(
@@ -151,20 +268,30 @@ TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
   config["bits"] = 3;
   EXPECT_CONTAINS(
       refusal_of(config),
-      "config.json: quantization_config: bits must be 4, found 3; take the model quantized in another "
+      "config.json: quantization_config: bits must be 4 or 8, found 3; take the model quantized in another "
       "way, or the original one with --weights int4 or int8");
   config["bits"] = 4;
   config["checkpoint_format"] = "marlin";
   EXPECT_CONTAINS(refusal_of(config), "checkpoint_format must be gptq or gptq_v2, found marlin");
   config = reference::quantization_config(GroupFormat::awq, 128);
+  config["bits"] = 8;
+  EXPECT_CONTAINS(refusal_of(config), "bits must be 4, found 8");
+  config["bits"] = 4;
   config["version"] = "gemv";
   EXPECT_CONTAINS(refusal_of(config), "version must be gemm, found gemv");
   config = reference::quantization_config(GroupFormat::packed, 128);
-  config["format"] = "float-quantized";
-  EXPECT_CONTAINS(refusal_of(config), "format must be pack-quantized, found float-quantized");
+  config["format"] = "nvfp4-pack-quantized";
+  EXPECT_CONTAINS(refusal_of(config),
+                  "format must be pack-quantized, int-quantized, float-quantized, naive-quantized or "
+                  "mixed-precision, found nvfp4-pack-quantized");
   config = reference::quantization_config(GroupFormat::packed, 128);
-  config["config_groups"]["group_0"]["weights"]["num_bits"] = 8;
-  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 4, found 8");
+  config["config_groups"]["group_0"]["weights"]["num_bits"] = 3;
+  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 4 or 8, found 3");
+  config["config_groups"]["group_0"]["weights"] = {{"num_bits", 4}, {"type", "float"}};
+  EXPECT_CONTAINS(refusal_of(config), "num_bits must be 8, found 4");
+  EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"fmt", "e5m2"}}), "fmt must be e4m3, found e5m2");
+  EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"weight_block_size", {128}}}),
+                  "weight_block_size must be two numbers, found 1");
   EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}}),
                   "quant_method must be awq, gptq, compressed-tensors or fp8, found bitsandbytes");
 }
@@ -187,18 +314,19 @@ TEST(GroupCheckpoint, RefusesDamagedParts) {
                   "a.qzeros is [1, 2], expected [2, 2] (groups, output features / 8)");
   EXPECT_CONTAINS(error_with(GroupFormat::gptq,
                              [](auto& tensors) {
-                               tensors[2].dtype = "F32";
-                               tensors[2].data.resize(2 * 16 * 4);
+                               tensors[2].dtype = "F64";
+                               tensors[2].data.resize(2 * 16 * 8);
                              }),
-                  "a.scales has the type F32, expected F16 BF16");
+                  "a.scales has the type F64, expected F16 BF16 F32");
   EXPECT_CONTAINS(error_with(GroupFormat::packed,
                              [](auto& tensors) {
                                tensors[2].data = test::bytes_of(std::vector<std::int64_t>{16, 136});
                              }),
                   "a.weight_packed is [16, 16], expected [16, 17] (output features, input features / 8)");
-  EXPECT_CONTAINS(error_with(GroupFormat::gptq, [](auto& tensors) { tensors[3].data[0] = 1; }),
-                  "a.g_idx has column 0 in group 1, expected 0: columns ordered by activations (desc_act, "
-                  "actorder) are not supported; take the model quantized without");
+  EXPECT_CONTAINS(error_with(GroupFormat::gptq, [](auto& tensors) { tensors[3].data[4] = 2; }),
+                  "a.g_idx has column 1 in group 2, expected one of 2; download the file again");
+  EXPECT_CONTAINS(error_with(GroupFormat::gptq, [](auto& tensors) { tensors[3].data[7] = '\x80'; }),
+                  "a.g_idx has column 1 in group -2147483648, expected one of 2; download");
 }
 
 }  // namespace

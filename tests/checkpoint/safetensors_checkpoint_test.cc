@@ -297,53 +297,5 @@ TEST(SafetensorsCheckpoint, HasAFingerprintOfItsHeadersAndSamplesOfItsData) {
   EXPECT_NE(fingerprint, OneFile({retyped})->fingerprint());
 }
 
-// Every bit pattern in every block, against the definition of the numbers.
-TEST(SafetensorsCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
-  std::mt19937 random(3);
-  const MatrixShape shape{300, 150};
-  std::string bytes(shape.size(), '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random() % 0x7f + 0x80 * (random() % 2));  // no NaN
-  const std::vector<float> scales = {0.5F, 0.25F, 3.0F, 1e-3F, 7.0F, 1.0F};                    // [3, 2]
-  const OneFile checkpoint(
-      {{"w", "F8_E4M3", {300, 150}, bytes}, {"w_scale_inv", "F32", {3, 2}, test::bytes_of(scales)}});
-  EXPECT_EQ(checkpoint->dtype("w"), DType::bf16);
-  EXPECT_NO_THROW(checkpoint->expect("w", shape, ""));
-  for (int trial = 0; trial < 30; ++trial) {
-    const TensorSlice slice{random_range(shape.rows, random), random_range(shape.columns, random)};
-    const std::vector<float> values = read(*checkpoint, "w", shape, slice);
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::size_t row = slice.rows.begin + i / slice.columns.size();
-      const std::size_t column = slice.columns.begin + i % slice.columns.size();
-      const auto bits = static_cast<unsigned char>(bytes[row * shape.columns + column]);
-      const int exponent = bits >> 3 & 15;
-      const double magnitude = exponent == 0 ? (bits & 7) / 8.0 * std::pow(2.0, -6)
-                                             : (1 + (bits & 7) / 8.0) * std::pow(2.0, exponent - 7);
-      const double scale = scales[row / 128 * 2 + column / 128];
-      ASSERT_EQ(values[i], static_cast<float>((bits & 0x80 ? -magnitude : magnitude) * scale));
-    }
-  }
-  EXPECT_TRUE(checkpoint->unread().empty());
-}
-
-TEST(SafetensorsCheckpoint, WantsScalesForF8) {
-  const OneFile without({{"w", "F8_E4M3", {2, 2}, "1234"}});
-  EXPECT_CONTAINS(
-      error_of<CheckpointError>([&] {
-        without->expect("w", {2, 2}, "");
-      }),
-      "w has the type F8_E4M3, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it "
-      "(w_scale_inv); convert the checkpoint");
-  const OneFile wrong_shape({{"w", "F8_E4M3", {2, 2}, "1234"}, counting_tensor("w_scale_inv", {1, 2})});
-  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
-                    wrong_shape->expect("w", {2, 2}, "");
-                  }),
-                  "w_scale_inv is [1, 2], expected [1, 1] (blocks of 128 x 128)");
-  const OneFile wrong_type({{"w", "F8_E4M3", {2, 2}, "1234"}, {"w_scale_inv", "F16", {1, 1}, "12"}});
-  EXPECT_CONTAINS(error_of<CheckpointError>([&] {
-                    wrong_type->expect("w", {2, 2}, "");
-                  }),
-                  "w_scale_inv has the type F16, expected F32");
-}
-
 }  // namespace
 }  // namespace tp

@@ -14,13 +14,13 @@
 namespace tp::test {
 
 inline constexpr WeightType kQuantizedTypes[] = {
-    WeightType::q4_k,          WeightType::q5_k,          WeightType::q6_k,
-    WeightType::q3_k,          WeightType::q2_k,          WeightType::q4_1,
-    WeightType::q5_0,          WeightType::q5_1,          WeightType::iq4_nl,
-    WeightType::iq4_xs,        WeightType::mxfp4,         WeightType::int4_g32,
-    WeightType::int4_g64,      WeightType::int4_g128,     WeightType::int4_g256,
-    WeightType::int4_g32_bf16, WeightType::int4_g64_bf16, WeightType::int4_g128_bf16,
-    WeightType::int4_g256_bf16};
+    WeightType::q4_k,           WeightType::q5_k,          WeightType::q6_k,
+    WeightType::q3_k,           WeightType::q2_k,          WeightType::q4_1,
+    WeightType::q5_0,           WeightType::q5_1,          WeightType::iq4_nl,
+    WeightType::iq4_xs,         WeightType::mxfp4,         WeightType::int4_g32,
+    WeightType::int4_g64,       WeightType::int4_g128,     WeightType::int4_g256,
+    WeightType::int4_g32_bf16,  WeightType::int4_g64_bf16, WeightType::int4_g128_bf16,
+    WeightType::int4_g256_bf16, WeightType::int4_sym_g32,  WeightType::int4_sym_g32_bf16};
 
 class RandomQuantized {
  public:
@@ -40,7 +40,9 @@ class RandomQuantized {
       offsets_.push_back(below(64));
     }
     for (std::size_t i = 0; i < blocks * kernels::QuantizedRows::halves_of(format_); ++i)
-      halves_.push_back(kernels::float_to_f16(random.number() / 256));
+      halves_.push_back(format_.scales == kernels::ScaleKind::bf16
+                            ? kernels::float_to_bf16(random.number() / 256)
+                            : kernels::float_to_f16(random.number() / 256));
     if (format_.has_zero_points()) set_zero_points(random);
   }
 
@@ -65,6 +67,8 @@ class RandomQuantized {
         return of_super(row, column, 0) * (type_ == WeightType::q3_k ? byte - 32 : byte);
       case kernels::ScaleKind::half_bytes:
         return of_super(row, column, 0) * (byte % 16);
+      case kernels::ScaleKind::bf16:
+        return kernels::bf16_to_float(halves_[group]);
       case kernels::ScaleKind::zero_point_f16:
         return half(group);
       case kernels::ScaleKind::zero_point_bf16:
@@ -80,6 +84,7 @@ class RandomQuantized {
     if (type_ == WeightType::mxfp4) return kMxfp4[element];
     if (type_ == WeightType::q6_k) return element - 32;
     if (type_ == WeightType::q3_k) return element - 4;
+    if (type_ == WeightType::int4_sym_g32 || type_ == WeightType::int4_sym_g32_bf16) return element - 8;
     return type_ == WeightType::q5_0 ? element - 16 : element;
   }
   double offset(std::size_t row, std::size_t column) const {

@@ -2,8 +2,8 @@
 // needs.
 #include "model/config/config.h"
 #include "model/weights/checkpoint/mapped_file.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "model/weights/checkpoint/safetensors_header.h"
+#include "model/weights/open_checkpoint.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
@@ -79,11 +79,14 @@ Checkpoints converted(const std::filesystem::path& path, std::size_t num_layers)
 }
 
 std::vector<float> logits_of(Communicator& comm, const ModelConfig& config,
-                             const std::vector<TestTensor>& tensors, const std::vector<TokenId>& prompt) {
+                             const std::vector<TestTensor>& tensors, const std::vector<TokenId>& prompt,
+                             std::optional<WeightType> type = WeightType::f32, bool same_bits = false) {
   const test::TemporaryDirectory directory;
   directory.write("model.safetensors", test::safetensors_file(tensors));
-  const auto source = SafetensorsCheckpoint::open(directory.path());
-  DecoderUnderTest decoder(comm, config, *source, {.weights = WeightType::f32});
+  const auto source = open_checkpoint(directory.path());
+  DecoderSpec spec = make_spec(config);
+  spec.same_bits = same_bits;
+  DecoderUnderTest decoder(comm, spec, *source, {.weights = type});
   return decoder.append(prompt);
 }
 
@@ -105,6 +108,18 @@ TEST(F8Checkpoint, GivesTheLogitsOfTheSameNumbersInFloat32) {
     differences += (logits[i] - original) * (logits[i] - original);
   }
   EXPECT_LE(differences, 0.25 * squares);
+}
+
+// In memory as it is stored, but for what is transposed. With the same bits no activations are rounded.
+TEST(F8Checkpoint, HasTheBitsOfFloat32InItsOwnType) {
+  const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
+  ModelConfig config = load_config(fixture.folder);
+  config.num_nextn_predict_layers = 1;
+  const std::vector<TestTensor> f8 =
+      converted(fixture.folder / "model.safetensors", config.num_hidden_layers).f8;
+  Communicator& comm = test::world();
+  EXPECT_EQ(logits_of(comm, config, f8, fixture.prompt, std::nullopt, true),
+            logits_of(comm, config, f8, fixture.prompt, WeightType::f32, true));
 }
 
 }  // namespace

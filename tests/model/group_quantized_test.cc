@@ -1,21 +1,14 @@
-// Checkpoints of AWQ, GPTQ and compressed-tensors on several ranks.
-#include "tests/reference/group_quantized.h"
-
-#include "model/config/config.h"
-#include "model/weights/checkpoint/mapped_file.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/safetensors_header.h"
+// Checkpoints of AWQ, GPTQ, compressed-tensors and FP8 on several ranks.
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/weight_loader.h"
 #include "tests/model/decoder_under_test.h"
-#include "tests/model/small_config.h"
+#include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
-#include "tests/reference/fixture.h"
-#include "tests/reference/random.h"
 #include "tp/mpi.h"
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -24,119 +17,89 @@ namespace tp {
 namespace {
 
 using reference::GroupFormat;
-using reference::GroupQuantized;
 using test::DecoderUnderTest;
-using test::TestTensor;
-
-// A model in float32.
-struct Plain {
-  ModelConfig config;
-  std::vector<TestTensor> tensors;
-  std::vector<TokenId> prompt;
-};
-
-Plain plain_fixture(const std::string& name) {
-  const reference::Fixture fixture = reference::fixture(name);
-  Plain plain{load_config(fixture.folder), {}, fixture.prompt};
-  const MappedFile file(fixture.folder / "model.safetensors");
-  for (const StoredTensor& tensor : parse_safetensors_header(file.bytes(), file.name()).tensors) {
-    const auto* const data = reinterpret_cast<const char*>(file.bytes().data());
-    plain.tensors.push_back({tensor.name, std::string(tensor.type.name), tensor.shape,
-                             std::string(data + tensor.bytes.begin, data + tensor.bytes.end)});
-  }
-  return plain;
-}
-
-// With three groups of 128 in the feed-forward layer's columns, which two ranks cut in the middle of a group,
-// and two in those of the output projection, which three ranks cut so.
-Plain plain_random() {
-  nlohmann::json config = test::small_config();
-  config.update({{"hidden_size", 256}, {"intermediate_size", 384}, {"num_attention_heads", 8}});
-  Plain plain{test::parse(config), {}, {}};
-  reference::Random random(5);
-  const auto add = [&](const std::string& name, std::vector<std::size_t> shape, float mean, float range) {
-    std::vector<float> values(shape.size() == 1 ? shape[0] : shape[0] * shape[1]);
-    for (float& value : values) value = mean + random.number() * range;
-    plain.tensors.push_back({name, "F32", std::move(shape), test::bytes_of(values)});
-  };
-  add("model.embed_tokens.weight", {320, 256}, 0, 1);
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::string layer = fmt::format("model.layers.{}.", i);
-    add(layer + "input_layernorm.weight", {256}, 1, 0.1F);
-    add(layer + "post_attention_layernorm.weight", {256}, 1, 0.1F);
-    add(layer + "self_attn.q_proj.weight", {256, 256}, 0, 0.1F);
-    add(layer + "self_attn.k_proj.weight", {128, 256}, 0, 0.1F);
-    add(layer + "self_attn.v_proj.weight", {128, 256}, 0, 0.1F);
-    add(layer + "self_attn.o_proj.weight", {256, 256}, 0, 0.1F);
-    add(layer + "mlp.gate_proj.weight", {384, 256}, 0, 0.1F);
-    add(layer + "mlp.up_proj.weight", {384, 256}, 0, 0.1F);
-    add(layer + "mlp.down_proj.weight", {256, 384}, 0, 0.1F);
-  }
-  add("model.norm.weight", {256}, 1, 0.1F);
-  add("lm_head.weight", {320, 256}, 0, 0.1F);
-  for (std::size_t i = 0; i < 21; ++i) plain.prompt.push_back(static_cast<TokenId>(random.integer(0, 319)));
-  return plain;
-}
-
-// The projections quantized, and the same numbers in float32.
-struct Checkpoints {
-  test::TemporaryDirectory quantized;
-  test::TemporaryDirectory dequantized;
-  double bits = 0.0;  // that the quantized ones' elements take in the file, on average
-};
-
-// Groups of so many columns; 0: a whole row.
-void convert(const Plain& plain, GroupFormat format, std::size_t group, bool bf16_scales, Checkpoints& out) {
-  std::vector<TestTensor> quantized;
-  std::vector<TestTensor> dequantized;
-  std::size_t elements = 0;
-  std::size_t bytes = 0;
-  for (const TestTensor& tensor : plain.tensors) {
-    if (!tensor.name.ends_with("_proj.weight")) {
-      quantized.push_back(tensor);
-      dequantized.push_back(tensor);
-      continue;
-    }
-    std::vector<float> values(tensor.data.size() / sizeof(float));
-    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
-    const std::size_t columns = tensor.shape[1];
-    const GroupQuantized weight(values, tensor.shape[0], columns, group == 0 ? columns : group,
-                                format == GroupFormat::packed, bf16_scales);
-    for (TestTensor& part : weight.tensors(tensor.name.substr(0, tensor.name.size() - 7), format)) {
-      if (!part.name.ends_with("g_idx") && !part.name.ends_with("weight_shape")) bytes += part.data.size();
-      quantized.push_back(std::move(part));
-    }
-    elements += values.size();
-    dequantized.push_back({tensor.name, "F32", tensor.shape, test::bytes_of(weight.values())});
-  }
-  out.bits = 8.0 * static_cast<double>(bytes) / static_cast<double>(elements);
-  const nlohmann::json config = {{"quantization_config", reference::quantization_config(format, group)}};
-  out.quantized.write("model.safetensors", test::safetensors_file(quantized));
-  out.quantized.write("config.json", config.dump());
-  out.dequantized.write("model.safetensors", test::safetensors_file(dequantized));
-}
-
-struct Case {
-  const char* fixture;  // or null for plain_random
-  GroupFormat format;
-  std::size_t group;
-  bool bf16_scales;
-};
+using test::F8Blocks;
+using test::Order;
+using Case = test::QuantizedCase;
 
 constexpr Case kCases[] = {
-    {"llama-rope-yarn", GroupFormat::awq, 32, false},  {"llama-rope-yarn", GroupFormat::gptq, 32, false},
-    {"llama-rope-yarn", GroupFormat::packed, 0, true}, {nullptr, GroupFormat::awq, 128, false},
-    {nullptr, GroupFormat::gptq, 128, false},          {nullptr, GroupFormat::gptq_v2, 64, false},
-    {nullptr, GroupFormat::packed, 128, true},         {nullptr, GroupFormat::packed_zeros, 128, true},
-    {nullptr, GroupFormat::packed_zeros, 64, false},   {nullptr, GroupFormat::packed_int8_zeros, 32, true},
+    {"llama-rope-yarn", GroupFormat::awq, 32, false},
+    {"llama-rope-yarn", GroupFormat::gptq, 32, false},
+    {"llama-rope-yarn", GroupFormat::packed, 0, true},
+    {nullptr, GroupFormat::awq, 128, false},
+    {nullptr, GroupFormat::gptq, 128, false},
+    {nullptr, GroupFormat::gptq_v2, 64, false},
+    {nullptr, GroupFormat::packed, 128, true},
+    {nullptr, GroupFormat::packed_zeros, 128, true},
+    {nullptr, GroupFormat::packed_zeros, 64, false},
+    {nullptr, GroupFormat::packed_int8_zeros, 32, true},
+    {nullptr, GroupFormat::packed, 32, false},
+    {nullptr, GroupFormat::packed, 32, true},
+    {nullptr, GroupFormat::gptq, 128, false, 8},
+    {nullptr, GroupFormat::packed, 128, true, 8},
+    {nullptr, GroupFormat::packed_zeros, 64, true, 8},
+    {nullptr, GroupFormat::int8, 0, true, 8},
+    {nullptr, GroupFormat::int8, 128, false, 8},
+    {nullptr, GroupFormat::packed, 48, true, 4, Order::by_activations},
+    {nullptr, GroupFormat::gptq, 128, false, 4, Order::by_activations},
+    {nullptr, GroupFormat::gptq_v2, 64, false, 4, Order::of_matrices},
+    {nullptr, GroupFormat::gptq, 128, false, 8, Order::by_activations},
+    {nullptr, GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{128, 128, "F32"}},
+    {nullptr, GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{24, 100, "BF16"}},
+    {nullptr, GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{1, 1000, "BF16"}},
+    {nullptr, GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{1000, 1000, "F32"}},
+    {"llama-rope-yarn", GroupFormat::awq, 0, false, 8, Order::plain, F8Blocks{128, 128, "F32"}},
+    {"llama-rope-yarn", GroupFormat::gptq, 16, false, 4, Order::by_activations},
 };
+
+std::string text_of(const Case& of) {
+  const std::string model = of.fixture != nullptr ? "fixture" : "random";
+  if (of.f8) return fmt::format("{}_f8_of_{}_x_{}", model, of.f8->rows, of.f8->columns);
+  return fmt::format("{}_{}_{}_of_{}{}{}", model, name_of(of.format), of.bits, of.group,
+                     of.bf16_scales ? "_bf16" : "",
+                     of.order == Order::plain ? "" : fmt::format("_order_{}", static_cast<int>(of.order)));
+}
+
+// Made once for all tests.
+struct Model {
+  explicit Model(const Case& of)
+      : plain(of.fixture != nullptr ? test::plain_fixture(of.fixture) : test::plain_random()) {
+    test::convert(plain, of, files);
+  }
+  test::Plain plain;
+  test::Checkpoints files;
+};
+
+const Model& model_of(const Case& of) {
+  static std::map<std::string, Model> models;
+  return models.try_emplace(text_of(of), of).first->second;
+}
 
 class GroupQuantizedModel : public testing::TestWithParam<Case> {
  protected:
   GroupQuantizedModel() {
-    convert(plain_, GetParam().format, GetParam().group, GetParam().bf16_scales, files_);
     source_ = open_checkpoint(files_.quantized.path());
     dequantized_ = open_checkpoint(files_.dequantized.path());
+  }
+
+  bool is_scaled() const { return GetParam().f8 || GetParam().bits == 8 || GetParam().order != Order::plain; }
+
+  // Elements, and the scales and zero points of all groups that the slice has a part of.
+  void expect_size_of(const LocalWeight& weight, MatrixShape shape, const TensorSlice& slice) const {
+    if (slice.rows.size() % 16 != 0) return;
+    const auto bits = static_cast<double>(GetParam().bits);
+    double of_scales = (files_.bits - bits) * static_cast<double>(slice.size());
+    if (GetParam().order != Order::plain)
+      of_scales *= static_cast<double>(shape.size()) / static_cast<double>(slice.size());
+    const bool cuts_groups = GetParam().group == 0 || slice.columns.begin % GetParam().group != 0 ||
+                             slice.columns.end % GetParam().group != 0;
+    if (cuts_groups && GetParam().order == Order::plain)
+      of_scales *= static_cast<double>(shape.columns) / static_cast<double>(slice.columns.size());
+    // Two numbers of a panel, where blocks of rows are cut, and which of them rows have; the columns' groups.
+    const double small = static_cast<double>(weight.layout().panels()) * 64 +
+                         2 * static_cast<double>(slice.columns.size()) + 64;
+    EXPECT_LE(static_cast<double>(weight.bytes()),
+              1.01 * (bits * static_cast<double>(slice.size()) + of_scales) / 8 + small);
   }
 
   std::vector<float> logits_of(Communicator& comm, const DecoderSpec& spec, const WeightSource& source,
@@ -145,8 +108,8 @@ class GroupQuantizedModel : public testing::TestWithParam<Case> {
     return decoder.append(plain_.prompt);
   }
 
-  Plain plain_ = GetParam().fixture != nullptr ? plain_fixture(GetParam().fixture) : plain_random();
-  Checkpoints files_;
+  const test::Plain& plain_ = model_of(GetParam()).plain;
+  const test::Checkpoints& files_ = model_of(GetParam()).files;
   std::unique_ptr<WeightSource> source_;
   std::unique_ptr<WeightSource> dequantized_;
   Communicator& comm_ = test::world();
@@ -197,13 +160,13 @@ TEST_P(GroupQuantizedModel, HoldsEveryRanksSlicesExactly) {
     }
     // Panels of 16 rows and blocks of 64 columns, of which such small slices may have two cut ones.
     const std::size_t rows = (slice.rows.size() + 15) / 16 * 16;
+    if (kernels::is_scaled(weight.type())) return expect_size_of(weight, layer.shape, slice);
     const std::size_t columns = (slice.columns.end + 63) / 64 * 64 - slice.columns.begin / 64 * 64;
     const bool is_large = GetParam().group >= 32 && rows * columns == slice.size();
     if (!is_large || slice.columns.begin % GetParam().group != 0 || slice.columns.end % GetParam().group != 0)
       return;
-    const bool is_small_symmetric = GetParam().format == GroupFormat::packed && GetParam().group == 32;
     EXPECT_LE(static_cast<double>(weight.bytes()),
-              (is_small_symmetric ? 1.06 : 1.03) * static_cast<double>(slice.size()) * files_.bits / 8);
+              1.03 * static_cast<double>(slice.size()) * files_.bits / 8);
   };
   expect(loader.rows_of_weight({up, own}), up, TensorSlice::of_rows(up.shape, own));
   expect(loader.columns_of_weight(down, own), down, TensorSlice::of_columns(down.shape, own));
@@ -226,16 +189,22 @@ TEST_P(GroupQuantizedModel, HasTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+// The types with a ScaledFormat are multiplied as float32 of the same values, in the same order.
+TEST_P(GroupQuantizedModel, HasTheBitsOfFloat32WhereActivationsAreNotRounded) {
+  if (!is_scaled()) GTEST_SKIP() << "activations are rounded";
+  DecoderSpec spec = spec_;
+  spec.same_bits = true;
+  EXPECT_EQ(logits_of(comm_, spec, *source_, std::nullopt),
+            logits_of(comm_, spec, *dequantized_, WeightType::f32));
+}
+
 TEST_P(GroupQuantizedModel, IsConvertedToOtherTypes) {
   const std::vector<float> expected = logits_of(comm_, spec_, *dequantized_, WeightType::int8);
   EXPECT_EQ(logits_of(comm_, spec_, *source_, WeightType::int8), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, GroupQuantizedModel, testing::ValuesIn(kCases), [](const auto& info) {
-  const Case& param = info.param;
-  return fmt::format("{}_{}_of_{}{}", param.fixture != nullptr ? "fixture" : "random", name_of(param.format),
-                     param.group, param.bf16_scales ? "_bf16" : "");
-});
+INSTANTIATE_TEST_SUITE_P(Formats, GroupQuantizedModel, testing::ValuesIn(kCases),
+                         [](const auto& info) { return text_of(info.param); });
 
 }  // namespace
 }  // namespace tp

@@ -4,8 +4,10 @@
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "model/weights/checkpoint/synthetic_weights.h"
 #include "model/weights/gguf_checkpoint.h"
+#include "model/weights/open_checkpoint.h"
 #include "parallel/mpi_call.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
@@ -202,6 +204,26 @@ TEST(SameBits, OfGgufModelsAsStored) {
     spec.same_bits = true;
     expect_same_bits(groups, {spec, *source, fixture.prompt, std::nullopt},
                      std::min(leaf_heads(spec), test::world().size()), fixture.name);
+  }
+}
+
+// FP8 whose blocks ranks cut, columns in the order of activations, int8.
+TEST(SameBits, OfQuantizedCheckpointsAsStored) {
+  Groups groups;
+  const test::Plain plain = test::plain_random();
+  DecoderSpec spec = make_spec(plain.config);
+  spec.same_bits = true;
+  for (const test::QuantizedCase& of :
+       {test::QuantizedCase{nullptr, test::GroupFormat::awq, 0, false, 8, test::Order::plain,
+                            test::F8Blocks{128, 128, "F32"}},
+        test::QuantizedCase{nullptr, test::GroupFormat::gptq, 128, false, 4, test::Order::by_activations},
+        test::QuantizedCase{nullptr, test::GroupFormat::packed_zeros, 64, true, 8},
+        test::QuantizedCase{nullptr, test::GroupFormat::packed, 32, true}}) {
+    test::Checkpoints files;
+    test::convert(plain, of, files);
+    const auto source = open_checkpoint(files.quantized.path());
+    expect_same_bits(groups, {spec, *source, plain.prompt, std::nullopt},
+                     std::min(leaf_heads(spec), test::world().size()), source->types().front().type);
   }
 }
 

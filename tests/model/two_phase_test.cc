@@ -8,6 +8,7 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
@@ -66,6 +67,24 @@ TEST(TwoPhaseReading, GivesTheWeightsOfEveryFamilyInTheirTypes) {
 TEST(TwoPhaseReading, GivesTheWeightsOfGgufFilesInTheirTypes) {
   for (const reference::Fixture& fixture : reference::gguf_fixtures())
     expect_same_weights(fixture.folder, {});
+}
+
+TEST(TwoPhaseReading, GivesTheWeightsOfQuantizedCheckpointsInTheirTypes) {
+  using test::GroupFormat;
+  const test::Plain plain = test::plain_random();
+  for (const test::QuantizedCase& of :
+       {test::QuantizedCase{nullptr, GroupFormat::awq, 128, false},
+        test::QuantizedCase{nullptr, GroupFormat::gptq, 64, false},
+        test::QuantizedCase{nullptr, GroupFormat::gptq, 128, false, 8, test::Order::by_activations},
+        test::QuantizedCase{nullptr, GroupFormat::packed_zeros, 32, true},
+        test::QuantizedCase{nullptr, GroupFormat::int8, 0, true, 8},
+        test::QuantizedCase{nullptr, GroupFormat::awq, 0, false, 8, test::Order::plain,
+                            test::F8Blocks{128, 128, "F32"}}}) {
+    test::Checkpoints files;
+    test::convert(plain, of, files);
+    expect_same_weights(files.quantized.path(), {});
+    expect_same_weights(files.quantized.path(), WeightType::bf16);
+  }
 }
 
 TEST(TwoPhaseReading, GivesWeightsThatAreConverted) {

@@ -1,4 +1,5 @@
-// Weights of 4 bits in groups as AWQ, GPTQ and compressed-tensors store them, and their values by definition.
+// Weights of 4 or 8 bits in groups as AWQ, GPTQ and compressed-tensors store them, and FP8 with the scales of
+// blocks; their values by definition.
 #pragma once
 
 #include "tests/checkpoint/checkpoint_files.h"
@@ -14,20 +15,24 @@ enum class GroupFormat : std::uint8_t {
   awq,
   gptq,
   gptq_v2,
-  packed,            // compressed-tensors, symmetric
-  packed_zeros,      // with zero points in words
-  packed_int8_zeros  // as an earlier version stored them
+  packed,             // compressed-tensors, symmetric
+  packed_zeros,       // with zero points in words
+  packed_int8_zeros,  // as an earlier version stored them
+  int8                // compressed-tensors of 8 bits, a byte each
 };
 
 std::string name_of(GroupFormat format);
 // The quantization_config of such weights.
-nlohmann::json quantization_config(GroupFormat format, std::size_t group);
+nlohmann::json quantization_config(GroupFormat format, std::size_t group, unsigned bits = 4);
 
 class GroupQuantized {
  public:
-  // Rounds a matrix [out, in] to 16 levels a group.
+  // Rounds a matrix [out, in] to 16 or 256 levels a group.
   GroupQuantized(const std::vector<float>& values, std::size_t out, std::size_t in, std::size_t group,
-                 bool symmetric, bool bf16_scales);
+                 bool symmetric, bool bf16_scales, unsigned bits = 4);
+  // Column k is of group order[k].
+  GroupQuantized(const std::vector<float>& values, std::size_t out, std::size_t in,
+                 std::vector<std::size_t> order, bool symmetric, bool bf16_scales, unsigned bits);
 
   // (number - zero point) * scale, in float32: exact.
   float value(std::size_t row, std::size_t column) const;
@@ -37,7 +42,11 @@ class GroupQuantized {
   std::vector<test::TestTensor> tensors(const std::string& layer, GroupFormat format) const;
 
  private:
-  std::size_t groups() const { return in_ / group_; }
+  std::size_t groups() const { return columns_of_.size(); }
+  std::size_t per_word() const { return 32 / bits_; }
+  // A word of number(n) for the outputs or inputs n of it, in AWQ's order or one after the other.
+  template <class Number>
+  std::uint32_t word_of(bool is_awq, const Number& number) const;
   test::TestTensor awq_words(const std::string& name) const;
   test::TestTensor gptq_words(const std::string& name) const;
   test::TestTensor packed_words(const std::string& name) const;
@@ -47,11 +56,40 @@ class GroupQuantized {
 
   std::size_t out_;
   std::size_t in_;
-  std::size_t group_;
+  std::vector<std::size_t> order_;
+  std::vector<std::vector<std::size_t>> columns_of_;  // groups
+  unsigned bits_;
   bool bf16_scales_;
   std::vector<std::uint8_t> numbers_;      // [out, in]
   std::vector<std::uint8_t> zero_points_;  // [out, groups]
   std::vector<std::uint16_t> scales_;      // [out, groups]
+};
+
+// F8_E4M3 of the least distance, with a scale for every block of so many rows and columns: block x block, a
+// row, or all.
+class F8Quantized {
+ public:
+  F8Quantized(const std::vector<float>& values, std::size_t out, std::size_t in, std::size_t block_rows,
+              std::size_t block_columns, const std::string& scale_type);
+
+  // element * scale, rounded once to float32.
+  float value(std::size_t row, std::size_t column) const;
+  std::vector<float> values() const;  // [out, in]
+
+  // "NAME.weight" and its scales under a name that ends so, of that shape.
+  std::vector<test::TestTensor> tensors(const std::string& layer, const std::string& scales,
+                                        std::vector<std::size_t> shape) const;
+
+ private:
+  std::size_t scale_index(std::size_t row, std::size_t column) const;
+
+  std::size_t out_;
+  std::size_t in_;
+  std::size_t block_rows_;
+  std::size_t block_columns_;
+  std::string scale_type_;
+  std::vector<std::uint8_t> elements_;
+  std::vector<float> scales_;
 };
 
 }  // namespace tp::reference

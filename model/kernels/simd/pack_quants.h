@@ -49,7 +49,7 @@ inline unsigned char* write_scales(const QuantSource& source, std::size_t block,
     return numbers[row * row_groups + first + group];
   };
   if (format.has_zero_points()) return to;
-  if (format.scales == ScaleKind::f16) {
+  if (format.has_own_scales()) {
     const std::size_t each = format.has_offsets ? 2 : 1;
     for (std::size_t i = 0; i < groups * each; ++i) {
       to = write_numbers<std::uint16_t>(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/kernels/simd/quant_format.h"
+#include "model/kernels/simd/scaled_format.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -40,6 +41,10 @@ struct PanelProduct {
   std::size_t first_block;  // see PackedLayout
   std::size_t front;        // columns of zeros before the first leaf, a multiple of 32
   unsigned char* scratch;   // of this thread, QuantKernels::scratch_bytes(...)
+
+  // Types with a ScaledFormat, which take floats and ScaledKernels::scratch_bytes(...) of scratch.
+  const ScaledFormat* scaled;
+  const std::uint16_t* column_groups;  // [in_features], or null
 };
 
 struct PackedKernels {
@@ -73,6 +78,14 @@ struct QuantKernels {
                      std::size_t size, std::int32_t* corrections, float* sums);
 };
 
+// The same for types with a ScaledFormat.
+struct ScaledKernels {
+  void (*multiply)(const PanelProduct& product);
+  // Of a thread that multiplies at most so many panels by at most so many tokens.
+  std::size_t (*scratch_bytes)(const ScaledFormat& format, std::size_t in_features, std::size_t panels,
+                               std::size_t tokens);
+};
+
 // What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 512, as the products
 // do, and returns something that depends on all of them. The others do nothing but multiply and add in
 // registers, `rounds` times, and return the number of multiplications and additions; null where there is no
@@ -87,6 +100,7 @@ struct PeakKernels {
 // Those of the active instruction set.
 const PackedKernels& packed_kernels();
 const QuantKernels& quant_kernels();
+const ScaledKernels& scaled_kernels();
 PeakKernels peak_kernels();
 
 }  // namespace tp::kernels

@@ -1,5 +1,6 @@
-// Passes over the panels of packed weights, and what becomes of their results. For packed_kernels.cc
-// and quant_kernels.cc only: everything is local to the translation unit.
+// Passes over the panels of packed weights, and what becomes of their results. For
+// packed_kernels.cc, quant_kernels.cc and scaled_kernels.cc only: everything is local to the translation
+// unit.
 #pragma once
 
 #include "model/kernels/simd/leaf_sum.h"

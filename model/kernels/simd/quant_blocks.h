@@ -65,7 +65,7 @@ inline IntVector upper_bits(const IntVector& numbers) {
 // A group's 16 scales.
 template <ScaleKind kScales>
 inline Vector load_group_scales(const unsigned char* p) {
-  if constexpr (kScales == ScaleKind::zero_point_bf16) return load_bf16(p);
+  if constexpr (kScales == ScaleKind::zero_point_bf16 || kScales == ScaleKind::bf16) return load_bf16(p);
   return load_f16(p);
 }
 
@@ -174,9 +174,9 @@ struct BlockScales {
         scales[g] = scales[0];
         offsets[g] = offsets[0];
       }
-    } else if constexpr (F.scales == ScaleKind::f16) {
+    } else if constexpr (F.has_own_scales()) {
       for (std::size_t g = 0; g < F.groups(); ++g) {
-        scales[g] = load_f16(p + g * F.scale_bytes() / 2);
+        scales[g] = load_group_scales<F.scales>(p + g * F.scale_bytes() / 2);
         if constexpr (F.has_offsets) offsets[g] = load_f16(p + g * F.scale_bytes() / 2 + 2 * kLanes);
       }
     } else if constexpr (F.scales == ScaleKind::e8m0) {

@@ -9,6 +9,7 @@ namespace tp::kernels {
 // What a group's scale is.
 enum class ScaleKind : std::uint8_t {
   f16,             // an f16 of its own, and an f16 offset if the type has offsets
+  bf16,            // a bf16 of its own
   e8m0,            // half of a power of two, whose exponent is a byte
   bytes,           // a signed byte, times an f16 of the super-block
   six_bits,        // 6 bits, times an f16 of the super-block; so are offsets
@@ -26,7 +27,8 @@ enum class Codebook : std::uint8_t { none, iq4, mxfp4 };
 //   a plane of the elements' low bits, and one of their high bits if there are more. The plane of b bits is
 //     2 b vectors of [16][4] bytes, a byte for each of 16 rows and four columns. Quad q is in the vector
 //     q % 2b, in the bits from q / 2b * b on;
-//   the scales: f16: for each group [16] scales, then [16] offsets if there are such; e8m0, bytes and
+//   the scales: f16 and bf16: for each group [16] scales, then [16] offsets if there are such; e8m0, bytes
+//   and
 //     half_bytes: [16] for each group; six_bits: [3][16] bytes, the lower six bits of which are numbers 0 to
 //     2 and whose upper ones are number 3, its lowest first. The numbers are the scales of four groups, or
 //     the scales, then the offsets, of two.
@@ -62,12 +64,13 @@ struct QuantFormat {
   }
   constexpr std::size_t scale_bytes() const {
     return has_zero_points()               ? 0
-           : scales == ScaleKind::f16      ? (has_offsets ? 128 : 64)
+           : has_own_scales()              ? (has_offsets ? 128 : 64)
            : scales == ScaleKind::six_bits ? 48
                                            : 16 * groups();
   }
   constexpr std::size_t block_bytes() const { return plane_bytes() + scale_bytes(); }
-  constexpr bool has_super_blocks() const { return scales != ScaleKind::f16 && scales != ScaleKind::e8m0; }
+  constexpr bool has_own_scales() const { return scales == ScaleKind::f16 || scales == ScaleKind::bf16; }
+  constexpr bool has_super_blocks() const { return !has_own_scales() && scales != ScaleKind::e8m0; }
   // Blocks of a super-block, and what precedes them.
   constexpr std::size_t super_blocks() const { return scale_group < 64 ? 1 : scale_group / 64; }
   constexpr std::size_t super_bytes() const {
@@ -126,12 +129,15 @@ inline constexpr QuantFormat kInt4G32Bf16 = with_zero_points(32, ScaleKind::zero
 inline constexpr QuantFormat kInt4G64Bf16 = with_zero_points(64, ScaleKind::zero_point_bf16);
 inline constexpr QuantFormat kInt4G128Bf16 = with_zero_points(128, ScaleKind::zero_point_bf16);
 inline constexpr QuantFormat kInt4G256Bf16 = with_zero_points(256, ScaleKind::zero_point_bf16);
+// Without zero points in the file, which 8 stands for.
+inline constexpr QuantFormat kInt4SymG32{4, 0, 32, ScaleKind::f16, 8};
+inline constexpr QuantFormat kInt4SymG32Bf16{4, 0, 32, ScaleKind::bf16, 8};
 
 // In the order of WeightType.
 inline constexpr const QuantFormat* kQuantFormats[] = {
-    &kQ4K,      &kQ5K,         &kQ6K,         &kQ3K,          &kQ2K,         &kQ41,     &kQ50,
-    &kQ51,      &kIq4Nl,       &kIq4Xs,       &kMxfp4,        &kInt4G32,     &kInt4G64, &kInt4G128,
-    &kInt4G256, &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16};
+    &kQ4K,      &kQ5K,         &kQ6K,         &kQ3K,          &kQ2K,          &kQ41,        &kQ50,
+    &kQ51,      &kIq4Nl,       &kIq4Xs,       &kMxfp4,        &kInt4G32,      &kInt4G64,    &kInt4G128,
+    &kInt4G256, &kInt4G32Bf16, &kInt4G64Bf16, &kInt4G128Bf16, &kInt4G256Bf16, &kInt4SymG32, &kInt4SymG32Bf16};
 
 // What 4 bits stand for, with the format's `zero` added. Source: ggml, kvalues_iq4nl and kvalues_mxfp4.
 inline constexpr std::uint8_t kIq4Values[16] = {1,   24,  45,  63,  79,  93,  106, 118,

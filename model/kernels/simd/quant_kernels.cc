@@ -84,7 +84,9 @@ void multiply(const PanelProduct& p) {
                                                         multiply_unpacked<kInt4G32Bf16>,
                                                         multiply_unpacked<kInt4G64Bf16>,
                                                         multiply_few<kInt4G128Bf16>,
-                                                        multiply_unpacked<kInt4G256Bf16>};
+                                                        multiply_unpacked<kInt4G256Bf16>,
+                                                        multiply_unpacked<kInt4SymG32>,
+                                                        multiply_unpacked<kInt4SymG32Bf16>};
   static_assert(sizeof(kMultiply) / sizeof(kMultiply[0]) == sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
   for (std::size_t i = 0; i < sizeof(kMultiply) / sizeof(kMultiply[0]); ++i) {
     if (kQuantFormats[i] == p.format) return kMultiply[i](p);

@@ -13,15 +13,17 @@
   extern const SimdKernels kKernels;                   \
   extern const PackedKernels kPackedKernels;           \
   extern const QuantKernels kQuantKernels;             \
+  extern const ScaledKernels kScaledKernels;           \
   extern const AttentionKernels kAttentionKernels;     \
   extern const ElementwiseKernels kElementwiseKernels; \
   extern const PackKernels kPackKernels;               \
   extern const PeakKernels kPeakKernels;               \
   }
-#define TP_LEVEL(level, tiles, attend_by_tiles)                                                      \
-  {                                                                                                  \
-    level::kKernels, level::kPackedKernels, level::kQuantKernels, level::kAttentionKernels,          \
-        level::kElementwiseKernels, level::kPackKernels, level::kPeakKernels, tiles, attend_by_tiles \
+#define TP_LEVEL(level, tiles, attend_by_tiles)                                                         \
+  {                                                                                                     \
+    level::kKernels, level::kPackedKernels, level::kQuantKernels, level::kScaledKernels,                \
+        level::kAttentionKernels, level::kElementwiseKernels, level::kPackKernels, level::kPeakKernels, \
+        tiles, attend_by_tiles                                                                          \
   }
 
 TP_DECLARE_LEVEL(portable)
@@ -38,6 +40,7 @@ struct Level {
   const SimdKernels& simd;
   const PackedKernels& packed;
   const QuantKernels& quant;
+  const ScaledKernels& scaled;
   const AttentionKernels& attention;
   const ElementwiseKernels& elementwise;
   const PackKernels& pack;
@@ -79,6 +82,7 @@ const Level& level() {
 const SimdKernels& simd() { return level().simd; }
 const PackedKernels& packed_kernels() { return level().packed; }
 const QuantKernels& quant_kernels() { return level().quant; }
+const ScaledKernels& scaled_kernels() { return level().scaled; }
 const AttentionKernels& attention_kernels() { return level().attention; }
 const ElementwiseKernels& elementwise_kernels() { return level().elementwise; }
 const PackKernels& pack_kernels() { return level().pack; }

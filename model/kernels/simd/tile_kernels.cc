@@ -15,6 +15,7 @@
 #include "model/kernels/simd/leaf_sum.h"
 #include "model/kernels/simd/tile_layout.h"
 #include "model/kernels/simd/tile_quants.h"
+#include "model/kernels/simd/tile_scaled.h"
 #include "model/kernels/simd/tile_steps.h"
 #include "model/kernels/simd/tile_weights.h"
 
@@ -253,6 +254,7 @@ void f16(const TileProduct& p) { run<F16Weights>(p); }
 void int8(const TileProduct& p) { run<Int8Weights>(p); }
 void int4(const TileProduct& p) { run<Int4Weights>(p); }
 void quantized(const TileProduct& p) { run<QuantWeights>(p); }
+void scaled(const TileProduct& p) { run<ScaledWeights>(p); }
 
 std::size_t scratch_words(std::size_t tokens, std::size_t in_features) {
   return waiting_words(tokens, in_features) + 2 * F16Weights::kSummands * kSlab / 2 * kPanel;
@@ -324,7 +326,7 @@ constexpr auto kMultiplyInt8 = multiply_int8;
 
 }  // namespace
 
-const TileKernels kTileKernels = {bf16,        f16,           int8,  int4,          quantized,
+const TileKernels kTileKernels = {bf16,        f16,           int8,  int4,          quantized,    scaled,
                                   round_block, scratch_words, works, kMultiplyBf16, kMultiplyInt8};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/kernels/simd/quant_format.h"
+#include "model/kernels/simd/scaled_format.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,9 @@ struct TileProduct {
   // Types with a QuantFormat, and the first block's place in its super-block.
   const QuantFormat* format = nullptr;
   std::size_t first_block = 0;
+  // Types with a ScaledFormat, and the groups of columns if it has a list.
+  const ScaledFormat* scaled = nullptr;
+  const std::uint16_t* column_groups = nullptr;
 
   std::size_t apart = 0;  // panels from gates to ups
   void (*combine)(const float* gates, const float* ups, std::size_t size, float* out) = nullptr;
@@ -50,6 +54,7 @@ struct TileKernels {
   void (*int8)(const TileProduct& product);
   void (*int4)(const TileProduct& product);
   void (*quantized)(const TileProduct& product);  // with a QuantFormat
+  void (*scaled)(const TileProduct& product);     // with a ScaledFormat
 
   // Rounds the block of up to 32 activations from `first_token` on to the places of its tiles among those of
   // all `tokens`, see XLayout in tile_layout.h. Beyond tokens and features there are zeros.

@@ -53,13 +53,13 @@ struct QuantWeights {
   static void convert(const TileProduct& p, const unsigned char* panel, std::size_t begin, std::size_t end,
                       std::uint32_t* out, std::uint32_t*) {
     constexpr void (*kConvert[])(const unsigned char*, const unsigned char*, std::uint32_t*) = {
-        convert_block<kQ4K>,         convert_block<kQ5K>,         convert_block<kQ6K>,
-        convert_block<kQ3K>,         convert_block<kQ2K>,         convert_block<kQ41>,
-        convert_block<kQ50>,         convert_block<kQ51>,         convert_block<kIq4Nl>,
-        convert_block<kIq4Xs>,       convert_block<kMxfp4>,       convert_block<kInt4G32>,
-        convert_block<kInt4G64>,     convert_block<kInt4G128>,    convert_block<kInt4G256>,
-        convert_block<kInt4G32Bf16>, convert_block<kInt4G64Bf16>, convert_block<kInt4G128Bf16>,
-        convert_block<kInt4G256Bf16>};
+        convert_block<kQ4K>,          convert_block<kQ5K>,         convert_block<kQ6K>,
+        convert_block<kQ3K>,          convert_block<kQ2K>,         convert_block<kQ41>,
+        convert_block<kQ50>,          convert_block<kQ51>,         convert_block<kIq4Nl>,
+        convert_block<kIq4Xs>,        convert_block<kMxfp4>,       convert_block<kInt4G32>,
+        convert_block<kInt4G64>,      convert_block<kInt4G128>,    convert_block<kInt4G256>,
+        convert_block<kInt4G32Bf16>,  convert_block<kInt4G64Bf16>, convert_block<kInt4G128Bf16>,
+        convert_block<kInt4G256Bf16>, convert_block<kInt4SymG32>,  convert_block<kInt4SymG32Bf16>};
     static_assert(sizeof(kConvert) / sizeof(kConvert[0]) == sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
     std::size_t format = 0;
     while (kQuantFormats[format] != p.format) ++format;

@@ -25,6 +25,12 @@ struct FileRows {
   }
 };
 
+// Where a slice's first row lies in memory, and from a row to the next.
+struct RowsInMemory {
+  const std::byte* data = nullptr;
+  std::size_t stride = 0;
+};
+
 // Some bytes of every row of a matrix, in memory.
 class FetchedColumns {
  public:

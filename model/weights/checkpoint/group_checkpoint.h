@@ -1,24 +1,27 @@
-// The weights of a Hugging Face checkpoint that AWQ, GPTQ or compressed-tensors have quantized.
+// The weights of a Hugging Face checkpoint that AWQ, GPTQ or compressed-tensors have quantized, or of FP8.
 #pragma once
 
 #include "model/weights/checkpoint/group_quantization.h"
+#include "model/weights/checkpoint/quantized_matrices.h"
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/stored_groups.h"
 
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 namespace tp {
 
 // Where the file has "NAME.qweight" or "NAME.weight_packed" with scales and zero points beside it, there is a
-// tensor "NAME.weight" of their values; others, such as those that the config exempts, are the file's.
+// tensor "NAME.weight" of their values; where it has a tensor of FP8 or int8 with "..._scale_inv" or
+// "..._scale" beside it, that tensor is their product. Others, such as those that the config exempts, are the
+// file's.
 class GroupCheckpoint final : public WeightSource {
  public:
   // Throws CheckpointError if a quantized tensor lacks a part or has parts of other shapes.
   GroupCheckpoint(std::unique_ptr<SafetensorsCheckpoint> plain, GroupQuantization quantization);
+
+  // Whether there are any of FP8, which tell for themselves.
+  static bool has_fp8(const SafetensorsCheckpoint& plain);
 
   bool contains(const std::string& name) const override;
   std::vector<std::string> names() const override;
@@ -27,7 +30,7 @@ class GroupCheckpoint final : public WeightSource {
   std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
   void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
   void read_exactly(const ColumnReader& columns) override { plain_->read_exactly(columns); }
-  // Quantized tensors are announced, and then read, as a whole by every rank's host.
+  // Scales and zero points are announced as a whole.
   void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
              Sharded sharded) const override;
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
@@ -36,6 +39,9 @@ class GroupCheckpoint final : public WeightSource {
                                         const TensorSlice& slice) const override;
   void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                       const kernels::QuantizedRows& out) const override;
+  void read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                   const kernels::ScaledRows& out) const override;
+  StoredScales scales_of(const std::string& name) const override;
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return plain_->stored_bytes(); }
   std::size_t bytes_read() const override { return plain_->bytes_read(); }
@@ -45,28 +51,15 @@ class GroupCheckpoint final : public WeightSource {
   void done_with(const std::string& name) const override;
 
  private:
-  struct Matrix {
-    StoredGroups groups;
-    WeightType type;
-    std::string words;                // the tensor's name
-    std::vector<std::string> shared;  // those of scales and zero points
-  };
-
-  void add_outputs_last(const std::string& layer);
-  void add_packed(const std::string& layer);
-  void add(const std::string& layer, const StoredGroups& groups, std::vector<std::string> shared);
-  void check_order(const std::string& layer, const StoredGroups& groups);
-  const SafetensorsCheckpoint::Raw require_part(const std::string& name, std::string_view types) const;
-  std::string words_of(const std::string& layer) const;
-  const Matrix* find(const std::string& name) const;
-  const Matrix& find(const std::string& name, MatrixShape shape, const std::string& reason) const;
-  void count(const Matrix& matrix, const TensorSlice& slice) const;
+  const QuantizedMatrix* find(const std::string& name) const;
+  const QuantizedMatrix& find(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  RowsInMemory place_of(const QuantizedMatrix& matrix, const TensorSlice& slice) const;
+  void count(const QuantizedMatrix& matrix, const TensorSlice& slice) const;
   std::uint64_t of_quantization(std::uint64_t hash) const;
 
   std::unique_ptr<SafetensorsCheckpoint> plain_;
   GroupQuantization quantization_;
-  std::map<std::string, Matrix> matrices_;  // by the names under which they are asked for
-  std::set<std::string> parts_;             // tensors of the file that they consist of
+  QuantizedMatrices found_;
 };
 
 }  // namespace tp

@@ -12,6 +12,8 @@
 namespace tp {
 namespace {
 
+using Method = GroupQuantization::Method;
+
 constexpr const char* kAdvice =
     "take the model quantized in another way, or the original one with --weights int4 or int8";
 
@@ -27,36 +29,76 @@ std::string lower(std::string text) {
   return text;
 }
 
-void require_four_bits(const JsonNode& fields, std::string_view field, const std::string& file) {
+unsigned bits_of(const JsonNode& fields, std::string_view field, const std::string& file) {
   const std::size_t bits = fields.at(field).size();
-  if (bits != 4) refuse(file, field, "4", std::to_string(bits));
+  if (bits != 4 && bits != 8) refuse(file, field, "4 or 8", std::to_string(bits));
+  return static_cast<unsigned>(bits);
 }
 
 GroupQuantization awq(const JsonNode& fields, const std::string& file) {
-  require_four_bits(fields, fields.name_of({"bits", "w_bit"}), file);
+  const std::string field = fields.name_of({"bits", "w_bit"});
+  const std::size_t bits = fields.at(field).size();
+  if (bits != 4) refuse(file, field, "4", std::to_string(bits));
   const std::string version = lower(fields.string_or("version", "gemm"));
   if (version != "gemm") refuse(file, "version", "gemm", version);
-  return {GroupQuantization::Method::awq};
+  return {.method = Method::awq};
 }
 
 GroupQuantization gptq(const JsonNode& fields, const std::string& file) {
-  require_four_bits(fields, "bits", file);
   const std::string format = lower(fields.string_or("checkpoint_format", "gptq"));
   if (format != "gptq" && format != "gptq_v2") refuse(file, "checkpoint_format", "gptq or gptq_v2", format);
   if (fields.boolean_or("is_marlin_format", false)) refuse(file, "is_marlin_format", "false", "true");
-  return {GroupQuantization::Method::gptq, format == "gptq"};
+  return {.method = Method::gptq,
+          .bits = bits_of(fields, "bits", file),
+          .zero_points_less_one = format == "gptq"};
+}
+
+// Rows and columns of a block.
+void take_block(const JsonNode& fields, std::string_view field, GroupQuantization& out,
+                const std::string& file) {
+  const std::vector<std::size_t> block = fields.list_or_empty(field, &JsonNode::size);
+  if (block.empty()) return;
+  if (block.size() != 2) refuse(file, field, "two numbers", std::to_string(block.size()));
+  out.block_rows = block[0];
+  out.block_columns = block[1];
+}
+
+GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
+  const std::string format = lower(fields.string_or("fmt", "e4m3"));
+  if (format != "e4m3" && format != "float8_e4m3fn") refuse(file, "fmt", "e4m3", format);
+  GroupQuantization out{.method = Method::fp8};
+  take_block(fields, "weight_block_size", out, file);
+  return out;
 }
 
 GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& file) {
-  const std::string format = fields.string_or("format", "none");
-  if (format != "pack-quantized") refuse(file, "format", "pack-quantized", format);
+  constexpr const char* kFormats[] = {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
+                                      "mixed-precision"};
+  const auto require_format = [&](const std::string& format) {
+    if (std::ranges::find(kFormats, format) == std::end(kFormats))
+      refuse(file, "format",
+             "pack-quantized, int-quantized, float-quantized, naive-quantized or mixed-precision", format);
+  };
+  require_format(fields.string_or("format", "none"));
+  GroupQuantization out{.method = Method::compressed_tensors, .bits = 0};
+  bool has_several = false;
   fields.at("config_groups").for_each_member([&](const std::string& name, const nlohmann::json& value) {
-    const JsonNode weights = JsonNode(value, file + ": config_groups." + name).at("weights");
-    require_four_bits(weights, "num_bits", file);
+    const JsonNode group(value, file + ": config_groups." + name);
+    if (group.has("format")) require_format(group.at("format").string());
+    const JsonNode weights = group.at("weights");
     const std::string type = weights.string_or("type", "int");
-    if (type != "int") refuse(file, "type", "int", type);
+    if (type == "float") {
+      const std::size_t bits = weights.at("num_bits").size();
+      if (bits != 8) refuse(file, "num_bits", "8", std::to_string(bits));
+      return take_block(weights, "block_structure", out, file);
+    }
+    if (type != "int") refuse(file, "type", "int or float", type);
+    const unsigned bits = bits_of(weights, "num_bits", file);
+    has_several = has_several || (out.bits != 0 && out.bits != bits);
+    out.bits = bits;
   });
-  return {GroupQuantization::Method::pack_quantized};
+  if (has_several) out.bits = 0;
+  return out;
 }
 
 }  // namespace
@@ -67,8 +109,10 @@ std::string_view name_of(GroupQuantization::Method method) {
       return "AWQ";
     case GroupQuantization::Method::gptq:
       return "GPTQ";
-    default:
+    case GroupQuantization::Method::compressed_tensors:
       return "compressed-tensors";
+    default:
+      return "FP8";
   }
 }
 
@@ -81,7 +125,6 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   if (!fields) return std::nullopt;
   const std::string file = path.string();
   const std::string method = fields->at("quant_method").string();
-  if (method == "fp8") return std::nullopt;
   // Its projections are stored with rows and columns exchanged, but not by these tools.
   require<ConfigError>(
       config.string_or("model_type", "") != "gpt2",
@@ -91,6 +134,7 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   if (method == "awq") return awq(*fields, file);
   if (method == "gptq") return gptq(*fields, file);
   if (method == "compressed-tensors") return compressed_tensors(*fields, file);
+  if (method == "fp8" || method == "fbgemm_fp8") return fp8(*fields, file);
   refuse(file, "quant_method", "awq, gptq, compressed-tensors or fp8", method);
 }
 

@@ -1,6 +1,7 @@
 // What a config.json says of quantized weights.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -8,22 +9,26 @@
 
 namespace tp {
 
-// Weights of 4 bits in groups, as three tools store them.
+// Quantized weights with the scales of groups, as several tools store them.
 struct GroupQuantization {
-  enum class Method : std::uint8_t { awq, gptq, pack_quantized };
+  enum class Method : std::uint8_t { awq, gptq, compressed_tensors, fp8 };
 
-  Method method;
+  Method method = Method::fp8;
+  unsigned bits = 4;  // of integers; 0: of 4 or 8, as their shapes tell
   // GPTQ's first format stores zero points less one.
   bool zero_points_less_one = false;
+  // Rows and columns of an FP8 weight that share a scale, if several do.
+  std::size_t block_rows = 128;
+  std::size_t block_columns = 128;
 
   bool operator==(const GroupQuantization&) const = default;
 };
 
-// "AWQ", "GPTQ", "compressed-tensors".
+// "AWQ", "GPTQ", "compressed-tensors", "FP8".
 std::string_view name_of(GroupQuantization::Method method);
 
-// The quantization_config of a folder's config.json; nothing if there is none, or one of FP8 with the scales
-// of blocks, whose tensors tell for themselves. Throws ConfigError for others, by name.
+// The quantization_config of a folder's config.json; nothing if there is none. Throws ConfigError for those
+// that cannot be read, by name.
 std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& folder);
 
 }  // namespace tp

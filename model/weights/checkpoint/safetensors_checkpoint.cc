@@ -32,16 +32,6 @@ std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& st
   return fmt::format("[{}, {}]", shape.rows, shape.columns);
 }
 
-constexpr std::string_view kScaledType = "F8_E4M3";
-// Rows and columns of elements that share a scale.
-constexpr std::size_t kScaleBlock = 128;
-
-std::string scales_of(const std::string& name) { return name + "_scale_inv"; }
-
-MatrixShape shape_of_scales(MatrixShape shape) {
-  return {(shape.rows + kScaleBlock - 1) / kScaleBlock, (shape.columns + kScaleBlock - 1) / kScaleBlock};
-}
-
 // Of a row.
 Range bytes_of_columns(std::size_t element_bytes, const TensorSlice& slice) {
   return {slice.columns.begin * element_bytes, slice.columns.end * element_bytes};
@@ -101,28 +91,16 @@ std::vector<std::string> SafetensorsCheckpoint::names() const {
 DType SafetensorsCheckpoint::dtype(const std::string& name) const {
   const Entry& entry = find(name);
   if (entry.tensor.type.dtype) return *entry.tensor.type.dtype;
-  // Its numbers times a scale fit no 16-bit type exactly; bf16 has their range, and is what their model was
-  // converted from.
-  if (is_scaled(name, entry)) return DType::bf16;
   throw_error<CheckpointError>(
       "{}: {} has the type {}, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it ({}); "
       "convert the checkpoint to one of them",
-      entry.file.name(), printable(name), entry.tensor.type.name, printable(scales_of(name)));
-}
-
-bool SafetensorsCheckpoint::is_scaled(const std::string& name, const Entry& entry) const {
-  return entry.tensor.type.name == kScaledType && contains(scales_of(name));
+      entry.file.name(), printable(name), entry.tensor.type.name, printable(name + "_scale_inv"));
 }
 
 void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
                                    const std::string& reason) const {
-  const Entry& entry = find_matrix(name, shape, reason);
+  find_matrix(name, shape, reason);
   dtype(name);
-  if (!is_scaled(name, entry)) return;
-  const std::string scales = scales_of(name);
-  const Entry& found = find_matrix(scales, shape_of_scales(shape), "blocks of 128 x 128");
-  require<CheckpointError>(found.tensor.type.dtype == DType::f32, "{}: {} has the type {}, expected F32",
-                           found.file.name(), printable(scales), found.tensor.type.name);
 }
 
 void SafetensorsCheckpoint::read_exactly(const ColumnReader& columns) {
@@ -144,8 +122,9 @@ void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
   fetched_.add(name, columns_->fetch(rows, wanted));
 }
 
-SafetensorsCheckpoint::Place SafetensorsCheckpoint::place_of(const Entry& entry, MatrixShape shape,
-                                                             const TensorSlice& slice) const {
+RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, MatrixShape shape,
+                                                   const TensorSlice& slice) const {
+  const Entry& entry = find_matrix(name, shape, "");
   const Range bytes = bytes_of_columns(entry.element_bytes(), slice);
   if (const FetchedColumns* const fetched = fetched_.find(entry.tensor.name)) {
     if (const std::byte* const first = fetched->find(bytes))
@@ -157,11 +136,8 @@ SafetensorsCheckpoint::Place SafetensorsCheckpoint::place_of(const Entry& entry,
 
 void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  TensorView<float> out) const {
-  const Entry& entry = find_matrix(name, shape, "");
-  dtype(name);
   check_slice(name, shape, slice, out);
   const std::optional<StoredRows> rows = stored_rows(name, shape, slice);
-  if (!rows) return read_scaled(name, entry, shape, slice, out);
   for (std::size_t i = 0; i < rows->rows; ++i) {
     widen(rows->type, rows->data + i * rows->stride, rows->columns, out.row(i));
   }
@@ -172,33 +148,9 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   const Entry& entry = find_matrix(name, shape, "");
   const DType type = dtype(name);
   check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
-  if (is_scaled(name, entry)) return std::nullopt;
   count_read(entry, slice.size() * size_of(type));
-  const Place place = place_of(entry, shape, slice);
+  const RowsInMemory place = rows_in_memory(name, shape, slice);
   return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
-}
-
-void SafetensorsCheckpoint::read_scaled(const std::string& name, const Entry& entry, MatrixShape shape,
-                                        const TensorSlice& slice, TensorView<float> out) const {
-  const Entry& scales = find_matrix(scales_of(name), shape_of_scales(shape), "");
-  const std::size_t scales_of_row = shape_of_scales(shape).columns;
-  const Place place = place_of(entry, shape, slice);
-  for (std::size_t i = 0; i < slice.rows.size(); ++i) {
-    const std::size_t row = slice.rows.begin + i;
-    for (std::size_t begin = slice.columns.begin; begin < slice.columns.end;) {
-      const std::size_t block = begin / kScaleBlock;
-      const std::size_t end = std::min((block + 1) * kScaleBlock, slice.columns.end);
-      float scale;
-      const std::size_t index = row / kScaleBlock * scales_of_row + block;
-      std::memcpy(&scale, scales.data() + index * sizeof scale, sizeof scale);
-      const std::size_t column = begin - slice.columns.begin;
-      widen_f8_e4m3(place.data + i * place.stride + column, end - begin, scale, out.row(i) + column);
-      begin = end;
-    }
-  }
-  count_read(entry, slice.size());
-  // Slices share scales, which are few; they count as read as a whole.
-  if (!slice.rows.empty()) scales.bytes_read.store(scales.tensor.bytes.size(), std::memory_order_relaxed);
 }
 
 void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) const {
@@ -215,13 +167,12 @@ std::vector<TypeUse> SafetensorsCheckpoint::types() const {
 TypeUse SafetensorsCheckpoint::type_use(const std::string& name) const {
   const Entry& entry = find(name);
   const StoredType& type = entry.tensor.type;
-  const bool is_scaled = type.name == kScaledType;
   TypeUse use{.type = std::string(type.name),
               .tensors = 1,
               .elements = entry.tensor.bytes.size() * 8 / type.bits,
               .held_as = std::nullopt,
-              .exactly = !is_scaled};
-  if (type.dtype || is_scaled) use.held_as = lossless_type(type.dtype.value_or(DType::bf16));
+              .exactly = true};
+  if (type.dtype) use.held_as = lossless_type(*type.dtype);
   return use;
 }
 

@@ -17,9 +17,8 @@
 namespace tp {
 
 // One or several safetensors files. They are mapped, not loaded: what is read from disk is, by the page, what
-// `read` touches. F32, F16 and BF16 can be read, and F8_E4M3 where a tensor "..._scale_inv" beside it holds a
-// scale for every block of 128 x 128, as in DeepSeek-V3; tensors of other types may be there but cannot be
-// read.
+// `read` touches. F32, F16 and BF16 can be read; tensors of other types may be there, for readers that know
+// what they mean.
 class SafetensorsCheckpoint final : public WeightSource {
  public:
   // Opens `model.safetensors`, or what `model.safetensors.index.json` names, and checks every header. Throws
@@ -56,6 +55,8 @@ class SafetensorsCheckpoint final : public WeightSource {
     const std::byte* data;
   };
   std::optional<Raw> find_raw(const std::string& name) const;
+  // Where a slice of a matrix of any type lies, perhaps as it has been fetched.
+  RowsInMemory rows_in_memory(const std::string& name, MatrixShape shape, const TensorSlice& slice) const;
   // After read_exactly, announces that all of it is read soon.
   void will_need(const std::string& name) const;
   // Counts this many of its bytes as read, or all of a tensor that slices share.
@@ -88,15 +89,6 @@ class SafetensorsCheckpoint final : public WeightSource {
   const Entry& find(const std::string& name) const;
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
   std::string searched_files() const;
-  bool is_scaled(const std::string& name, const Entry& entry) const;
-  // Where a slice's first row lies in memory, and from a row to the next.
-  struct Place {
-    const std::byte* data;
-    std::size_t stride;
-  };
-  Place place_of(const Entry& entry, MatrixShape shape, const TensorSlice& slice) const;
-  void read_scaled(const std::string& name, const Entry& entry, MatrixShape shape, const TensorSlice& slice,
-                   TensorView<float> out) const;
   void count_read(const Entry& entry, std::size_t bytes) const;
 
   std::filesystem::path directory_;

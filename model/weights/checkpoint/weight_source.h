@@ -2,8 +2,10 @@
 #pragma once
 
 #include "model/kernels/packed_weight.h"
+#include "model/kernels/scaled_weight.h"
 #include "model/kernels/stored_rows.h"
 #include "model/weights/checkpoint/fetched_columns.h"
+#include "model/weights/checkpoint/stored_scales.h"
 #include "model/weights/checkpoint/type_use.h"
 #include "parallel/slice.h"
 #include "tp/tensor.h"
@@ -38,7 +40,8 @@ class WeightSource {
   virtual DType dtype(const std::string& name) const = 0;
 
   // int8, int4 or a type with a QuantFormat if these columns of the tensor are stored as whole groups of that
-  // type, which can be taken over as they are; else nothing. Throws CheckpointError if the tensor is missing.
+  // type, which can be taken over as they are; one with a ScaledFormat, which takes any; else nothing. Throws
+  // CheckpointError if the tensor is missing.
   virtual std::optional<WeightType> group_type(const std::string& /*name*/, Range /*columns*/) const {
     return std::nullopt;
   }
@@ -79,6 +82,15 @@ class WeightSource {
   virtual void read_quantized(const std::string& /*name*/, MatrixShape /*shape*/,
                               const TensorSlice& /*slice*/, const kernels::QuantizedRows& /*out*/) const {
     throw std::logic_error("this source stores no super-blocks");
+  }
+
+  // The same of one with a ScaledFormat: the elements of the slice, and the groups that its columns touch.
+  virtual void read_scaled(const std::string& /*name*/, MatrixShape /*shape*/, const TensorSlice& /*slice*/,
+                           const kernels::ScaledRows& /*out*/) const {
+    throw std::logic_error("this source stores no scales");
+  }
+  virtual StoredScales scales_of(const std::string& /*name*/) const {
+    throw std::logic_error("this source stores no scales");
   }
 
   // The types of all tensors, that of most elements first; empty if the source stores nothing.

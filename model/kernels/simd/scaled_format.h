@@ -1,0 +1,68 @@
+// How panels hold elements whose scales are shared by any blocks of rows and columns; see simd.h for the
+// rules.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tp::kernels {
+
+// e4m3: F8_E4M3. bytes and half_bytes: unsigned numbers, from which a zero point is subtracted.
+enum class ScaledElement : std::uint8_t { e4m3, bytes, half_bytes };
+enum class ScaleType : std::uint8_t { f32, f16, bf16 };
+
+// An element's value is element * scale, or (element - zero point) * scale, rounded once to float32.
+//
+// A panel of 16 rows consists of
+//   scale_rows < 16: [16] bytes, which of so many scales each row has;
+//   [groups][scale_rows] scales of scale_type;
+//   has_zero_points: [groups][scale_rows] bytes;
+//   zeros up to a multiple of 16 bytes;
+//   e4m3, bytes: [in_features][16] bytes; half_bytes: [in_features / 2][16], the lower half of a byte the
+//     first of two columns.
+// Rows mostly share their scales where these are of blocks of 128 x 128, and then a panel has one for 16.
+struct ScaledFormat {
+  static constexpr std::size_t kRows = 16;
+
+  ScaledElement element = ScaledElement::e4m3;
+  ScaleType scale_type = ScaleType::f32;
+  bool has_zero_points = false;
+  std::size_t scale_rows = kRows;
+  std::size_t groups = 0;
+  // Columns that share a scale, of which the first group has `phase` before the panel's first one. 0: a list
+  // names the group of each column.
+  std::size_t group = 0;
+  std::size_t phase = 0;
+
+  bool operator==(const ScaledFormat&) const = default;
+
+  // What is subtracted where there are no zero points.
+  constexpr int zero() const {
+    return element == ScaledElement::bytes ? 128 : element == ScaledElement::half_bytes ? 8 : 0;
+  }
+  constexpr std::size_t scale_bytes() const { return scale_type == ScaleType::f32 ? 4 : 2; }
+  constexpr std::size_t scales_place() const { return scale_rows < kRows ? kRows : 0; }
+  constexpr std::size_t zero_points_place() const {
+    return scales_place() + groups * scale_rows * scale_bytes();
+  }
+  constexpr std::size_t elements_place() const {
+    const std::size_t end = zero_points_place() + (has_zero_points ? groups * scale_rows : 0);
+    return (end + kRows - 1) / kRows * kRows;
+  }
+  constexpr std::size_t element_bytes(std::size_t columns) const {
+    return (element == ScaledElement::half_bytes ? (columns + 1) / 2 : columns) * kRows;
+  }
+  constexpr std::size_t panel_bytes(std::size_t columns) const {
+    return columns == 0 ? 0 : elements_place() + element_bytes(columns);
+  }
+
+  // The group of a column, and the end of the columns from it on that share it.
+  constexpr std::size_t group_of(std::size_t column, const std::uint16_t* list) const {
+    return group == 0 ? list[column] : (phase + column) / group;
+  }
+  constexpr std::size_t end_of_group(std::size_t column) const {
+    return group == 0 ? column + 1 : ((phase + column) / group + 1) * group - phase;
+  }
+};
+
+}  // namespace tp::kernels
