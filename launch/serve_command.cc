@@ -11,9 +11,11 @@
 #include "runtime/serve/server.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -44,6 +46,8 @@ constexpr const char* kFooter =
     "A second signal ends it after the current step.\n"
     "Exit status: 0 ended by a signal, 1 error, 2 usage error";
 
+constexpr std::chrono::milliseconds kTimeOfMpirun{600};
+
 constexpr const char* kNoChat =
     "this model has no chat template: start the server with --chat-template FILE, or send texts to "
     "/v1/completions";
@@ -57,7 +61,8 @@ class PidFile {
     stream << ::getpid() << std::endl;
     require<ConfigError>(stream.good(), "cannot write {} of --pid-file: {}", file_, std::strerror(errno));
   }
-  ~PidFile() {
+  ~PidFile() { remove(); }
+  void remove() const {
     std::error_code ignored;
     if (!file_.empty()) std::filesystem::remove(file_, ignored);
   }
@@ -68,17 +73,26 @@ class PidFile {
   std::string file_;
 };
 
-// Every connection is a descriptor, and the usual limit is 1024.
-void allow_many_connections() {
+// Every connection is a descriptor, and the usual limit is 1024. Returns how many there may be.
+std::size_t allow_many_connections(std::size_t wanted) {
+  constexpr rlim_t kOthers = 48;
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return wanted;
+  return std::min<std::size_t>(wanted, limit.rlim_cur > 2 * kOthers ? limit.rlim_cur - kOthers : kOthers);
+}
+
+ServeOptions options_of(const ServeFlags& flags) {
+  ServeOptions options = flags.options();
+  options.limits.connections = allow_many_connections(options.limits.connections);
+  return options;
 }
 
 // What rank 0 sets up before the engine is opened, so that mistakes are reported early.
 struct Preparation {
-  explicit Preparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(flags.options()) {
+  explicit Preparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(options_of(flags)) {
     const std::filesystem::path model = find_model(flags.engine.options.model);
     chat_template = flags.template_file.empty() ? ChatTemplate::load(model)
                                                 : open_chat_template(flags.template_file, model);
@@ -90,20 +104,25 @@ struct Preparation {
 };
 
 // The first signal drains, the second one leaves, a third one ends the process.
-void obey(ShutdownSignals& signals, Server& server, std::chrono::milliseconds drain_time) {
+void obey(ShutdownSignals& signals, Preparation& prepared, std::chrono::milliseconds drain_time) {
+  Server& server = prepared.server;
   const bool by_mpirun = launched_rank().by_mpirun;
   auto count = std::make_shared<int>(0);
-  server.when_readable(signals.descriptor(), [&signals, &server, drain_time, by_mpirun, count] {
+  server.when_readable(signals.descriptor(), [&signals, &prepared, &server, drain_time, by_mpirun, count] {
     while (const std::optional<ShutdownSignals::Signal> signal = signals.take()) {
-      // mpirun ends what is left of a job a second after this, which is too short for a long step.
-      if (by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM) server.suspect_loss(300ms);
+      // mpirun ends what is left of a job a second after this.
+      const bool job_ends = by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM;
+      if (job_ends) server.suspect_loss(300ms);
       if (++*count == 1) {
         print_message(
             "tp-infer: ending when the requests that have come are done; a second signal ends it now");
-        server.drain(drain_time);
+        server.drain(job_ends ? std::min(drain_time, kTimeOfMpirun) : drain_time);
       } else {
         ShutdownSignals::restore();
-        server.leave();
+        server.leave([&prepared] {
+          prepared.pid_file.remove();
+          std::_Exit(1);
+        });
       }
     }
     return true;
@@ -121,8 +140,9 @@ void welcome(const ServeFlags& flags, const Server& server, const std::string& n
 int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::size_t ranks) {
   ShutdownSignals signals;
   Server& server = prepared.server;
-  obey(signals, server, std::chrono::milliseconds(static_cast<std::int64_t>(flags.drain_seconds * 1e3)));
+  obey(signals, prepared, std::chrono::seconds(flags.drain_seconds));
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
+  model.max_queue = flags.engine.options.max_queue;
   model.defaults.sampling = engine.info().default_sampling;
   if (prepared.chat_template && engine.has_tokenizer())
     model.chat.emplace(engine, *std::move(prepared.chat_template));
@@ -133,11 +153,11 @@ int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::s
 int run_serve(const CLI::App& command, const ServeFlags& flags) {
   // Launchers forward signals to every rank, and rank 0 ends the others.
   if (launched_rank().rank != 0) ShutdownSignals::ignore();
+  std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the server
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
     std::unique_ptr<Preparation> prepared;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
-      allow_many_connections();
       prepared = std::make_unique<Preparation>(flags);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);

@@ -98,7 +98,7 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
   command
       .add_option("--drain-seconds", flags.drain_seconds,
                   "At SIGTERM, SIGINT or SIGUSR1, seconds for the requests that have come to end")
-      ->check(number())
+      ->check(whole_number(0, 86400))
       ->capture_default_str()
       ->type_name("SECONDS")
       ->group(group);

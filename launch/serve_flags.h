@@ -22,7 +22,7 @@ struct ServeFlags {
   std::string api_key_file;
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
-  double drain_seconds = 30.0;
+  int drain_seconds = 30;
   std::string pid_file;
   bool log_json = false;
   bool quiet = false;

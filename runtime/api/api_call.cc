@@ -2,7 +2,9 @@
 
 #include "runtime/api/openai_request.h"
 #include "tp/internal/require.h"
+#include "tp/request.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <string>
@@ -16,11 +18,14 @@ using Form = ApiRequest::Form;
 
 constexpr int kMaxDepth = 200;
 constexpr std::size_t kMaxPrompts = 2048;
+constexpr std::size_t kMaxComparisons = 5'000'000;
 
-// The parser itself needs memory for every level.
-void check_depth(std::string_view text) {
+// The parser itself needs memory for every level, and compares every member's name with those before it.
+void check_nesting(std::string_view text) {
   int depth = 0;
   bool in_string = false;
+  std::vector<std::size_t> members(kMaxDepth + 1);  // so far, of the objects that are open
+  std::size_t comparisons = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char byte = text[i];
     if (in_string) {
@@ -30,8 +35,12 @@ void check_depth(std::string_view text) {
       in_string = true;
     } else if (byte == '[' || byte == '{') {
       require<RequestError>(++depth <= kMaxDepth, "the body is nested more than {} levels deep", kMaxDepth);
+      members[static_cast<std::size_t>(depth)] = 0;
     } else if (byte == ']' || byte == '}') {
-      --depth;
+      depth = std::max(0, depth - 1);
+    } else if (byte == ':') {
+      comparisons += members[static_cast<std::size_t>(depth)]++;
+      require<RequestError>(comparisons <= kMaxComparisons, "the body's objects have too many members");
     }
   }
 }
@@ -80,7 +89,10 @@ void read_best_of(Json& body, ApiCall& call) {
   call.best_of = take_count(body, "best_of", 0);
   if (call.best_of == 0) return;
   const Json n = body.value("n", Json());
-  if (n.is_number_integer()) call.n = n.get<int>();
+  const bool is_count = n.is_null() || (n.is_number_integer() && n >= 1 && n <= kMaxSamples);
+  require<RequestError>(is_count, "`n`: expected a whole number from 1 to {}, found {}", kMaxSamples,
+                        n.dump());
+  call.n = n.is_null() ? 1 : n.get<int>();
   require<RequestError>(call.best_of >= call.n, "`best_of`: expected at least `n`, which is {}, found {}",
                         call.n, call.best_of);
   if (call.best_of == call.n) call.best_of = 0;
@@ -92,7 +104,7 @@ void read_best_of(Json& body, ApiCall& call) {
 }  // namespace
 
 Json parse_body(std::string_view text) {
-  check_depth(text);
+  check_nesting(text);
   Json body;
   try {
     body = Json::parse(text);

@@ -12,6 +12,14 @@ std::string named_in(const std::string& message) {
   return end == std::string::npos ? "" : message.substr(begin + 1, end - begin - 1);
 }
 
+// Messages quote what they found, which may be megabytes.
+std::string shortened(std::string message) {
+  constexpr std::size_t kBegin = 700;
+  constexpr std::size_t kEnd = 200;
+  if (message.size() > kBegin + kEnd) message.replace(kBegin, message.size() - kBegin - kEnd, " ... ");
+  return message;
+}
+
 }  // namespace
 
 std::string error_type_of(int status) {
@@ -35,7 +43,7 @@ std::string error_type_of(int status) {
 
 ApiError api_error_of(const std::exception& error) {
   if (const auto* api = dynamic_cast<const ApiException*>(&error)) return api->error();
-  ApiError result{.message = error.what()};
+  ApiError result{.message = shortened(error.what())};
   if (dynamic_cast<const TooLongError*>(&error) != nullptr) {
     result.status = 400;
     result.code = "context_length_exceeded";

@@ -69,6 +69,9 @@ Json tools_of(const Json& tools) {
   Json list = Json::array();
   for (const Json& tool : tools) {
     require<RequestError>(tool.is_object() && tool.contains("name"), "`tools`: expected objects with `name`");
+    const std::string type = type_of(tool);
+    require<RequestError>(type.empty() || type == "custom", "`tools`: expected tools of yours, found {}",
+                          type);
     const Json function = {{"name", tool.at("name")},
                            {"description", tool.value("description", Json(""))},
                            {"parameters", tool.value("input_schema", Json::object())}};

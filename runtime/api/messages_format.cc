@@ -56,7 +56,7 @@ const char* type_of(const ApiError& error) {
 
 class MessagesFormat final : public AnswerFormat {
  public:
-  const char* id_prefix() const override { return "msg"; }
+  const char* id_prefix() const override { return "msg_"; }
 
   Json body(const Answer& answer) const override {
     Json message = message_of(answer, Json::array({{{"type", "text"}, {"text", text_of(answer).text}}}));

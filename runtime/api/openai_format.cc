@@ -60,7 +60,7 @@ class OpenAiFormat final : public AnswerFormat {
  public:
   explicit OpenAiFormat(const Engine& engine) : engine_(engine) {}
 
-  const char* id_prefix() const override { return "chatcmpl"; }
+  const char* id_prefix() const override { return "chatcmpl-"; }
   Json body(const Answer& answer) const override;
   std::string begin(const Answer&) override { return ""; }
   std::string token(const Answer& answer, std::size_t prompt, const TokenEvent& event) override;
@@ -189,6 +189,16 @@ std::string OpenAiFormat::progress(const Answer& answer, std::size_t total, std:
 
 std::string OpenAiFormat::end(const Answer& answer) {
   std::string events;
+  // Those of which no token was asked for.
+  for (std::size_t prompt = 0; prompt < answer.completions.size(); ++prompt) {
+    const std::size_t samples = answer.completions[prompt].continuations.size();
+    for (std::size_t index = prompt * samples; index < (prompt + 1) * samples; ++index) {
+      if (choice_at(index).has_begun) continue;
+      events += first(answer, prompt, index);
+      events +=
+          chunk(answer, {{"index", index}, {"text", ""}, {"logprobs", nullptr}, {"finish_reason", "length"}});
+    }
+  }
   if (answer.call.include_usage) {
     Json body = head(answer, true);
     body["choices"] = Json::array();

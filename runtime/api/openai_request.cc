@@ -16,6 +16,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
+constexpr int kMaxLogprobs = 20;  // OpenAI's
+
 // Members that become a setting, and the setting's name. The values are checked there.
 const std::map<std::string, std::string>& settings() {
   static const std::map<std::string, std::string> table = {
@@ -33,6 +35,7 @@ const std::map<std::string, std::string>& settings() {
       {"top_k", "top_k"},
       {"min_p", "min_p"},
       {"repetition_penalty", "repetition_penalty"},
+      {"repeat_penalty", "repetition_penalty"},
       {"ignore_eos", "ignore_eos"},
       {"min_tokens", "min_tokens"},
       {"stop_token_ids", "stop_token_ids"},
@@ -62,6 +65,8 @@ const std::set<std::string>& ignored() {
 // Unsupported members, with the values at which they have no effect.
 const std::map<std::string, std::vector<Json>>& unsupported() {
   static const std::map<std::string, std::vector<Json>> table = {
+      {"add_special_tokens", {true}},
+      {"allowed_token_ids", {Json::array()}},
       {"audio", {}},
       {"best_of", {1}},
       {"echo", {false}},
@@ -74,11 +79,14 @@ const std::map<std::string, std::vector<Json>>& unsupported() {
       {"guided_regex", {}},
       {"json_schema", {}},
       {"modalities", {Json::array({"text"})}},
+      {"prompt_logprobs", {0}},
       {"response_format", {Json{{"type", "text"}}}},
+      {"skip_special_tokens", {true}},
       {"stream", {false}},
       {"structured_outputs", {}},
       {"suffix", {""}},
       {"tool_choice", {"none", "auto"}},
+      {"truncate_prompt_tokens", {-1}},
   };
   return table;
 }
@@ -127,12 +135,19 @@ void read_template_arguments(const Json& arguments, ApiRequest& request) {
 void read_logprobs(const Json& body, Form form, ApiRequest& request) {
   const Json wish = body.value("logprobs", Json());
   const Json number = body.value("top_logprobs", Json());
+  const auto check_count = [](const Json& count, const char* name) {
+    const bool fits = count.is_null() || (count.is_number_integer() && count >= 0 && count <= kMaxLogprobs);
+    require<RequestError>(fits, "`{}`: expected a whole number from 0 to {}, found {}", name, kMaxLogprobs,
+                          count.dump());
+  };
   if (form == Form::text_completion) {
+    check_count(wish, "logprobs");
     if (!wish.is_null()) request.settings["logprobs"] = wish;
     return;
   }
   require<RequestError>(wish.is_null() || wish.is_boolean(), "`logprobs`: expected true or false, found {}",
                         wish.dump());
+  check_count(number, "top_logprobs");
   require<RequestError>(number.is_null() || wish == true, "`top_logprobs` needs \"logprobs\": true");
   if (wish == true) request.settings["logprobs"] = number.is_null() ? Json(0) : number;
 }
@@ -144,6 +159,8 @@ void read_model(const Json& model, ApiRequest& request) {
 
 // Applies a member other than the prompt and those about log-probabilities.
 void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
+  // llama.cpp's clients mean a random one.
+  if (name == "seed" && value == -1) return;
   if (const auto setting = settings().find(name); setting != settings().end()) {
     request.settings[setting->second] = value;
     return;

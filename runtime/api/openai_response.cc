@@ -157,7 +157,7 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
 
 std::string new_response_id(std::string_view prefix) {
   std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
+  return fmt::format("{}{:08x}{:08x}{:08x}", prefix, random(), random(), random());
 }
 
 Json openai_body(const ApiRequest& request, const Completion& completion, const Engine& engine,
@@ -166,7 +166,7 @@ Json openai_body(const ApiRequest& request, const Completion& completion, const 
   Json choices = Json::array();
   for (const Continuation& continuation : completion.continuations)
     choices.push_back(openai_choice(request.form, engine, continuation, choices.size()));
-  return {{"id", new_response_id(is_chat ? "chatcmpl" : "cmpl")},
+  return {{"id", new_response_id(is_chat ? "chatcmpl-" : "cmpl-")},
           {"object", is_chat ? "chat.completion" : "text_completion"},
           {"created", static_cast<std::int64_t>(std::time(nullptr))},
           {"model", request.model.empty() ? std::string(model) : request.model},
@@ -180,10 +180,10 @@ Json openai_error(std::string_view message, std::string_view type) {
 }
 
 Json openai_batch_line(const nlohmann::json& custom_id, int status, Json body) {
-  return {{"id", new_response_id("batch_req")},
+  return {{"id", new_response_id("batch_req-")},
           {"custom_id", custom_id},
           {"response",
-           {{"status_code", status}, {"request_id", new_response_id("req")}, {"body", std::move(body)}}},
+           {{"status_code", status}, {"request_id", new_response_id("req-")}, {"body", std::move(body)}}},
           {"error", nullptr}};
 }
 

@@ -3,7 +3,9 @@
 #include "runtime/api/openai_request.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -89,6 +91,9 @@ void refuse_state(const Json& body) {
         body.value(name, Json()).is_null(),
         "`{}` needs a server that remembers, and this one does not; send the whole conversation", name);
   }
+  const Json truncation = body.value("truncation", Json());
+  require<RequestError>(truncation.is_null() || truncation == Json("disabled"),
+                        "`truncation` is not supported; shorten the conversation yourself");
   const Json background = body.value("background", Json());
   require<RequestError>(background.is_null() || background == Json(false),
                         "`background` is not supported; leave it out");
@@ -107,7 +112,19 @@ ApiCall read_responses_call(const Json& body) {
   const Json text = body.value("text", Json());
   const Json format = text.is_object() ? text.value("format", Json()) : Json();
   if (!format.is_null()) chat["response_format"] = format;
-  return read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
+  try {
+    return read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
+  } catch (const RequestError& error) {
+    // It names the members of a chat.
+    std::string message = error.what();
+    for (const auto& [name, original] : {std::pair<std::string, std::string>{"`messages`", "`input`"},
+                                         {"`response_format`", "`text`"},
+                                         {"`max_tokens`", "`max_output_tokens`"}}) {
+      if (const std::size_t at = message.find(name); at != std::string::npos)
+        message.replace(at, name.size(), original);
+    }
+    throw RequestError(message);
+  }
 }
 
 }  // namespace tp

@@ -14,7 +14,9 @@ const Continuation& text_of(const Answer& answer) { return answer.completions.fr
 
 bool is_incomplete(const Answer& answer) { return text_of(answer).finish_reason == FinishReason::length; }
 
-std::string message_id(const Answer& answer) { return fmt::format("msg_{}", answer.id); }
+std::string message_id(const Answer& answer) {
+  return fmt::format("msg_{}", answer.id.substr(answer.id.find('_') + 1));
+}
 
 Json part_of(const std::string& text) {
   return {
@@ -72,7 +74,7 @@ Json finished_response(const Answer& answer) {
 
 class ResponsesFormat final : public AnswerFormat {
  public:
-  const char* id_prefix() const override { return "resp"; }
+  const char* id_prefix() const override { return "resp_"; }
   Json body(const Answer& answer) const override { return finished_response(answer); }
 
   std::string begin(const Answer& answer) override {

@@ -15,7 +15,9 @@ class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
 
+  // Without its body, which take_body() hands out once, since it may be large.
   virtual const HttpRequest& request() const = 0;
+  virtual std::string take_body() = 0;
 
   virtual void respond(HttpResponse response) = 0;
 

@@ -14,6 +14,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <unistd.h>
 
 namespace tp {
 
@@ -32,11 +33,13 @@ class HttpServer::Impl {
   bool is_flushed();
 
   HttpOptions options_;
-  std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
+  // Not with a hint of one thread: what that thread posts itself could then be overtaken by what others post
+  // later.
+  std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>();
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_->get_executor()};
   std::vector<Tcp::acceptor> acceptors_;
   // The members below belong to the server's thread.
-  std::shared_ptr<std::size_t> open_ = std::make_shared<std::size_t>(0);
+  std::shared_ptr<HttpLoad> load_ = std::make_shared<HttpLoad>();
   std::unordered_map<HttpSession*, std::weak_ptr<HttpSession>> sessions_;
   std::thread thread_;
 };
@@ -103,8 +106,8 @@ void HttpServer::Impl::accept(Tcp::acceptor& acceptor) {
 }
 
 void HttpServer::Impl::welcome(Tcp::socket socket) {
-  const bool is_full = *open_ >= options_.limits.connections;
-  const auto session = std::make_shared<HttpSession>(std::move(socket), io_, options_, open_);
+  const bool is_full = load_->connections >= options_.limits.connections;
+  const auto session = std::make_shared<HttpSession>(std::move(socket), io_, options_, load_);
   std::erase_if(sessions_, [](const auto& entry) { return entry.second.expired(); });
   sessions_[session.get()] = session;
   if (is_full) return session->refuse(503, "too many connections; try again later");
@@ -146,25 +149,21 @@ void HttpServer::post_after(std::chrono::milliseconds delay, std::function<void(
 
 void HttpServer::when_readable(int descriptor, std::function<bool()> call) {
   post([io = impl_->io_, descriptor, call = std::move(call)] {
-    auto stream = std::make_shared<asio::posix::stream_descriptor>(*io, descriptor);
+    auto stream = std::make_shared<asio::posix::stream_descriptor>(*io, ::dup(descriptor));
     auto wait = std::make_shared<std::function<void()>>();
     *wait = [stream, call, again = std::weak_ptr(wait)] {
       const auto keep = again.lock();
       stream->async_wait(asio::posix::stream_descriptor::wait_read,
                          [stream, call, keep](const error_code& error) {
                            if (!error && call()) return (*keep)();
-                           stream->release();
                          });
     };
     (*wait)();
   });
 }
 
-std::size_t HttpServer::connections() const {
-  std::promise<std::size_t> count;
-  asio::post(*impl_->io_, [&] { count.set_value(*impl_->open_); });
-  return count.get_future().get();
-}
+std::size_t HttpServer::connections() const { return impl_->load_->connections; }
+std::size_t HttpServer::open_requests() const { return impl_->load_->requests; }
 
 void HttpServer::flush(std::chrono::milliseconds longest) {
   const auto end = std::chrono::steady_clock::now() + longest;

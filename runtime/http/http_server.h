@@ -18,6 +18,7 @@ namespace tp {
 struct HttpLimits {
   std::size_t body_bytes = std::size_t{32} << 20;
   std::size_t header_bytes = std::size_t{16} << 10;
+  std::size_t all_body_bytes = std::size_t{256} << 20;  // of the bodies that nobody has taken yet
   std::size_t unread_bytes = std::size_t{1} << 20;  // of a stream that its client does not read fast enough
   std::size_t connections = 4096;
   std::chrono::milliseconds header_time{10'000};  // until a request's headers are complete
@@ -50,6 +51,8 @@ class HttpServer {
   std::uint16_t port() const;
   // Open connections.
   std::size_t connections() const;
+  // Requests that the gate let pass and that have not been answered, those whose body is being read included.
+  std::size_t open_requests() const;
 
   // From any thread: calls on the server's thread, in order.
   void post(std::function<void()> call);

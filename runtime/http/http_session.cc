@@ -12,6 +12,7 @@
 #include <boost/beast/http/rfc7230.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 namespace tp {
@@ -22,8 +23,11 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 
 constexpr std::size_t kWriteBytes = std::size_t{64} << 10;  // progress is noticed after so many
+// What chunks may have beside their data; Beast reads no more than this at a time.
+constexpr std::size_t kReadBytes = std::size_t{128} << 10;
 constexpr std::size_t kDiscardBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDiscardTime{2};
+constexpr std::chrono::milliseconds kLookEvery{500};
 
 std::string lower(std::string_view text) {
   std::string result(text);
@@ -49,14 +53,24 @@ HttpRequest head_from(const http::request_header<>& header, const std::string& c
 class SessionExchange final : public HttpExchange {
  public:
   SessionExchange(HttpSession::IoContext io, std::shared_ptr<HttpSession> session, std::uint64_t number,
-                  HttpRequest request)
-      : io_(std::move(io)), session_(std::move(session)), number_(number), request_(std::move(request)) {}
+                  HttpRequest request, HttpShare open, HttpShare body)
+      : io_(std::move(io)),
+        session_(std::move(session)),
+        number_(number),
+        request_(std::move(request)),
+        open_(std::move(open)),
+        body_(std::move(body)) {}
 
   ~SessionExchange() override {
     asio::post(*io_, [session = std::move(session_), number = number_] { session->dropped(number); });
   }
 
   const HttpRequest& request() const override { return request_; }
+
+  std::string take_body() override {
+    body_ = HttpShare();
+    return std::exchange(request_.body, {});
+  }
 
   void respond(HttpResponse response) override {
     post([response = std::move(response)](HttpSession& session, std::uint64_t number) mutable {
@@ -98,18 +112,30 @@ class SessionExchange final : public HttpExchange {
   std::shared_ptr<HttpSession> session_;
   std::uint64_t number_;
   HttpRequest request_;
+  HttpShare open_;
+  HttpShare body_;
 };
+
+// The target without scheme and authority, which proxies send, and the authority if there is one.
+std::pair<std::string, std::string> split_target(const std::string& target) {
+  const std::size_t scheme = target.starts_with("http://") ? 7 : target.starts_with("https://") ? 8 : 0;
+  if (scheme == 0) return {target, ""};
+  const std::size_t path = std::min(target.find_first_of("/?", scheme), target.size());
+  const std::string rest = target.substr(path);
+  return {rest.starts_with('/') ? rest : "/" + rest, target.substr(scheme, path - scheme)};
+}
 
 }  // namespace
 
 HttpSession::HttpSession(Tcp::socket socket, const IoContext& io, const HttpOptions& options,
-                         std::shared_ptr<std::size_t> open)
+                         std::shared_ptr<HttpLoad> load)
     : io_(io),
       stream_(std::move(socket)),
       deadline_(stream_.get_executor()),
       options_(options),
-      open_(std::move(open)) {
-  ++*open_;
+      load_(std::move(load)),
+      connection_(load_, &HttpLoad::connections, 1),
+      buffer_(options.limits.header_bytes + kReadBytes) {
   Error ignored;
   const Tcp::endpoint client = stream_.socket().remote_endpoint(ignored);
   client_ = client.address().to_string(ignored);
@@ -118,12 +144,12 @@ HttpSession::HttpSession(Tcp::socket socket, const IoContext& io, const HttpOpti
   stream_.socket().set_option(asio::socket_base::keep_alive(true), ignored);
 }
 
-HttpSession::~HttpSession() { --*open_; }
-
 void HttpSession::refuse(int status, std::string_view message) {
   keep_alive_ = false;
   discards_ = true;
   state_ = State::answering;
+  open_request_ = HttpShare();
+  body_share_ = HttpShare();
   deadline_.cancel();
   send(options_.refuse(status, message));
 }
@@ -132,6 +158,8 @@ void HttpSession::close() {
   if (state_ == State::closed) return;
   abandon();
   state_ = State::closed;
+  open_request_ = HttpShare();
+  body_share_ = HttpShare();
   deadline_.cancel();
   Error ignored;
   stream_.socket().shutdown(Tcp::socket::shutdown_both, ignored);
@@ -175,7 +203,8 @@ void HttpSession::on_head(const Error& error) {
   is_head_ = header.method() == http::verb::head;
   keep_alive_ = parser_->keep_alive();
   head_ = head_from(header, client_);
-  if (header.version() / 10 != 1) return refuse(505, "expected HTTP/1.1");
+  if (const auto fault = fault_of_head()) return refuse(fault->first, fault->second);
+  head_.target = split_target(head_.target).first;
   if (options_.gate) {
     if (const std::optional<HttpResponse> refusal = options_.gate(head_)) {
       discards_ = !parser_->is_done();
@@ -185,8 +214,29 @@ void HttpSession::on_head(const Error& error) {
       return send(*refusal);
     }
   }
+  open_request_ = HttpShare(load_, &HttpLoad::requests, 1);
   if (parser_->is_done()) return handle();
+  const std::size_t announced = parser_->content_length().value_or(options_.limits.body_bytes);
+  if (load_->body_bytes + announced > options_.limits.all_body_bytes)
+    return refuse(503, "too many large requests at a time; try again later");
+  body_share_ = HttpShare(load_, &HttpLoad::body_bytes, announced);
   continue_with_body();
+}
+
+// What proxies and servers may understand differently, and bodies that nobody wants.
+std::optional<std::pair<int, std::string>> HttpSession::fault_of_head() const {
+  const auto& header = parser_->get();
+  const std::size_t hosts = header.count(http::field::host);
+  if (header.version() / 10 != 1) return std::pair(505, "expected HTTP/1.1");
+  if (hosts > 1 || (hosts == 0 && !is_http_1_0_)) return std::pair(400, "expected one header Host");
+  const std::string authority = split_target(head_.target).second;
+  if (!authority.empty() && authority != head_.header("host"))
+    return std::pair(400, "the target and the header Host name different servers");
+  if (header.count(http::field::transfer_encoding) > 0 && (is_http_1_0_ || !parser_->chunked()))
+    return std::pair(400, "expected no Transfer-Encoding but chunked");
+  if (header.method() != http::verb::post && !parser_->is_done())
+    return std::pair(400, "expected a body with POST only");
+  return std::nullopt;
 }
 
 // Clients that announce a large body wait for permission to send it.
@@ -223,7 +273,8 @@ void HttpSession::handle() {
   head_.body = std::move(parser_->get().body());
   stream_.expires_never();
   watch();
-  options_.handle(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(head_)));
+  options_.handle(std::make_shared<SessionExchange>(io, shared_from_this(), request_, std::move(head_),
+                                                    std::move(open_request_), std::move(body_share_)));
 }
 
 void HttpSession::on_read_error(const Error& error) {
@@ -232,7 +283,7 @@ void HttpSession::on_read_error(const Error& error) {
     return refuse(
         413, fmt::format("the body is larger than {} bytes, which is the limit", options_.limits.body_bytes));
   }
-  if (error == http::error::header_limit) {
+  if (error == http::error::header_limit || error == http::error::buffer_overflow) {
     return refuse(431, fmt::format("the headers are larger than {} bytes, which is the limit",
                                    options_.limits.header_bytes));
   }
@@ -257,9 +308,22 @@ void HttpSession::look_at_client() {
   if (state_ != State::answering && state_ != State::streaming) return;
   char next = 0;
   const ssize_t seen = ::recv(stream_.socket().native_handle(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (seen > 0) return;  // the next request, already; from now on only writing notices
+  if (seen > 0) return look_again_later();
   if (seen < 0 && (errno == EAGAIN || errno == EINTR)) return watch();
   close();
+}
+
+// The client has sent its next request already, and would be seen to be readable for ever.
+void HttpSession::look_again_later() {
+  deadline_.expires_after(kLookEvery);
+  deadline_.async_wait([weak = weak_from_this()](const Error& error) {
+    const auto self = weak.lock();
+    if (error || !self || (self->state_ != State::answering && self->state_ != State::streaming)) return;
+    pollfd client{self->stream_.socket().native_handle(), POLLRDHUP, 0};
+    const bool has_left =
+        ::poll(&client, 1, 0) > 0 && (client.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+    has_left ? self->close() : self->look_again_later();
+  });
 }
 
 void HttpSession::respond(std::uint64_t request, HttpResponse response) {
@@ -283,8 +347,8 @@ void HttpSession::begin_stream(std::uint64_t request, HttpResponse head) {
 
 void HttpSession::write(std::uint64_t request, std::string_view piece) {
   if (!is_answering(request) || state_ != State::streaming || piece.empty() || is_head_) return;
-  pending_ += is_http_1_0_ ? std::string(piece) : fmt::format("{:x}\r\n{}\r\n", piece.size(), piece);
   if (pending_.size() > options_.limits.unread_bytes) return close();
+  pending_ += is_http_1_0_ ? std::string(piece) : fmt::format("{:x}\r\n{}\r\n", piece.size(), piece);
   write_more();
 }
 
@@ -329,18 +393,26 @@ void HttpSession::write_more() {
     if (state_ == State::finishing) finish();
     return;
   }
-  writing_ = pending_.substr(0, kWriteBytes);
-  pending_.erase(0, kWriteBytes);
-  stream_.expires_after(options_.limits.stall_time);
-  asio::async_write(
-      stream_, asio::buffer(writing_),
-      [self = shared_from_this()](const Error& error, std::size_t) { self->on_written(error); });
+  writing_.swap(pending_);
+  written_ = 0;
+  write_on();
 }
 
-void HttpSession::on_written(const Error& error) {
-  writing_.clear();
-  if (state_ == State::closed) return;
+void HttpSession::write_on() {
+  const std::size_t bytes = std::min(kWriteBytes, writing_.size() - written_);
+  stream_.expires_after(options_.limits.stall_time);
+  asio::async_write(stream_, asio::buffer(writing_.data() + written_, bytes),
+                    [self = shared_from_this()](const Error& error, std::size_t written) {
+                      self->on_written(error, written);
+                    });
+}
+
+void HttpSession::on_written(const Error& error, std::size_t written) {
+  if (state_ == State::closed) return writing_.clear();
   if (error) return close();
+  written_ += written;
+  if (written_ < writing_.size()) return write_on();
+  writing_.clear();
   stream_.expires_never();
   write_more();
 }

@@ -5,6 +5,7 @@
 #include "runtime/http/http_exchange.h"
 #include "runtime/http/http_server.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -23,6 +24,39 @@
 
 namespace tp {
 
+// What a server has to do, over all connections.
+struct HttpLoad {
+  std::atomic<std::size_t> connections = 0;
+  std::atomic<std::size_t> requests = 0;    // see HttpServer::open_requests
+  std::atomic<std::size_t> body_bytes = 0;  // of bodies that are being read, or have not been taken
+};
+
+// Adds to one of these numbers while it exists.
+class HttpShare {
+ public:
+  HttpShare() = default;
+  HttpShare(std::shared_ptr<HttpLoad> load, std::atomic<std::size_t> HttpLoad::*number, std::size_t amount)
+      : load_(std::move(load)), number_(number), amount_(amount) {
+    (*load_).*number_ += amount_;
+  }
+  ~HttpShare() {
+    if (load_) (*load_).*number_ -= amount_;
+  }
+  HttpShare(HttpShare&& other) noexcept
+      : load_(std::move(other.load_)), number_(other.number_), amount_(other.amount_) {}
+  HttpShare& operator=(HttpShare&& other) noexcept {
+    std::swap(load_, other.load_);
+    std::swap(number_, other.number_);
+    std::swap(amount_, other.amount_);
+    return *this;
+  }
+
+ private:
+  std::shared_ptr<HttpLoad> load_;
+  std::atomic<std::size_t> HttpLoad::*number_ = nullptr;
+  std::size_t amount_ = 0;
+};
+
 // Reads requests and writes responses, one after the other. All members run on the server's thread.
 class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
@@ -30,10 +64,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   using Error = boost::system::error_code;
   using IoContext = std::shared_ptr<boost::asio::io_context>;
 
-  // `options` must outlive it; `open` counts the connections.
+  // `options` must outlive it.
   HttpSession(Tcp::socket socket, const IoContext& io, const HttpOptions& options,
-              std::shared_ptr<std::size_t> open);
-  ~HttpSession();
+              std::shared_ptr<HttpLoad> load);
+  ~HttpSession() = default;
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
 
@@ -57,6 +91,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void read_head(std::chrono::milliseconds time);
   void read_within(std::chrono::milliseconds time);
   void on_head(const Error& error);
+  std::optional<std::pair<int, std::string>> fault_of_head() const;
   void continue_with_body();
   void read_body();
   void on_body(const Error& error);
@@ -64,11 +99,13 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void on_read_error(const Error& error);
   void watch();
   void look_at_client();
+  void look_again_later();
   bool is_answering(std::uint64_t request) const { return request == request_ && state_ != State::closed; }
   void send(const HttpResponse& response);
   std::string head_of(const HttpResponse& response, std::optional<std::size_t> length) const;
   void write_more();
-  void on_written(const Error& error);
+  void write_on();
+  void on_written(const Error& error, std::size_t written);
   void finish();
   void discard_rest();
   void abandon();
@@ -78,7 +115,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   boost::asio::steady_timer deadline_;  // of reading
   bool timed_out_ = false;
   const HttpOptions& options_;
-  std::shared_ptr<std::size_t> open_;
+  std::shared_ptr<HttpLoad> load_;
+  HttpShare connection_;
+  HttpShare open_request_;  // while it is read; then the exchange has it
+  HttpShare body_share_;    // likewise
   std::string client_;
   boost::beast::flat_buffer buffer_;
   std::optional<boost::beast::http::request_parser<boost::beast::http::string_body>> parser_;
@@ -90,8 +130,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool is_head_ = false;   // the method is HEAD
   bool discards_ = false;  // the client may still be sending when the connection ends
   bool watching_ = false;
-  std::string writing_;  // being written
-  std::string pending_;  // to be written next
+  std::string writing_;      // being written,
+  std::size_t written_ = 0;  // up to here
+  std::string pending_;      // to be written next
   std::function<void()> abandoned_;
 };
 

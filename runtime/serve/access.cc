@@ -78,6 +78,7 @@ bool Access::is_allowed_origin(const HttpRequest& request) const {
   const std::string origin = lower(request.header("origin"));
   if (origin.empty() || contains(rules_.origins, origin)) return true;
   const std::string_view authority = authority_of(origin);
+  if (authority.find('@') != std::string_view::npos) return false;
   return is_local(without_port(authority)) || authority == lower(request.header("host"));
 }
 

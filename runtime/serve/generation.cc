@@ -31,7 +31,7 @@ double score_of(const Continuation& continuation) {
 
 Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format)
-    : service_(service), exchange_(std::move(exchange)), format_(std::move(format)), queue_(service.pool) {}
+    : service_(service), exchange_(std::move(exchange)), format_(std::move(format)), queue_(service.events) {}
 
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format, ApiCall call) {
@@ -64,9 +64,12 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
          .param = "model",
          .code = "model_not_found"});
   }
+  require<RequestError>(model.max_queue == 0 || call.prompts.size() <= model.max_queue,
+                        "`prompt`: expected at most {} prompts, as many as may wait, found {}",
+                        model.max_queue, call.prompts.size());
   const bool is_chat = call.prompts.front().form == ApiRequest::Form::chat_completion;
   require<RequestError>(!is_chat || model.chat.has_value(), "{}", model.chat_error);
-  answer_.id = new_response_id(is_chat ? format_->id_prefix() : "cmpl");
+  answer_.id = new_response_id(is_chat ? format_->id_prefix() : "cmpl-");
   answer_.created = static_cast<std::int64_t>(std::time(nullptr));
   answer_.model = asked.empty() ? service_.model_name() : asked;
   std::vector<Request> requests;
@@ -95,12 +98,22 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
     answer_.prompts.push_back(request.prompt);
   }
   answer_.call = std::move(call);
+  for (ApiRequest& prompt : answer_.call.prompts) {  // which may be large
+    prompt.text = std::string();
+    prompt.ids.reset();
+    prompt.conversation.reset();
+  }
   open_prompts_ = requests.size();
   steps_before_ = service_.steps();
   return requests;
 }
 
 void Generation::submit(const std::vector<Request>& requests) {
+  if (has_ended_) return;
+  const std::size_t queued = service_.model.engine->status().queued_requests;
+  if (const std::size_t most = service_.model.max_queue; most != 0 && queued + requests.size() > most)
+    throw OverloadedError("the queue is full; try again later",
+                          service_.model.engine->status().retry_after_seconds);
   for (std::size_t prompt = 0; prompt < requests.size(); ++prompt) {
     requests_.push_back(service_.model.engine->submit(
         requests[prompt], [self = shared_from_this(), prompt](const Event& event) {
@@ -230,6 +243,12 @@ void Generation::end_with(const ApiError& error) {
 void Generation::finish() {
   if (has_ended_) return;
   if (is_abandoned_) return close(499, "abort");
+  for (Completion& completion : answer_.completions) {
+    for (Continuation& continuation : completion.continuations) {
+      // No token was asked for, and none came.
+      if (!continuation.finished()) continuation.finish_reason = FinishReason::length;
+    }
+  }
   const StepTimes steps = service_.steps();
   answer_.times.compute = steps.compute - steps_before_.compute;
   answer_.times.collectives = steps.collectives - steps_before_.collectives;
@@ -285,6 +304,7 @@ void Generation::close(int status, const std::string& reason) {
     service_.metrics.count_refusal(status);
   }
   service_.leave(this);
+  exchange_.reset();  // which counts as an open request
 }
 
 }  // namespace tp

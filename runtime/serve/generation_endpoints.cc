@@ -6,7 +6,7 @@
 namespace tp::endpoints {
 namespace {
 
-nlohmann::ordered_json body_of(const Exchange& exchange) { return parse_body(exchange->request().body); }
+nlohmann::ordered_json body_of(const Exchange& exchange) { return parse_body(exchange->take_body()); }
 
 }  // namespace
 

@@ -3,6 +3,11 @@
 #include "runtime/api/rounded.h"
 
 #include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -52,9 +57,61 @@ std::string text_of(const LoggedRequest& request) {
 
 }  // namespace
 
+// Shared with the thread, which may have to be left behind.
+struct RequestLog::State {
+  explicit State(Sink given) : sink(std::move(given)) {}
+
+  static void run(const std::shared_ptr<State>& state) {
+    std::unique_lock lock(state->mutex);
+    for (;;) {
+      state->changed.wait(lock, [&] { return state->ends || !state->lines.empty(); });
+      if (state->lines.empty()) break;
+      std::deque<std::string> lines = std::exchange(state->lines, {});
+      if (state->dropped != 0)
+        lines.push_back(fmt::format("{} lines of the log were lost", std::exchange(state->dropped, 0)));
+      lock.unlock();
+      for (const std::string& line : lines) state->sink(line);
+      lock.lock();
+    }
+    state->has_ended = true;
+    state->changed.notify_all();
+  }
+
+  Sink sink;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::string> lines;
+  std::size_t dropped = 0;
+  bool ends = false;
+  bool has_ended = false;
+};
+
+RequestLog::RequestLog(const Sink& sink, bool as_json) : as_json_(as_json) {
+  if (!sink) return;
+  state_ = std::make_shared<State>(sink);
+  std::thread([state = state_] { State::run(state); }).detach();
+}
+
+RequestLog::~RequestLog() {
+  if (!state_) return;
+  std::unique_lock lock(state_->mutex);
+  state_->ends = true;
+  state_->changed.notify_all();
+  state_->changed.wait_for(lock, std::chrono::milliseconds(500), [this] { return state_->has_ended; });
+}
+
 void RequestLog::add(const LoggedRequest& request) const {
-  if (!sink_) return;
-  sink_(as_json_ ? json_of(request).dump(-1, ' ', false, Json::error_handler_t::replace) : text_of(request));
+  constexpr std::size_t kMaxLines = 10'000;
+  if (!state_) return;
+  std::string line =
+      as_json_ ? json_of(request).dump(-1, ' ', false, Json::error_handler_t::replace) : text_of(request);
+  const std::lock_guard lock(state_->mutex);
+  if (state_->lines.size() >= kMaxLines) {
+    ++state_->dropped;
+    return;
+  }
+  state_->lines.push_back(std::move(line));
+  state_->changed.notify_all();
 }
 
 }  // namespace tp

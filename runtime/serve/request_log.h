@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace tp {
@@ -22,17 +23,25 @@ struct LoggedRequest {
   std::string reason{};  // why the answer ended
 };
 
-// Writes a line for each request.
+// Writes a line for each request, on a thread of its own: a log that nobody reads must not stop the server.
+// Lines that cannot be kept any more are counted instead.
 class RequestLog {
  public:
   using Sink = std::function<void(const std::string& line)>;
 
-  // `sink` gets lines without their end, from any thread. It may be null.
-  RequestLog(Sink sink, bool as_json) : sink_(std::move(sink)), as_json_(as_json) {}
+  // `sink` gets lines without their end. It may be null.
+  RequestLog(const Sink& sink, bool as_json);
+  // Gives the sink some time to take what is left.
+  ~RequestLog();
+  RequestLog(const RequestLog&) = delete;
+  RequestLog& operator=(const RequestLog&) = delete;
+
   void add(const LoggedRequest& request) const;
 
  private:
-  Sink sink_;
+  struct State;
+
+  std::shared_ptr<State> state_;  // null without a sink
   bool as_json_;
 };
 

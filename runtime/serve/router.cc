@@ -4,7 +4,7 @@
 #include "runtime/serve/page.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cctype>
 #include <string>
 #include <string_view>
 
@@ -101,9 +101,9 @@ std::optional<ApiError> fault_of_state(ServerState state) {
 
 bool is_json(std::string_view content_type) {
   constexpr std::string_view kJson = "application/json";
-  return content_type.starts_with(kJson) &&
-         (content_type.size() == kJson.size() || content_type[kJson.size()] == ';' ||
-          content_type[kJson.size()] == ' ');
+  const std::string_view type = content_type.substr(0, content_type.find_first_of("; "));
+  return std::ranges::equal(type, kJson,
+                            [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; });
 }
 
 }  // namespace
@@ -179,21 +179,26 @@ void Router::handle(std::shared_ptr<HttpExchange> exchange) const {
     response.headers = page_headers();
     return exchange->respond(std::move(response));
   }
-  service_.pool.post([this, exchange = std::move(exchange)] {
-    const HttpRequest& request = exchange->request();
-    try {
-      find_route(request.path())->run(service_, exchange);
-    } catch (const std::exception& error) {
-      const ApiError reported = api_error_of(error);
-      exchange->respond(error_response(request, reported));
-      if (find_route(request.path())->is_about_server) return;
-      service_.metrics.count_refusal(reported.status);
-      service_.log.add({.client = request.client,
-                        .method = request.method,
-                        .path = std::string(request.path()),
-                        .status = reported.status});
-    }
-  });
+  // What says how the server is must not wait for anything.
+  if (find_route(exchange->request().path())->is_about_server) return run(exchange);
+  service_.pool.post([this, exchange = std::move(exchange)] { run(exchange); });
+}
+
+void Router::run(const std::shared_ptr<HttpExchange>& exchange) const {
+  const HttpRequest& request = exchange->request();
+  const Route* const route = find_route(request.path());
+  try {
+    route->run(service_, exchange);
+  } catch (const std::exception& error) {
+    const ApiError reported = api_error_of(error);
+    exchange->respond(error_response(request, reported));
+    if (route->is_about_server) return;
+    service_.metrics.count_refusal(reported.status);
+    service_.log.add({.client = request.client,
+                      .method = request.method,
+                      .path = std::string(request.path()),
+                      .status = reported.status});
+  }
 }
 
 }  // namespace tp

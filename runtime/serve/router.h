@@ -20,6 +20,7 @@ class Router {
   void handle(std::shared_ptr<HttpExchange> exchange) const;
 
  private:
+  void run(const std::shared_ptr<HttpExchange>& exchange) const;
   std::optional<ApiError> find_fault(const HttpRequest& head) const;
   HttpResponse answer_options(const HttpRequest& head) const;
   HttpResponse error_response(const HttpRequest& head, const ApiError& error) const;

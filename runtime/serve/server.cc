@@ -13,6 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kReportEvery = 1s;
 constexpr auto kFlushTime = 500ms;
+constexpr auto kStepPatience = 500ms;
 
 ApiError ended(std::string message) {
   return {.status = 503, .type = error_type_of(503), .message = std::move(message), .retry_after = 10.0};
@@ -26,7 +27,8 @@ Server::Server(const ServeOptions& options) : service_(options), http_(http_opti
 
 Server::~Server() {
   if (service_.state != ServerState::failed) service_.state = ServerState::draining;
-  service_.pool.stop();  // its tasks use the connections
+  service_.pool.stop();  // their tasks use the connections
+  service_.events.stop();
 }
 
 HttpOptions Server::http_options() {
@@ -45,6 +47,7 @@ HttpOptions Server::http_options() {
 void Server::run(OpenModel model, const std::function<void()>& on_ready) {
   Engine& engine = *model.engine;
   service_.model = std::move(model);
+  service_.is_open = true;
   report(engine, true);
   ServerState expected = ServerState::loading;
   service_.state.compare_exchange_strong(expected, ServerState::ready);
@@ -56,21 +59,26 @@ void Server::run(OpenModel model, const std::function<void()>& on_ready) {
     }
   } catch (const std::exception& error) {
     service_.state = ServerState::failed;
-    service_.end_all(ended(fmt::format("the server ends: {}", error.what())));
-    service_.pool.stop();
-    http_.flush(kFlushTime);
+    end(ended(fmt::format("the server ends: {}", error.what())));
     throw;
   }
-  service_.end_all(ended("the server is shutting down"));
+  end(ended("the server is shutting down"));
   while (engine.has_work()) engine.step();  // which only ends what was cancelled
-  service_.pool.stop();
+  has_returned_ = true;
+}
+
+// Tells all clients that there will be no more.
+void Server::end(const ApiError& error) {
+  service_.pool.stop();  // what was being parsed is begun now, and ended with the others
+  service_.end_all(error);
+  service_.events.stop();
   http_.flush(kFlushTime);
 }
 
 bool Server::is_done() {
   if (leaves_) return true;
   if (service_.state != ServerState::draining) return false;
-  return service_.open_calls() == 0 || Clock::now() >= drained_by_.load();
+  return http_.open_requests() == 0 || Clock::now() >= drained_by_.load();
 }
 
 void Server::step(Engine& engine) {
@@ -105,9 +113,16 @@ void Server::drain(std::chrono::milliseconds longest) {
   }
 }
 
-void Server::leave() {
+void Server::leave(const std::function<void()>& if_stuck) {
   leaves_ = true;
   drain(0ms);
+  http_.post_after(kStepPatience, [this, if_stuck] {
+    if (has_returned_) return;
+    tell_of_loss();
+    http_.post_after(kFlushTime, [this, if_stuck] {
+      if (!has_returned_) if_stuck();
+    });
+  });
 }
 
 void Server::suspect_loss(std::chrono::milliseconds patience) {

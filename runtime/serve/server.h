@@ -31,8 +31,9 @@ class Server {
   // From any thread: takes no more requests; run() returns when those that came have ended, or after this
   // long, when they are told so.
   void drain(std::chrono::milliseconds longest);
-  // From any thread: run() returns after the current step.
-  void leave();
+  // From any thread: run() returns after the current step. If that takes long, perhaps because a rank is
+  // stopped, clients are told, and `if_stuck` is called on the server's thread.
+  void leave(const std::function<void()>& if_stuck);
   // From any thread: a rank is lost, perhaps, and the job is about to be ended. If the step that runs now
   // does not return within `patience`, its clients are told.
   void suspect_loss(std::chrono::milliseconds patience);
@@ -51,11 +52,13 @@ class Server {
   void step(Engine& engine);
   void report(Engine& engine, bool is_due);
   void tell_of_loss();
+  void end(const ApiError& error);
 
   Service service_;
   Router router_{service_};
   HttpServer http_;
   std::atomic<bool> leaves_ = false;
+  std::atomic<bool> has_returned_ = false;  // run()
   std::atomic<Clock::time_point> drained_by_ = Clock::time_point::max();
   std::atomic<std::uint64_t> steps_ = 0;  // that have returned
   std::atomic<bool> is_stepping_ = false;

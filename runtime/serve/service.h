@@ -42,8 +42,9 @@ struct ServeOptions {
 struct OpenModel {
   Engine* engine = nullptr;
   std::optional<ChatPrompts> chat{};
-  std::string chat_error{};  // why there is no chat
-  Request defaults{};        // for what a request leaves out
+  std::string chat_error{};   // why there is no chat
+  Request defaults{};         // for what a request leaves out
+  std::size_t max_queue = 0;  // as in EngineOptions
 };
 
 // Seconds that rank 0 spent in steps: with the model, exchanging data with other ranks (which includes
@@ -71,7 +72,8 @@ struct Service {
   HttpServer* http = nullptr;
   std::atomic<ServerState> state = ServerState::loading;
   const Clock::time_point started = Clock::now();
-  OpenModel model{};  // while `state` is not loading
+  std::atomic<bool> is_open = false;  // whether there is a model:
+  OpenModel model{};
 
   const std::string& model_name() const { return options.model_names.front(); }
   // The headers of every response to this request.
@@ -94,7 +96,9 @@ struct Service {
   StepTimes step_times{};
   std::map<const Generation*, std::weak_ptr<Generation>> generations{};
 
-  WorkerPool pool;  // the last one, so that its tasks end first
+  // The last ones, so that their tasks end first. What takes long must not hold up what must not wait.
+  WorkerPool events{1};  // events of requests become responses
+  WorkerPool pool;       // requests are parsed and tokenized
 };
 
 }  // namespace tp

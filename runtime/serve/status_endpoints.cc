@@ -137,7 +137,7 @@ void version(Service& service, const Exchange& exchange) {
 
 void metrics(Service& service, const Exchange& exchange) {
   const ServerState state = service.state;
-  const LeaderStatus load = state == ServerState::loading ? LeaderStatus{} : service.model.engine->status();
+  const LeaderStatus load = service.is_open ? service.model.engine->status() : LeaderStatus{};
   HttpResponse response{.body = service.metrics.text(service.model_name(), load, state == ServerState::ready),
                         .content_type = "text/plain; version=0.0.4; charset=utf-8"};
   response.headers = service.headers_for(exchange->request());
@@ -153,7 +153,7 @@ void status(Service& service, const Exchange& exchange) {
                {"ready", state == ServerState::ready},
                {"draining", state == ServerState::draining},
                {"state", name_of_state(state)}};
-  if (state != ServerState::loading) {
+  if (service.is_open) {
     const LeaderStatus load = service.model.engine->status();
     const EngineInfo& info = service.model.engine->info();
     const std::size_t blocks = load.used_blocks + load.free_blocks;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json body_of(const Exchange& exchange) { return parse_body(exchange->request().body); }
+Json body_of(const Exchange& exchange) { return parse_body(exchange->take_body()); }
 
 // The first member of these names that is there.
 Json member_of(const Json& body, std::initializer_list<const char*> names) {
@@ -49,9 +49,10 @@ std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
 void tokenize(Service& service, const Exchange& exchange) {
   const Json body = body_of(exchange);
   const Engine& engine = *service.model.engine;
-  const bool is_vllm = body.contains("prompt") || body.contains("messages");
+  const bool has_messages = !body.value("messages", Json()).is_null();
+  const bool is_vllm = has_messages || !body.value("prompt", Json()).is_null();
   std::vector<TokenId> ids;
-  if (body.contains("messages")) {
+  if (has_messages) {
     ids = chat_tokens(service, read_openai_call(body, ApiRequest::Form::chat_completion));
   } else {
     const Json text = member_of(body, {"content", "prompt"});

@@ -9,19 +9,23 @@ WorkerPool::WorkerPool(std::size_t threads) {
 }
 
 void WorkerPool::stop() {
+  std::vector<std::thread> threads;
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
+    threads.swap(threads_);
   }
   posted_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
-  threads_.clear();
+  for (std::thread& thread : threads) thread.join();
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  tasks_.clear();
 }
 
 void WorkerPool::post(std::function<void()> task) {
   {
     const std::lock_guard lock(mutex_);
-    if (ends_ && threads_.empty()) return;
+    if (has_ended_) return;
     tasks_.push_back(std::move(task));
   }
   posted_.notify_one();

@@ -30,7 +30,8 @@ class WorkerPool {
   std::mutex mutex_;
   std::condition_variable posted_;
   std::deque<std::function<void()>> tasks_;
-  bool ends_ = false;
+  bool ends_ = false;  // when there are no tasks left
+  bool has_ended_ = false;
   std::vector<std::thread> threads_;
 };
 

@@ -23,7 +23,7 @@ tp::HttpOptions options() {
     return std::nullopt;
   };
   options.handle = [](std::shared_ptr<tp::HttpExchange> exchange) {
-    if (exchange->request().path() != "/stream") return exchange->respond({.body = exchange->request().body});
+    if (exchange->request().path() != "/stream") return exchange->respond({.body = exchange->take_body()});
     exchange->begin_stream({});
     exchange->write(exchange->request().target);
     exchange->end_stream();

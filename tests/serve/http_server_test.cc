@@ -48,8 +48,9 @@ struct ServerUnderTest {
       exchange->on_abandoned([this] { ++abandoned; });
       return streams.set_value(std::move(exchange));
     }
+    const std::string body = exchange->take_body();
     exchange->respond(
-        {.body = request.method + " " + request.target + " " + request.body, .content_type = "text/plain"});
+        {.body = request.method + " " + request.target + " " + body, .content_type = "text/plain"});
   }
 
   std::shared_ptr<HttpExchange> stream() { return streams.get_future().get(); }
@@ -228,6 +229,73 @@ TEST(HttpServer, RefusesRequestsWithTwoLengths) {
     EXPECT_EQ(client.read().status, 400) << headers;
     EXPECT_TRUE(client.is_closed_by_server()) << headers;
   }
+}
+
+TEST(HttpServer, RefusesTransferEncodingsThatItDoesNotUndo) {
+  ServerUnderTest test;
+  for (const char* encoding : {"xchunked", "gzip", "identity", "chunked, identity"}) {
+    HttpClient client(test.port());
+    client.send(std::string("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: ") + encoding +
+                "\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_EQ(client.read().status, 400) << encoding;
+    EXPECT_TRUE(client.is_closed_by_server()) << encoding;
+  }
+}
+
+TEST(HttpServer, WantsOneHost) {
+  ServerUnderTest test;
+  for (const char* headers : {"", "Host: a\r\nHost: b\r\n"}) {
+    HttpClient client(test.port());
+    client.send(std::string("GET /a HTTP/1.1\r\n") + headers + "\r\n");
+    EXPECT_EQ(client.read().status, 400) << headers;
+  }
+}
+
+TEST(HttpServer, TakesTargetsWithTheirServer) {
+  ServerUnderTest test;
+  HttpClient client(test.port());
+  client.send("GET http://a:80/b?c HTTP/1.1\r\nHost: a:80\r\n\r\n");
+  EXPECT_EQ(client.read().body, "GET /b?c ");
+  client.send("GET http://other/b HTTP/1.1\r\nHost: a:80\r\n\r\n");
+  EXPECT_EQ(client.read().status, 400);
+}
+
+TEST(HttpServer, RefusesBodiesThatNobodyWants) {
+  ServerUnderTest test;
+  HttpClient client(test.port());
+  client.send("GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n");
+  EXPECT_EQ(client.read().status, 400);
+}
+
+TEST(HttpServer, KeepsNoEndlessExtensionsOfChunks) {
+  ServerUnderTest test({.body_bytes = 1000});
+  for (const char* begin : {"1;", "0\r\nX: "}) {
+    HttpClient client(test.port());
+    client.send("POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(begin + std::string(1 << 20, 'a'));
+    EXPECT_EQ(client.read().status, 431) << begin;
+  }
+}
+
+TEST(HttpServer, LimitsTheBodiesOfAllRequestsTogether) {
+  ServerUnderTest test({.body_bytes = 1000, .all_body_bytes = 1500});
+  HttpClient slow(test.port());
+  slow.send("POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nhalf");
+  while (test.server.open_requests() != 1) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(post_text(test.port(), "/a", std::string(1000, 'x')).status, 503);
+  EXPECT_EQ(post_text(test.port(), "/a", std::string(400, 'x')).status, 200);
+  slow.close();
+  while (test.server.open_requests() != 0) std::this_thread::sleep_for(1ms);
+  EXPECT_EQ(post_text(test.port(), "/a", std::string(1000, 'x')).status, 200);
+}
+
+TEST(HttpServer, NoticesThatAClientHasLeftThatHadSentMore) {
+  ServerUnderTest test;
+  HttpClient client(test.port());
+  client.send(request_text("POST", "/wait", "x") + "\r\n");
+  const auto exchange = test.stream();
+  client.close();
+  EXPECT_TRUE(test.is_abandoned());
 }
 
 TEST(HttpServer, EndsRequestsThatDoNotBecomeComplete) {
