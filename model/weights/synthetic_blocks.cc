@@ -58,7 +58,8 @@ GroupScales group_scales(const QuantFormat& format) {
 
 std::uint16_t half_of(ScaleKind kind, double value) {
   const auto number = static_cast<float>(value);
-  return kind == ScaleKind::zero_point_bf16 ? kernels::float_to_bf16(number) : kernels::float_to_f16(number);
+  const bool is_bf16 = kind == ScaleKind::bf16 || kind == ScaleKind::zero_point_bf16;
+  return is_bf16 ? kernels::float_to_bf16(number) : kernels::float_to_f16(number);
 }
 
 // Makes super-blocks of one type and deviation.

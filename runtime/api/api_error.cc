@@ -42,8 +42,12 @@ std::string error_type_of(int status) {
 }
 
 ApiError api_error_of(const std::exception& error) {
-  if (const auto* api = dynamic_cast<const ApiException*>(&error)) return api->error();
   ApiError result{.message = shortened(error.what())};
+  if (const auto* api = dynamic_cast<const ApiException*>(&error)) {
+    result = api->error();
+    result.message = shortened(result.message);
+    return result;
+  }
   if (dynamic_cast<const TooLongError*>(&error) != nullptr) {
     result.status = 400;
     result.code = "context_length_exceeded";

@@ -190,7 +190,8 @@ TEST_F(BatchChat, ErrorsAreAnsweredInTheFormOfTheLine) {
   EXPECT_CONTAINS(finished.err, "tp-infer: 3 of 3 requests failed");
   const std::vector<json> lines = json_lines(finished.out);
   ASSERT_EQ(lines.size(), 3U);
-  const std::vector<std::string> messages = {"`stream` is not supported", "`max_tokens` is 0", "`temperature`"};
+  const std::vector<std::string> messages = {"`stream` is not supported", "`max_tokens` is 0",
+                                             "`temperature`"};
   for (std::size_t i = 0; i < lines.size(); ++i) {
     EXPECT_EQ(lines[i].at("custom_id"), "a");
     EXPECT_TRUE(lines[i].at("error").is_null()) << "that is for what HTTP has no status for";

@@ -191,7 +191,8 @@ TEST(RequestFields, RefuseBiasesOfWhatAreNoTokenIds) {
 TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
   const std::vector<std::pair<json, std::string>> members = {
       {{{"stream", true}}, "`stream` is not supported, found true; leave it out"},
-      {{{"tools", {{{"type", "function"}}}}}, "`tools` is not supported"},
+      {{{"tools", {{{"type", "function"}}}}},
+       "`tools`: expected {\"type\": \"function\", \"function\": {...}}"},
       {{{"response_format", {{"type", "json_object"}}}}, "`response_format` is not supported"},
       {{{"max_token", 5}}, "there is no field `max_token`"},
       {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},

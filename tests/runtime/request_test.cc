@@ -75,10 +75,10 @@ TEST(Request, EveryValueOutOfRangeIsNamed) {
   EXPECT_TRUE(names(error_after([](Request& r) { r.prompt.clear(); }), "it has 0 tokens"));
   EXPECT_TRUE(names(error_after([](Request& r) { r.max_tokens = 0; }), "`max_tokens` is 0"));
   EXPECT_TRUE(names(error_after([](Request& r) { r.n = 0; }), "`n` is 0"));
-  EXPECT_EQ(
-      error_after([](Request& r) { r.n = kMaxSamples + 1; }),
-      "cannot generate: `n` is 4097, expected 1 to 4096 continuations; ask for more in further requests, with "
-      "other seeds");
+  EXPECT_EQ(error_after([](Request& r) { r.n = kMaxSamples + 1; }),
+            "cannot generate: `n` is 4097, expected 1 to 4096 continuations; ask for more in further "
+            "requests, with "
+            "other seeds");
   EXPECT_TRUE(names(error_after([](Request& r) { r.stop = {".", ""}; }), "empty text"));
   EXPECT_TRUE(names(error_after([](Request& r) { r.sampling.top_p = 2.0F; }), "`top_p` is 2"));
   EXPECT_TRUE(names(error_after([](Request& r) { r.attention = AttentionMask::bidirectional; }),
