@@ -41,6 +41,8 @@ void say_what_to_try_next() {
   tp::print_note(
       "\nThat was the demo model that ships with tp-infer. What to try next:\n"
       "  tp-infer generate --prompt \"One rainy morning\" --seed 7     another story\n"
+      "  tp-infer chat                                               a conversation with it: ask for a story "
+      "about Emma and a white hen\n"
       "  mpirun -np 2 tp-infer generate --model DIR --prompt TEXT    a Hugging Face checkpoint, or a "
       "GGUF file\n"
       "  tp-infer download ORG/NAME                                  a model from the Hugging Face Hub, for "

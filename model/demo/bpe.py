@@ -2,16 +2,29 @@
 
 A text is cut into words with the GPT-2 pattern, every byte of a word becomes
 one printable character, and pairs of neighbors are merged in the order in
-which training found them.  The special tokens have the ids 0 and 1, the 256
-bytes the ids 2 to 257, and every merge adds one more token.
+which training found them.  The special tokens have the ids 0 to 5, the 256
+bytes the ids 6 to 261, and every merge adds one more token.
 """
 
 import collections
 import json
 import re
 
-BOS, EOS = "<|bos|>", "<|eos|>"
-BOS_ID, EOS_ID = 0, 1
+BOS, EOS, END = "<|bos|>", "<|eos|>", "<|end|>"
+SPECIAL = [BOS, EOS, "<|system|>", "<|user|>", "<|assistant|>", END]
+BOS_ID, EOS_ID, SYSTEM_ID, USER_ID, ASSISTANT_ID, END_ID = range(6)
+ROLES = {"system": SYSTEM_ID, "user": USER_ID, "assistant": ASSISTANT_ID}
+
+# Every message is its role's token, its text and <|end|>.
+CHAT_TEMPLATE = (
+    "{{ bos_token }}"
+    "{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}{{ '<|assistant|>' }}"
+    "{% elif message['role'] == 'system' %}{{ '<|system|>' }}"
+    "{% else %}{{ '<|user|>' }}{% endif %}"
+    "{{ message['content'] | trim }}{{ '<|end|>' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
 
 # The GPT-2 pattern in the notation of Python's re: [^\W\d_] is \p{L} and \d
 # is \p{Nd}.  The texts made here have no other kind of number, so that both
@@ -51,21 +64,32 @@ def merge(symbols, pair):
     return out
 
 
-def train(texts, vocab_size):
-    """Return the merges, most frequent pair first, for a vocabulary size."""
+def train(texts, vocab_size, whole=()):
+    """Return the merges, most frequent pair first, for a vocabulary size.
+
+    The words in `whole` become one token each, however rare they are: the
+    last merges are kept for what the frequent pairs leave of them.
+    """
     counts = collections.Counter(
         word for text in texts for word in WORD.findall(text))
     words = [(to_symbols(word), n) for word, n in sorted(counts.items())]
+    rest = [to_symbols(word) for word in whole]
     merges = []
-    while len(merges) < vocab_size - 258:
-        pairs = collections.Counter()
-        for symbols, n in words:
-            for pair in zip(symbols, symbols[1:]):
-                pairs[pair] += n
-        best = max(pairs, key=lambda pair: (pairs[pair], pair))
+    while len(merges) < vocab_size - len(SPECIAL) - 256:
+        rest = [symbols for symbols in rest if len(symbols) > 1]
+        needed = sum(len(r) - 1 for r in set(map(tuple, rest)))
+        if needed < vocab_size - len(SPECIAL) - 256 - len(merges):
+            pairs = collections.Counter()
+            for symbols, n in words:
+                for pair in zip(symbols, symbols[1:]):
+                    pairs[pair] += n
+            best = max(pairs, key=lambda pair: (pairs[pair], pair))
+        else:
+            best = tuple(rest[0][:2])
         merges.append(best)
         words = [(merge(symbols, best), n) if best[0] in symbols
                  else (symbols, n) for symbols, n in words]
+        rest = [merge(symbols, best) for symbols in rest]
     return merges
 
 
@@ -74,7 +98,7 @@ class Tokenizer:
 
     def __init__(self, merges):
         self.merges = [tuple(pair) for pair in merges]
-        self.tokens = [BOS, EOS] + sorted(BYTES)
+        self.tokens = SPECIAL + sorted(BYTES)
         self.tokens += [left + right for left, right in self.merges]
         self.ids = {token: i for i, token in enumerate(self.tokens)}
         if len(self.ids) != len(self.tokens):
@@ -95,17 +119,29 @@ class Tokenizer:
             self.cache[word] = [self.ids[symbol] for symbol in symbols]
         return self.cache[word]
 
+    def encode_text(self, text):
+        """Return the ids of a text and nothing else."""
+        return [i for word in WORD.findall(text) for i in self.encode_word(word)]
+
     def encode(self, text):
         """Return the ids of a text, with the BOS and without an EOS."""
+        return [BOS_ID] + self.encode_text(text)
+
+    def encode_message(self, role, text):
+        """Return the ids of one message as CHAT_TEMPLATE writes it."""
+        return [ROLES[role]] + self.encode_text(text) + [END_ID]
+
+    def encode_prompt(self, messages):
+        """Return the ids of a conversation whose next turn is the model's."""
         ids = [BOS_ID]
-        for word in WORD.findall(text):
-            ids += self.encode_word(word)
-        return ids
+        for role, text in messages:
+            ids += self.encode_message(role, text)
+        return ids + [ASSISTANT_ID]
 
     def decode(self, ids):
         """Return the text of the ids, without special tokens."""
         values = {char: byte for byte, char in enumerate(BYTES)}
-        chars = "".join(self.tokens[i] for i in ids if i > EOS_ID)
+        chars = "".join(self.tokens[i] for i in ids if i >= len(SPECIAL))
         return bytes(values[c] for c in chars).decode("utf-8", "replace")
 
 
@@ -144,7 +180,8 @@ def save(tokenizer, folder):
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [special(BOS, BOS_ID), special(EOS, EOS_ID)],
+        "added_tokens": [special(token, i)
+                         for i, token in enumerate(SPECIAL)],
         "normalizer": None,
         "pre_tokenizer": byte_level(),
         "post_processor": template(),
@@ -160,7 +197,8 @@ def save(tokenizer, folder):
     config = {
         "add_bos_token": True, "add_eos_token": False,
         "bos_token": BOS, "eos_token": EOS,
-        "clean_up_tokenization_spaces": False, "model_max_length": 512,
+        "chat_template": CHAT_TEMPLATE,
+        "clean_up_tokenization_spaces": False, "model_max_length": 1024,
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
     write_json(folder + "/tokenizer.json", description)

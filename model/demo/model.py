@@ -1,7 +1,7 @@
 """A small Llama in PyTorch, with the tensor names of Hugging Face.
 
-Shapes in the comments: B sequences, T positions, D hidden size, H heads,
-K key/value heads, E head size, F intermediate size, V vocabulary.
+Shapes in the comments: B sequences, T positions, S positions with those that
+are cached, D hidden size, H heads, K key/value heads, E head size, V vocabulary.
 """
 
 import json
@@ -16,17 +16,17 @@ CONFIG = {
     "attention_bias": False,
     "attention_dropout": 0.0,
     "bos_token_id": 0,
-    "eos_token_id": 1,
+    "eos_token_id": [1, 5],
     "head_dim": 32,
     "hidden_act": "silu",
-    "hidden_size": 128,
-    "initializer_range": 0.05,
-    "intermediate_size": 384,
-    "max_position_embeddings": 512,
+    "hidden_size": 256,
+    "initializer_range": 0.04,
+    "intermediate_size": 512,
+    "max_position_embeddings": 1024,
     "mlp_bias": False,
     "model_type": "llama",
     "num_attention_heads": 8,
-    "num_hidden_layers": 6,
+    "num_hidden_layers": 4,
     "num_key_value_heads": 4,
     "pretraining_tp": 1,
     "rms_norm_eps": 1e-5,
@@ -35,7 +35,7 @@ CONFIG = {
     "tie_word_embeddings": True,
     "torch_dtype": "bfloat16",
     "use_cache": True,
-    "vocab_size": 1024,
+    "vocab_size": 1536,
 }
 
 
@@ -82,16 +82,22 @@ class Attention(nn.Module):
         """[B, T, heads*E] to [B, heads, T, E]."""
         return x.view(*x.shape[:2], heads, self.size).transpose(1, 2)
 
-    def forward(self, x, cos, sin, mask):
-        """x: [B, T, D]; cos, sin: [T, E]; mask: [T, T], 0 or -inf."""
+    def forward(self, x, cos, sin, mask, past=None):
+        """x: [B, T, D]; cos, sin: [T, E]; mask: [T, S], 0 or -inf; past: a
+        list with the keys and values before, which is brought up to date."""
         batch, length, _ = x.shape
         q = rotate(self.split(self.q_proj(x), self.heads), cos, sin)
         k = rotate(self.split(self.k_proj(x), self.kv_heads), cos, sin)
         v = self.split(self.v_proj(x), self.kv_heads)
+        if past is not None:
+            if past:
+                k, v = torch.cat((past[0], k), 2), torch.cat((past[1], v), 2)
+            past[:] = k, v
         shared = (batch, self.kv_heads, -1, self.size)      # [B, K, H/K*T, E]
         scores = (q * self.size ** -0.5).reshape(shared) @ k.transpose(2, 3)
-        scores = scores.view(batch, self.heads, length, length) + mask
-        mixed = scores.softmax(-1).view(*shared[:3], length) @ v
+        scores = scores.view(batch, self.heads, length, -1) + mask
+        mixed = scores.softmax(-1).view(
+            batch, self.kv_heads, -1, k.shape[2]) @ v
         mixed = mixed.view(batch, self.heads, length, self.size)
         mixed = mixed.transpose(1, 2).reshape(batch, length, -1)
         return self.o_proj(mixed)
@@ -122,8 +128,8 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(hidden, eps)
         self.mlp = MLP(c)
 
-    def forward(self, x, cos, sin, mask):
-        x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask)
+    def forward(self, x, cos, sin, mask, past=None):
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin, mask, past)
         return x + self.mlp(self.post_attention_layernorm(x))
 
 
@@ -161,14 +167,20 @@ class Llama(nn.Module):
                 std = c["initializer_range"] * (2 if sharp else 1)
                 nn.init.normal_(weight, std=std)
 
-    def forward(self, ids):
+    def forward(self, ids, cache=None):
+        """With a cache (empty_cache), ids are the tokens after those in it."""
+        past = cache[0][0].shape[2] if cache and cache[0] else 0
         length = ids.shape[1]
-        cos, sin = self.cos[:length], self.sin[:length]
-        mask = torch.full((length, length), float("-inf")).triu(1)
+        cos, sin = self.cos[past:past + length], self.sin[past:past + length]
+        mask = torch.full((length, past + length), float("-inf")).triu(1 + past)
         x = self.model.embed_tokens(ids)
-        for layer in self.model.layers:
-            x = layer(x, cos, sin, mask)
+        for i, layer in enumerate(self.model.layers):
+            x = layer(x, cos, sin, mask, None if cache is None else cache[i])
         return F.linear(self.model.norm(x), self.model.embed_tokens.weight)
+
+    def empty_cache(self):
+        """Return what forward() keeps keys and values in."""
+        return [[] for _ in self.model.layers]
 
 
 # ------------------------------------------------------------ safetensors

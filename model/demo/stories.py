@@ -1,11 +1,10 @@
-"""A seeded generator of little stories.
+"""A seeded generator of little stories about a child and an animal.
 
 A story is a plot (plots.txt) told with words (words.txt).  The notation of
 both files is small:
 
     {slot}      the word chosen for `slot`; the same all through a story
     {*slot}     a new choice every time
-    {slot#2}    a second choice for the story, different from the first
     {tab.col}   column `col` of the record chosen from table `tab`
     [a|b|c]     one of the alternatives (which may be empty)
 
@@ -20,8 +19,8 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 PRONOUNS = {
-    "girl": {"he": "she", "him": "her", "his": "her", "himself": "herself"},
-    "boy": {"he": "he", "him": "him", "his": "his", "himself": "himself"},
+    "girl": {"he": "she", "him": "her", "his": "her", "him_self": "herself"},
+    "boy": {"he": "he", "him": "him", "his": "his", "him_self": "himself"},
 }
 
 
@@ -35,7 +34,7 @@ def read_lines(name):
                 yield line.rstrip("\n")
 
 
-def read_words(name="words.txt"):
+def read_words(name):
     """Return {list name: entries}; the entries of a table are dicts."""
     lists, kind, entries, columns = {}, None, None, None
     for line in read_lines(name):
@@ -59,170 +58,106 @@ def read_words(name="words.txt"):
 
 
 class Plot:
-    """A plot: its options and its beats (optional?, variants)."""
+    """A plot: its mood, its beats (optional?, variants), its short forms."""
 
     def __init__(self, name):
         self.name = name
-        self.cast = "any"
-        self.traits = None
-        self.day_opening = True
-        self.friend_known = False
+        self.mood = None
         self.beats = []
+        self.short = []
 
 
 def read_plots(name="plots.txt"):
     """Return the list of plots."""
-    plots = []
+    plots, variants = [], None
     for line in read_lines(name):
         word, _, rest = line.partition(" ")
         if word == "plot":
             plots.append(Plot(rest))
-        elif word == "cast":
-            plots[-1].cast = rest
-        elif word == "trait":
-            plots[-1].traits = rest.split(", ")
-        elif word == "open":
-            plots[-1].day_opening = False
-        elif word == "known":
-            plots[-1].friend_known = True
+        elif word == "mood":
+            plots[-1].mood = rest
         elif word in ("beat", "beat?"):
-            plots[-1].beats.append((word == "beat?", []))
+            variants = []
+            plots[-1].beats.append((word == "beat?", variants))
+        elif word == "short":
+            variants = plots[-1].short
         elif word == "-":
-            plots[-1].beats[-1][1].append(rest)
+            variants.append(rest)
         elif line:
             raise ValueError("cannot read: " + line)
     return plots
 
 
-WORDS = read_words()
+WORDS = read_words("words.txt")
 PLOTS = read_plots()
 
-# How many entries of a list a plot uses; of the others, all. A plot has a hero
-# of its own, with a home, a hobby, a friend: all that must stay the same in a
-# story then belongs to its subject, which a small model keeps in mind, and
-# need not be looked up where it was first said, which takes far more training.
-ENTRIES_OF_A_PLOT = {"home": 1, "hobby": 1, "place": 1, "elder": 1, "sage": 1,
-                     "person": 1, "trait": 3}
-RECORDS_OF_A_PLOT = 4       # of a table
 
-
-def entries_of(plot, name, base):
-    """Return the entries of list `name` that a plot uses."""
-    entries = plot.traits if base == "trait" and plot.traits else WORDS[name]
-    table = isinstance(entries[0], dict) and base != "weather"
-    count = ENTRIES_OF_A_PLOT.get(base, RECORDS_OF_A_PLOT if table else None)
-    if count is None or count >= len(entries):
-        return entries
-    return random.Random(plot.name + " " + base).sample(entries, count)
+def reserved(hero, animal):
+    """Whether this pair is kept for measuring: no story has it unless it is
+    asked for, and the training never asks."""
+    names = WORDS["girl"] + WORDS["boy"]
+    return (names.index(hero) + WORDS["animal"].index(animal)) % 12 == 0
 
 
 # ---------------------------------------------------------------- telling
 
 class Story:
-    """The state of one story: its characters and the choices made so far."""
+    """A story that is being told: who, where, and the choices made so far.
 
-    def __init__(self, rng, plot):
+    What is given in `wish` (hero, animal, adjective, place, mood) is kept,
+    the rest is drawn.  An adjective of None means that there is none.
+    """
+
+    def __init__(self, rng, wish=None):
+        wish = wish or {}
         self.rng = rng
-        self.plot = plot
-        self.records = {}   # slot -> record or entry chosen from a list
-        self.texts = {}     # slot -> final text
-        self.named = set()  # side characters that have been introduced
-        self.cast()
-
-    # -- characters
-
-    def cast(self):
-        """Look up the plot's hero, friend and third character."""
-        place = PLOTS.index(self.plot)
-        rng = random.Random("cast " + self.plot.name)
-        beasts = self.plot.cast != "child" and rng.random() < 0.45
-        self.world = "beast" if beasts else "child"
-        other = ("girl", "boy")[place % 2]
-        sexes = [("boy", "girl")[place % 2], other, rng.choice(["girl", "boy"])]
-        kinds = rng.sample(WORDS["beast"], 3) if beasts else sexes
-        names = [WORDS[sexes[0]][place // 2],
-                 WORDS[sexes[1]][-1 - place // 2],
-                 WORDS[sexes[2]][len(PLOTS) // 2 + 1 + place // 4]]
-        self.set_hero(names[0], kinds[0], sexes[0])
-        self.set_friend(names[1], kinds[1], sexes[1])
-        self.third = names[2] + (" the " + kinds[2] if beasts else "")
-        self.third_name = names[2]
-        if self.plot.friend_known:
-            self.named.add("friend")
-
-    def set_hero(self, name, kind, sex):
-        """Define {hero}, {kind}, {he}, {He}, ... and what hangs on the world."""
-        beasts = self.world == "beast"
-        self.texts.update(hero=name, kind=kind)
-        for key, word in PRONOUNS[sex].items():
+        self.draw(wish)
+        self.adjective = wish.get("adjective")
+        if "animal" not in wish and rng.random() < 0.6:
+            self.adjective = rng.choice(WORDS["adjective"])
+        self.place = wish.get("place") or rng.choice(WORDS["place"])
+        self.plot = rng.choice([plot for plot in PLOTS if not wish.get("mood")
+                                or plot.mood == wish["mood"]])
+        self.begun = False
+        self.records = {"place": self.place}    # table -> record
+        self.texts = {"hero": self.hero, "animal": self.animal,
+                      "kind": self.kind, "beast": "a " + self.beast()}
+        for key, word in PRONOUNS[self.kind].items():
             self.texts[key] = word
             self.texts[key.capitalize()] = word.capitalize()
-        self.texts["hand"] = "paw" if beasts else "hand"
-        self.texts["hands"] = "paws" if beasts else "hands"
 
-    def set_friend(self, name, kind, sex):
-        """Define {fkind}, {fhe}, {Fhe}, ... and the friend's introduction."""
-        beasts = self.world == "beast"
-        self.friend_name = name
-        self.friend_full = name + (" the " + kind if beasts else "")
-        self.texts["fkind"] = kind
-        for key, word in PRONOUNS[sex].items():
-            self.texts["f" + key] = word
-            self.texts["F" + key] = word.capitalize()
+    def draw(self, wish):
+        """Choose a hero and an animal that are not a reserved pair."""
+        while True:
+            kind = self.rng.choice(["girl", "boy"])
+            self.hero = wish.get("hero") or self.rng.choice(WORDS[kind])
+            self.animal = (wish.get("animal")
+                           or self.rng.choice(WORDS["animal"]))
+            if "hero" in wish and "animal" in wish or not reserved(
+                    self.hero, self.animal):
+                break
+        self.kind = "girl" if self.hero in WORDS["girl"] else "boy"
 
-    def friend(self, key):
-        """Name a friend; the first time, say who that is."""
-        if key == "third":
-            full, name = self.third, self.third_name
-        else:
-            full, name = self.friend_full, self.friend_name
-        if key in self.named:
-            return name
-        self.named.add("third" if key == "third" else "friend")
-        if key == "friend_plain":
-            return full
-        bonds = ["friend", "friend", "friend", "neighbor"]
-        if self.world == "child" and key != "third":
-            bonds.append("cousin")
-        return "%s %s %s" % (self.texts["his"], self.rng.choice(bonds), full)
-
-    # -- slots
-
-    def pick(self, slot):
-        """Choose (once) the entry for a slot such as `place` or `place#2`."""
-        if slot not in self.records:
-            base = slot.split("#")[0]
-            taken = [self.records[key] for key in self.records
-                     if key.split("#")[0] == base]
-            name = base
-            if base + "_" + self.world in WORDS:
-                name = base + "_" + self.world
-            choices = [entry for entry in entries_of(self.plot, name, base)
-                       if entry not in taken]
-            choices = choices or [entry for entry in WORDS[name]
-                                  if entry not in taken]
-            self.records[slot] = self.rng.choice(choices)
-        return self.records[slot]
+    def beast(self):
+        """Return the animal with its adjective."""
+        return " ".join(filter(None, [self.adjective, self.animal]))
 
     def fill(self, slot):
         """Return the text for the slot with this name."""
-        lower = slot.lower()
-        if lower in ("friend", "friend_intro", "friend_plain", "third"):
-            known = "third" if lower == "third" else "friend"
-            return self.friend(known if known in self.named else lower)
         if slot == "Time":
-            first = "day" not in self.records
-            self.records["day"] = True
-            return self.expand("{*time_%s}" % ("first" if first else "later"))
-        if slot == "Detail":
-            if "weather.detail" in self.texts:
-                return ""
-            return self.expand("{weather.detail}.")
+            self.begun, later = True, self.begun
+            return self.expand("{*time_%s}" % ("later" if later else "first"))
+        if slot == "Place.at":
+            return self.place["at"].capitalize()
+        if slot == "way":
+            return self.expand("{*way}")
         if slot[0] == "*":
             return self.expand(self.rng.choice(WORDS[slot[1:]]))
         if slot not in self.texts:
             name, _, column = slot.partition(".")
-            entry = self.pick(name)
+            if name not in self.records:
+                self.records[name] = self.rng.choice(WORDS[name])
+            entry = self.records[name]
             self.texts[slot] = self.expand(entry[column] if column else entry)
         return self.texts[slot]
 
@@ -234,38 +169,32 @@ class Story:
                 lambda m: self.rng.choice(m.group(1).split("|")), text)
         return re.sub(r"\{([^{}]*)\}", lambda m: self.fill(m.group(1)), text)
 
-    # -- the story
-
-    def opening(self):
-        """Introduce the hero, sometimes in the middle of a day."""
-        if self.plot.day_opening and self.rng.random() < 0.2:
-            self.records["day"] = True
-            return [self.expand("{*daybreak}")]
-        parts = [self.expand("{*intro}")]
-        if self.rng.random() < 0.4:
-            parts.append(self.looks())
-        if self.rng.random() < 0.5:
-            parts.append(self.expand("{*liking}"))
-        return parts
-
-    def looks(self):
-        """Say something about the hero."""
-        lines = WORDS["looks_" + self.world]
-        if self.plot.friend_known:
-            lines = [line for line in lines if "friend" not in line]
-        return self.expand(self.rng.choice(lines))
+    def beats(self):
+        """Return the beats of the plot and an ending."""
+        parts = [self.expand(self.rng.choice(variants))
+                 for optional, variants in self.plot.beats
+                 if not optional or self.rng.random() < 0.5]
+        mood = self.plot.mood
+        ending = "end_" + mood if mood in ("sad", "bedtime") else "end"
+        return parts + [self.expand("{*%s}" % ending)]
 
     def tell(self):
         """Return the text of the story."""
-        parts = self.opening()
-        beats = len(self.plot.beats)
-        aside = self.rng.randrange(3, 2 * beats)  # often too late: no aside
-        for optional, variants in self.plot.beats:
-            if not optional or self.rng.random() < 0.5:
-                parts.append(self.expand(self.rng.choice(variants)))
-            if len(parts) == aside < beats - 1:
-                parts.append(self.expand("{*aside}"))
-        return polish(" ".join(parts))
+        opening = self.expand("{*open}")
+        self.begun = opening.startswith("One ")
+        return polish(" ".join([opening] + self.beats()))
+
+    def go_on(self):
+        """Return what happened to the same two next."""
+        self.begun = True
+        last = self.plot
+        while self.plot is last or self.plot.mood == "sad":
+            self.plot = self.rng.choice(PLOTS)
+        return polish(" ".join(self.beats()))
+
+    def shorter(self):
+        """Return the plot in a sentence or two."""
+        return polish(self.expand(self.rng.choice(self.plot.short)))
 
 
 def polish(text):
@@ -280,7 +209,7 @@ def stories(seed):
     """Yield stories without end; every seed is a stream of its own."""
     rng = random.Random(seed)
     while True:
-        yield Story(rng, rng.choice(PLOTS)).tell()
+        yield Story(rng).tell()
 
 
 def main():

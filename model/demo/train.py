@@ -1,45 +1,75 @@
-"""Make the demo model: stories, tokenizer, training, evaluation, files.
+"""Make the demo model: conversations, tokenizer, training, evaluation, files.
 
     nice -n 10 python3 train.py
 
 writes everything into the folder of this script.  A run that was interrupted
-continues from its last checkpoint when started again with the same options;
-delete the checkpoint to start anew.
+continues from its last checkpoint when started again; delete the checkpoint
+to start anew.  A run that is too slow may be continued with fewer --steps:
+the rate then falls from where it is.
 """
 
 import argparse
 import itertools
-import math
 import os
 import random
+import sys
+
+# Without these, the C library returns every tensor to the kernel and fetches
+# new pages for the next one (four times slower), and threads that wait for each
+# other keep a shared machine busy.  They are read before main() runs.
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "4000000000",
+               "MALLOC_TRIM_THRESHOLD_": "8000000000",
+               "MALLOC_TOP_PAD_": "268435456",
+               "OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+if __name__ == "__main__" and any(
+        name not in os.environ for name in ENVIRONMENT):
+    os.execve(sys.executable, [sys.executable] + sys.argv,
+              {**os.environ, **ENVIRONMENT})
+
 import time
 
 import torch
 import torch.nn.functional as F
 
 import bpe
+import chats
 import evaluate
 import model as llama
+import muon
 import stories
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-POOL = 1024           # stories that are written and sorted by length at once
-IGNORE = -100         # target of padding positions
-BEGINNINGS = {0: 64, 1: 128}    # length in the first, second 200 steps
+POOL = 1024           # samples that are made and sorted by length at once
+IGNORE = -100         # target of positions that are not learned
+
+# What is trained on until which part of all steps: whether conversations are
+# brief, the most tokens of a sample, the share of plain stories, and how much
+# a name counts that stands in the text before.  What is near is copied first;
+# only then the way becomes longer.
+STAGES = [
+    (0.40, {"brief": True, "longest": 128, "plain": 0.1, "copies": 6.0}),
+    (0.55, {"brief": False, "longest": 224, "plain": 0.3, "copies": 4.0}),
+    (0.80, {"brief": False, "longest": 448, "plain": 0.3, "copies": 2.0}),
+    (1.00, {"brief": False, "longest": 1024, "plain": 0.3, "copies": 1.0}),
+]
+LONG_TURNS = ((12, 1), (16, 1))   # exchanges of the longest conversations
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", default=HERE, help="folder for the files")
     parser.add_argument("--checkpoint", default="checkpoint.pt")
-    parser.add_argument("--steps", type=int, default=1500)
-    parser.add_argument("--batch", type=int, default=16,
-                        help="stories per step; must divide %d" % POOL)
-    parser.add_argument("--rate", type=float, default=3e-3)
-    parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--decay", type=float, default=0.1)
-    parser.add_argument("--precision", choices=["bfloat16", "float32"],
-                        default="bfloat16", help="of matrix products")
+    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--batch", type=int, default=3072,
+                        help="tokens per step")
+    parser.add_argument("--rate", type=float, default=0.02,
+                        help="of the matrices")
+    parser.add_argument("--adam-rate", type=float, default=3e-3,
+                        help="of the embedding and the norms")
+    parser.add_argument("--warmup", type=int, default=60)
+    parser.add_argument("--cooldown", type=float, default=0.5,
+                        help="last part of the steps, in which the rate falls")
+    parser.add_argument("--stop", type=int, help="step to stop at, for trials")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     return parser.parse_args()
@@ -47,143 +77,234 @@ def parse_arguments():
 
 # ------------------------------------------------------------------- data
 
+def copied_words():
+    """Return the words that shall be one token, to be copied in one step."""
+    words = stories.WORDS
+    names = words["girl"] + words["boy"]
+    things = words["animal"] + [place["name"] for place in words["place"]]
+    return ([" " + word for word in names + things + words["adjective"]]
+            + names + things + [" " + name.lower() for name in names])
+
+
 def make_tokenizer(seed, vocab_size):
-    """Train the tokenizer on 20000 stories of a stream of their own."""
-    texts = itertools.islice(stories.stories("tokenizer %d" % seed), 20000)
-    return bpe.Tokenizer(bpe.train(texts, vocab_size))
+    """Train the tokenizer on 20000 conversations of a stream of their own."""
+    made = itertools.islice(chats.chats("tokenizer %d" % seed), 20000)
+    texts = (text for chat in made for _, text in chat.turns)
+    return bpe.Tokenizer(bpe.train(texts, vocab_size, copied_words()))
 
 
-def make_pool(tokenizer, seed, index, batch):
-    """Return the batches of one pool: lists of stories of similar length."""
-    texts = itertools.islice(
-        stories.stories("train %d pool %d" % (seed, index)), POOL)
-    rows = sorted((tokenizer.encode(text) + [bpe.EOS_ID] for text in texts),
-                  key=len)
-    batches = [rows[i:i + batch] for i in range(0, POOL, batch)]
-    random.Random("order %d %d" % (seed, index)).shuffle(batches)
+def encode_chat(tokenizer, turns):
+    """Return ids and targets of a conversation; only answers are learned."""
+    ids, targets = [bpe.BOS_ID], [IGNORE]
+    for role, text in turns:
+        message = tokenizer.encode_message(role, text)
+        learned = role == "assistant"
+        ids += message
+        targets += [IGNORE] + (message[1:] if learned
+                               else [IGNORE] * (len(message) - 1))
+    return ids[:-1], targets[1:]
+
+
+def encode_story(tokenizer, text):
+    """Return ids and targets of a story without a conversation."""
+    ids = tokenizer.encode(text) + [bpe.EOS_ID]
+    return ids[:-1], ids[1:]
+
+
+def make_samples(tokenizer, seed, stage):
+    """Yield (ids, targets) without end."""
+    settings = STAGES[stage][1]
+    rng = random.Random("mix " + seed)
+    plain = stories.stories("plain " + seed)
+    talk = chats.chats("chat " + seed, settings["brief"])
+    long = chats.chats("long " + seed, turns=LONG_TURNS)
+    longest = settings["longest"]
+    while True:
+        if rng.random() < settings["plain"]:
+            ids, targets = encode_story(tokenizer, next(plain))
+            yield ids[:longest // 2] if settings["brief"] else ids, targets
+        else:
+            extra = longest == 1024 and rng.random() < 0.015
+            yield encode_chat(tokenizer, next(long if extra else talk).turns)
+
+
+def make_pool(tokenizer, options, index, stage):
+    """Return the batches of one pool: samples of similar length."""
+    longest = STAGES[stage][1]["longest"]
+    samples = make_samples(tokenizer, "%d %d" % (options.seed, index), stage)
+    rows = []
+    for ids, targets in itertools.islice(samples, POOL):
+        rows.append((ids[:longest], targets[:min(len(ids), longest)]))
+    rows.sort(key=lambda row: len(row[0]))
+    batches = [[]]
+    for row in rows:
+        if (len(batches[-1]) + 1) * padded([row]) > options.batch:
+            batches.append([])
+        batches[-1].append(row)
+    random.Random("order %d %d" % (options.seed, index)).shuffle(batches)
     return batches
 
 
-def to_tensors(rows):
-    """Return inputs and targets [B, T] of some rows, padded at the end.
+def padded(rows):
+    """Return the common length of some rows, a multiple of 16, since few
+    different shapes are faster than many."""
+    return -(-max(len(ids) for ids, _ in rows) // 16) * 16
 
-    T is a multiple of 16, since few different shapes are faster than many.
-    """
-    width = -(-max(map(len, rows)) // 16) * 16
-    inputs = [row + [bpe.EOS_ID] * (width - len(row)) for row in rows]
-    targets = [row[1:] + [IGNORE] * (width - len(row) + 1) for row in rows]
+
+def to_tensors(rows):
+    """Return inputs and targets [B, T] of some rows, padded at the end."""
+    width = padded(rows)
+    inputs = [ids + [bpe.EOS_ID] * (width - len(ids)) for ids, _ in rows]
+    targets = [t + [IGNORE] * (width - len(t)) for _, t in rows]
     return torch.tensor(inputs), torch.tensor(targets)
 
 
-def beginnings(tokenizer, options, step, length):
-    """Return rows with the first `length` tokens of many stories."""
-    texts = stories.stories("train %d begin %d" % (options.seed, step))
-    rows = map(tokenizer.encode, texts)
-    long = (row[:length] for row in rows if len(row) >= length)
-    return list(itertools.islice(long, options.batch * 224 // length))
+def copy_classes(tokenizer):
+    """Return for every token which name, animal or place it is, or 0."""
+    classes = torch.zeros(len(tokenizer.tokens), dtype=torch.long)
+    words = [word.strip().lower() for word in copied_words()]
+    for word, text in zip(words, copied_words()):
+        token, = tokenizer.encode_text(text)
+        classes[token] = 1 + words.index(word)
+    return classes
 
 
-def batches(tokenizer, options, start):
-    """Yield the batch of every step from `start` on.
+def is_copy(classes, inputs, targets):
+    """Return where the target is a word that is there before.  [B, T]"""
+    target = classes[targets.clamp(min=0)]
+    same = (classes[inputs][:, None, :] == target[:, :, None]).tril()
+    return same.any(-1) & (target > 0) & (targets != IGNORE)
 
-    The first steps see only beginnings of stories, but more of them: what a
-    name refers to is learned sooner when it is not far away.
-    """
-    per_pool = POOL // options.batch
-    pool = None
-    for step in range(start, options.steps):
-        length = BEGINNINGS.get(step // 200)
-        if length:
-            rows = beginnings(tokenizer, options, step, length)
-            yield step, *to_tensors(rows)
-            continue
-        if pool is None or step % per_pool == 0:
-            pool = make_pool(tokenizer, options.seed, step // per_pool,
-                             options.batch)
-        yield step, *to_tensors(pool[step % per_pool])
+
+class Batches:
+    """The batches of the training, and where it is in them."""
+
+    def __init__(self, tokenizer, options):
+        self.tokenizer, self.options = tokenizer, options
+        self.place = {"pool": -1, "used": 0, "stage": 0}
+        self.pool = []
+
+    def make(self):
+        self.pool = make_pool(self.tokenizer, self.options,
+                              self.place["pool"], self.place["stage"])
+
+    def resume(self, place):
+        """Continue where a checkpoint was."""
+        self.place = dict(place)
+        self.make()
+
+    def next(self, step):
+        """Return inputs and targets of a step."""
+        if self.place["used"] == len(self.pool):
+            done = step / self.options.steps
+            stage = next(i for i, (end, _) in enumerate(STAGES) if done < end)
+            self.place = {"pool": self.place["pool"] + 1, "used": 0,
+                          "stage": stage}
+            self.make()
+        rows = self.pool[self.place["used"]]
+        self.place["used"] += 1
+        return to_tensors(rows)
 
 
 # --------------------------------------------------------------- training
 
 def schedule(step, options):
-    """Return the part of the peak learning rate that a step uses.
+    """Return the part of the peak rate that a step uses.
 
-    Linear warm-up, then half a cosine down to 1 %.
+    Linear warm-up, then constant, then linear down to 1 %: with such a
+    schedule a run can be shortened while it is under way.
     """
-    if step < options.warmup:
-        return (step + 1) / options.warmup
-    done = (step - options.warmup) / max(1, options.steps - options.warmup)
-    return 0.01 + 0.99 * (1 + math.cos(math.pi * done)) / 2
+    left = (options.steps - step) / (options.cooldown * options.steps)
+    return min((step + 1) / options.warmup, 1.0, 0.01 + 0.99 * left)
 
 
-def make_optimizer(model, options):
-    """AdamW; weight decay for the matrices only."""
-    weights = list(model.parameters())
-    groups = [
-        {"params": [w for w in weights if w.dim() > 1],
-         "weight_decay": options.decay},
-        {"params": [w for w in weights if w.dim() == 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=options.rate, betas=(0.9, 0.98))
+def make_optimizers(model, options):
+    """Muon for the matrices, Adam for the embedding and the norms."""
+    matrices = [w for name, w in model.named_parameters()
+                if w.dim() == 2 and "embed" not in name]
+    others = [w for name, w in model.named_parameters()
+              if w.dim() == 1 or "embed" in name]
+    return [muon.Muon(matrices, lr=options.rate),
+            torch.optim.Adam(others, lr=options.adam_rate, betas=(0.9, 0.98))]
 
 
-def loss_of(model, inputs, targets, precision):
-    """Return the mean cross entropy per token."""
-    with torch.autocast("cpu", dtype=torch.bfloat16,
-                        enabled=precision == "bfloat16"):
-        logits = model(inputs)
-    return F.cross_entropy(logits.float().flatten(0, 1), targets.flatten(),
-                           ignore_index=IGNORE)
-
-
-def train_step(model, optimizer, inputs, targets, options):
-    """Do one step; return its loss."""
-    loss = loss_of(model, inputs, targets, options.precision)
-    optimizer.zero_grad(set_to_none=True)
+def train_step(model, optimizers, inputs, targets, copies, weight, rate):
+    """Do one step; return the loss and that of the copies."""
+    logits = model(inputs)
+    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(),
+                             ignore_index=IGNORE, reduction="none")
+    copies = copies.flatten()
+    weights = (targets.flatten() != IGNORE) + (weight - 1) * copies
+    loss = (losses * weights).sum() / weights.sum()
+    model.zero_grad(set_to_none=True)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return loss.item()
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = optimizer.defaults["lr"] * rate
+        optimizer.step()
+    return loss.item(), (losses * copies).sum().item() / copies.sum().item()
 
 
-def resume(path, model, optimizer):
+def resume(path, model, optimizers, batches):
     """Load a checkpoint if there is one; return the step and time spent."""
     if not os.path.exists(path):
-        return 0, 0.0
+        return 0, 0.0, 0.0
     state = torch.load(path)
     model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    for optimizer, saved in zip(optimizers, state["optimizers"]):
+        rate = optimizer.defaults["lr"]
+        optimizer.load_state_dict(saved)
+        optimizer.defaults["lr"] = rate
+    batches.resume(state["place"])
     print("continuing at step", state["step"], flush=True)
-    return state["step"], state["seconds"]
+    return state["step"], state["seconds"], state["processor"]
 
 
-def checkpoint(path, model, optimizer, step, seconds):
-    """Save everything that is needed to continue."""
+def checkpoint(path, model, optimizers, batches, step, seconds, processor):
+    """Save everything that is needed to continue.  There is no other random
+    state: every pool is drawn from its number."""
     torch.save({"model": model.state_dict(), "step": step, "seconds": seconds,
-                "optimizer": optimizer.state_dict()}, path + ".new")
+                "processor": processor, "place": batches.place,
+                "optimizers": [o.state_dict() for o in optimizers]},
+               path + ".new")
     os.replace(path + ".new", path)
 
 
 def train(model, tokenizer, options):
     """Train the model in place; return the seconds it took."""
-    optimizer = make_optimizer(model, options)
-    start, before = resume(options.checkpoint, model, optimizer)
-    clock, tokens, losses = time.time(), 0, []
-    for step, inputs, targets in batches(tokenizer, options, start):
-        for group in optimizer.param_groups:
-            group["lr"] = options.rate * schedule(step, options)
-        losses.append(train_step(model, optimizer, inputs, targets, options))
+    optimizers = make_optimizers(model, options)
+    batches = Batches(tokenizer, options)
+    start, before, used = resume(options.checkpoint, model, optimizers, batches)
+    clock, processor = time.time(), time.process_time() - used
+    classes = copy_classes(tokenizer)
+    tokens, losses = 0, []
+    last = options.stop or options.steps
+    for step in range(start, last):
+        inputs, targets = batches.next(step)
+        weight = STAGES[batches.place["stage"]][1]["copies"]
+        losses.append(train_step(
+            model, optimizers, inputs, targets,
+            is_copy(classes, inputs, targets), weight,
+            schedule(step, options)))
         tokens += inputs.numel()
         seconds = time.time() - clock
-        if (step + 1) % 50 == 0:
-            print("step %d  loss %.4f  %.0f tokens/s  %.0f s" % (
-                step + 1, sum(losses) / len(losses), tokens / seconds,
-                before + seconds), flush=True)
+        if (step + 1) % 20 == 0:
+            print("step %d  stage %d  loss %.4f  of copies %.4f  %.0f tokens/s  %.0f s, "
+                  "%.0f s of processor time" % (
+                      step + 1, batches.place["stage"],
+                      *(sum(column) / len(losses) for column in zip(*losses)),
+                      tokens / seconds,
+                      before + seconds, time.process_time() - processor),
+                  flush=True)
             losses.clear()
-        if (step + 1) % 250 == 0 or step + 1 == options.steps:
-            checkpoint(options.checkpoint, model, optimizer, step + 1,
-                       before + seconds)
-    return before + time.time() - clock
+        if (step + 1) % 50 == 0 or step + 1 == last:
+            checkpoint(options.checkpoint, model, optimizers, batches,
+                       step + 1, before + seconds,
+                       time.process_time() - processor)
+            print("    copied: hero %.2f, animal %.2f"
+                  % evaluate.copied(model, tokenizer), flush=True)
+    return before + time.time() - clock, time.process_time() - processor
 
 
 # ------------------------------------------------------------------ files
@@ -203,17 +324,23 @@ def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    tokenizer = make_tokenizer(options.seed, llama.CONFIG["vocab_size"])
-    bpe.save(tokenizer, options.out)
-    write_configs(options.out)
+    if os.path.exists(options.out + "/tokenizer.json") and os.path.exists(
+            options.checkpoint):
+        tokenizer = bpe.load(options.out)
+    else:
+        tokenizer = make_tokenizer(options.seed, llama.CONFIG["vocab_size"])
+        bpe.save(tokenizer, options.out)
+        write_configs(options.out)
     model = llama.Llama(llama.CONFIG)
     count = sum(weight.numel() for weight in model.parameters())
     print("%d parameters" % count, flush=True)
-    seconds = train(model, tokenizer, options)
+    seconds, processor = train(model, tokenizer, options)
     print("trained in %.1f minutes, %.1f minutes of processor time"
-          % (seconds / 60, time.process_time() / 60))
+          % (seconds / 60, processor / 60))
     llama.save_safetensors(dict(model.named_parameters()),
                            options.out + "/model.safetensors")
+    if options.stop:
+        return
     evaluate.write_held_out(options.out)
     evaluate.report(options.out)
 

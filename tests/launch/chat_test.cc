@@ -19,7 +19,7 @@ constexpr const char* kDemoTemplate =
     "{{ bos_token }}{% for m in messages %}{{ m.content }}"
     "{% if m.role == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}\n";
 
-// The demo model, which continues stories, with a template.
+// The demo model with a template that makes it continue stories.
 class Chat : public testing::Test {
  protected:
   Arguments arguments(const Arguments& more = {}) const {
@@ -128,10 +128,10 @@ TEST_F(Chat, EndsAtExitAndAtTheEndOfTheInput) {
 
 TEST_F(Chat, AMessageThatCannotBeAnsweredIsForgotten) {
   std::string long_message;
-  for (int i = 0; i < 600; ++i) long_message += "word ";
+  for (int i = 0; i < 1200; ++i) long_message += "word ";
   const Finished finished = chat(long_message + "\n/nonsense\nOnce upon a time\n");
   EXPECT_EQ(finished.status, 1) << "a script sees that something went wrong";
-  EXPECT_NE(finished.err.find("but the model's context holds 512; /reset begins a new one"),
+  EXPECT_NE(finished.err.find("but the model's context holds 1024; /reset begins a new one"),
             std::string::npos)
       << finished.err;
   EXPECT_NE(finished.err.find("there is no command /nonsense"), std::string::npos);
@@ -147,8 +147,10 @@ TEST_F(Chat, SaysThatTheContextIsFull) {
 }
 
 TEST_F(Chat, NeedsAChatTemplate) {
+  const TextModel without_template;
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}})
-    expect_one_error(run(ranks, {"chat"}), 1, "found none; give one with --template FILE");
+    expect_one_error(run(ranks, {"chat", "--model", without_template.path()}), 1,
+                     "found none; give one with --template FILE");
   expect_one_error(chat("", {"--n", "2"}), 2, "there is no option --n here");
   expect_one_error(chat("", {"--load", file("absent")}), 1, "cannot read");
 }

@@ -40,16 +40,17 @@ TEST(EmbedVocabulary, FindsThePreTokenizerByItsTokens) {
 
 TEST(EmbedVocabulary, KeepsTheTypesOfTokens) {
   const std::filesystem::path folder = TP_SOURCE_FOLDER "/model/demo";
-  const EmbeddedVocabulary vocabulary = embedded(folder, 1030);
+  const EmbeddedVocabulary vocabulary = embedded(folder, 1540);
   EXPECT_EQ(vocabulary.pre_tokenizer, "gpt-2");
   EXPECT_TRUE(vocabulary.add_bos);
   EXPECT_FALSE(vocabulary.add_eos);
   EXPECT_EQ(vocabulary.bos, 0);
   EXPECT_EQ(vocabulary.eos, 1);
   EXPECT_EQ(vocabulary.types[0], TokenType::control);
-  EXPECT_EQ(vocabulary.types[2], TokenType::normal);
-  EXPECT_EQ(vocabulary.tokens[1029], "[PAD1029]");
-  EXPECT_EQ(vocabulary.types[1029], TokenType::unused);
+  EXPECT_EQ(vocabulary.types[5], TokenType::control);
+  EXPECT_EQ(vocabulary.types[6], TokenType::normal);
+  EXPECT_EQ(vocabulary.tokens[1539], "[PAD1539]");
+  EXPECT_EQ(vocabulary.types[1539], TokenType::unused);
 }
 
 TEST(EmbedVocabulary, RefusesTokenizersThatGgufFilesCannotHave) {

@@ -55,7 +55,7 @@ TEST(Download, PrintsThePathOfAModelThatRuns) {
   const Finished finished = test.run({"download", "org/name"});
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_EQ(finished.out, test.snapshot().string() + "\n");
-  EXPECT_CONTAINS(finished.err, "tp-infer: fetching model.safetensors (3.1 MiB)\n");
+  EXPECT_CONTAINS(finished.err, "tp-infer: fetching model.safetensors (5.3 MiB)\n");
   EXPECT_CONTAINS(finished.err, "tp-infer: run it: tp-infer generate --model org/name --prompt");
   EXPECT_EQ(finished.err.find('\r'), std::string::npos) << "no bar without a terminal";
   EXPECT_EQ(test.hub.count("pytorch_model.bin") + test.hub.count("README.md"), 0U);
@@ -143,9 +143,9 @@ TEST(Download, ListsWithoutFetching) {
   test.add_demo();
   const Finished finished = test.run({"download", "org/name", "--list"});
   EXPECT_EQ(finished.status, 0);
-  EXPECT_CONTAINS(finished.out, "   3.1 MiB  *  model.safetensors\n");
+  EXPECT_CONTAINS(finished.out, "   5.3 MiB  *  model.safetensors\n");
   EXPECT_CONTAINS(finished.out, "       2 B     pytorch_model.bin\n");
-  EXPECT_CONTAINS(finished.err, "7 files; download fetches those with an asterisk, 3.1 MiB");
+  EXPECT_CONTAINS(finished.err, "7 files; download fetches those with an asterisk, 5.3 MiB");
   const json report = json::parse(test.run({"download", "org/name", "--list", "--json"}).out);
   EXPECT_EQ(report.at("files").at(3).at("path"), "model.safetensors");
   EXPECT_EQ(report.at("files").at(3).at("fetched"), true);
@@ -197,7 +197,7 @@ TEST(Download, GoesOnAfterAnInterruption) {
                    "`tp-infer download org/name` downloads it");
   const Finished finished = test.run({"download", "org/name"});
   EXPECT_EQ(finished.status, 0) << finished.err;
-  EXPECT_CONTAINS(finished.err, "fetching model.safetensors (3.1 MiB, of which 1.9 MiB are there)");
+  EXPECT_CONTAINS(finished.err, "fetching model.safetensors (5.3 MiB, of which 1.9 MiB are there)");
   EXPECT_EQ(test.hub.requests().back().range, "bytes=2000000-");
   EXPECT_EQ(text_of(test.snapshot() / "model.safetensors"), text_of(kDemo / "model.safetensors"));
 }
@@ -224,7 +224,7 @@ TEST(Download, ShowsABarAtATerminal) {
   const Finished finished = Process(command_line(kNoMpirun, {"download", "org/name"}), options).finish();
   EXPECT_EQ(finished.status, 0);
   EXPECT_CONTAINS(finished.out, "downloading [");
-  EXPECT_CONTAINS(finished.out, " of 3.1 MiB");
+  EXPECT_CONTAINS(finished.out, " of 5.3 MiB");
 }
 
 TEST(Download, NeverPrintsTheToken) {
