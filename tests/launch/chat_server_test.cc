@@ -295,7 +295,7 @@ TEST(ChatServer, SaysWithTpInferServeWhatAChatWithTheModelSays) {
   expect_one_line(chat(address, input), 1, "found status 401");
 
   std::string long_message;
-  for (int i = 0; i < 600; ++i) long_message += "word ";
+  for (int i = 0; i < 1200; ++i) long_message += "word ";
   const Finished full = chat(address, long_message + "\nHi\n", remote);
   EXPECT_EQ(full.status, 1);
   EXPECT_CONTAINS(full.err, "found status 400 (");
