@@ -57,7 +57,7 @@ bool keep(std::string& text, std::string_view bytes, std::size_t limit) {
 ServerClient::ServerClient(HttpClient& http, const std::string& address, std::string key)
     : http_(http), address_(api_address(address)), key_(std::move(key)) {}
 
-void ServerClient::exchange(const HttpRequest& request, const HttpReceiver& receiver) {
+void ServerClient::exchange(const OutgoingRequest& request, const HttpReceiver& receiver) {
   bool has_begun = false;
   HttpReceiver watched = receiver;
   watched.head = [&](const HttpHead& head) {

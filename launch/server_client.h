@@ -34,7 +34,7 @@ class ServerClient {
 
  private:
   // Does what a request is for, and turns the errors of the connection into those for the user.
-  void exchange(const HttpRequest& request, const HttpReceiver& receiver);
+  void exchange(const OutgoingRequest& request, const HttpReceiver& receiver);
   [[noreturn]] void refuse(const HttpHead& head, const std::string& body) const;
 
   HttpClient& http_;

@@ -164,7 +164,7 @@ CurlHttp::CurlHttp(std::chrono::seconds patience) : handle_(std::make_unique<Han
 
 CurlHttp::~CurlHttp() = default;
 
-void CurlHttp::exchange(const HttpRequest& request, const HttpReceiver& receiver) {
+void CurlHttp::exchange(const OutgoingRequest& request, const HttpReceiver& receiver) {
   CURL* const curl = handle_->curl;
   curl_easy_reset(curl);
   Transfer transfer{receiver};

@@ -18,7 +18,7 @@ class CurlHttp : public HttpClient {
   CurlHttp(const CurlHttp&) = delete;
   CurlHttp& operator=(const CurlHttp&) = delete;
 
-  void exchange(const HttpRequest& request, const HttpReceiver& receiver) override;
+  void exchange(const OutgoingRequest& request, const HttpReceiver& receiver) override;
 
  private:
   struct Handle;

@@ -13,7 +13,7 @@
 namespace tp {
 
 // A GET, or a POST of JSON.
-struct HttpRequest {
+struct OutgoingRequest {
   std::string url;
   std::string token;             // goes to this url's host; empty: none
   std::uint64_t first_byte = 0;  // of what is wanted: more than 0 asks for a range
@@ -53,7 +53,7 @@ class HttpClient {
 
   // Does not follow redirects: who asks decides where a token may go. Throws TransientError, or DownloadError
   // for what will not change, such as a certificate that is not valid.
-  virtual void exchange(const HttpRequest& request, const HttpReceiver& receiver) = 0;
+  virtual void exchange(const OutgoingRequest& request, const HttpReceiver& receiver) = 0;
 };
 
 }  // namespace tp

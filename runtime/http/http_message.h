@@ -7,6 +7,16 @@
 
 namespace tp {
 
+// ASCII letters in lower case, as names of headers and hosts are compared.
+std::string lower_case(std::string_view text);
+
+// The parts of "http://node1:8080/v1/models", as proxies send it; other targets have no authority.
+struct HttpTarget {
+  std::string path{};  // with the query
+  std::string authority{};
+};
+HttpTarget split_target(const std::string& target);
+
 using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
 
 struct HttpRequest {

@@ -1,12 +1,12 @@
 #include "runtime/http/http_session.h"
 
+#include "runtime/http/session_exchange.h"
+
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <ctime>
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/rfc7230.hpp>
@@ -29,13 +29,6 @@ constexpr std::size_t kDiscardBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDiscardTime{2};
 constexpr std::chrono::milliseconds kLookEvery{500};
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](unsigned char byte) { return static_cast<char>(std::tolower(byte)); });
-  return result;
-}
-
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
 
 HttpRequest head_from(const http::request_header<>& header, const std::string& client) {
@@ -44,85 +37,9 @@ HttpRequest head_from(const http::request_header<>& header, const std::string& c
   request.target = view_of(header.target());
   request.client = client;
   for (const auto& field : header) {
-    request.headers.emplace_back(lower(view_of(field.name_string())), view_of(field.value()));
+    request.headers.emplace_back(lower_case(view_of(field.name_string())), view_of(field.value()));
   }
   return request;
-}
-
-// What an exchange is to the handler. Keeps the I/O context alive, which its connection needs.
-class SessionExchange final : public HttpExchange {
- public:
-  SessionExchange(HttpSession::IoContext io, std::shared_ptr<HttpSession> session, std::uint64_t number,
-                  HttpRequest request, HttpShare open, HttpShare body)
-      : io_(std::move(io)),
-        session_(std::move(session)),
-        number_(number),
-        request_(std::move(request)),
-        open_(std::move(open)),
-        body_(std::move(body)) {}
-
-  ~SessionExchange() override {
-    asio::post(*io_, [session = std::move(session_), number = number_] { session->dropped(number); });
-  }
-
-  const HttpRequest& request() const override { return request_; }
-
-  std::string take_body() override {
-    body_ = HttpShare();
-    return std::exchange(request_.body, {});
-  }
-
-  void respond(HttpResponse response) override {
-    post([response = std::move(response)](HttpSession& session, std::uint64_t number) mutable {
-      session.respond(number, std::move(response));
-    });
-  }
-
-  void begin_stream(HttpResponse head) override {
-    post([head = std::move(head)](HttpSession& session, std::uint64_t number) mutable {
-      session.begin_stream(number, std::move(head));
-    });
-  }
-
-  void write(std::string piece) override {
-    post([piece = std::move(piece)](HttpSession& session, std::uint64_t number) {
-      session.write(number, piece);
-    });
-  }
-
-  void end_stream() override {
-    post([](HttpSession& session, std::uint64_t number) { session.end_stream(number); });
-  }
-
-  void on_abandoned(std::function<void()> callback) override {
-    post([callback = std::move(callback)](HttpSession& session, std::uint64_t number) mutable {
-      session.on_abandoned(number, std::move(callback));
-    });
-  }
-
- private:
-  template <class Call>
-  void post(Call call) {
-    asio::post(*io_, [session = session_, number = number_, call = std::move(call)]() mutable {
-      call(*session, number);
-    });
-  }
-
-  HttpSession::IoContext io_;  // outlives the session
-  std::shared_ptr<HttpSession> session_;
-  std::uint64_t number_;
-  HttpRequest request_;
-  HttpShare open_;
-  HttpShare body_;
-};
-
-// The target without scheme and authority, which proxies send, and the authority if there is one.
-std::pair<std::string, std::string> split_target(const std::string& target) {
-  const std::size_t scheme = target.starts_with("http://") ? 7 : target.starts_with("https://") ? 8 : 0;
-  if (scheme == 0) return {target, ""};
-  const std::size_t path = std::min(target.find_first_of("/?", scheme), target.size());
-  const std::string rest = target.substr(path);
-  return {rest.starts_with('/') ? rest : "/" + rest, target.substr(scheme, path - scheme)};
 }
 
 }  // namespace
@@ -204,7 +121,7 @@ void HttpSession::on_head(const Error& error) {
   keep_alive_ = parser_->keep_alive();
   head_ = head_from(header, client_);
   if (const auto fault = fault_of_head()) return refuse(fault->first, fault->second);
-  head_.target = split_target(head_.target).first;
+  head_.target = split_target(head_.target).path;
   if (options_.gate) {
     if (const std::optional<HttpResponse> refusal = options_.gate(head_)) {
       discards_ = !parser_->is_done();
@@ -229,7 +146,7 @@ std::optional<std::pair<int, std::string>> HttpSession::fault_of_head() const {
   const std::size_t hosts = header.count(http::field::host);
   if (header.version() / 10 != 1) return std::pair(505, "expected HTTP/1.1");
   if (hosts > 1 || (hosts == 0 && !is_http_1_0_)) return std::pair(400, "expected one header Host");
-  const std::string authority = split_target(head_.target).second;
+  const std::string authority = split_target(head_.target).authority;
   if (!authority.empty() && authority != head_.header("host"))
     return std::pair(400, "the target and the header Host name different servers");
   if (header.count(http::field::transfer_encoding) > 0 && (is_http_1_0_ || !parser_->chunked()))

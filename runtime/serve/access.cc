@@ -1,7 +1,6 @@
 #include "runtime/serve/access.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -10,17 +9,10 @@
 namespace tp {
 namespace {
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](unsigned char byte) { return static_cast<char>(std::tolower(byte)); });
-  return result;
-}
-
 // "node1:8080" -> "node1", "[::1]:8080" -> "::1".
 std::string without_port(std::string_view host) {
-  if (host.starts_with('[')) return lower(host.substr(1, host.find(']') - 1));
-  return lower(host.substr(0, host.find(':')));
+  if (host.starts_with('[')) return lower_case(host.substr(1, host.find(']') - 1));
+  return lower_case(host.substr(0, host.find(':')));
 }
 
 bool is_address(const std::string& host) {
@@ -36,7 +28,7 @@ bool is_local(const std::string& host) {
 std::string name_of_machine() {
   char name[256] = "";
   ::gethostname(name, sizeof(name) - 1);
-  return lower(name);
+  return lower_case(name);
 }
 
 // "http://localhost:3000" -> "localhost:3000".
@@ -47,7 +39,7 @@ std::string_view authority_of(std::string_view origin) {
 
 bool contains(const std::vector<std::string>& list, std::string_view wanted) {
   return std::ranges::any_of(
-      list, [&](const std::string& entry) { return entry == "*" || lower(entry) == wanted; });
+      list, [&](const std::string& entry) { return entry == "*" || lower_case(entry) == wanted; });
 }
 
 ApiError refused(int status, std::string message) {
@@ -71,22 +63,23 @@ Access::Access(AccessRules rules) : rules_(std::move(rules)) {}
 bool Access::is_own_host(std::string_view host) const {
   const std::string name = without_port(host);
   return is_local(name) || is_address(name) || name == name_of_machine() || contains(rules_.hosts, name) ||
-         contains(rules_.hosts, lower(host));
+         contains(rules_.hosts, lower_case(host));
 }
 
 bool Access::is_allowed_origin(const HttpRequest& request) const {
-  const std::string origin = lower(request.header("origin"));
+  const std::string origin = lower_case(request.header("origin"));
   if (origin.empty() || contains(rules_.origins, origin)) return true;
   const std::string_view authority = authority_of(origin);
   if (authority.find('@') != std::string_view::npos) return false;
-  return is_local(without_port(authority)) || authority == lower(request.header("host"));
+  return is_local(without_port(authority)) || authority == lower_case(request.header("host"));
 }
 
 bool Access::has_key(const HttpRequest& request) const {
   std::string_view key = request.header("x-api-key");
   const std::string_view authorization = request.header("authorization");
   constexpr std::string_view kBearer = "bearer ";
-  if (lower(authorization.substr(0, kBearer.size())) == kBearer) key = authorization.substr(kBearer.size());
+  if (lower_case(authorization.substr(0, kBearer.size())) == kBearer)
+    key = authorization.substr(kBearer.size());
   bool found = false;
   for (const std::string& expected : rules_.api_keys) found |= equal_in_constant_time(key, expected);
   return found;

@@ -20,6 +20,8 @@ double seconds_between(std::chrono::steady_clock::time_point begin,
   return std::max(0.0, std::chrono::duration<double>(end - begin).count());
 }
 
+bool is_chat(const ApiCall& call) { return call.prompts.front().form == ApiRequest::Form::chat_completion; }
+
 // The mean log-probability of its tokens, by which samples are compared.
 double score_of(const Continuation& continuation) {
   double sum = 0.0;
@@ -52,7 +54,7 @@ void Generation::post(std::function<void()> task) {
   });
 }
 
-std::vector<Request> Generation::make_requests(ApiCall call) {
+void Generation::check(const ApiCall& call) const {
   const OpenModel& model = service_.model;
   const std::string& asked = call.prompts.front().model;
   const std::vector<std::string>& names = service_.options.model_names;
@@ -67,35 +69,23 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   require<RequestError>(model.max_queue == 0 || call.prompts.size() <= model.max_queue,
                         "`prompt`: expected at most {} prompts, as many as may wait, found {}",
                         model.max_queue, call.prompts.size());
-  const bool is_chat = call.prompts.front().form == ApiRequest::Form::chat_completion;
-  require<RequestError>(!is_chat || model.chat.has_value(), "{}", model.chat_error);
-  answer_.id = new_response_id(is_chat ? format_->id_prefix() : "cmpl-");
+  require<RequestError>(!is_chat(call) || model.chat.has_value(), "{}", model.chat_error);
+}
+
+std::vector<Request> Generation::make_requests(ApiCall call) {
+  check(call);
+  const std::string& asked = call.prompts.front().model;
+  answer_.id = new_response_id(is_chat(call) ? format_->id_prefix() : "cmpl-");
   answer_.created = static_cast<std::int64_t>(std::time(nullptr));
   answer_.model = asked.empty() ? service_.model_name() : asked;
   std::vector<Request> requests;
   std::size_t choices = 0;
   for (const ApiRequest& prompt : call.prompts) {
-    Request& request = requests.emplace_back(
-        make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr));
-    const EngineInfo& info = model.engine->info();
-    const std::size_t room = std::min(info.max_length, info.cache_tokens);
-    if (!prompt.settings.contains("max_tokens"))
-      request.max_tokens = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
-    if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
-      request.score_from = 1;
-      request.score_top = request.sampling.logprobs;
-    }
-    request.report_progress = call.stream && call.return_progress;
-    if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
+    const Request& request = requests.emplace_back(make_request(call, prompt));
     choices += static_cast<std::size_t>(request.n);
     require<RequestError>(choices <= kMaxChoices,
                           "`n`: expected at most {} continuations of all prompts, found more", kMaxChoices);
-    Completion& completion = answer_.completions.emplace_back();
-    completion.settings = fields_of(request);
-    completion.prompt_tokens = request.prompt.size();
-    completion.continuations.resize(static_cast<std::size_t>(request.n));
-    paces_.emplace_back(static_cast<std::size_t>(request.n));
-    answer_.prompts.push_back(request.prompt);
+    expect_answer_of(request);
   }
   answer_.call = std::move(call);
   for (ApiRequest& prompt : answer_.call.prompts) {  // which may be large
@@ -106,6 +96,32 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   open_prompts_ = requests.size();
   steps_before_ = service_.steps();
   return requests;
+}
+
+Request Generation::make_request(const ApiCall& call, const ApiRequest& prompt) const {
+  const OpenModel& model = service_.model;
+  Request request =
+      make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr);
+  const EngineInfo& info = model.engine->info();
+  const std::size_t room = std::min(info.max_length, info.cache_tokens);
+  if (!prompt.settings.contains("max_tokens"))
+    request.max_tokens = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
+  if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
+    request.score_from = 1;
+    request.score_top = request.sampling.logprobs;
+  }
+  request.report_progress = call.stream && call.return_progress;
+  if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
+  return request;
+}
+
+void Generation::expect_answer_of(const Request& request) {
+  Completion& completion = answer_.completions.emplace_back();
+  completion.settings = fields_of(request);
+  completion.prompt_tokens = request.prompt.size();
+  completion.continuations.resize(static_cast<std::size_t>(request.n));
+  paces_.emplace_back(static_cast<std::size_t>(request.n));
+  answer_.prompts.push_back(request.prompt);
 }
 
 void Generation::submit(const std::vector<Request>& requests) {
@@ -147,9 +163,9 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
                                       logprobs->logprobs.end());
     completion.prompt_top.insert(completion.prompt_top.end(), logprobs->top.begin(), logprobs->top.end());
   } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
-    on_prompt_end(prompt, finished->times);
+    on_prompt_end(finished->times);
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
-    on_prompt_end(prompt, cancelled->times);
+    on_prompt_end(cancelled->times);
   } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
     if (!answer_.call.stream) return;
     begin_stream();
@@ -180,7 +196,7 @@ void Generation::measure(std::size_t prompt, const TokenEvent& event, Clock::tim
   pace.last = time;
 }
 
-void Generation::on_prompt_end(std::size_t, const RequestTimes& times) {
+void Generation::on_prompt_end(const RequestTimes& times) {
   const auto known = [](Clock::time_point time) { return time != Clock::time_point{}; };
   AnswerTimes& sum = answer_.times;
   if (known(times.first_scheduled))
@@ -231,10 +247,8 @@ void Generation::end_with(const ApiError& error) {
     exchange_->write(format_->error_event(error));
     exchange_->end_stream();
   } else {
-    HttpResponse response{.status = error.status, .body = json_text(format_->error(error))};
-    response.headers = service_.headers_for(exchange_->request());
-    if (error.retry_after)
-      response.headers.emplace_back("Retry-After", fmt::format("{:.0f}", std::max(1.0, *error.retry_after)));
+    HttpResponse response = service_.response_of(exchange_->request(), error);
+    response.body = json_text(format_->error(error));
     exchange_->respond(std::move(response));
   }
   close(error.status, error.status < 500 ? "refused" : "error");

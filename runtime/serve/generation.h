@@ -37,14 +37,17 @@ class Generation : public std::enable_shared_from_this<Generation> {
     Clock::time_point last{};
   };
 
+  void check(const ApiCall& call) const;
   std::vector<Request> make_requests(ApiCall call);
+  Request make_request(const ApiCall& call, const ApiRequest& prompt) const;
+  void expect_answer_of(const Request& request);
   // Runs on the queue; an exception ends the call with an error.
   void post(std::function<void()> task);
   void submit(const std::vector<Request>& requests);
   void cancel();
   void on_event(std::size_t prompt, const Event& event, Clock::time_point time);
   void on_token(std::size_t prompt, const TokenEvent& event, Clock::time_point time);
-  void on_prompt_end(std::size_t prompt, const RequestTimes& times);
+  void on_prompt_end(const RequestTimes& times);
   void measure(std::size_t prompt, const TokenEvent& event, Clock::time_point time);
   void begin_stream();
   void send(std::string events);

@@ -13,8 +13,6 @@
 namespace tp {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 struct Route {
   std::string_view path;  // with /v1: it may be left out; a final * stands for any rest
   std::string_view method;

@@ -50,11 +50,6 @@ void Service::leave(const Generation* generation) {
   generations.erase(generation);
 }
 
-std::size_t Service::open_calls() const {
-  const std::lock_guard lock(mutex);
-  return generations.size();
-}
-
 void Service::end_all(const ApiError& error) {
   std::map<const Generation*, std::weak_ptr<Generation>> all;
   {

@@ -79,6 +79,7 @@ struct Service {
   // The headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;
+  // The response of an error, in the OpenAI API's format.
   HttpResponse response_of(const HttpRequest& request, const ApiError& error) const;
 
   // Where the time of all steps so far went.
@@ -88,7 +89,6 @@ struct Service {
   // Calls in progress.
   void enter(const std::shared_ptr<Generation>& generation);
   void leave(const Generation* generation);
-  std::size_t open_calls() const;
   // Ends all of them with this error.
   void end_all(const ApiError& error);
 

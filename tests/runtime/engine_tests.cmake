@@ -12,3 +12,5 @@ tp_test(engine_test ${CMAKE_CURRENT_LIST_DIR}/engine_generation_test.cc ${CMAKE_
 tp_test(exhaustion_test ${CMAKE_CURRENT_LIST_DIR}/exhaustion_test.cc LIBS tp_runtime tp_reference RANKS 1 2 LABELS parallel)
 tp_test(differential_test ${PROJECT_SOURCE_DIR}/tests/differential/differential_test.cc
         ${PROJECT_SOURCE_DIR}/tests/differential/random_trial.cc LIBS tp_runtime tp_reference RANKS 2 3 4 LABELS parallel)
+tp_compile_alone(${CMAKE_CURRENT_LIST_DIR}/engine_ending_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_window_test.cc
+                 ${CMAKE_CURRENT_LIST_DIR}/worker_test.cc)

@@ -1,9 +1,7 @@
 // What clients of the server's API get.
 
-#include "tests/checkpoint/checkpoint_files.h"
-#include "tests/serve/served_program.h"
+#include "tests/serve/one_server.h"
 
-#include <fstream>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -13,35 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kPrompt = "Once upon a time";
-
-// A file with the chat template.
-struct TemplateFile {
-  TemplateFile() { std::ofstream(path()) << kTemplate; }
-  std::string path() const { return (folder.path() / "template.jinja").string(); }
-  TemporaryDirectory folder;
-};
-
 std::string text_of(const HttpReply& reply) { return reply.json().at("choices").at(0).at("text"); }
-
-// The texts of a stream's choices.
-std::string streamed_text(const HttpReply& reply, int index = 0) {
-  std::string text;
-  for (const json& chunk : reply.chunks()) {
-    for (const json& choice : chunk.at("choices")) {
-      if (choice.at("index") != index) continue;
-      if (choice.contains("text")) text += choice.at("text").get<std::string>();
-      if (choice.contains("delta")) text += choice.at("delta").value("content", "");
-    }
-  }
-  return text;
-}
-
-json greedy(int tokens, json more = json::object()) {
-  json body = {{"prompt", kPrompt}, {"max_tokens", tokens}, {"temperature", 0}};
-  body.update(more);
-  return body;
-}
 
 class ServeApi : public testing::TestWithParam<std::size_t> {};
 
@@ -105,27 +75,6 @@ TEST_P(ServeApi, ChatsInOpenAisFormat) {
   EXPECT_EQ(ids.size(), 1U);
   server.end();
 }
-
-// One server for what does not depend on the number of ranks.
-class ServeApiAlone : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    chat_template_ = new TemplateFile;
-    server_ = new ServedProgram(kNoMpirun, {"--chat-template", chat_template_->path()});
-  }
-  static void TearDownTestSuite() {
-    server_->end();
-    delete server_;
-    delete chat_template_;
-  }
-  static const ServedProgram& server() { return *server_; }
-
-  static TemplateFile* chat_template_;
-  static ServedProgram* server_;
-};
-
-TemplateFile* ServeApiAlone::chat_template_ = nullptr;
-ServedProgram* ServeApiAlone::server_ = nullptr;
 
 TEST_F(ServeApiAlone, AnswersSeveralPromptsAndSamples) {
   const HttpReply reply = server().post(
@@ -348,73 +297,6 @@ TEST_F(ServeApiAlone, DescribesItselfAndItsModel) {
   EXPECT_GT(status.at("cache").at("capacity_tokens"), 0);
 }
 
-TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
-  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
-  const auto error = [](const HttpReply& reply) { return reply.json().at("error"); };
-  EXPECT_EQ(server().get("/v1/nothing").status, 404);
-  EXPECT_EQ(server().get("/v1/completions").status, 405);
-  EXPECT_EQ(server().get("/v1/completions").headers.at("allow"), "POST");
-  EXPECT_EQ(server().get("/../../etc/passwd").status, 404);
-  EXPECT_EQ(server().get("/%2e%2e/etc/passwd").status, 404);
-  EXPECT_EQ(server().get("/v1/models/nothing").status, 404);
-  EXPECT_EQ(server().post("/v1/embeddings", {{"input", "a"}}).status, 501);
-  EXPECT_EQ(post_text(server().port(), "/v1/completions", "{", {}).status, 400);
-  EXPECT_EQ(post_text(server().port(), "/v1/completions", "{}", {{"Content-Type", "text/plain"}}).status,
-            415);
-  HttpClient rebound(server().port());
-  rebound.send("GET /v1/models HTTP/1.1\r\nHost: evil.example.com\r\n\r\n");
-  EXPECT_EQ(rebound.read().status, 403);
-  EXPECT_EQ(server().post("/v1/completions", greedy(1), {{"Origin", "https://evil.example.com"}}).status,
-            403);
-
-  const HttpReply other = server().post("/v1/completions", greedy(1, {{"model", "gpt-9"}}));
-  EXPECT_EQ(other.status, 404);
-  EXPECT_EQ(error(other).at("param"), "model");
-  EXPECT_EQ(error(other).at("code"), "model_not_found");
-
-  const HttpReply hot = server().post("/v1/completions", greedy(1, {{"temperature", -1}}));
-  EXPECT_EQ(hot.status, 400);
-  EXPECT_EQ(error(hot).at("param"), "temperature");
-  EXPECT_EQ(error(hot).at("type"), "invalid_request_error");
-
-  const HttpReply longest = server().post("/v1/completions", {{"prompt", std::vector<int>(100'000, 5)}});
-  EXPECT_EQ(longest.status, 400);
-  EXPECT_EQ(error(longest).at("code"), "context_length_exceeded");
-
-  const HttpReply format = server().post(
-      "/v1/chat/completions", {{"messages", messages}, {"response_format", {{"type", "json_object"}}}});
-  EXPECT_EQ(format.status, 400);
-  EXPECT_EQ(error(format).at("param"), "response_format");
-  EXPECT_EQ(server().post("/v1/completions", {{"prompt", {1, 99'999}}}).status, 400);
-  EXPECT_EQ(server().post("/v1/completions", {{"prompt", json::array()}}).status, 400);
-  const HttpReply many = server().post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"n", 2000}});
-  EXPECT_EQ(many.status, 400);
-  EXPECT_EQ(error(many).at("param"), "n");
-  EXPECT_EQ(post_text(server().port(), "/v1/completions", "{\"prompt\": \"\xff\"}", {}).status, 400);
-  EXPECT_EQ(post_text(server().port(), "/v1/completions", std::string(100'000, '['), {}).status, 400);
-}
-
-TEST_F(ServeApiAlone, RefusesWhatWouldCostTooMuch) {
-  const auto param = [](const HttpReply& reply) { return reply.json().at("error").at("param"); };
-  EXPECT_EQ(param(server().post("/v1/completions", greedy(1, {{"logprobs", 21}}))), "logprobs");
-  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
-  EXPECT_EQ(param(server().post("/v1/chat/completions",
-                                {{"messages", messages}, {"logprobs", true}, {"top_logprobs", 21}})),
-            "top_logprobs");
-  for (const json& n : {json(-1), json(0), json(1.5), json("x"), json(4294967296)})
-    EXPECT_EQ(param(server().post("/v1/completions", greedy(1, {{"n", n}, {"best_of", 1}}))), "n") << n;
-  EXPECT_EQ(param(server().post("/v1/completions", {{"prompt", std::vector<std::string>(1100, "a")}})),
-            "prompt");
-  std::string members = "{\"prompt\": \"a\"";
-  for (int i = 0; i < 30'000; ++i) members += ",\"" + std::to_string(i) + "\":0";
-  EXPECT_EQ(post_text(server().port(), "/v1/completions", members + "}").status, 400);
-  const HttpReply longest = server().post("/v1/completions", {{"prompt", std::string(3 << 20, 'a')}});
-  EXPECT_EQ(longest.json().at("error").at("code"), "context_length_exceeded");
-  EXPECT_LT(
-      server().post("/v1/completions", {{"prompt", "a"}, {"model", std::string(1 << 20, 'm')}}).body.size(),
-      2000U);
-}
-
 TEST_F(ServeApiAlone, EchoesInAStreamThatGeneratesNothing) {
   const HttpReply stream =
       server().post("/v1/completions", greedy(0, {{"echo", true}, {"logprobs", 1}, {"stream", true}}));
@@ -422,44 +304,10 @@ TEST_F(ServeApiAlone, EchoesInAStreamThatGeneratesNothing) {
   EXPECT_EQ(stream.chunks().back().at("choices")[0].at("finish_reason"), "length");
 }
 
-TEST_F(ServeApiAlone, AllowsWebPagesOfThisMachine) {
-  HttpClient client(server().port());
-  client.send(request_text(
-      "OPTIONS", "/v1/chat/completions", "",
-      {{"Origin", "http://localhost:3000"}, {"Access-Control-Request-Headers", "content-type, x-mine"}}));
-  const HttpReply reply = client.read();
-  EXPECT_EQ(reply.status, 204);
-  EXPECT_EQ(reply.headers.at("access-control-allow-origin"), "http://localhost:3000");
-  EXPECT_EQ(reply.headers.at("access-control-allow-headers"), "content-type, x-mine");
-  EXPECT_EQ(server()
-                .get("/v1/models", {{"Origin", "http://localhost:3000"}})
-                .headers.at("access-control-allow-origin"),
-            "http://localhost:3000");
-}
-
 TEST_F(ServeApiAlone, RepeatsTheIdOfARequest) {
   EXPECT_EQ(
       server().post("/v1/completions", greedy(1), {{"X-Request-Id", "r-17"}}).headers.at("x-request-id"),
       "r-17");
-}
-
-TEST(Serve, RefusesChatsWithoutATemplate) {
-  const std::filesystem::path demo = std::filesystem::path(TP_SOURCE_FOLDER) / "model/demo";
-  TemporaryDirectory folder;
-  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"})
-    std::filesystem::copy(demo / name, folder.path() / name);
-  ServedProgram server(kNoMpirun, {"--model", folder.path().string(), "--api-key", "secret"});
-  const Headers key = {{"Authorization", "Bearer secret"}};
-  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
-  const HttpReply chat = server.post("/v1/chat/completions", {{"messages", messages}}, key);
-  EXPECT_EQ(chat.status, 400);
-  EXPECT_NE(chat.body.find("--chat-template"), std::string::npos) << chat.body;
-  EXPECT_EQ(server.post("/v1/completions", greedy(1), key).status, 200);
-  EXPECT_EQ(server.post("/v1/completions", greedy(1)).status, 401);
-  EXPECT_EQ(server.get("/health").status, 200) << "without a key";
-  EXPECT_EQ(server.get("/metrics").status, 401);
-  EXPECT_EQ(server.get("/v1/models", key).json().at("data")[0].at("capabilities").at("chat"), false);
-  server.end();
 }
 
 }  // namespace

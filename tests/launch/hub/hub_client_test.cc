@@ -197,7 +197,7 @@ struct ScriptedHttp : HttpClient {
   std::vector<std::string> tokens{};
   std::map<std::string, std::string> redirects{};
 
-  void exchange(const HttpRequest& request, const HttpReceiver& receiver) override {
+  void exchange(const OutgoingRequest& request, const HttpReceiver& receiver) override {
     urls.push_back(request.url);
     tokens.push_back(request.token);
     const auto target = redirects.find(request.url);

@@ -1,0 +1,116 @@
+// What the server refuses, and whom it lets in.
+
+#include "tests/serve/one_server.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
+  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  const auto error = [](const HttpReply& reply) { return reply.json().at("error"); };
+  EXPECT_EQ(server().get("/v1/nothing").status, 404);
+  EXPECT_EQ(server().get("/v1/completions").status, 405);
+  EXPECT_EQ(server().get("/v1/completions").headers.at("allow"), "POST");
+  EXPECT_EQ(server().get("/../../etc/passwd").status, 404);
+  EXPECT_EQ(server().get("/%2e%2e/etc/passwd").status, 404);
+  EXPECT_EQ(server().get("/v1/models/nothing").status, 404);
+  EXPECT_EQ(server().post("/v1/embeddings", {{"input", "a"}}).status, 501);
+  EXPECT_EQ(post_text(server().port(), "/v1/completions", "{", {}).status, 400);
+  EXPECT_EQ(post_text(server().port(), "/v1/completions", "{}", {{"Content-Type", "text/plain"}}).status,
+            415);
+  HttpClient rebound(server().port());
+  rebound.send("GET /v1/models HTTP/1.1\r\nHost: evil.example.com\r\n\r\n");
+  EXPECT_EQ(rebound.read().status, 403);
+  EXPECT_EQ(server().post("/v1/completions", greedy(1), {{"Origin", "https://evil.example.com"}}).status,
+            403);
+
+  const HttpReply other = server().post("/v1/completions", greedy(1, {{"model", "gpt-9"}}));
+  EXPECT_EQ(other.status, 404);
+  EXPECT_EQ(error(other).at("param"), "model");
+  EXPECT_EQ(error(other).at("code"), "model_not_found");
+
+  const HttpReply hot = server().post("/v1/completions", greedy(1, {{"temperature", -1}}));
+  EXPECT_EQ(hot.status, 400);
+  EXPECT_EQ(error(hot).at("param"), "temperature");
+  EXPECT_EQ(error(hot).at("type"), "invalid_request_error");
+
+  const HttpReply longest = server().post("/v1/completions", {{"prompt", std::vector<int>(100'000, 5)}});
+  EXPECT_EQ(longest.status, 400);
+  EXPECT_EQ(error(longest).at("code"), "context_length_exceeded");
+
+  const HttpReply format = server().post(
+      "/v1/chat/completions", {{"messages", messages}, {"response_format", {{"type", "json_object"}}}});
+  EXPECT_EQ(format.status, 400);
+  EXPECT_EQ(error(format).at("param"), "response_format");
+  EXPECT_EQ(server().post("/v1/completions", {{"prompt", {1, 99'999}}}).status, 400);
+  EXPECT_EQ(server().post("/v1/completions", {{"prompt", json::array()}}).status, 400);
+  const HttpReply many = server().post("/v1/completions", {{"prompt", {"a", "b", "c"}}, {"n", 2000}});
+  EXPECT_EQ(many.status, 400);
+  EXPECT_EQ(error(many).at("param"), "n");
+  EXPECT_EQ(post_text(server().port(), "/v1/completions", "{\"prompt\": \"\xff\"}", {}).status, 400);
+  EXPECT_EQ(post_text(server().port(), "/v1/completions", std::string(100'000, '['), {}).status, 400);
+}
+
+TEST_F(ServeApiAlone, RefusesWhatWouldCostTooMuch) {
+  const auto param = [](const HttpReply& reply) { return reply.json().at("error").at("param"); };
+  EXPECT_EQ(param(server().post("/v1/completions", greedy(1, {{"logprobs", 21}}))), "logprobs");
+  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  EXPECT_EQ(param(server().post("/v1/chat/completions",
+                                {{"messages", messages}, {"logprobs", true}, {"top_logprobs", 21}})),
+            "top_logprobs");
+  for (const json& n : {json(-1), json(0), json(1.5), json("x"), json(4294967296)})
+    EXPECT_EQ(param(server().post("/v1/completions", greedy(1, {{"n", n}, {"best_of", 1}}))), "n") << n;
+  EXPECT_EQ(param(server().post("/v1/completions", {{"prompt", std::vector<std::string>(1100, "a")}})),
+            "prompt");
+  std::string members = "{\"prompt\": \"a\"";
+  for (int i = 0; i < 30'000; ++i) members += ",\"" + std::to_string(i) + "\":0";
+  EXPECT_EQ(post_text(server().port(), "/v1/completions", members + "}").status, 400);
+  const HttpReply longest = server().post("/v1/completions", {{"prompt", std::string(3 << 20, 'a')}});
+  EXPECT_EQ(longest.json().at("error").at("code"), "context_length_exceeded");
+  EXPECT_LT(
+      server().post("/v1/completions", {{"prompt", "a"}, {"model", std::string(1 << 20, 'm')}}).body.size(),
+      2000U);
+}
+
+TEST_F(ServeApiAlone, AllowsWebPagesOfThisMachine) {
+  HttpClient client(server().port());
+  client.send(request_text(
+      "OPTIONS", "/v1/chat/completions", "",
+      {{"Origin", "http://localhost:3000"}, {"Access-Control-Request-Headers", "content-type, x-mine"}}));
+  const HttpReply reply = client.read();
+  EXPECT_EQ(reply.status, 204);
+  EXPECT_EQ(reply.headers.at("access-control-allow-origin"), "http://localhost:3000");
+  EXPECT_EQ(reply.headers.at("access-control-allow-headers"), "content-type, x-mine");
+  EXPECT_EQ(server()
+                .get("/v1/models", {{"Origin", "http://localhost:3000"}})
+                .headers.at("access-control-allow-origin"),
+            "http://localhost:3000");
+}
+
+TEST(Serve, RefusesChatsWithoutATemplate) {
+  const std::filesystem::path demo = std::filesystem::path(TP_SOURCE_FOLDER) / "model/demo";
+  TemporaryDirectory folder;
+  for (const char* name : {"config.json", "model.safetensors", "tokenizer.json"})
+    std::filesystem::copy(demo / name, folder.path() / name);
+  ServedProgram server(kNoMpirun, {"--model", folder.path().string(), "--api-key", "secret"});
+  const Headers key = {{"Authorization", "Bearer secret"}};
+  const json messages = {{{"role", "user"}, {"content", "Hi"}}};
+  const HttpReply chat = server.post("/v1/chat/completions", {{"messages", messages}}, key);
+  EXPECT_EQ(chat.status, 400);
+  EXPECT_NE(chat.body.find("--chat-template"), std::string::npos) << chat.body;
+  EXPECT_EQ(server.post("/v1/completions", greedy(1), key).status, 200);
+  EXPECT_EQ(server.post("/v1/completions", greedy(1)).status, 401);
+  EXPECT_EQ(server.get("/health").status, 200) << "without a key";
+  EXPECT_EQ(server.get("/metrics").status, 401);
+  EXPECT_EQ(server.get("/v1/models", key).json().at("data")[0].at("capabilities").at("chat"), false);
+  server.end();
+}
+
+}  // namespace
+}  // namespace tp::test
