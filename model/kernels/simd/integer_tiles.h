@@ -4,6 +4,7 @@
 
 #include "model/kernels/simd/panel_passes.h"
 #include "model/kernels/simd/panel_results.h"
+#include "model/kernels/simd/quad_sums.h"
 
 namespace tp::kernels {
 namespace {
@@ -32,15 +33,15 @@ struct Int8Block : EqualBlocks<kPanel * kBlock + kScaleBytes> {
                                          const End& end_group) {
     const std::size_t groups = p.in_features / kGroup;
     const unsigned char* scales = weights + kPanel * kBlock;
-    fetch_lines(scales, 1);
+    fetch_lines(weights, kBytes / kVectorBytes);
     for (std::size_t group = block / kGroup; group < (block + kBlock) / kGroup; ++group) {
       const std::int8_t* x = p.x_bytes + token * p.in_features + group * kGroup;
       IntVector sums[T];
       for (std::size_t t = 0; t < T; ++t) {
         sums[t] = broadcast(kBiasedDotIsExact ? 0 : p.x_corrections[(token + t) * groups + group]);
       }
+#pragma GCC unroll 8
       for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
-        fetch_lines(weights, 1);
         const WordVector w = load_words(weights);
         for (std::size_t t = 0; t < T; ++t) dot_biased_bytes(w, x + t * p.in_features + i, sums[t]);
       }
@@ -64,31 +65,37 @@ struct Int4Block : EqualBlocks<kPanel * kBlock / 2 + kScaleBytes> {
     const std::size_t groups = p.in_features / kGroup;
     const std::size_t group = block / kGroup;
     const std::int8_t* x = p.x_bytes + token * p.in_features + block;
-    fetch_lines(weights + kPanel * kBlock / 2, 1);
-    IntVector low[T];
-    IntVector high[T];
+    fetch_lines(weights, kBytes / kVectorBytes);
+    static_assert(kQuadsOfSum<15> == kGroup / 4);
+    const auto correction = [&](std::size_t t, std::size_t of) {
+      return broadcast(p.x_corrections[(token + t) * groups + of]);
+    };
+    QuadSums low[T];
+    QuadSums high[T];
     for (std::size_t t = 0; t < T; ++t) {
-      low[t] = broadcast(p.x_corrections[(token + t) * groups + group]);
-      high[t] = broadcast(p.x_corrections[(token + t) * groups + group + 1]);
+      low[t] = QuadSums(correction(t, group));
+      high[t] = QuadSums(correction(t, group + 1));
     }
+#pragma GCC unroll 8
     for (std::size_t i = 0; i < kGroup; i += 4, weights += kVectorBytes) {
-      fetch_lines(weights, 1);
       const WordVector w = load_words(weights);
       const WordVector w_low = low_halves(w);
       const WordVector w_high = high_halves(w);
       for (std::size_t t = 0; t < T; ++t) {
         const std::int8_t* four = x + t * p.in_features + i;
-        dot_bytes(w_low, four, low[t]);
-        dot_bytes(w_high, four + kGroup, high[t]);
+        low[t].add(w_low, four);
+        high[t].add(w_high, four + kGroup);
       }
     }
     const Vector scale_low = load_f16(weights);
     const Vector scale_high = load_f16(weights + kScaleBytes / 2);
     for (std::size_t t = 0; t < T; ++t)
-      add_scaled(low[t], scale_low, p.x_scales[(token + t) * groups + group], results[t]);
+      add_scaled(low[t].total(correction(t, group)), scale_low, p.x_scales[(token + t) * groups + group],
+                 results[t]);
     end_group(group);
     for (std::size_t t = 0; t < T; ++t)
-      add_scaled(high[t], scale_high, p.x_scales[(token + t) * groups + group + 1], results[t]);
+      add_scaled(high[t].total(correction(t, group + 1)), scale_high,
+                 p.x_scales[(token + t) * groups + group + 1], results[t]);
     end_group(group + 1);
   }
 };

@@ -6,42 +6,11 @@
 #pragma once
 
 #include "model/kernels/simd/integer_tiles.h"
+#include "model/kernels/simd/quad_sums.h"
 #include "model/kernels/simd/quant_blocks.h"
 
 namespace tp::kernels {
 namespace {
-
-// Sums of products of bytes as long as they fit into what the instructions add up: 16 bits with AVX2, and
-// hence kQuads products of elements up to kLargest with bytes up to 127.
-#if defined(__AVX2__) && !defined(__AVX512VNNI__)
-struct QuadSums {
-  using Register __attribute__((vector_size(kRegisterBytes))) = std::int16_t;
-  Register part[kParts] = {};
-
-  void add(const WordVector& w, const std::int8_t* x) {
-    const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
-    for (std::size_t i = 0; i < kParts; ++i)
-      part[i] += (Register)_mm256_maddubs_epi16((__m256i)w.part[i], x4);
-  }
-  void add_to(IntVector& sum) const {
-    for (std::size_t i = 0; i < kParts; ++i)
-      sum.part[i] += (IntRegister)_mm256_madd_epi16((__m256i)part[i], _mm256_set1_epi16(1));
-  }
-};
-template <int kLargest>
-constexpr std::size_t kQuadsOfSum = 32767 / (2 * 127 * kLargest) >= 8   ? 8
-                                    : 32767 / (2 * 127 * kLargest) >= 4 ? 4
-                                                                        : 2;
-#else
-struct QuadSums {
-  IntVector sum = {};
-
-  void add(const WordVector& w, const std::int8_t* x) { dot_bytes(w, x, sum); }
-  void add_to(IntVector& all) const { all += sum; }
-};
-template <int kLargest>
-constexpr std::size_t kQuadsOfSum = 8;
-#endif
 
 // What T tokens from `token` on have from a group: added to their results.
 template <std::size_t kGroupSize, bool kHasOffsets>
@@ -96,6 +65,9 @@ struct QuantBlock {
       }
       for_known<0, kGroupQuads / kStep>([&](auto step) __attribute__((always_inline)) {
         QuadSums quads[kTogether][T];
+        for (std::size_t g = 0; g < kTogether; ++g) {
+          for (std::size_t t = 0; t < T; ++t) quads[g][t] = QuadSums(sums[g][t]);
+        }
         for_known<0, kStep * kTogether>([&](auto i) __attribute__((always_inline)) {
           constexpr std::size_t kOfGroup = decltype(i)::value % kTogether;
           constexpr std::size_t q = (kFirst + kOfGroup) * kGroupQuads + decltype(step)::value * kStep +
@@ -104,7 +76,7 @@ struct QuantBlock {
           for (std::size_t t = 0; t < T; ++t) quads[kOfGroup][t].add(elements, x + t * p.in_features + 4 * q);
         });
         for (std::size_t g = 0; g < kTogether; ++g) {
-          for (std::size_t t = 0; t < T; ++t) quads[g][t].add_to(sums[g][t]);
+          for (std::size_t t = 0; t < T; ++t) sums[g][t] = quads[g][t].total(sums[g][t]);
         }
       });
       const unsigned char* super =
@@ -154,10 +126,10 @@ struct UnpackedQuants : EqualBlocks<sizeof(UnpackedBlock<kGroupSize, kHasOffsets
             dot_biased_bytes(first, eight, sums[t]);
             dot_biased_bytes(second, eight + 4, sums[t]);
           } else {
-            QuadSums both;
+            QuadSums both(sums[t]);
             both.add(first, eight);
             both.add(second, eight + 4);
-            both.add_to(sums[t]);
+            sums[t] = both.total(sums[t]);
           }
         }
       }
