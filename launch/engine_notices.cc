@@ -4,9 +4,35 @@
 #include "launch/option_names.h"
 #include "parallel/processors.h"
 
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
 #include <fmt/ranges.h>
 
 namespace tp {
+
+namespace {
+
+// A few names as they are. Of many, a vision tower's for example, the parts of the checkpoint that they
+// belong to: "vision_tower (439 tensors)".
+std::vector<std::string> by_part(const std::vector<std::string>& tensors) {
+  constexpr std::size_t kFew = 4;
+  if (tensors.size() <= kFew) return tensors;
+  const std::string whole = "model.";
+  std::map<std::string, std::size_t> parts;
+  for (const std::string& tensor : tensors) {
+    const std::size_t begin = tensor.starts_with(whole) ? whole.size() : 0;
+    ++parts[tensor.substr(0, tensor.find('.', begin))];
+  }
+  std::vector<std::string> result;
+  for (const auto& [part, count] : parts)
+    result.push_back(fmt::format("{} ({} tensor{})", part, count, count == 1 ? "" : "s"));
+  return result;
+}
+
+}  // namespace
 
 void print_engine_notices(const EngineInfo& info, const EngineOptions& options) {
   if (!info.rounded.empty()) {
@@ -15,7 +41,7 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
   }
   if (!info.unused_tensors.empty()) {
     print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
-                              fmt::join(info.unused_tensors, ", ")));
+                              fmt::join(by_part(info.unused_tensors), ", ")));
   }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
   if (!info.packed_cache_notice.empty()) print_message(fmt::format("tp-infer: {}", info.packed_cache_notice));

@@ -72,11 +72,9 @@ void bound_statistics(Communicator& comm) {
   if (comm.stats().all_reduce_seconds.size() >= kCompareAfter) waiting_seconds(comm);
 }
 
-// Whether the sum of so many such addends, multiples of 2^-30, surely stays in the range where doubles hold
-// those.
-bool stays_exact(std::span<const double> addend, std::size_t ranks) {
-  constexpr double kBound = 4194304.0;  // 2^22
-  return largest_magnitude(addend) * static_cast<double>(ranks) < kBound;
+// Whether the sum of so many such addends surely stays in the range where doubles hold it.
+bool stays_exact(std::span<const double> addend, std::size_t ranks, double exact_below) {
+  return largest_magnitude(addend) * static_cast<double>(ranks) < exact_below;
 }
 
 void reduce(Communicator& comm, std::span<const float> addend, const SumTarget& target) {
@@ -85,10 +83,10 @@ void reduce(Communicator& comm, std::span<const float> addend, const SumTarget& 
   comm.sums()(addend, target);
 }
 
-void reduce(Communicator& comm, std::span<const double> addend, const SumTarget& target) {
+void reduce(Communicator& comm, std::span<const double> addend, double exact_below, const SumTarget& target) {
   bound_statistics(comm);
   const CountedAllReduce counted(comm, addend.size_bytes());
-  if (!stays_exact(addend, comm.size())) comm.stats().inexact_sums += 1;
+  if (!stays_exact(addend, comm.size(), exact_below)) comm.stats().inexact_sums += 1;
   comm.sums()(addend, target);
 }
 
@@ -120,7 +118,7 @@ TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
 void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out) {
   const SumTarget target{elements_of(out).data(), false};
   if (partial.has_doubles())
-    reduce(comm, std::span<const double>(elements_of(partial.doubles_)), target);
+    reduce(comm, std::span<const double>(elements_of(partial.doubles_)), partial.exact_below_, target);
   else
     reduce(comm, std::span<const float>(elements_of(partial.floats_)), target);
 }
@@ -128,7 +126,7 @@ void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out) {
 void add_all_reduced(Communicator& comm, PartialSum partial, TensorView<float> x) {
   const SumTarget target{elements_of(x).data(), true};
   if (partial.has_doubles())
-    reduce(comm, std::span<const double>(elements_of(partial.doubles_)), target);
+    reduce(comm, std::span<const double>(elements_of(partial.doubles_)), partial.exact_below_, target);
   else
     reduce(comm, std::span<const float>(elements_of(partial.floats_)), target);
 }

@@ -20,14 +20,18 @@ class Communicator;
 // rank and gives garbage on two; with this type it does not compile. It views memory of the workspace and is
 // move-only, so that it is summed exactly once.
 //
-// Addends are floats or, where sums must not depend on the number of ranks, doubles whose sums are exact (see
-// kernels::matmul).
+// Addends are floats or, where sums must not depend on the number of ranks, doubles whose sums are exact:
+// those of leaves below 2^22 (see kernels::matmul), others' below what is given.
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : floats_(addend) {}
-  explicit PartialSum(TensorView<double> addend) : doubles_(addend) {}
+  static constexpr double kExactBelow = 4194304.0;  // 2^22
+  explicit PartialSum(TensorView<double> addend, double exact_below = kExactBelow)
+      : doubles_(addend), exact_below_(exact_below) {}
   PartialSum(PartialSum&& other) noexcept
-      : floats_(std::exchange(other.floats_, {})), doubles_(std::exchange(other.doubles_, {})) {}
+      : floats_(std::exchange(other.floats_, {})),
+        doubles_(std::exchange(other.doubles_, {})),
+        exact_below_(other.exact_below_) {}
   PartialSum& operator=(PartialSum&&) = delete;
   PartialSum(const PartialSum&) = delete;
   PartialSum& operator=(const PartialSum&) = delete;
@@ -85,6 +89,7 @@ class [[nodiscard]] PartialSum {
 
   TensorView<float> floats_;
   TensorView<double> doubles_;  // instead of floats
+  double exact_below_ = kExactBelow;
 };
 
 }  // namespace tp

@@ -42,6 +42,12 @@ struct HeadShard {
 
   std::size_t local_heads() const { return query_heads.size(); }
   std::size_t local_kv_heads() const { return kv_heads.size(); }
+  // Those of kv_heads that this rank owns where something must be counted once: those whose first query head
+  // it has. Every KV head has one owner.
+  Range owned_kv_heads() const {
+    const auto first_from = [&](std::size_t query) { return (query + queries_per_kv - 1) / queries_per_kv; };
+    return {first_from(query_heads.begin), first_from(query_heads.end)};
+  }
   // The KV head, counted from kv_heads.begin, that local query head `local_head` reads.
   std::size_t local_kv_of(std::size_t local_head) const {
     return (query_heads.begin + local_head) / queries_per_kv - kv_heads.begin;

@@ -23,6 +23,7 @@ struct RopeScaling {
   std::size_t original_max_position_embeddings = 0;
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
+  bool truncate = true;           // yarn: what is interpolated begins and ends at whole dimensions
   double attention_factor = 1.0;  // yarn, longrope: factor of cosines and sines
   double score_factor = 1.0;      // yarn: DeepSeek's attention scores are multiplied by its square
   // longrope: divisors of the frequencies, [rotary_dim / 2], for sequences of at most
@@ -48,8 +49,10 @@ struct ModelConfig {
   double layer_norm_eps = 1e-5;
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
+  double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: no other
   RopeScaling rope_scaling;
   bool attention_bias = false;
+  bool attention_out_bias = false;
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::string hidden_act = "silu";
@@ -60,6 +63,7 @@ struct ModelConfig {
   bool use_sliding_window = true;
   std::size_t max_window_layers = 0;       // this many layers at the start have no window
   std::vector<std::string> layer_types{};  // "full_attention" or "sliding_attention" per layer, or empty
+  std::size_t sliding_window_pattern = 0;  // without layer_types: every so many layers one has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
   double attn_logit_softcapping = 0.0;     // 0: none
   double final_logit_softcapping = 0.0;    // 0: none
@@ -67,9 +71,17 @@ struct ModelConfig {
   bool scale_attn_by_inverse_layer_idx = false;
   bool use_parallel_residual = true;
   bool alibi = false;
+  std::vector<std::size_t> no_rope_layers{};  // 1 for layers that do have RoPE, else 0; or empty
+  std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every so many layers one has no RoPE
   bool parallel_attn = true;
   bool new_decoder_architecture = false;
   std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 in the new decoder architecture, else 1
+
+  // Multipliers.
+  double embedding_multiplier = 1.0;
+  double residual_multiplier = 1.0;   // of what the halves of a block add
+  double attention_multiplier = 0.0;  // of scores; 0: 1 / sqrt(head_dim)
+  double logits_scaling = 1.0;        // what logits are divided by
 
   // Experts.
   std::size_t num_experts = 0;  // 0: none

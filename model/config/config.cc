@@ -27,14 +27,34 @@ std::string architecture_of(const JsonNode& fields, const std::string& where) {
   return names.front();
 }
 
+// Models of several modalities keep the config of their language model in text_config, and what checkpoints
+// of any kind have, such as torch_dtype, beside it.
+nlohmann::json language_model_of(const nlohmann::json& document) {
+  nlohmann::json fields = document;
+  const auto text = document.is_object() ? document.find("text_config") : document.end();
+  if (text == document.end() || !text->is_object()) return fields;
+  for (const auto& [name, value] : text->items()) {
+    const bool is_outside = name == "architectures" || value.is_null();
+    if (!is_outside || !fields.contains(name)) fields[name] = value;
+  }
+  return fields;
+}
+
+// A size that config.json must give, unless the family has a default.
+std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> names, std::size_t otherwise) {
+  const std::string name = fields.name_of(names);
+  return otherwise == 0 ? fields.at(name).size() : fields.size_or(name, otherwise);
+}
+
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.num_attention_heads = fields.at(fields.name_of({"num_attention_heads", "n_head"})).size();
+  config.num_attention_heads = size_of(fields, {"num_attention_heads", "n_head"}, config.num_attention_heads);
   // Falcon's multi_query means one KV head; num_kv_heads then counts in the new architecture only.
   const bool one_kv_head = fields.boolean_or("multi_query", false) && !config.new_decoder_architecture;
   config.num_key_value_heads =
       one_kv_head ? 1
                   : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
-                                   config.num_attention_heads);
+                                   config.num_key_value_heads == 0 ? config.num_attention_heads
+                                                                   : config.num_key_value_heads);
   // With latent attention it is the rotated part.
   config.head_dim = fields.size_or(fields.name_of({"qk_rope_head_dim", "head_dim"}), config.head_dim);
   if (config.head_dim == 0) {
@@ -54,25 +74,41 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
 }
 
 void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
-  config.hidden_size = fields.at(fields.name_of({"hidden_size", "n_embd"})).size();
+  config.hidden_size = size_of(fields, {"hidden_size", "n_embd"}, config.hidden_size);
   const std::string intermediate = fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size"});
-  config.intermediate_size = intermediate_per_hidden == 0 || fields.has(intermediate)
-                                 ? fields.at(intermediate).size()
-                                 : intermediate_per_hidden * config.hidden_size;
-  config.num_hidden_layers = fields.at(fields.name_of({"num_hidden_layers", "n_layer"})).size();
-  config.vocab_size = fields.at("vocab_size").size();
+  config.intermediate_size = size_of(
+      fields, {intermediate},
+      intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
+  config.num_hidden_layers = size_of(fields, {"num_hidden_layers", "n_layer"}, config.num_hidden_layers);
+  config.vocab_size = size_of(fields, {"vocab_size"}, config.vocab_size);
   config.max_position_embeddings = fields.size_or(fields.name_of({"max_position_embeddings", "n_positions"}),
                                                   config.max_position_embeddings);
 }
 
+// Where layers with a window have a rope of their own, rope_parameters has one member for them and one for
+// the others.
+JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, ModelConfig& config) {
+  if (!ropes.has("full_attention")) return ropes;
+  if (const std::optional<JsonNode> local = ropes.find("sliding_attention")) {
+    const std::string type = local->string_or("rope_type", "default");
+    require<ConfigError>(type == "default",
+                         "{}: rope_parameters of layers of sliding_attention must be of the type default, "
+                         "found \"{}\"; use a model whose layers with a window do not scale RoPE",
+                         where, type);
+    config.rope_local_base_freq = local->number_or("rope_theta", config.rope_local_base_freq);
+  }
+  return ropes.at("full_attention");
+}
+
 void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base"}), config.rope_theta);
+  config.rope_local_base_freq = fields.number_or("rope_local_base_freq", config.rope_local_base_freq);
   config.partial_rotary_factor =
       fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct"}), config.partial_rotary_factor);
   // Newer configs keep all of it in rope_parameters.
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(field)) continue;
-    const JsonNode rope = fields.at(field);
+    const JsonNode rope = rope_of_full_layers(fields.at(field), where, config);
     config.rope_theta = rope.number_or("rope_theta", config.rope_theta);
     config.partial_rotary_factor = rope.number_or("partial_rotary_factor", config.partial_rotary_factor);
     const RopeContext context{.rotary_dim = rotary_dim(config),
@@ -80,6 +116,7 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
                               .original_max_position_embeddings = fields.size_or(
                                   "original_max_position_embeddings", config.max_position_embeddings)};
     config.rope_scaling = parse_rope_scaling(rope, context, where);
+    config.rope_theta = scaled_theta(rope, config.rope_theta, context, where);
   }
   require<ConfigError>(
       config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 && rotary_dim(config) % 2 == 0,
@@ -88,12 +125,48 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
       where, config.head_dim, config.partial_rotary_factor);
 }
 
+// The layers that have RoPE: those of the list or, without one, all but every so many-th.
+void read_layers_without_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  config.no_rope_layers = fields.list_or_empty("no_rope_layers", &JsonNode::count);
+  config.no_rope_layer_interval = fields.count_or("no_rope_layer_interval", config.no_rope_layer_interval);
+  if (config.no_rope_layers.empty() && config.no_rope_layer_interval != 0) {
+    for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
+      config.no_rope_layers.push_back((layer + 1) % config.no_rope_layer_interval == 0 ? 0 : 1);
+  }
+  require<ConfigError>(
+      config.no_rope_layers.empty() || config.no_rope_layers.size() == config.num_hidden_layers,
+      "{}: no_rope_layers must have an entry for every layer, expected {} (num_hidden_layers), found {}",
+      where, config.num_hidden_layers, config.no_rope_layers.size());
+}
+
+// layer_types as sliding_window_pattern gives them: every so many-th layer is full_attention, or letters such
+// as LLLG name the types of so many layers, local and global, in turn.
+void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
+  const std::string name = fields.name_of({"sliding_window_pattern", "_sliding_window_pattern"});
+  std::string letters;
+  if (const std::optional<JsonNode> pattern = fields.find(name); pattern && pattern->is_string()) {
+    letters = pattern->string();
+    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos)
+      pattern->fail_type("a number, or letters L and G");
+  } else {
+    config.sliding_window_pattern = fields.count_or(name, config.sliding_window_pattern);
+  }
+  const std::size_t period = letters.empty() ? config.sliding_window_pattern : letters.size();
+  const bool has_windows = config.sliding_window != 0 && config.use_sliding_window;
+  if (period == 0 || !has_windows || !config.layer_types.empty()) return;
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    const bool is_local = letters.empty() ? (layer + 1) % period != 0 : letters[layer % period] == 'L';
+    config.layer_types.push_back(is_local ? "sliding_attention" : "full_attention");
+  }
+}
+
 void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.sliding_window =
       fields.is_null("sliding_window") ? 0 : fields.size_or("sliding_window", config.sliding_window);
   config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
   config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
   config.layer_types = fields.list_or_empty("layer_types", &JsonNode::string);
+  read_window_pattern(fields, config);
   require<ConfigError>(
       config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
       "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
@@ -110,9 +183,14 @@ double number_or_none(const JsonNode& fields, const std::string& field, double o
   return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
 }
 
-void read_attention(const JsonNode& fields, ModelConfig& config) {
+void read_attention(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  require<ConfigError>(!fields.boolean_or("use_bidirectional_attention", false),
+                       "{}: expected a model that generates text, found use_bidirectional_attention: it "
+                       "attends to tokens that follow; use a model without it",
+                       where);
   config.attention_bias =
-      fields.boolean_or(fields.name_of({"attention_bias", "bias"}), config.attention_bias);
+      fields.boolean_or(fields.name_of({"attention_bias", "bias", "use_bias"}), config.attention_bias);
+  config.attention_out_bias = fields.boolean_or("attention_out_bias", config.attention_out_bias);
   config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
   config.attn_logit_softcapping =
       number_or_none(fields, "attn_logit_softcapping", config.attn_logit_softcapping);
@@ -122,6 +200,15 @@ void read_attention(const JsonNode& fields, ModelConfig& config) {
   config.scale_attn_by_inverse_layer_idx =
       fields.boolean_or("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
   config.alibi = fields.boolean_or("alibi", config.alibi);
+}
+
+void read_multipliers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  config.embedding_multiplier = fields.number_or("embedding_multiplier", config.embedding_multiplier);
+  config.residual_multiplier = fields.number_or("residual_multiplier", config.residual_multiplier);
+  config.attention_multiplier = fields.number_or("attention_multiplier", config.attention_multiplier);
+  config.logits_scaling = fields.number_or("logits_scaling", config.logits_scaling);
+  require<ConfigError>(config.logits_scaling != 0, "{}: logits are divided by logits_scaling, found 0",
+                       where);
 }
 
 void read_experts(const JsonNode& fields, ModelConfig& config) {
@@ -181,7 +268,8 @@ const Family& family_in(const std::string& where, const std::string& architectur
 }
 
 ModelConfig read_config(const nlohmann::json& document, const std::string& name) {
-  const JsonNode fields(document, name);
+  const nlohmann::json language_model = language_model_of(document);
+  const JsonNode fields(language_model, name);
 
   const std::string architecture = architecture_of(fields, name);
   const Family& family = family_in(name, architecture);
@@ -195,12 +283,14 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
   read_rope(fields, name, config);
+  read_layers_without_rope(fields, name, config);
   read_windows(fields, name, config);
-  read_attention(fields, config);
+  read_attention(fields, name, config);
+  read_multipliers(fields, name, config);
   read_latent_attention(fields, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
-  config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias"}), config.mlp_bias);
+  config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias", "use_bias"}), config.mlp_bias);
   config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
   config.hidden_act = fields.string_or(
       fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),

@@ -11,7 +11,7 @@ namespace boost::serialization {
 template <class Archive>
 void serialize(Archive& archive, tp::RopeScaling& scaling, unsigned /*version*/) {
   archive& scaling.kind& scaling.factor& scaling.low_freq_factor& scaling.high_freq_factor& scaling
-      .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling
+      .original_max_position_embeddings& scaling.beta_fast& scaling.beta_slow& scaling.truncate& scaling
       .attention_factor& scaling.score_factor& scaling.short_factor& scaling.long_factor;
 }
 
@@ -34,6 +34,9 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .moe_layer_freq& config.num_nextn_predict_layers;
   archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
       .v_head_dim& config.rope_interleave;
+  archive& config.rope_local_base_freq& config.sliding_window_pattern& config.attention_out_bias& config
+      .no_rope_layers& config.no_rope_layer_interval& config.embedding_multiplier& config
+      .residual_multiplier& config.attention_multiplier& config.logits_scaling;
 }
 
 }  // namespace boost::serialization

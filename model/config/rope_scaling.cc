@@ -35,6 +35,7 @@ void read_yarn(const JsonNode& fields, const std::string& where, RopeScaling& sc
   require<ConfigError>(scaling.beta_fast > 0 && scaling.beta_slow > 0,
                        "{}: rope_scaling: beta_fast and beta_slow must be positive, found {} and {}", where,
                        scaling.beta_fast, scaling.beta_slow);
+  scaling.truncate = fields.boolean_or("truncate", true);
   scaling.attention_factor = yarn_attention_factor(fields, scaling.factor);
   scaling.score_factor = yarn_mscale(scaling.factor, fields.number_or("mscale_all_dim", 0.0));
 }
@@ -71,16 +72,39 @@ RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {
   if (name == "yarn") return Kind::yarn;
   if (name == "longrope" || name == "su") return Kind::longrope;  // "su" in early Phi-3 checkpoints
   throw_error<ConfigError>(
-      "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn and longrope",
+      "{}: rope_scaling of type \"{}\" is not supported; supported are linear, llama3, yarn, longrope, and "
+      "dynamic with alpha",
       where, name);
+}
+
+std::string type_of(const JsonNode& fields) {
+  return fields.has("rope_type") ? fields.at("rope_type").string() : fields.string_or("type", "default");
+}
+
+// Tencent's Hunyuan: theta is larger once and for all, whatever else such a config says.
+bool scales_theta(const JsonNode& fields) {
+  return type_of(fields) == "dynamic" && fields.number_or("alpha", 0.0) != 0.0;
 }
 
 }  // namespace
 
+double scaled_theta(const JsonNode& fields, double theta, const RopeContext& context,
+                    const std::string& where) {
+  if (!scales_theta(fields)) return theta;
+  const double alpha = fields.at("alpha").number();
+  require<ConfigError>(
+      alpha > 0 && context.rotary_dim > 2,
+      "{}: rope_scaling: alpha must be positive and heads have more than 2 rotated elements, "
+      "found {} and {}",
+      where, alpha, context.rotary_dim);
+  const auto dims = static_cast<double>(context.rotary_dim);
+  return theta * std::pow(alpha, dims / (dims - 2));
+}
+
 RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& context, const std::string& where) {
   RopeScaling scaling;
-  scaling.kind = kind_of(
-      fields.has("rope_type") ? fields.at("rope_type").string() : fields.string_or("type", "default"), where);
+  if (scales_theta(fields)) return scaling;
+  scaling.kind = kind_of(type_of(fields), where);
   if (scaling.kind == RopeScaling::Kind::none) return scaling;
   scaling.original_max_position_embeddings =
       fields.size_or("original_max_position_embeddings", context.original_max_position_embeddings);

@@ -20,4 +20,8 @@ struct RopeContext {
 // work.
 RopeScaling parse_rope_scaling(const JsonNode& fields, const RopeContext& context, const std::string& where);
 
+// rope_theta with what such a member makes of it: alpha of the type "dynamic". Throws ConfigError.
+double scaled_theta(const JsonNode& fields, double theta, const RopeContext& context,
+                    const std::string& where);
+
 }  // namespace tp

@@ -46,7 +46,10 @@ struct AttentionSpec {
   std::optional<RopeSpec> rope;            // none: positions come from elsewhere, or not at all
   AttentionPattern pattern;                // which tokens a token attends to
   std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
-  std::optional<NormSpec> query_key_norm;  // of every head, before positions
+  std::optional<NormSpec> query_key_norm;  // of every head, before positions, unless what follows says else
+  bool norms_after_rope = false;
+  bool norms_whole_projections = false;  // query_key_norm is of all heads together
+  bool interleaved_rope = false;         // pairs (2 i, 2 i + 1), not halves
   // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
   std::vector<float> alibi_slopes;  // [num_attention_heads]
 
@@ -122,12 +125,13 @@ struct BlockSpec {
   enum class Wiring : std::uint8_t { sequential, parallel };
 
   Wiring wiring = Wiring::sequential;
-  NormSpec input_norm;
+  std::optional<NormSpec> input_norm;  // absent in a block that norms only what its halves add
   AttentionPartSpec attention;
   std::optional<NormSpec> post_attention_norm;    // of what attention adds
-  std::optional<NormSpec> pre_feed_forward_norm;  // absent in a parallel block that has one norm for both
+  std::optional<NormSpec> pre_feed_forward_norm;  // absent too in a parallel block that has one norm for both
   FeedForwardSpec feed_forward;
   std::optional<NormSpec> post_feed_forward_norm;  // of what the feed-forward half adds
+  float residual_scale = 1.0F;                     // of what either half adds
 
   bool operator==(const BlockSpec&) const = default;
 };
@@ -142,7 +146,8 @@ struct DecoderSpec {
   std::vector<BlockSpec> blocks;
   NormSpec final_norm;
   bool tied_embeddings = false;
-  std::optional<float> logit_softcap;
+  float logit_scale = 1.0F;
+  std::optional<float> logit_softcap;  // of scaled logits
   // Not of the model: whether results have the same bits on any number of ranks.
   bool same_bits = false;
 };

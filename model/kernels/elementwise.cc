@@ -72,6 +72,13 @@ void softcap(float cap, TensorView<float> x) {
   for_rows(x, [&](std::size_t row) { elementwise_kernels().softcap(cap, x.row(row), x.columns()); });
 }
 
+void scale(float factor, TensorView<float> x) {
+  for_rows(x, [&](std::size_t row) {
+    float* const elements = x.row(row);
+    for (std::size_t i = 0; i < x.columns(); ++i) elements[i] *= factor;
+  });
+}
+
 void clear(TensorView<float> x) {
   for_rows(x, [&](std::size_t row) { std::fill_n(x.row(row), x.columns(), 0.0F); });
 }

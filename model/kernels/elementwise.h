@@ -25,6 +25,9 @@ void activate_and_multiply(Activation activation, TensorView<const float> gate_u
 // x = cap * tanh(x / cap). [tokens, size]
 void softcap(float cap, TensorView<float> x);
 
+// x *= factor. [tokens, size]
+void scale(float factor, TensorView<float> x);
+
 // x = 0. [tokens, size]
 void clear(TensorView<float> x);
 void clear(TensorView<double> x);

@@ -26,7 +26,7 @@ std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_si
 }
 
 std::optional<Norm> head_norm(WeightLoader& loader, const std::string& name, const AttentionSpec& spec) {
-  if (!spec.query_key_norm) return std::nullopt;
+  if (!spec.query_key_norm || spec.norms_whole_projections) return std::nullopt;
   return Norm(loader, name, spec.head_dim, *spec.query_key_norm, "head_dim");
 }
 
@@ -43,6 +43,8 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       query_size_(shard.local_heads() * spec.head_dim),
       kv_size_(shard.local_kv_heads() * spec.head_dim),
       rope_(spec.rope),
+      interleaved_rope_(spec.interleaved_rope),
+      norms_after_rope_(spec.norms_after_rope),
       pattern_(spec.pattern),
       scale_(spec.scale),
       softcap_(spec.softcap),
@@ -57,6 +59,8 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
                names.transposed},
               features_of(shard.query_heads, spec.head_dim), spec.o_bias,
               loader.leaf_of_heads(spec.head_dim)) {
+  if (spec.query_key_norm && spec.norms_whole_projections)
+    projection_norm_.emplace(loader, spec, names, shard);
   for (std::size_t head = 0; head < shard.local_heads(); ++head)
     kv_of_head_.push_back(shard.local_kv_of(head));
   if (!spec.alibi_slopes.empty()) {
@@ -65,19 +69,26 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
   }
 }
 
+void Attention::normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const {
+  if (projection_norm_) (*projection_norm_)(query, key, step);
+  if (query_norm_) query_norm_->apply_in_place(query);
+  if (key_norm_) key_norm_->apply_in_place(key);
+}
+
 PartialSum Attention::operator()(TensorView<const float> x, const StepContext& step,
                                  const kernels::PagedCache& cache) const {
   const TensorView<float> qkv = qkv_proj_(x, step);                       // [tokens, query + 2 kv]
   const TensorView<float> query = qkv.columns_from(0, query_size_);       // [tokens, query_size]
   const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
   const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
-  if (query_norm_) query_norm_->apply_in_place(query);
-  if (key_norm_) key_norm_->apply_in_place(key);
+  if (!norms_after_rope_) normalize(query, key, step);
   if (rope_) {
     const RopeAngles& angles = step.angles(*rope_);
-    kernels::rotate(query, head_dim_, angles.cosine, angles.sine);
-    kernels::rotate(key, head_dim_, angles.cosine, angles.sine);
+    const auto rotate = interleaved_rope_ ? kernels::rotate_pairs : kernels::rotate;
+    rotate(query, head_dim_, angles.cosine, angles.sine);
+    rotate(key, head_dim_, angles.cosine, angles.sine);
   }
+  if (norms_after_rope_) normalize(query, key, step);
   kernels::store_keys_values(key, value, step.spans(), cache);
 
   std::size_t max_blocks = 0;

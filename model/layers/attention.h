@@ -6,6 +6,7 @@
 #include "model/kernels/paged_cache.h"
 #include "model/layers/linear.h"
 #include "model/layers/norm.h"
+#include "model/layers/projection_norm.h"
 #include "model/layers/step_context.h"
 #include "model/weights/tensor_names.h"
 
@@ -22,7 +23,7 @@ class Attention {
             const BlockNames& names);
 
   // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
-  // cache.
+  // cache. Collective where norms are of whole projections; throws CommError then.
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
@@ -30,6 +31,8 @@ class Attention {
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
 
  private:
+  void normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
+
   Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
             const HeadShard& shard);
 
@@ -38,6 +41,8 @@ class Attention {
   std::size_t kv_size_;                  // local_kv_heads * head_dim
   std::vector<std::size_t> kv_of_head_;  // [local_heads]
   std::optional<RopeSpec> rope_;
+  bool interleaved_rope_;
+  bool norms_after_rope_;
   AttentionPattern pattern_;
   float scale_;
   std::optional<float> softcap_;
@@ -45,7 +50,8 @@ class Attention {
   ColumnParallelLinear qkv_proj_;    // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
   std::optional<Norm> query_norm_;   // of every head, [head_dim]
   std::optional<Norm> key_norm_;
-  RowParallelLinear o_proj_;  // [hidden_size, query_size]
+  std::optional<ProjectionNorm> projection_norm_;  // instead of both
+  RowParallelLinear o_proj_;                       // [hidden_size, query_size]
 };
 
 }  // namespace tp

@@ -96,7 +96,7 @@ Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader
       blocks_(load_blocks(loader, spec, names)),
       final_norm_(loader, names.final_norm, spec.hidden_size, spec.final_norm),
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
-      lm_head_(output_tokens_, spec.logit_softcap),
+      lm_head_(output_tokens_, spec.logit_scale, spec.logit_softcap),
       ropes_(distinct_ropes(spec)),
       unused_tensors_(loader.unused_tensors(names)),
       loaded_(loader.loaded()) {}
@@ -111,7 +111,11 @@ void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, 
   const Workspace::Frame frame(workspace);
   std::vector<RopeAngles> angles;
   for (const Rope& rope : ropes_) angles.push_back(rope(batch.positions, workspace));
-  StepContext step{batch, workspace, angles, comm != nullptr ? &comm->tracer() : nullptr};
+  StepContext step{.batch = batch,
+                   .workspace = workspace,
+                   .ropes = angles,
+                   .tracer = comm != nullptr ? &comm->tracer() : nullptr,
+                   .comm = comm};
   Residual residual(comm, embedding_(step), step);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const bool again = layer > 0 && blocks_[layer] == blocks_[layer - 1];  // a shape: it takes no more

@@ -40,7 +40,8 @@ class Decoder {
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights);
 
-  // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding.
+  // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding;
+  // one more for a block whose query and key are normed as a whole.
   // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
   // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
   // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. Collective; throws

@@ -36,6 +36,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
 
 TensorView<float> LmHead::operator()(TensorView<const float> hidden, Workspace& workspace) const {
   const TensorView<float> logits = shard_->weight().multiply(hidden, workspace);
+  if (scale_ != 1.0F) kernels::scale(scale_, logits);
   if (softcap_) kernels::softcap(*softcap_, logits);
   return logits;
 }

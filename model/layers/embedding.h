@@ -53,9 +53,9 @@ class VocabParallelEmbedding {
 // Logits stay sharded: a rank has those of its own tokens.
 class LmHead {
  public:
-  // With a softcap, logits are softcap * tanh(logit / softcap).
-  LmHead(std::shared_ptr<const VocabShard> shard, std::optional<float> softcap)
-      : shard_(std::move(shard)), softcap_(softcap) {}
+  // Logits are multiplied by `scale`. With a softcap, they are softcap * tanh(logit / softcap) then.
+  LmHead(std::shared_ptr<const VocabShard> shard, float scale, std::optional<float> softcap)
+      : shard_(std::move(shard)), scale_(scale), softcap_(softcap) {}
 
   Range tokens() const { return shard_->tokens(); }
 
@@ -64,6 +64,7 @@ class LmHead {
 
  private:
   std::shared_ptr<const VocabShard> shard_;
+  float scale_;
   std::optional<float> softcap_;
 };
 

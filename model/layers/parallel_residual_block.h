@@ -23,10 +23,11 @@ class ParallelResidualBlock {
   const AttentionPart& attention() const { return attention_; }
 
  private:
-  Norm input_norm_;
+  std::optional<Norm> input_norm_;
   AttentionPart attention_;
   std::optional<Norm> pre_feed_forward_norm_;  // absent: input_norm_ serves both halves
   FeedForwardPart feed_forward_;
+  float residual_scale_;
 };
 
 }  // namespace tp

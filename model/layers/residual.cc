@@ -4,12 +4,13 @@
 
 namespace tp {
 
-void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm) {
-  if (post_norm) {
+void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale) {
+  if (post_norm || scale != 1.0F) {
     const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());
     if (comm_ != nullptr) {
       all_reduce(*comm_, std::move(sum), whole);
-      post_norm->apply_in_place(whole);
+      if (post_norm) post_norm->apply_in_place(whole);
+      if (scale != 1.0F) kernels::scale(scale, whole);
       kernels::add(whole, x_);
     }
   } else if (comm_ != nullptr) {

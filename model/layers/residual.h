@@ -9,7 +9,8 @@
 
 namespace tp {
 
-// [tokens, hidden_size], equal on every rank. All sums over ranks of a step are taken here.
+// [tokens, hidden_size], equal on every rank. All sums over ranks of a step are taken here, apart from those
+// of a ProjectionNorm.
 class Residual {
  public:
   // Begins with the embedding. Collective, unless there is no `comm` as the step is of shapes; throws
@@ -22,10 +23,12 @@ class Residual {
 
   // What a part reads: norm(x), [tokens, hidden_size].
   TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
+  // The same, or x itself where there is no norm.
+  TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
 
-  // x += the sum over ranks, with a norm of its own in some families. Gives back what was taken of the
-  // workspace since the last sum. Collective; throws CommError.
-  void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm = std::nullopt);
+  // x += scale * the sum over ranks, with a norm of its own in some families. Gives back what was taken of
+  // the workspace since the last sum. Collective; throws CommError.
+  void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
 
   TensorView<const float> rows() const { return x_; }
 

@@ -30,8 +30,10 @@ class YarnBlend {
     const auto dimension_of = [&](double turns) {
       return dims * std::log(original / (turns * 2 * pi)) / (2 * std::log(spec.theta));
     };
-    low_ = std::max(std::floor(dimension_of(spec.scaling.beta_fast)), 0.0);
-    high_ = std::min(std::ceil(dimension_of(spec.scaling.beta_slow)), dims - 1);
+    const double low = dimension_of(spec.scaling.beta_fast);
+    const double high = dimension_of(spec.scaling.beta_slow);
+    low_ = std::max(spec.scaling.truncate ? std::floor(low) : low, 0.0);
+    high_ = std::min(spec.scaling.truncate ? std::ceil(high) : high, dims - 1);
     if (high_ == low_) high_ += 0.001;  // no division by zero
   }
 

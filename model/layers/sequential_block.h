@@ -10,7 +10,8 @@
 
 namespace tp {
 
-// x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more.
+// x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more, or instead,
+// or scaled.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -22,12 +23,13 @@ class SequentialBlock {
   const AttentionPart& attention() const { return attention_; }
 
  private:
-  Norm input_norm_;
+  std::optional<Norm> input_norm_;
   AttentionPart attention_;
   std::optional<Norm> post_attention_norm_;
-  Norm pre_feed_forward_norm_;
+  std::optional<Norm> pre_feed_forward_norm_;
   FeedForwardPart feed_forward_;
   std::optional<Norm> post_feed_forward_norm_;
+  float residual_scale_;
 };
 
 }  // namespace tp

@@ -11,6 +11,8 @@
 
 namespace tp {
 
+class Communicator;
+
 // What every part may need of the step at hand.
 struct StepContext {
   const Batch& batch;
@@ -18,6 +20,7 @@ struct StepContext {
   std::span<const RopeAngles> ropes{};  // of every RopeSpec of the model
   Tracer* tracer = nullptr;             // null: nobody asks what takes how long
   std::size_t cache_group = 0;          // that the layer at hand belongs to
+  Communicator* comm = nullptr;         // null: the step is of shapes, or sums nothing inside of a part
 
   const RopeAngles& angles(const RopeSpec& spec) const {
     const auto found =

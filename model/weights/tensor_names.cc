@@ -2,6 +2,8 @@
 
 #include "model/weights/checkpoint/weight_source.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 namespace tp {
@@ -13,13 +15,28 @@ GatedMlpNames ExpertNames::expert(std::size_t index) const {
 
 TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   const auto has = [&](const std::string& layer) { return source.contains(tensor_names::weight_of(layer)); };
-  const auto lacks_prefix = [&](const std::string& layer) { return has(layer) && !has(prefix + layer); };
+  struct Prefixes {
+    std::string body;
+    std::string head;
+  };
+  std::vector<Prefixes> all = {{part_prefix + prefix, part_prefix}};
+  if (!part_prefix.empty()) {
+    all.push_back({"model." + part_prefix, ""});
+    all.push_back({prefix, ""});
+  }
+  all.push_back({"", ""});
+  // Tied embeddings may be stored as the LM head, but the norm has its name.
+  const auto found = std::ranges::find_if(all, [&](const Prefixes& prefixes) {
+    return has(prefixes.body + embed_tokens) || has(prefixes.body + final_norm);
+  });
+  const Prefixes& used = found == all.end() ? all.front() : *found;
   TensorNames names = *this;
   names.prefix.clear();
-  // Tied embeddings may be stored as the LM head, which never has the prefix.
-  if (lacks_prefix(embed_tokens) || lacks_prefix(final_norm)) return names;
-  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.final_norm, &names.blocks})
-    *name = prefix + *name;
+  names.part_prefix.clear();
+  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.final_norm, &names.blocks}) {
+    if (!name->empty()) *name = used.body + *name;
+  }
+  names.lm_head = used.head + lm_head;
   return names;
 }
 

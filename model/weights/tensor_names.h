@@ -85,6 +85,9 @@ struct GgufTensorNames {
 // The tensors of a family.
 struct TensorNames {
   std::string prefix;  // of all but the LM head; what was saved without a head has none
+  // Of all, in front of `prefix`, where the model is a part of a larger one; newer checkpoints have
+  // "model." and this instead of both, and the LM head without either.
+  std::string part_prefix{};
   std::string embed_tokens;
   std::string embed_positions;
   std::string final_norm;
@@ -97,7 +100,7 @@ struct TensorNames {
 
   BlockNames block(std::size_t layer) const { return names_of_block(blocks + std::to_string(layer) + "."); }
 
-  // With the prefix in front of every name, unless the tensors of `source` are without it.
+  // With those prefixes in front of every name that the tensors of `source` have.
   TensorNames as_stored_in(const WeightSource& source) const;
 };
 

@@ -1,11 +1,13 @@
 // What several families have in common and none of them owns.
 #include "model/config/families/common.h"
 
+#include "model/config/config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 namespace tp::families {
 
@@ -29,8 +31,38 @@ GatedMlpNames gated_mlp(const std::string& prefix) {
   return {prefix + "gate_proj", prefix + "up_proj", prefix + "down_proj"};
 }
 
+BlockNames post_norm_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.input_norm.clear();
+  names.pre_feed_forward_norm.clear();
+  names.post_attention_norm = prefix + "post_attention_layernorm";
+  names.post_feed_forward_norm = prefix + "post_feedforward_layernorm";
+  return names;
+}
+
 void set_qkv(BlockNames& names, const std::string& name) {
   names.q_proj = names.k_proj = names.v_proj = name;
+}
+
+void norm_results_only(DecoderSpec& spec) {
+  for (BlockSpec& block : spec.blocks) {
+    block.post_attention_norm = std::exchange(block.input_norm, std::nullopt);
+    block.post_feed_forward_norm = std::exchange(block.pre_feed_forward_norm, std::nullopt);
+  }
+}
+
+void remove_rope(const ModelConfig& config, DecoderSpec& spec) {
+  for (std::size_t layer = 0; layer < config.no_rope_layers.size(); ++layer) {
+    if (config.no_rope_layers[layer] == 0) attention_of(spec.blocks[layer]).rope.reset();
+  }
+}
+
+void set_local_rope(const ModelConfig& config, double theta, DecoderSpec& spec) {
+  for (BlockSpec& block : spec.blocks) {
+    AttentionSpec& attention = attention_of(block);
+    if (attention.pattern.window)
+      attention.rope = RopeSpec{.theta = theta, .scaling = {}, .rotary_dim = rotary_dim(config)};
+  }
 }
 
 void require_window(const ModelConfig& config) {

@@ -10,10 +10,15 @@ namespace tp::families {
 DecoderSpec llama_spec(const ModelConfig& config);
 DecoderSpec mistral_spec(const ModelConfig& config);
 DecoderSpec gpt_neox_spec(const ModelConfig& config);
+DecoderSpec granite_spec(const ModelConfig& config);
+DecoderSpec ernie_spec(const ModelConfig& config);
 
 TensorNames llama_names();
 BlockNames llama_block(const std::string& prefix);
 BlockNames gpt_neox_block(const std::string& prefix);
+// Llama's without norms in front of a block's halves, and with norms behind them: post_attention_layernorm is
+// what it says.
+BlockNames post_norm_block(const std::string& prefix);
 
 // One tensor for queries, keys and values.
 void set_qkv(BlockNames& names, const std::string& name);
@@ -32,6 +37,15 @@ Activation activation_of(const ModelConfig& config);
 
 // A block's attention, where it is the usual one.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
+
+// Norms what the halves of a block add in the way that they would have normed what they read, and not that.
+void norm_results_only(DecoderSpec& spec);
+
+// Takes RoPE from the layers whose entry in no_rope_layers is 0.
+void remove_rope(const ModelConfig& config, DecoderSpec& spec);
+
+// Layers with a window have RoPE with this theta, and without scaling.
+void set_local_rope(const ModelConfig& config, double theta, DecoderSpec& spec);
 
 // Throws ConfigError if layer_types asks for a window and the config has none.
 void require_window(const ModelConfig& config);

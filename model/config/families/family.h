@@ -43,19 +43,33 @@ namespace families {
 
 Family deepseek2();
 Family deepseek3();
+Family ernie();
+Family exaone4();
 Family falcon();
 Family gemma();
 Family gemma2();
+Family gemma3();
+Family gemma3_multimodal();
+Family glm();
+Family glm4();
 Family gpt2();
 Family gpt_neox();
+Family granite();
+Family helium();
+Family hunyuan();
 Family llama();
+Family ministral();
 Family mistral();
 Family mixtral();
+Family olmo2();
+Family olmo3();
 Family phi3();
 Family qwen2();
 Family qwen2_moe();
 Family qwen3();
 Family qwen3_moe();
+Family seed_oss();
+Family smollm3();
 
 }  // namespace families
 }  // namespace tp

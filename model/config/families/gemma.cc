@@ -1,5 +1,6 @@
 // Gemma: Llama with another activation, gains that are stored less 1, and a scaled embedding. Gemma 2 has
-// norms after the halves of a block too, softcaps, and a window in every other layer.
+// norms after the halves of a block too, softcaps, and a window in every other layer. Gemma 3 has norms of
+// queries and keys instead of softcaps, and RoPE of its own in layers with a window.
 #include "model/config/families/common.h"
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 
@@ -28,7 +29,8 @@ std::optional<float> cap_of(double value) {
   return value == 0 ? std::nullopt : std::optional(static_cast<float>(value));
 }
 
-DecoderSpec gemma2_spec(const ModelConfig& config) {
+// What Gemma 2 and 3 have in common.
+DecoderSpec post_norm_spec(const ModelConfig& config) {
   DecoderSpec spec = gemma_spec(config);
   spec.logit_softcap = cap_of(config.final_logit_softcapping);
   for (BlockSpec& block : spec.blocks) {
@@ -38,7 +40,20 @@ DecoderSpec gemma2_spec(const ModelConfig& config) {
     if (config.query_pre_attn_scalar > 0)
       attention_of(block).scale = static_cast<float>(1.0 / std::sqrt(config.query_pre_attn_scalar));
   }
+  return spec;
+}
+
+DecoderSpec gemma2_spec(const ModelConfig& config) {
+  DecoderSpec spec = post_norm_spec(config);
   set_windows(config, spec, [](std::size_t layer) { return layer % 2 == 0; });
+  return spec;
+}
+
+DecoderSpec gemma3_spec(const ModelConfig& config) {
+  DecoderSpec spec = post_norm_spec(config);
+  for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = spec.final_norm;
+  set_windows(config, spec, [](std::size_t) { return false; });  // config.json, or the default, names them
+  set_local_rope(config, config.rope_local_base_freq, spec);
   return spec;
 }
 
@@ -92,6 +107,34 @@ Family gemma2() {
   family.defaults.sliding_window = 4096;
   family.defaults.attn_logit_softcapping = 50;
   family.defaults.final_logit_softcapping = 30;
+  return family;
+}
+
+Family gemma3() {
+  Family family = gemma2();
+  family.architecture = "Gemma3ForCausalLM";
+  family.make_spec = gemma3_spec;
+  family.gguf = {};
+  family.defaults.attn_logit_softcapping = 0;
+  family.defaults.final_logit_softcapping = 0;
+  family.defaults.sliding_window_pattern = 6;
+  family.defaults.rope_theta = 1e6;
+  family.defaults.rope_local_base_freq = 1e4;
+  family.defaults.max_position_embeddings = 131072;
+  family.defaults.num_attention_heads = 8;
+  family.defaults.num_key_value_heads = 4;
+  family.defaults.hidden_size = 2304;
+  family.defaults.intermediate_size = 9216;
+  family.defaults.num_hidden_layers = 26;
+  family.defaults.vocab_size = 262208;
+  return family;
+}
+
+// Its language model; configs on the Hub give no more than what differs from the defaults.
+Family gemma3_multimodal() {
+  Family family = gemma3();
+  family.architecture = "Gemma3ForConditionalGeneration";
+  family.names.part_prefix = "language_model.";
   return family;
 }
 

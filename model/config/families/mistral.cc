@@ -1,4 +1,5 @@
-// Mistral: Llama with a sliding window. Mixtral: Mistral whose feed-forward halves are mixtures of experts.
+// Mistral: Llama with a sliding window; Ministral: in some layers only. Mixtral: Mistral whose feed-forward
+// halves are mixtures of experts.
 #include "model/config/families/common.h"
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 
@@ -44,6 +45,14 @@ Family mistral() {
   family.names.gguf.interleaved_query_key = true;
   // Files of it are Llama's, and say nothing of a window.
   family.gguf = {.architecture = "llama", .is_of = [](const ModelMetadata&) { return false; }};
+  return family;
+}
+
+Family ministral() {
+  Family family = mistral();
+  family.architecture = "MinistralForCausalLM";
+  family.gguf = {};
+  family.defaults.num_key_value_heads = 8;
   return family;
 }
 

@@ -1,0 +1,23 @@
+// ERNIE 4.5: Llama whose rotary pairs are neighbours.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+
+DecoderSpec ernie_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) attention_of(block).interleaved_rope = true;
+  return spec;
+}
+
+Family ernie() {
+  Family family{.architecture = "Ernie4_5ForCausalLM", .names = llama_names(), .make_spec = ernie_spec};
+  family.defaults.head_dim = 128;
+  family.defaults.num_key_value_heads = 2;
+  family.defaults.max_position_embeddings = 131072;
+  family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.rope_theta = 5e5;
+  family.defaults.tie_word_embeddings = true;
+  return family;
+}
+
+}  // namespace tp::families

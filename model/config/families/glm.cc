@@ -1,0 +1,60 @@
+// GLM: Llama whose rotary pairs are neighbours, among the first half of a head's elements, and whose gate and
+// up projections are stored as one. GLM 4 (0414) has norms after the halves of a block, too.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec glm_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) {
+    attention_of(block).o_bias = false;
+    attention_of(block).interleaved_rope = true;
+  }
+  return spec;
+}
+
+DecoderSpec glm4_spec(const ModelConfig& config) {
+  DecoderSpec spec = glm_spec(config);
+  for (BlockSpec& block : spec.blocks)
+    block.post_attention_norm = block.post_feed_forward_norm = spec.final_norm;
+  return spec;
+}
+
+BlockNames glm_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.gate_proj = names.up_proj = prefix + "mlp.gate_up_proj";
+  return names;
+}
+
+BlockNames glm4_block(const std::string& prefix) {
+  BlockNames names = glm_block(prefix);
+  names.post_attention_norm = prefix + "post_self_attn_layernorm";
+  names.post_feed_forward_norm = prefix + "post_mlp_layernorm";
+  return names;
+}
+
+}  // namespace
+
+Family glm() {
+  Family family{.architecture = "GlmForCausalLM", .names = llama_names(), .make_spec = glm_spec};
+  family.names.names_of_block = glm_block;
+  family.names.gguf.block.gate_proj = family.names.gguf.block.up_proj;
+  family.defaults.partial_rotary_factor = 0.5;
+  family.defaults.head_dim = 128;
+  family.defaults.num_key_value_heads = 2;
+  family.defaults.max_position_embeddings = 131072;
+  family.defaults.rms_norm_eps = 1.5625e-7;
+  family.defaults.attention_bias = true;
+  return family;
+}
+
+Family glm4() {
+  Family family = glm();
+  family.architecture = "Glm4ForCausalLM";
+  family.make_spec = glm4_spec;
+  family.names.names_of_block = glm4_block;
+  return family;
+}
+
+}  // namespace tp::families

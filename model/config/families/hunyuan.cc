@@ -1,0 +1,33 @@
+// Hunyuan: Llama with norms of queries and keys after their rotation.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec hunyuan_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) {
+    attention_of(block).query_key_norm = spec.final_norm;
+    attention_of(block).norms_after_rope = true;
+  }
+  return spec;
+}
+
+BlockNames hunyuan_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.q_norm = prefix + "self_attn.query_layernorm";
+  names.k_norm = prefix + "self_attn.key_layernorm";
+  return names;
+}
+
+}  // namespace
+
+Family hunyuan() {
+  Family family{
+      .architecture = "HunYuanDenseV1ForCausalLM", .names = llama_names(), .make_spec = hunyuan_spec};
+  family.names.names_of_block = hunyuan_block;
+  family.defaults.rms_norm_eps = 1e-5;
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,43 @@
+// OLMo 2: Llama that norms what the halves of a block add instead of what they read, and queries and keys as
+// a whole. OLMo 3 has windows in three of four layers; the others' RoPE may be scaled.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec olmo2_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  norm_results_only(spec);
+  for (BlockSpec& block : spec.blocks) {
+    attention_of(block).query_key_norm = spec.final_norm;
+    attention_of(block).norms_whole_projections = true;
+  }
+  return spec;
+}
+
+DecoderSpec olmo3_spec(const ModelConfig& config) {
+  DecoderSpec spec = olmo2_spec(config);
+  set_windows(config, spec, [](std::size_t) { return false; });  // config.json, or the default, names them
+  set_local_rope(config, config.rope_theta, spec);
+  return spec;
+}
+
+}  // namespace
+
+Family olmo2() {
+  Family family{.architecture = "Olmo2ForCausalLM", .names = llama_names(), .make_spec = olmo2_spec};
+  family.names.names_of_block = post_norm_block;
+  family.defaults.rms_norm_eps = 1e-5;
+  return family;
+}
+
+Family olmo3() {
+  Family family = olmo2();
+  family.architecture = "Olmo3ForCausalLM";
+  family.make_spec = olmo3_spec;
+  family.defaults.sliding_window = 4096;
+  family.defaults.sliding_window_pattern = 4;
+  return family;
+}
+
+}  // namespace tp::families

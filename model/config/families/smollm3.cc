@@ -1,0 +1,28 @@
+// SmolLM3: Llama in which every fourth layer has no positions; where there is a window, only those layers
+// have it.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec smollm3_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  remove_rope(config, spec);
+  set_windows(config, spec, [&](std::size_t layer) { return config.no_rope_layers[layer] == 0; });
+  return spec;
+}
+
+}  // namespace
+
+Family smollm3() {
+  Family family{.architecture = "SmolLM3ForCausalLM", .names = llama_names(), .make_spec = smollm3_spec};
+  family.defaults.no_rope_layer_interval = 4;
+  family.defaults.use_sliding_window = false;
+  family.defaults.max_position_embeddings = 32768;
+  family.defaults.num_key_value_heads = 4;
+  family.defaults.rope_theta = 2e6;
+  family.defaults.tie_word_embeddings = true;
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,25 @@
+// RMS norms of whole projections, whose heads are divided among ranks.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <span>
+
+namespace tp::kernels {
+
+// Sums of squares are multiples of 2^-22, and below this sums of them are exact, and hence the same in any
+// order: 4096 elements may be 512 in root mean square. Where all are so small that a step of 2^-22 counts,
+// eps is what the norm divides by.
+constexpr double kExactSquaresBelow = 1073741824.0;  // 2^30
+
+// sums[token] = the sum over x's heads of their sums of squares, each of which is rounded to a multiple of
+// 2^-22 by itself. x: [tokens, heads * head_dim], sums: [tokens, 1].
+void sum_squares(TensorView<const float> x, std::size_t head_dim, TensorView<double> sums);
+
+// x = x / sqrt(sum / size + eps) * gain. x: [tokens, columns], sums of squares of the whole projections of
+// `size` elements: [tokens, 1], gain: [columns].
+void scale_to_norm(TensorView<float> x, TensorView<const float> sums, std::size_t size, float eps,
+                   std::span<const float> gain);
+
+}  // namespace tp::kernels
