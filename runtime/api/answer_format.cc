@@ -21,7 +21,7 @@ std::size_t Answer::cached_tokens() const {
 }
 
 std::size_t Answer::generated_tokens() const {
-  std::size_t tokens = 0;
+  std::size_t tokens = discarded_tokens;
   for (const Completion& completion : completions) {
     for (const Continuation& continuation : completion.continuations) tokens += continuation.token_ids.size();
   }

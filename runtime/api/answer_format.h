@@ -43,6 +43,7 @@ struct Answer {
   std::size_t prompt_tokens() const;
   std::size_t cached_tokens() const;
   std::size_t generated_tokens() const;
+  std::size_t discarded_tokens = 0;  // generated, but not of the best continuations
 };
 
 // Server-sent events are whole, with the empty line that ends them.

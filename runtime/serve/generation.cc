@@ -56,16 +56,7 @@ void Generation::post(std::function<void()> task) {
 
 void Generation::check(const ApiCall& call) const {
   const OpenModel& model = service_.model;
-  const std::string& asked = call.prompts.front().model;
-  const std::vector<std::string>& names = service_.options.model_names;
-  if (!asked.empty() && std::ranges::find(names, asked) == names.end()) {
-    throw ApiException(
-        {.status = 404,
-         .type = error_type_of(404),
-         .message = fmt::format("there is no model `{}` here; this server has {}", asked, names.front()),
-         .param = "model",
-         .code = "model_not_found"});
-  }
+  service_.require_model(call.prompts.front().model);
   require<RequestError>(model.max_queue == 0 || call.prompts.size() <= model.max_queue,
                         "`prompt`: expected at most {} prompts, as many as may wait, found {}",
                         model.max_queue, call.prompts.size());
@@ -280,6 +271,7 @@ void Generation::finish() {
 
 void Generation::choose_best() {
   if (answer_.call.best_of == 0) return;
+  const std::size_t generated = answer_.generated_tokens();
   for (Completion& completion : answer_.completions) {
     std::ranges::stable_sort(completion.continuations, std::greater<>(), score_of);
     completion.continuations.resize(static_cast<std::size_t>(answer_.call.n));
@@ -287,6 +279,7 @@ void Generation::choose_best() {
       for (Continuation& continuation : completion.continuations) continuation.logprobs.clear();
     }
   }
+  answer_.discarded_tokens = generated - answer_.generated_tokens();
 }
 
 void Generation::close(int status, const std::string& reason) {

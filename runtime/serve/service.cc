@@ -10,6 +10,17 @@
 
 namespace tp {
 
+void Service::require_model(const std::string& asked) const {
+  const std::vector<std::string>& names = options.model_names;
+  if (asked.empty() || std::ranges::find(names, asked) != names.end()) return;
+  throw ApiException(
+      {.status = 404,
+       .type = error_type_of(404),
+       .message = fmt::format("there is no model `{}` here; this server has {}", asked, names.front()),
+       .param = "model",
+       .code = "model_not_found"});
+}
+
 HttpHeaders Service::headers_for(const HttpRequest& request) const {
   HttpHeaders headers = access.cors_headers(request);
   if (const std::string_view id = request.header("x-request-id"); !id.empty())

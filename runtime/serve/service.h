@@ -76,6 +76,8 @@ struct Service {
   OpenModel model{};
 
   const std::string& model_name() const { return options.model_names.front(); }
+  // Throws ApiException if a request asks for another model; "" asks for any.
+  void require_model(const std::string& asked) const;
   // The headers of every response to this request.
   HttpHeaders headers_for(const HttpRequest& request) const;
   void respond_json(HttpExchange& exchange, int status, const nlohmann::ordered_json& body) const;

@@ -155,11 +155,12 @@ TEST_F(ServeApiAlone, EchoesThePromptWithItsLogProbabilities) {
 }
 
 TEST_F(ServeApiAlone, ReturnsTheBestOfSeveralSamples) {
-  const json all = server()
-                       .post("/v1/completions",
-                             {{"prompt", "Once"}, {"n", 6}, {"max_tokens", 6}, {"seed", 3}, {"logprobs", 0}})
-                       .json()
-                       .at("choices");
+  const json reply =
+      server()
+          .post("/v1/completions",
+                {{"prompt", "Once"}, {"n", 6}, {"max_tokens", 6}, {"seed", 3}, {"logprobs", 0}})
+          .json();
+  const json& all = reply.at("choices");
   std::string best;
   double best_score = -1e9;
   for (const json& choice : all) {
@@ -176,6 +177,7 @@ TEST_F(ServeApiAlone, ReturnsTheBestOfSeveralSamples) {
   ASSERT_EQ(chosen.at("choices").size(), 1U);
   EXPECT_EQ(chosen.at("choices")[0].at("text"), best);
   EXPECT_EQ(chosen.at("choices")[0].at("logprobs"), nullptr);
+  EXPECT_EQ(chosen.at("usage").at("completion_tokens"), reply.at("usage").at("completion_tokens"));
 }
 
 TEST_F(ServeApiAlone, FindsTheBeginningOfALongPromptInItsCache) {

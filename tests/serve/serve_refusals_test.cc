@@ -34,6 +34,8 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(other.status, 404);
   EXPECT_EQ(error(other).at("param"), "model");
   EXPECT_EQ(error(other).at("code"), "model_not_found");
+  EXPECT_EQ(server().post("/v1/messages/count_tokens", {{"model", "gpt-9"}, {"messages", messages}}).status,
+            404);
 
   const HttpReply hot = server().post("/v1/completions", greedy(1, {{"temperature", -1}}));
   EXPECT_EQ(hot.status, 400);
