@@ -143,13 +143,13 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
   for (int thread = 0; thread < 8; ++thread) {
     threads.emplace_back([&, thread] {
       std::mt19937 random(static_cast<unsigned>(thread));
-      while (next++ < requests) {
+      for (int number = next++; number < requests; number = next++) {
         json body = {{"prompt", std::vector<int>(1 + random() % 200, static_cast<int>(3 + random() % 900))},
                      {"max_tokens", 1 + random() % 40},
                      {"n", 1 + random() % 2},
                      {"stream", random() % 2 == 0},
                      {"priority", static_cast<int>(random() % 3)}};
-        if (next == requests / 4) early_memory = resident_bytes(rank_0);
+        if (number == requests / 4) early_memory = resident_bytes(rank_0);
         HttpClient client(server.port());
         client.send(request_text("POST", "/v1/completions", body.dump()));
         if (random() % 2 == 0) {
