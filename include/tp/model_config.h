@@ -49,6 +49,7 @@ struct ModelConfig {
   double layer_norm_eps = 1e-5;
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
+  std::size_t rotary_dim = 0;         // of a head; 0: by partial_rotary_factor
   double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: no other
   RopeScaling rope_scaling;
   bool attention_bias = false;
@@ -73,6 +74,11 @@ struct ModelConfig {
   bool alibi = false;
   std::vector<std::size_t> no_rope_layers{};  // 1 for layers that do have RoPE, else 0; or empty
   std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every so many layers one has no RoPE
+  double alibi_bias_max = 8.0;
+  double clip_qkv = 0.0;  // 0: none
+  bool use_qk_norm = false;
+  double logit_scale = 1.0;
+  bool multi_query = false;  // one KV head
   bool parallel_attn = true;
   bool new_decoder_architecture = false;
   std::size_t num_ln_in_parallel_attn = 0;  // 0: 2 in the new decoder architecture, else 1

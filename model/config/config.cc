@@ -47,9 +47,11 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
 }
 
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.num_attention_heads = size_of(fields, {"num_attention_heads", "n_head"}, config.num_attention_heads);
+  config.num_attention_heads =
+      size_of(fields, {"num_attention_heads", "n_head", "num_heads", "n_heads"}, config.num_attention_heads);
   // Falcon's multi_query means one KV head; num_kv_heads then counts in the new architecture only.
-  const bool one_kv_head = fields.boolean_or("multi_query", false) && !config.new_decoder_architecture;
+  config.multi_query = fields.boolean_or("multi_query", config.multi_query);
+  const bool one_kv_head = config.multi_query && !config.new_decoder_architecture;
   config.num_key_value_heads =
       one_kv_head ? 1
                   : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
@@ -74,15 +76,18 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
 }
 
 void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
-  config.hidden_size = size_of(fields, {"hidden_size", "n_embd"}, config.hidden_size);
-  const std::string intermediate = fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size"});
+  config.hidden_size = size_of(fields, {"hidden_size", "n_embd", "n_embed", "d_model"}, config.hidden_size);
+  const std::string intermediate =
+      fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"});
   config.intermediate_size = size_of(
       fields, {intermediate},
       intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
-  config.num_hidden_layers = size_of(fields, {"num_hidden_layers", "n_layer"}, config.num_hidden_layers);
+  config.num_hidden_layers =
+      size_of(fields, {"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, config.num_hidden_layers);
   config.vocab_size = size_of(fields, {"vocab_size"}, config.vocab_size);
-  config.max_position_embeddings = fields.size_or(fields.name_of({"max_position_embeddings", "n_positions"}),
-                                                  config.max_position_embeddings);
+  config.max_position_embeddings =
+      fields.size_or(fields.name_of({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len"}),
+                     config.max_position_embeddings);
 }
 
 // Where layers with a window have a rope of their own, rope_parameters has one member for them and one for
@@ -103,8 +108,9 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Mo
 void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base"}), config.rope_theta);
   config.rope_local_base_freq = fields.number_or("rope_local_base_freq", config.rope_local_base_freq);
-  config.partial_rotary_factor =
-      fields.number_or(fields.name_of({"partial_rotary_factor", "rotary_pct"}), config.partial_rotary_factor);
+  config.partial_rotary_factor = fields.number_or(
+      fields.name_of({"partial_rotary_factor", "rotary_pct", "rope_percent"}), config.partial_rotary_factor);
+  config.rotary_dim = fields.size_or("rotary_dim", config.rotary_dim);
   // Newer configs keep all of it in rope_parameters.
   for (const char* field : {"rope_scaling", "rope_parameters"}) {
     if (!fields.has(field)) continue;
@@ -118,6 +124,10 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
     config.rope_scaling = parse_rope_scaling(rope, context, where);
     config.rope_theta = scaled_theta(rope, config.rope_theta, context, where);
   }
+  require<ConfigError>(
+      config.rotary_dim <= config.head_dim && config.rotary_dim % 2 == 0,
+      "{}: rotary_dim must be an even number of a head's {} elements, found {}; check config.json", where,
+      config.head_dim, config.rotary_dim);
   require<ConfigError>(
       config.partial_rotary_factor > 0 && config.partial_rotary_factor <= 1 && rotary_dim(config) % 2 == 0,
       "{}: partial_rotary_factor must select an even number of a head's {} elements, "
@@ -160,12 +170,32 @@ void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
   }
 }
 
+// GPT-Neo has its own names of them, and instead of their list perhaps lists that are repeated.
+std::vector<std::string> read_layer_types(const JsonNode& fields) {
+  std::vector<std::string> types =
+      fields.list_or_empty(fields.name_of({"layer_types", "attention_layers"}), &JsonNode::string);
+  if (types.empty() && fields.has("attention_types")) {
+    for (const JsonNode& entry : fields.at("attention_types").elements()) {
+      const std::vector<JsonNode> list_and_count = entry.elements();
+      if (list_and_count.size() != 2) entry.fail_type("a list of types and how often it is repeated");
+      for (std::size_t i = 0; i < list_and_count.back().size(); ++i) {
+        for (const JsonNode& type : list_and_count.front().elements()) types.push_back(type.string());
+      }
+    }
+  }
+  for (std::string& type : types) {
+    if (type == "global") type = "full_attention";
+    if (type == "local") type = "sliding_attention";
+  }
+  return types;
+}
+
 void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.sliding_window =
-      fields.is_null("sliding_window") ? 0 : fields.size_or("sliding_window", config.sliding_window);
+  const std::string window = fields.name_of({"sliding_window", "window_size"});
+  config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
   config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
   config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
-  config.layer_types = fields.list_or_empty("layer_types", &JsonNode::string);
+  config.layer_types = read_layer_types(fields);
   read_window_pattern(fields, config);
   require<ConfigError>(
       config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
@@ -189,7 +219,8 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
                        "attends to tokens that follow; use a model without it",
                        where);
   config.attention_bias =
-      fields.boolean_or(fields.name_of({"attention_bias", "bias", "use_bias"}), config.attention_bias);
+      fields.boolean_or(fields.name_of({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}),
+                        config.attention_bias);
   config.attention_out_bias = fields.boolean_or("attention_out_bias", config.attention_out_bias);
   config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
   config.attn_logit_softcapping =
@@ -199,7 +230,16 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
   config.scale_attn_weights = fields.boolean_or("scale_attn_weights", config.scale_attn_weights);
   config.scale_attn_by_inverse_layer_idx =
       fields.boolean_or("scale_attn_by_inverse_layer_idx", config.scale_attn_by_inverse_layer_idx);
-  config.alibi = fields.boolean_or("alibi", config.alibi);
+  config.use_qk_norm = fields.boolean_or(fields.name_of({"use_qk_norm", "qk_layernorm"}), config.use_qk_norm);
+  // MPT has a part of them in an object of their own.
+  const JsonNode attention = fields.has("attn_config") ? fields.at("attn_config") : fields;
+  config.alibi = attention.boolean_or("alibi", config.alibi);
+  config.alibi_bias_max = attention.number_or("alibi_bias_max", config.alibi_bias_max);
+  config.clip_qkv = attention.number_or("clip_qkv", config.clip_qkv);
+  require<ConfigError>(config.clip_qkv >= 0 && config.alibi_bias_max > 0,
+                       "{}: expected clip_qkv >= 0 (0: none) and alibi_bias_max > 0, found {} and {}; check "
+                       "config.json",
+                       where, config.clip_qkv, config.alibi_bias_max);
 }
 
 void read_multipliers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
@@ -252,7 +292,8 @@ void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
 void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.rms_norm_eps = fields.number_or("rms_norm_eps", config.rms_norm_eps);
   config.layer_norm_eps =
-      fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon"}), config.layer_norm_eps);
+      fields.number_or(fields.name_of({"layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", "norm_eps"}),
+                       config.layer_norm_eps);
   require<ConfigError>(config.rms_norm_eps >= 0 && config.layer_norm_eps >= 0 && config.rope_theta > 0,
                        "{}: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found {}, {} "
                        "and {}",
@@ -267,6 +308,22 @@ const Family& family_in(const std::string& where, const std::string& architectur
   }
 }
 
+// A field of an object is named with a dot: "attn_config.qk_ln".
+void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::string& where,
+                   const std::string& architecture) {
+  const std::size_t dot = fixed.name.find('.');
+  if (dot != fixed.name.npos) {
+    const std::optional<JsonNode> object = fields.find(fixed.name.substr(0, dot));
+    if (object) require_fixed(*object, {fixed.name.substr(dot + 1), fixed.value}, where, architecture);
+    return;
+  }
+  const std::optional<JsonNode> field = fields.find(fixed.name);
+  require<ConfigError>(!field || field->value() == nlohmann::json::parse(fixed.value),
+                       "{}: {} must be {} for {}, found {}: this variant of the family is not supported; use "
+                       "a model without it",
+                       where, fixed.name, fixed.value, architecture, field ? field->value().dump() : "");
+}
+
 ModelConfig read_config(const nlohmann::json& document, const std::string& name) {
   const nlohmann::json language_model = language_model_of(document);
   const JsonNode fields(language_model, name);
@@ -275,6 +332,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   const Family& family = family_in(name, architecture);
   ModelConfig config = family.defaults;
   config.architecture = architecture;
+  for (const FixedField& fixed : family.fixed_fields) require_fixed(fields, fixed, name, architecture);
   config.new_decoder_architecture =
       fields.boolean_or("new_decoder_architecture", config.new_decoder_architecture);
   config.parallel_attn = fields.boolean_or("parallel_attn", config.parallel_attn);
@@ -290,7 +348,9 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_latent_attention(fields, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
-  config.mlp_bias = fields.boolean_or(fields.name_of({"mlp_bias", "bias", "use_bias"}), config.mlp_bias);
+  config.mlp_bias =
+      fields.boolean_or(fields.name_of({"mlp_bias", "use_bias", "enable_bias", "bias"}), config.mlp_bias);
+  config.logit_scale = fields.number_or("logit_scale", config.logit_scale);
   config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
   config.hidden_act = fields.string_or(
       fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),
@@ -305,6 +365,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
 }  // namespace
 
 std::size_t rotary_dim(const ModelConfig& config) {
+  if (config.rotary_dim != 0) return config.rotary_dim;
   return static_cast<std::size_t>(static_cast<double>(config.head_dim) * config.partial_rotary_factor);
 }
 

@@ -25,8 +25,9 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
   archive& config.sliding_window& config.use_sliding_window& config.max_window_layers& config
       .layer_types& config.query_pre_attn_scalar& config.attn_logit_softcapping& config
       .final_logit_softcapping& config.scale_attn_weights& config.scale_attn_by_inverse_layer_idx& config
-      .use_parallel_residual& config.alibi& config.parallel_attn& config.new_decoder_architecture& config
-      .num_ln_in_parallel_attn;
+      .use_parallel_residual& config.alibi& config.alibi_bias_max& config.clip_qkv& config.use_qk_norm& config
+      .logit_scale& config.multi_query& config.rotary_dim& config.parallel_attn& config
+      .new_decoder_architecture& config.num_ln_in_parallel_attn;
   archive& config.num_experts& config.num_experts_per_tok& config.moe_intermediate_size& config
       .shared_expert_intermediate_size& config.n_shared_experts& config.norm_topk_prob& config
       .routed_scaling_factor& config.scoring_func& config.topk_method& config.n_group& config

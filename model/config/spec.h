@@ -21,6 +21,8 @@ struct NormSpec {
   Kind kind = Kind::rms;
   float eps = 1e-6F;
   float gain_offset = 0.0F;  // added to the stored gain
+  bool gain = true;          // without one it is 1
+  bool bias = true;          // of layer norms; without one it is 0
 
   bool operator==(const NormSpec&) const = default;
 };
@@ -47,9 +49,11 @@ struct AttentionSpec {
   AttentionPattern pattern;                // which tokens a token attends to
   std::optional<float> softcap;            // of scaled scores: softcap * tanh(score / softcap)
   std::optional<NormSpec> query_key_norm;  // of every head, before positions, unless what follows says else
+  bool query_key_norm_per_head = false;    // every head has a gain of its own, [heads, head_dim]
   bool norms_after_rope = false;
   bool norms_whole_projections = false;  // query_key_norm is of all heads together
   bool interleaved_rope = false;         // pairs (2 i, 2 i + 1), not halves
+  std::optional<float> clip_qkv;         // of queries, keys and values: to [-clip_qkv, clip_qkv]
   // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
   std::vector<float> alibi_slopes;  // [num_attention_heads]
 
@@ -87,6 +91,7 @@ struct PlainMlpSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::gelu;
   bool bias = false;
+  bool learned_xielu = false;  // in place of `activation`, with parameters that the layer stores
 
   bool operator==(const PlainMlpSpec&) const = default;
 };
@@ -143,9 +148,12 @@ struct DecoderSpec {
   std::size_t max_position_embeddings = 0;  // tokens of a sequence at most
   float embedding_scale = 1.0F;
   std::size_t learned_positions = 0;  // rows of a table of positions, added to the embedding; 0: no table
+  std::size_t first_learned_position = 0;  // the row of position 0
+  std::optional<NormSpec> embedding_norm;
   std::vector<BlockSpec> blocks;
   NormSpec final_norm;
   bool tied_embeddings = false;
+  bool lm_head_bias = false;
   float logit_scale = 1.0F;
   std::optional<float> logit_softcap;  // of scaled logits
   // Not of the model: whether results have the same bits on any number of ranks.

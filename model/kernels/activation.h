@@ -5,7 +5,16 @@
 namespace tp::kernels {
 
 // silu: x / (1 + exp(-x)); gelu: x * Phi(x), with the normal distribution's Phi, or with the usual
-// approximation of it by a tanh; relu: max(x, 0).
-enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu };
+// approximation of it by a tanh; relu: max(x, 0); relu_squared: its square.
+enum class Activation : std::uint8_t { silu, gelu, gelu_tanh, relu, relu_squared };
+
+// x > 0: positive x^2 + linear x, else negative (expm1(min(x, eps)) - x) + linear x. Source: Huang and
+// Schlag, Deriving Activation Functions Using Integration, 2024.
+struct Xielu {
+  float positive = 0.0F;
+  float negative = 0.0F;
+  float linear = 0.0F;
+  float eps = 0.0F;
+};
 
 }  // namespace tp::kernels

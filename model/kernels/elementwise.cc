@@ -29,9 +29,11 @@ const ActivationKernels& activation_kernels(Activation activation) {
     case Activation::gelu_tanh:
       return all.gelu_tanh;
     case Activation::relu:
+      return all.relu;
+    case Activation::relu_squared:
       break;
   }
-  return all.relu;
+  return all.relu_squared;
 }
 
 void rms_norm(TensorView<const float> x, std::span<const float> gain, float eps, TensorView<float> out) {
@@ -57,6 +59,14 @@ void layer_norm(TensorView<const float> x, std::span<const float> gain, std::spa
 void activate(Activation activation, TensorView<float> x) {
   const ActivationKernels& kernels = activation_kernels(activation);
   for_rows(x, [&](std::size_t row) { kernels.activate(x.row(row), x.columns()); });
+}
+
+void xielu(const Xielu& function, TensorView<float> x) {
+  for_rows(x, [&](std::size_t row) { elementwise_kernels().xielu(function, x.row(row), x.columns()); });
+}
+
+void clip(float limit, TensorView<float> x) {
+  for_rows(x, [&](std::size_t row) { elementwise_kernels().clip(limit, x.row(row), x.columns()); });
 }
 
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out) {

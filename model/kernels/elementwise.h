@@ -19,6 +19,12 @@ void layer_norm(TensorView<const float> x, std::span<const float> gain, std::spa
 // x = activation(x). [tokens, size]
 void activate(Activation activation, TensorView<float> x);
 
+// x = function(x). [tokens, size]
+void xielu(const Xielu& function, TensorView<float> x);
+
+// x = min(max(x, -limit), limit). [tokens, size]
+void clip(float limit, TensorView<float> x);
+
 // out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
 

@@ -1,5 +1,6 @@
 #include "model/layers/attention.h"
 
+#include "model/kernels/elementwise.h"
 #include "model/kernels/rope.h"
 #include "model/weights/stored_projection.h"
 
@@ -25,9 +26,11 @@ std::vector<OwnedRows> qkv_rows(const AttentionSpec& spec, std::size_t hidden_si
   return rows;
 }
 
-std::optional<Norm> head_norm(WeightLoader& loader, const std::string& name, const AttentionSpec& spec) {
+std::optional<HeadNorm> head_norm(WeightLoader& loader, const std::string& name, const AttentionSpec& spec,
+                                  std::size_t heads, Range own, bool tensor_per_head) {
   if (!spec.query_key_norm || spec.norms_whole_projections) return std::nullopt;
-  return Norm(loader, name, spec.head_dim, *spec.query_key_norm, "head_dim");
+  if (!spec.query_key_norm_per_head) return HeadNorm(loader, name, spec.head_dim, *spec.query_key_norm);
+  return HeadNorm(loader, name, {heads, spec.head_dim}, *spec.query_key_norm, own, tensor_per_head);
 }
 
 }  // namespace
@@ -49,8 +52,11 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       scale_(spec.scale),
       softcap_(spec.softcap),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
-      query_norm_(head_norm(loader, names.q_norm, spec)),
-      key_norm_(head_norm(loader, names.k_norm, spec)),
+      query_norm_(head_norm(loader, names.q_norm, spec, spec.num_attention_heads, shard.query_heads,
+                            names.norm_tensor_per_head)),
+      key_norm_(head_norm(loader, names.k_norm, spec, spec.num_key_value_heads, shard.kv_heads,
+                          names.norm_tensor_per_head)),
+      clip_qkv_(spec.clip_qkv),
       o_proj_(loader,
               {names.o_proj,
                {hidden_size, spec.num_attention_heads * spec.head_dim},
@@ -82,6 +88,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
   const TensorView<float> key = qkv.columns_from(query_size_, kv_size_);  // [tokens, kv_size]
   const TensorView<float> value = qkv.columns_from(query_size_ + kv_size_, kv_size_);  // [tokens, kv_size]
   if (!norms_after_rope_) normalize(query, key, step);
+  if (clip_qkv_) kernels::clip(*clip_qkv_, qkv);
   if (rope_) {
     const RopeAngles& angles = step.angles(*rope_);
     const auto rotate = interleaved_rope_ ? kernels::rotate_pairs : kernels::rotate;

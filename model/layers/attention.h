@@ -4,8 +4,8 @@
 #include "model/config/spec.h"
 #include "model/kernels/attention.h"
 #include "model/kernels/paged_cache.h"
+#include "model/layers/head_norm.h"
 #include "model/layers/linear.h"
-#include "model/layers/norm.h"
 #include "model/layers/projection_norm.h"
 #include "model/layers/step_context.h"
 #include "model/weights/tensor_names.h"
@@ -48,10 +48,11 @@ class Attention {
   std::optional<float> softcap_;
   std::vector<float> alibi_slopes_;  // [local_heads], or empty
   ColumnParallelLinear qkv_proj_;    // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
-  std::optional<Norm> query_norm_;   // of every head, [head_dim]
-  std::optional<Norm> key_norm_;
+  std::optional<HeadNorm> query_norm_;
+  std::optional<HeadNorm> key_norm_;
   std::optional<ProjectionNorm> projection_norm_;  // instead of both
-  RowParallelLinear o_proj_;                       // [hidden_size, query_size]
+  std::optional<float> clip_qkv_;
+  RowParallelLinear o_proj_;  // [hidden_size, query_size]
 };
 
 }  // namespace tp

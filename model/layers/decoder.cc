@@ -75,6 +75,15 @@ std::shared_ptr<const VocabShard> load_positions(WeightLoader& loader, const Dec
                                       "max_position_embeddings");
 }
 
+// Of this rank's tokens.
+std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& spec,
+                                     const std::string& layer) {
+  if (!spec.lm_head_bias) return {};
+  const std::vector<OwnedRows> own = {{{layer, {spec.vocab_size, spec.hidden_size}, "vocab_size", {}},
+                                       shard_columns(spec.vocab_size, loader.tp())}};
+  return loader.rows_of_biases(own);
+}
+
 }  // namespace
 
 Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
@@ -92,11 +101,14 @@ Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, T
 
 Decoder::Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader)
     : embed_tokens_(load_embedding(loader, spec, names)),
-      embedding_(embed_tokens_, spec.embedding_scale, load_positions(loader, spec, names.embed_positions)),
+      embedding_(embed_tokens_, spec.embedding_scale, load_positions(loader, spec, names.embed_positions),
+                 spec.first_learned_position),
+      embedding_norm_(load_if_present(loader, names.embedding_norm, spec.hidden_size, spec.embedding_norm)),
       blocks_(load_blocks(loader, spec, names)),
       final_norm_(loader, names.final_norm, spec.hidden_size, spec.final_norm),
       output_tokens_(spec.tied_embeddings ? embed_tokens_ : load_vocab(loader, spec, names.lm_head)),
-      lm_head_(output_tokens_, spec.logit_scale, spec.logit_softcap),
+      lm_head_(output_tokens_, load_lm_head_bias(loader, spec, names.lm_head), spec.logit_scale,
+               spec.logit_softcap),
       ropes_(distinct_ropes(spec)),
       unused_tensors_(loader.unused_tensors(names)),
       loaded_(loader.loaded()) {}
@@ -117,6 +129,7 @@ void Decoder::run(Communicator* comm, const Batch& batch, const KvCache& cache, 
                    .tracer = comm != nullptr ? &comm->tracer() : nullptr,
                    .comm = comm};
   Residual residual(comm, embedding_(step), step);
+  if (embedding_norm_) residual.apply(*embedding_norm_);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const bool again = layer > 0 && blocks_[layer] == blocks_[layer - 1];  // a shape: it takes no more
     if (again) continue;

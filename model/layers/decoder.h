@@ -76,6 +76,7 @@ class Decoder {
 
   std::shared_ptr<const VocabShard> embed_tokens_;
   VocabParallelEmbedding embedding_;
+  std::optional<Norm> embedding_norm_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   Norm final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied

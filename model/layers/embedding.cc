@@ -28,7 +28,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
     if (!tokens_->copy_row(static_cast<std::size_t>(tokens[row]), out.row(row)))
       std::fill_n(out.row(row), hidden_size, 0.0F);
     for (std::size_t i = 0; i < hidden_size; ++i) out(row, i) *= scale_;
-    if (positions_ && positions_->copy_row(step.batch.positions[row], position.row(0)))
+    if (positions_ && positions_->copy_row(first_position_ + step.batch.positions[row], position.row(0)))
       kernels::add(position, out.rows_from(row, 1));
   }
   return PartialSum(out);
@@ -36,6 +36,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
 
 TensorView<float> LmHead::operator()(TensorView<const float> hidden, Workspace& workspace) const {
   const TensorView<float> logits = shard_->weight().multiply(hidden, workspace);
+  if (!bias_.empty()) kernels::add_bias(bias_, logits);
   if (scale_ != 1.0F) kernels::scale(scale_, logits);
   if (softcap_) kernels::softcap(*softcap_, logits);
   return logits;

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tp {
 
@@ -36,10 +37,13 @@ class VocabShard {
 // of the token's position is added, which one rank has, too.
 class VocabParallelEmbedding {
  public:
-  // Token vectors are multiplied by `scale`. `positions` may be null.
+  // Token vectors are multiplied by `scale`. `positions` may be null; position 0 is its row `first_position`.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
-                         std::shared_ptr<const VocabShard> positions)
-      : tokens_(std::move(tokens)), scale_(scale), positions_(std::move(positions)) {}
+                         std::shared_ptr<const VocabShard> positions, std::size_t first_position)
+      : tokens_(std::move(tokens)),
+        scale_(scale),
+        positions_(std::move(positions)),
+        first_position_(first_position) {}
 
   // The step's tokens at their positions -> an addend of [tokens, hidden_size]
   PartialSum operator()(const StepContext& step) const;
@@ -48,14 +52,17 @@ class VocabParallelEmbedding {
   std::shared_ptr<const VocabShard> tokens_;
   float scale_;
   std::shared_ptr<const VocabShard> positions_;
+  std::size_t first_position_;
 };
 
 // Logits stay sharded: a rank has those of its own tokens.
 class LmHead {
  public:
-  // Logits are multiplied by `scale`. With a softcap, they are softcap * tanh(logit / softcap) then.
-  LmHead(std::shared_ptr<const VocabShard> shard, float scale, std::optional<float> softcap)
-      : shard_(std::move(shard)), scale_(scale), softcap_(softcap) {}
+  // `bias`: of this rank's tokens, [local_vocab], or empty. Logits are multiplied by `scale`; with a softcap
+  // they are softcap * tanh(logit / softcap) then.
+  LmHead(std::shared_ptr<const VocabShard> shard, std::vector<float> bias, float scale,
+         std::optional<float> softcap)
+      : shard_(std::move(shard)), bias_(std::move(bias)), scale_(scale), softcap_(softcap) {}
 
   Range tokens() const { return shard_->tokens(); }
 
@@ -64,6 +71,7 @@ class LmHead {
 
  private:
   std::shared_ptr<const VocabShard> shard_;
+  std::vector<float> bias_;
   float scale_;
   std::optional<float> softcap_;
 };

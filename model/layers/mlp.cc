@@ -3,6 +3,9 @@
 #include "model/kernels/elementwise.h"
 #include "model/weights/stored_projection.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tp {
 namespace {
 
@@ -31,6 +34,21 @@ StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, 
           names.transposed};
 }
 
+// What is stored are arguments of softplus, which keeps factors positive.
+std::optional<kernels::Xielu> load_xielu(WeightLoader& loader, const PlainMlpSpec& spec,
+                                         const std::string& names) {
+  if (!spec.learned_xielu) return std::nullopt;
+  const auto number = [&](const char* name) {
+    return loader.whole_vector(names + name, 1, "xIELU has one for a layer").front();
+  };
+  const auto softplus = [](float x) { return std::max(x, 0.0F) + std::log1p(std::exp(-std::abs(x))); };
+  const float linear = number("beta");
+  return kernels::Xielu{.positive = softplus(number("alpha_p")),
+                        .negative = linear + softplus(number("alpha_n")),
+                        .linear = linear,
+                        .eps = number("eps")};
+}
+
 }  // namespace
 
 GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
@@ -57,13 +75,17 @@ PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t h
 PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
                    const BlockNames& names, Range columns)
     : activation_(spec.activation),
+      xielu_(load_xielu(loader, spec, names.activation)),
       up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
       down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
                  loader.leaf_of_columns(spec.intermediate_size)) {}
 
 PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& step) const {
   const TensorView<float> up = up_proj_(x, step);  // [tokens, local_size]
-  kernels::activate(activation_, up);
+  if (xielu_)
+    kernels::xielu(*xielu_, up);
+  else
+    kernels::activate(activation_, up);
   return down_proj_(up, step);
 }
 

@@ -6,6 +6,7 @@
 #include "model/weights/tensor_names.h"
 
 #include <cstddef>
+#include <optional>
 
 namespace tp {
 
@@ -40,8 +41,9 @@ class PlainMlp {
            Range columns);
 
   Activation activation_;
-  ColumnParallelLinear up_proj_;  // [local_size, hidden_size]
-  RowParallelLinear down_proj_;   // [hidden_size, local_size]
+  std::optional<kernels::Xielu> xielu_;  // in place of activation_
+  ColumnParallelLinear up_proj_;         // [local_size, hidden_size]
+  RowParallelLinear down_proj_;          // [hidden_size, local_size]
 };
 
 }  // namespace tp

@@ -5,14 +5,31 @@
 
 namespace tp {
 
+namespace {
+
+std::vector<float> load_gain(WeightLoader& loader, const std::string& layer, std::size_t size,
+                             const NormSpec& spec, const std::string& reason) {
+  if (!spec.gain) return std::vector<float>(size, 1.0F);
+  std::vector<float> gain = loader.whole_vector(tensor_names::weight_of(layer), size, reason);
+  for (float& element : gain) element += spec.gain_offset;
+  return gain;
+}
+
+std::vector<float> load_bias(WeightLoader& loader, const std::string& layer, std::size_t size,
+                             const NormSpec& spec, const std::string& reason) {
+  if (spec.kind == NormSpec::Kind::rms) return {};
+  if (!spec.bias) return std::vector<float>(size);
+  return loader.whole_vector(tensor_names::bias_of(layer), size, reason);
+}
+
+}  // namespace
+
 Norm::Norm(WeightLoader& loader, const std::string& layer, std::size_t size, const NormSpec& spec,
            const std::string& reason)
     : kind_(spec.kind),
       eps_(spec.eps),
-      gain_(loader.whole_vector(tensor_names::weight_of(layer), size, reason)) {
-  for (float& gain : gain_) gain += spec.gain_offset;
-  if (kind_ == NormSpec::Kind::layer) bias_ = loader.whole_vector(tensor_names::bias_of(layer), size, reason);
-}
+      gain_(load_gain(loader, layer, size, spec, reason)),
+      bias_(load_bias(loader, layer, size, spec, reason)) {}
 
 TensorView<float> Norm::operator()(TensorView<const float> x, Workspace& workspace) const {
   const TensorView<float> out = workspace.take(x.rows(), x.columns());

@@ -18,6 +18,10 @@ class Norm {
   Norm(WeightLoader& loader, const std::string& layer, std::size_t size, const NormSpec& spec,
        const std::string& reason = "hidden_size");
 
+  // With parameters that are loaded already: [size] each; `bias` is empty for an RMS norm.
+  Norm(const NormSpec& spec, std::vector<float> gain, std::vector<float> bias)
+      : kind_(spec.kind), eps_(spec.eps), gain_(std::move(gain)), bias_(std::move(bias)) {}
+
   // x: [tokens, size] -> [tokens, size]
   TensorView<float> operator()(TensorView<const float> x, Workspace& workspace) const;
   // The same where x is, which may be rows of several vectors: [tokens, vectors * size].

@@ -4,6 +4,10 @@
 
 namespace tp {
 
+void Residual::apply(const Norm& norm) {
+  if (comm_ != nullptr) norm.apply_in_place(x_);
+}
+
 void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale) {
   if (post_norm || scale != 1.0F) {
     const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());

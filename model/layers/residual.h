@@ -21,6 +21,9 @@ class Residual {
         x_(comm != nullptr ? all_reduce(*comm, std::move(embedding)) : embedding.shape()),
         frame_(step.workspace) {}
 
+  // x = norm(x)
+  void apply(const Norm& norm);
+
   // What a part reads: norm(x), [tokens, hidden_size].
   TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
   // The same, or x itself where there is no norm.

@@ -126,8 +126,13 @@ std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
       one.blocks.size() != other.blocks.size() ||
       one.max_position_embeddings != other.max_position_embeddings)
     return "its sizes";
-  if (one.learned_positions != other.learned_positions) return "its positions";
-  if (one.tied_embeddings != other.tied_embeddings) return "its LM head";
+  if (one.learned_positions != other.learned_positions ||
+      one.first_learned_position != other.first_learned_position)
+    return "its positions";
+  if (one.tied_embeddings != other.tied_embeddings || one.lm_head_bias != other.lm_head_bias)
+    return "its LM head";
+  if (!is_close(one.logit_scale, other.logit_scale)) return "the scale of its logits";
+  if (one.embedding_norm != other.embedding_norm) return "its norms";
   if (one.logit_softcap != other.logit_softcap) return "its soft caps";
   if (!is_close(one.embedding_scale, other.embedding_scale)) return "the scale of its embedding";
   if (one.final_norm != other.final_norm) return "its norms";
@@ -166,6 +171,9 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   values.whole_if("attention.sliding_window", largest_window(spec));
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
   values.number_if("final_logit_softcapping", spec.logit_softcap.value_or(0.0F));
+  values.number_if("attention.clamp_kqv", config.clip_qkv);
+  if (!attention.alibi_slopes.empty()) values.number("attention.max_alibi_bias", config.alibi_bias_max);
+  if (config.logit_scale != 1.0) values.number("logit_scale", config.logit_scale);
   values.boolean("use_parallel_residual", spec.blocks.front().wiring == BlockSpec::Wiring::parallel);
   if (attention.rope) write_rope(*attention.rope, values);
   write_experts(config, values);

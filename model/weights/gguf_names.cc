@@ -93,6 +93,8 @@ GgufNames::GgufNames(const TensorNames& names, const GgufHeads& heads)
   add(names.prefix + names.embed_tokens, {.tensor = stored.embed_tokens});
   if (!names.embed_positions.empty())
     add(names.prefix + names.embed_positions, {.tensor = stored.embed_positions});
+  if (!names.embedding_norm.empty())
+    add(names.prefix + names.embedding_norm, {.tensor = stored.embedding_norm});
   add(names.prefix + names.final_norm, {.tensor = stored.final_norm, .addend = -stored.norm_offset});
   add(names.lm_head, {.tensor = stored.lm_head});
   add_block(names, heads);
@@ -162,7 +164,10 @@ std::optional<GgufPlace> GgufNames::find(std::string_view name) const {
   GgufPlace place = found->second;
   place.tensor = with_numbers(place.tensor, pattern.numbers).append(end);
   if (pattern.numbers.size() > 1) place.expert = pattern.numbers[1];
-  if (end != ".weight") place.is_transposed = false;
+  if (end != ".weight") {  // a bias
+    place.is_transposed = false;
+    place.addend = 0.0F;
+  }
   return place;
 }
 

@@ -33,7 +33,8 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   TensorNames names = *this;
   names.prefix.clear();
   names.part_prefix.clear();
-  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.final_norm, &names.blocks}) {
+  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.embedding_norm,
+                            &names.final_norm, &names.blocks}) {
     if (!name->empty()) *name = used.body + *name;
   }
   names.lm_head = used.head + lm_head;

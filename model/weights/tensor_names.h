@@ -59,10 +59,14 @@ struct BlockNames {
   std::string gate_proj;
   std::string up_proj;
   std::string down_proj;
+  std::string activation{};  // what the names of an activation's parameters follow
   std::string post_feed_forward_norm;
   ExpertNames experts{};
   LatentAttentionNames latent_attention{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
+  // The gain of every query and key head is a tensor of its own, whose name follows q_norm or k_norm:
+  // "norms.3".
+  bool norm_tensor_per_head = false;
 };
 
 // The layers of a block in GGUF files, whose names follow "blk.N.". They are the same for all families that
@@ -73,6 +77,7 @@ BlockNames gguf_block();
 struct GgufTensorNames {
   std::string embed_tokens = "token_embd";
   std::string embed_positions = "position_embd";
+  std::string embedding_norm = "token_embd_norm";
   std::string final_norm = "output_norm";
   std::string lm_head = "output";
   BlockNames block = gguf_block();
@@ -90,6 +95,7 @@ struct TensorNames {
   std::string part_prefix{};
   std::string embed_tokens;
   std::string embed_positions;
+  std::string embedding_norm{};
   std::string final_norm;
   std::string lm_head;
   std::string blocks;  // what the number of a block follows

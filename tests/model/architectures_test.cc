@@ -99,7 +99,7 @@ TEST(Architectures, RefuseAnActivationThatTheyDoNotKnow) {
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
                  "hidden_act \"quick_gelu\" is not supported for LlamaForCausalLM; supported are silu, gelu, "
-                 "gelu_new, gelu_pytorch_tanh and relu");
+                 "gelu_new, gelu_pytorch_tanh, relu and relu2");
   }
 }
 

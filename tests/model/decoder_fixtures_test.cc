@@ -14,10 +14,11 @@ namespace {
 using reference::Fixture;
 using test::DecoderUnderTest;
 
-// Float32 noise of these models is 6e-6 by their meta.json (float64 against float32, and two implementations
+// Float32 noise of most models is 6e-6 by their meta.json (float64 against float32, and two implementations
 // against each other); ours adds other orders of summation and its own exp. 1e-4 is still a tenth of what the
-// fixtures' README allows, and far below what one wrong element of a weight changes.
-constexpr double kTolerance = 1e-4;
+// fixtures' README allows, and far below what one wrong element of a weight changes. A model with more noise,
+// such as GPT-Neo with its scores of many times the usual size, gets a multiple of it.
+double tolerance(const Fixture& fixture) { return std::max(1e-4, 4 * fixture.noise); }
 
 class FamilyFixture : public testing::TestWithParam<Fixture> {
  protected:
@@ -34,7 +35,7 @@ TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
   const std::vector<float> logits = decoder.append(GetParam().prompt);
   ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
-  EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), kTolerance);
+  EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), tolerance(GetParam()));
 }
 
 TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
@@ -53,7 +54,7 @@ TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
   double largest = 0.0;
   for (std::size_t i = 0; i < logits.values.size(); ++i)
     largest = std::max(largest, std::abs(logits.values[i] - GetParam().logits.values[i]));
-  EXPECT_LE(largest, kTolerance);  // the fixture's own float32 noise
+  EXPECT_LE(largest, tolerance(GetParam()));  // the fixture's own float32 noise
   EXPECT_EQ(llama.greedy(GetParam().prompt, 3),
             std::vector<TokenId>(GetParam().greedy.begin(), GetParam().greedy.begin() + 3));
 }

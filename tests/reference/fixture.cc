@@ -17,13 +17,20 @@ std::vector<TokenId> read_ids(const std::filesystem::path& path) {
   return read_json(path).at("ids").get<std::vector<TokenId>>();
 }
 
+double read_noise(const std::filesystem::path& meta) {
+  if (!std::filesystem::exists(meta)) return 0.0;
+  const nlohmann::json noise = read_json(meta).value("noise_f64_vs_f32", nlohmann::json());
+  return noise.is_number() ? noise.get<double>() : 0.0;
+}
+
 Fixture load(const std::filesystem::path& folder) {
   const std::filesystem::path greedy = folder / "greedy.json";
   return {.name = folder.filename().string(),
           .folder = folder,
           .prompt = read_ids(folder / "prompt.json"),
           .greedy = std::filesystem::exists(greedy) ? read_ids(greedy) : std::vector<TokenId>(),
-          .logits = read_npy(folder / "expected_logits.npy")};
+          .logits = read_npy(folder / "expected_logits.npy"),
+          .noise = read_noise(folder / "meta.json")};
 }
 
 }  // namespace

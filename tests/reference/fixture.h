@@ -16,6 +16,7 @@ struct Fixture {
   std::vector<TokenId> prompt;
   std::vector<TokenId> greedy;  // the argmax continuation, which an end-of-sequence token does not stop
   NpyArray logits;              // [prompt, vocab_size]
+  double noise = 0.0;           // of float32 in them, against float64; 0 where it was not measured
 };
 
 // Those of these families: all of shared/fixtures where that folder is, else the few of tests/data.

@@ -57,6 +57,8 @@ double activated(kernels::Activation activation, double x) {
     case kernels::Activation::gelu_tanh:
       return 0.5 * x *
              (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3.0))));
+    case kernels::Activation::relu_squared:
+      return std::pow(std::max(x, 0.0), 2.0);
     case kernels::Activation::relu:
       break;
   }

@@ -5,24 +5,25 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tp::families {
 
 Activation activation_of(const ModelConfig& config) {
-  static const std::map<std::string, Activation> names = {{"silu", Activation::silu},
-                                                          {"swish", Activation::silu},
-                                                          {"gelu", Activation::gelu},
-                                                          {"gelu_new", Activation::gelu_tanh},
-                                                          {"gelu_fast", Activation::gelu_tanh},
-                                                          {"gelu_pytorch_tanh", Activation::gelu_tanh},
-                                                          {"relu", Activation::relu}};
+  static const std::map<std::string, Activation> names = {
+      {"silu", Activation::silu},           {"swish", Activation::silu},
+      {"gelu", Activation::gelu},           {"gelu_new", Activation::gelu_tanh},
+      {"gelu_fast", Activation::gelu_tanh}, {"gelu_pytorch_tanh", Activation::gelu_tanh},
+      {"relu", Activation::relu},           {"relu2", Activation::relu_squared}};
   const auto found = names.find(config.hidden_act);
   require<ConfigError>(found != names.end(),
                        "hidden_act \"{}\" is not supported for {}; supported are silu, gelu, gelu_new, "
-                       "gelu_pytorch_tanh and relu",
+                       "gelu_pytorch_tanh, relu and relu2",
                        config.hidden_act, config.architecture);
   return found->second;
 }
@@ -38,6 +39,49 @@ BlockNames post_norm_block(const std::string& prefix) {
   names.post_attention_norm = prefix + "post_attention_layernorm";
   names.post_feed_forward_norm = prefix + "post_feedforward_layernorm";
   return names;
+}
+
+NormSpec layer_norm_of(const ModelConfig& config) {
+  return {.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.layer_norm_eps)};
+}
+
+void set_norms(DecoderSpec& spec, const NormSpec& norm) {
+  spec.final_norm = norm;
+  for (BlockSpec& block : spec.blocks) block.input_norm = norm;
+  for (BlockSpec& block : spec.blocks) block.pre_feed_forward_norm = norm;
+}
+
+void share_input(DecoderSpec& spec) {
+  for (BlockSpec& block : spec.blocks) {
+    block.wiring = BlockSpec::Wiring::parallel;
+    block.pre_feed_forward_norm.reset();
+  }
+}
+
+void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec) {
+  for (BlockSpec& block : spec.blocks) {
+    block.feed_forward = PlainMlpSpec{.intermediate_size = config.intermediate_size,
+                                      .activation = activation_of(config),
+                                      .bias = config.mlp_bias};
+  }
+}
+
+// Press et al., Train Short, Test Long, 2022: powers of 2^(-8 / heads), and where the heads are no power of
+// two, those for the next lower power of two, then every second one for the next higher.
+void set_alibi(const ModelConfig& config, DecoderSpec& spec) {
+  const std::size_t heads = config.num_attention_heads;
+  const std::size_t lower = std::bit_floor(heads);
+  std::vector<float> slopes;
+  const auto append = [&](std::size_t power, std::size_t of) {
+    const double exponent = -config.alibi_bias_max * static_cast<double>(power) / static_cast<double>(of);
+    slopes.push_back(static_cast<float>(std::exp2(exponent)));
+  };
+  for (std::size_t i = 1; i <= lower; ++i) append(i, lower);
+  for (std::size_t i = 1; slopes.size() < heads; i += 2) append(i, 2 * lower);
+  for (BlockSpec& block : spec.blocks) {
+    attention_of(block).rope.reset();
+    attention_of(block).alibi_slopes = slopes;
+  }
 }
 
 void set_qkv(BlockNames& names, const std::string& name) {

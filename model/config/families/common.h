@@ -12,13 +12,31 @@ DecoderSpec mistral_spec(const ModelConfig& config);
 DecoderSpec gpt_neox_spec(const ModelConfig& config);
 DecoderSpec granite_spec(const ModelConfig& config);
 DecoderSpec ernie_spec(const ModelConfig& config);
+DecoderSpec gpt2_spec(const ModelConfig& config);
 
 TensorNames llama_names();
 BlockNames llama_block(const std::string& prefix);
 BlockNames gpt_neox_block(const std::string& prefix);
+BlockNames gpt2_block(const std::string& prefix);
+TensorNames gpt2_names();
 // Llama's without norms in front of a block's halves, and with norms behind them: post_attention_layernorm is
 // what it says.
 BlockNames post_norm_block(const std::string& prefix);
+
+// A layer norm with gain and bias.
+NormSpec layer_norm_of(const ModelConfig& config);
+
+// Gives the halves of all blocks and the end this norm.
+void set_norms(DecoderSpec& spec, const NormSpec& norm);
+
+// Makes the halves of all blocks read the same, behind one norm.
+void share_input(DecoderSpec& spec);
+
+// Makes the feed-forward halves of all blocks plain MLPs.
+void set_plain_mlps(const ModelConfig& config, DecoderSpec& spec);
+
+// Positions come from what scores gain, by slopes that fall to 2^-bias_max over the heads, in place of RoPE.
+void set_alibi(const ModelConfig& config, DecoderSpec& spec);
 
 // One tensor for queries, keys and values.
 void set_qkv(BlockNames& names, const std::string& name);

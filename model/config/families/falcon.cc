@@ -3,26 +3,10 @@
 #include "model/config/families/common.h"
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 
-#include <bit>
-#include <cmath>
-
 #include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
-
-// Press et al., Train Short, Test Long, 2022: powers of 2^(-8 / heads), and where the heads are no power of
-// two, those for the next lower power of two, then every second one for the next higher.
-std::vector<float> alibi_slopes(std::size_t heads) {
-  const std::size_t lower = std::bit_floor(heads);
-  std::vector<float> slopes;
-  const auto append = [&](std::size_t power, double denominator) {
-    slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(power) / denominator)));
-  };
-  for (std::size_t i = 1; i <= lower; ++i) append(i, static_cast<double>(lower));
-  for (std::size_t i = 1; slopes.size() < heads; i += 2) append(i, static_cast<double>(2 * lower));
-  return slopes;
-}
 
 // Whether the halves of a block have a norm each: sequential blocks do, and so does the new architecture by
 // default.
@@ -58,11 +42,12 @@ DecoderSpec falcon_spec(const ModelConfig& config) {
     const bool parallel = config.parallel_attn || config.new_decoder_architecture;
     block.wiring = parallel ? BlockSpec::Wiring::parallel : BlockSpec::Wiring::sequential;
     if (!has_two_norms(config)) block.pre_feed_forward_norm.reset();
-    if (!config.alibi) continue;
+  }
+  if (!config.alibi) return spec;
+  set_alibi(config, spec);
+  // The original scales scores after it has added to them.
+  for (BlockSpec& block : spec.blocks) {
     AttentionSpec& attention = attention_of(block);
-    attention.rope.reset();
-    attention.alibi_slopes = alibi_slopes(config.num_attention_heads);
-    // The original scales scores after it has added to them.
     for (float& slope : attention.alibi_slopes) slope *= attention.scale;
   }
   return spec;

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -27,12 +28,20 @@ struct GgufFamily {
   void (*adapt_names)(const ModelMetadata& model, TensorNames& names) = nullptr;
 };
 
+// A field of config.json that may be absent or have this value, as JSON; others describe models that the
+// family's parts cannot express.
+struct FixedField {
+  std::string name;  // "attn_config.qk_ln"
+  std::string value;
+};
+
 struct Family {
   std::string architecture;  // in `architectures` of config.json
   // What config.json may leave out; numbers that are 0 here it must give.
   ModelConfig defaults{};
   // intermediate_size as a multiple of hidden_size where config.json does not give it; 0: it must.
   std::size_t intermediate_per_hidden = 0;
+  std::vector<FixedField> fixed_fields{};
   TensorNames names{};
   // Throws ConfigError for a config that the parts cannot express.
   DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr;
@@ -41,6 +50,11 @@ struct Family {
 
 namespace families {
 
+Family apertus();
+Family arcee();
+Family bloom();
+Family cohere();
+Family cohere2();
 Family deepseek2();
 Family deepseek3();
 Family ernie();
@@ -53,7 +67,10 @@ Family gemma3_multimodal();
 Family glm();
 Family glm4();
 Family gpt2();
+Family gpt_bigcode();
+Family gpt_neo();
 Family gpt_neox();
+Family gptj();
 Family granite();
 Family helium();
 Family hunyuan();
@@ -61,8 +78,13 @@ Family llama();
 Family ministral();
 Family mistral();
 Family mixtral();
+Family mpt();
+Family nemotron();
+Family olmo();
 Family olmo2();
 Family olmo3();
+Family opt();
+Family phi();
 Family phi3();
 Family qwen2();
 Family qwen2_moe();
@@ -70,6 +92,8 @@ Family qwen3();
 Family qwen3_moe();
 Family seed_oss();
 Family smollm3();
+Family stablelm();
+Family starcoder2();
 
 }  // namespace families
 }  // namespace tp

@@ -7,6 +7,12 @@
 namespace tp::families {
 namespace {
 
+nlohmann::json gpt2_config(const ModelMetadata& model) {
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
+}
+
+}  // namespace
+
 DecoderSpec gpt2_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
   spec.learned_positions = config.max_position_embeddings;
@@ -32,11 +38,16 @@ BlockNames gpt2_block(const std::string& prefix) {
   return names;
 }
 
-nlohmann::json gpt2_config(const ModelMetadata& model) {
-  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
+TensorNames gpt2_names() {
+  return {.prefix = "transformer.",
+          .embed_tokens = "wte",
+          .embed_positions = "wpe",
+          .final_norm = "ln_f",
+          .lm_head = "lm_head",
+          .blocks = "h.",
+          .names_of_block = gpt2_block,
+          .buffers = {".attn.bias", ".attn.masked_bias"}};
 }
-
-}  // namespace
 
 Family gpt2() {
   Family family{.architecture = "GPT2LMHeadModel", .intermediate_per_hidden = 4, .make_spec = gpt2_spec};
@@ -45,14 +56,7 @@ Family gpt2() {
   family.defaults.attention_bias = true;
   family.defaults.mlp_bias = true;
   family.defaults.tie_word_embeddings = true;
-  family.names = {.prefix = "transformer.",
-                  .embed_tokens = "wte",
-                  .embed_positions = "wpe",
-                  .final_norm = "ln_f",
-                  .lm_head = "lm_head",
-                  .blocks = "h.",
-                  .names_of_block = gpt2_block,
-                  .buffers = {".attn.bias", ".attn.masked_bias"}};
+  family.names = gpt2_names();
   set_qkv(family.names.gguf.block, "attn_qkv");
   family.gguf = {.architecture = "gpt2", .config = gpt2_config};
   return family;

@@ -18,15 +18,10 @@ nlohmann::json gpt_neox_config(const ModelMetadata& model) {
 
 DecoderSpec gpt_neox_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
-  spec.final_norm = {.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.layer_norm_eps)};
-  for (BlockSpec& block : spec.blocks) {
-    if (config.use_parallel_residual) block.wiring = BlockSpec::Wiring::parallel;
-    block.input_norm = spec.final_norm;
-    block.pre_feed_forward_norm = spec.final_norm;
-    block.feed_forward = PlainMlpSpec{.intermediate_size = config.intermediate_size,
-                                      .activation = activation_of(config),
-                                      .bias = config.mlp_bias};
-  }
+  set_norms(spec, layer_norm_of(config));
+  set_plain_mlps(config, spec);
+  if (!config.use_parallel_residual) return spec;
+  for (BlockSpec& block : spec.blocks) block.wiring = BlockSpec::Wiring::parallel;
   return spec;
 }
 

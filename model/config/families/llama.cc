@@ -22,6 +22,7 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   attention.rope = {config.rope_theta, config.rope_scaling, rotary_dim(config)};
   attention.qkv_bias = config.attention_bias;
   attention.o_bias = config.attention_bias;
+  if (config.clip_qkv > 0) attention.clip_qkv = static_cast<float>(config.clip_qkv);
   block.attention = attention;
   block.pre_feed_forward_norm = norm;
   block.feed_forward = GatedMlpSpec{.intermediate_size = config.intermediate_size,
@@ -36,6 +37,7 @@ DecoderSpec llama_spec(const ModelConfig& config) {
   spec.blocks.assign(config.num_hidden_layers, block);
   spec.final_norm = norm;
   spec.tied_embeddings = config.tie_word_embeddings;
+  spec.logit_scale = static_cast<float>(config.logit_scale);
   return spec;
 }
 

@@ -29,6 +29,11 @@ struct ElementwiseKernels {
   ActivationKernels gelu;
   ActivationKernels gelu_tanh;
   ActivationKernels relu;
+  ActivationKernels relu_squared;
+  // x = xielu(x)
+  void (*xielu)(const Xielu& function, float* x, std::size_t size);
+  // x = min(max(x, -limit), limit)
+  void (*clip)(float limit, float* x, std::size_t size);
 };
 
 // The kernels of the active instruction set.

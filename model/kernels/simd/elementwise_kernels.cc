@@ -73,6 +73,10 @@ struct Relu {
   static FloatRegister of(const FloatRegister& x) { return x > 0.0F ? x : FloatRegister{}; }
 };
 
+struct ReluSquared {
+  static FloatRegister of(const FloatRegister& x) { return x > 0.0F ? x * x : FloatRegister{}; }
+};
+
 // out = body(x), 16 elements at a time.
 template <class Body>
 inline void map(const float* x, std::size_t size, float* out, const Body& body) {
@@ -94,6 +98,26 @@ inline void map(const float* x, std::size_t size, float* out, const Body& body) 
 void softcap(float cap, float* x, std::size_t size) {
   const float inverse = 1.0F / cap;
   map(x, size, x, [&](const FloatRegister& part) { return cap * fast_tanh(part * inverse); });
+}
+
+// Near 0 the difference of exp(x) and 1 would lose the digits that its Taylor series has.
+void xielu(const Xielu& function, float* x, std::size_t size) {
+  map(x, size, x, [&](const FloatRegister& part) {
+    const FloatRegister low = smaller(part, function.eps - FloatRegister{});
+    const FloatRegister series = low * (1.0F + low * (0.5F + low * (0.16666667F + low * 0.041666668F)));
+    const FloatRegister expm1 = low > -0.0625F ? series : fast_exp(low) - 1.0F;
+    const FloatRegister curve =
+        part > 0.0F ? function.positive * part * part : function.negative * (expm1 - part);
+    return curve + function.linear * part;
+  });
+}
+
+void clip(float limit, float* x, std::size_t size) {
+#pragma omp simd
+  for (std::size_t i = 0; i < size; ++i) {
+    const float low = x[i] < -limit ? -limit : x[i];
+    x[i] = low > limit ? limit : low;
+  }
 }
 
 template <class Function>
@@ -119,8 +143,16 @@ constexpr ActivationKernels kernels_of = {activate<Function>, activate_and_multi
 }  // namespace
 
 extern const ElementwiseKernels kElementwiseKernels;
-const ElementwiseKernels kElementwiseKernels = {
-    rms_norm,        layer_norm, add, softcap, kernels_of<Silu>, kernels_of<Gelu>, kernels_of<GeluTanh>,
-    kernels_of<Relu>};
+const ElementwiseKernels kElementwiseKernels = {rms_norm,
+                                                layer_norm,
+                                                add,
+                                                softcap,
+                                                kernels_of<Silu>,
+                                                kernels_of<Gelu>,
+                                                kernels_of<GeluTanh>,
+                                                kernels_of<Relu>,
+                                                kernels_of<ReluSquared>,
+                                                xielu,
+                                                clip};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

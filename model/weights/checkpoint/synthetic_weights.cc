@@ -16,11 +16,12 @@ struct Distribution {
   float deviation = 0;
 };
 
-// "...layernorm.weight", "q_norm.weight", "ln_1.weight"
+// "...layernorm.weight", "q_norm.weight", "ln_1.weight", "norm_1.weight"
 bool is_norm(std::string_view name) {
   if (!name.ends_with(".weight")) return false;
   const std::string_view layer = name.substr(0, name.rfind('.'));
-  return layer.ends_with("norm") || layer.substr(layer.rfind('.') + 1).starts_with("ln_");
+  const std::string_view word = layer.substr(layer.rfind('.') + 1);
+  return word.ends_with("norm") || word.starts_with("norm_") || word.starts_with("ln_");
 }
 
 Distribution distribution_of(std::string_view name, MatrixShape shape) {

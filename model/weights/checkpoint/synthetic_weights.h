@@ -14,7 +14,8 @@ namespace tp {
 // Makes up weights. An element depends on the seed, the tensor's name and shape, its row and its column only,
 // so every rank gets its slice of the same model. The values are those of a sound, untrained model:
 //
-//   the gain of a norm  1 plus noise, of standard deviation 0.05; "...norm.weight" or "...ln_1.weight"
+//   the gain of a norm  1 plus noise, of standard deviation 0.05; "...norm.weight", "...ln_1.weight" or
+//                       "...norm_1.weight"
 //   "....bias"          uniform, standard deviation 0.02
 //   other               uniform, standard deviation 1 / sqrt(columns), so that activations keep their size,
 //   and
