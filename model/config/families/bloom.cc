@@ -1,0 +1,53 @@
+// BLOOM: Falcon's first generation with biases, sequential blocks, ALiBi and a norm of the embedding.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec bloom_spec(const ModelConfig& config) {
+  DecoderSpec spec = gpt_neox_spec(config);
+  set_alibi(config, spec);
+  spec.embedding_norm = spec.final_norm;
+  return spec;
+}
+
+BlockNames bloom_block(const std::string& prefix) {
+  BlockNames names = gpt_neox_block(prefix);
+  set_qkv(names, prefix + "self_attention.query_key_value");
+  names.o_proj = prefix + "self_attention.dense";
+  return names;
+}
+
+nlohmann::json bloom_config(const ModelMetadata& model) {
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
+}
+
+}  // namespace
+
+Family bloom() {
+  Family family{.architecture = "BloomForCausalLM",
+                .intermediate_per_hidden = 4,
+                .fixed_fields = {{"apply_residual_connection_post_layernorm", "false"}},
+                .make_spec = bloom_spec};
+  family.defaults.hidden_act = "gelu_new";
+  family.defaults.use_parallel_residual = false;
+  family.defaults.attention_bias = true;
+  family.defaults.mlp_bias = true;
+  family.defaults.tie_word_embeddings = true;
+  family.names = {.prefix = "transformer.",
+                  .embed_tokens = "word_embeddings",
+                  .embed_positions = {},
+                  .embedding_norm = "word_embeddings_layernorm",
+                  .final_norm = "ln_f",
+                  .lm_head = "lm_head",
+                  .blocks = "h.",
+                  .names_of_block = bloom_block};
+  set_qkv(family.names.gguf.block, "attn_qkv");
+  family.gguf = {.architecture = "bloom", .config = bloom_config};
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,27 @@
+// GPT-BigCode, the first StarCoder: GPT-2 whose heads share one key and value head, and whose weights are not
+// transposed. Models without multi-query attention store every head's query, key and value together.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+BlockNames gpt_bigcode_block(const std::string& prefix) {
+  BlockNames names = gpt2_block(prefix);
+  names.fused_qkv = BlockNames::FusedQkv::by_kv_head;
+  names.transposed = false;
+  return names;
+}
+
+}  // namespace
+
+Family gpt_bigcode() {
+  Family family = gpt2();
+  family.architecture = "GPTBigCodeForCausalLM";
+  family.defaults.hidden_act = "gelu_pytorch_tanh";
+  family.defaults.multi_query = true;
+  family.names.names_of_block = gpt_bigcode_block;
+  family.gguf.architecture = "starcoder";
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,44 @@
+// GPT-Neo: GPT-2 whose scores are not scaled, where every second layer has a window, with queries, keys and
+// values in tensors of their own, without biases.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec gpt_neo_spec(const ModelConfig& config) {
+  DecoderSpec spec = gpt2_spec(config);
+  for (BlockSpec& block : spec.blocks) {
+    attention_of(block).scale = 1.0F;
+    attention_of(block).qkv_bias = false;
+  }
+  set_windows(config, spec, [](std::size_t layer) { return layer % 2 == 1; });
+  return spec;
+}
+
+BlockNames gpt_neo_block(const std::string& prefix) {
+  BlockNames names = gpt2_block(prefix);
+  const std::string attention = prefix + "attn.attention.";
+  names.q_proj = attention + "q_proj";
+  names.k_proj = attention + "k_proj";
+  names.v_proj = attention + "v_proj";
+  names.o_proj = attention + "out_proj";
+  names.transposed = false;
+  return names;
+}
+
+}  // namespace
+
+Family gpt_neo() {
+  Family family = gpt2();
+  family.architecture = "GPTNeoForCausalLM";
+  family.defaults.max_position_embeddings = 2048;
+  family.defaults.sliding_window = 256;
+  family.make_spec = gpt_neo_spec;
+  family.names = gpt2_names();
+  family.names.names_of_block = gpt_neo_block;
+  family.names.buffers = {".attn.attention.bias", ".attn.attention.masked_bias"};
+  family.gguf = {};
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,45 @@
+// Nemotron and Minitron: Llama with layer norms whose gains are stored less 1, a plain MLP, and heads of
+// which a part is rotated.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec nemotron_spec(const ModelConfig& config) {
+  DecoderSpec spec = gpt_neox_spec(config);
+  NormSpec norm = spec.final_norm;
+  norm.gain_offset = 1.0F;
+  set_norms(spec, norm);
+  return spec;
+}
+
+BlockNames nemotron_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.gate_proj.clear();
+  return names;
+}
+
+nlohmann::json nemotron_config(const ModelMetadata& model) {
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
+          {"partial_rotary_factor", model.rotary_factor()},
+          {"hidden_act", "relu2"}};
+}
+
+}  // namespace
+
+Family nemotron() {
+  Family family{.architecture = "NemotronForCausalLM", .names = llama_names(), .make_spec = nemotron_spec};
+  family.defaults.hidden_act = "relu2";
+  family.defaults.max_position_embeddings = 4096;
+  family.defaults.partial_rotary_factor = 0.5;
+  family.defaults.use_parallel_residual = false;
+  family.names.names_of_block = nemotron_block;
+  family.names.gguf.norm_offset = 1.0F;
+  family.gguf = {.architecture = "nemotron", .config = nemotron_config};
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,52 @@
+// Phi (1, 1.5 and 2): GPT-NeoX with one norm for both halves of a block, a bias of the LM head, and queries,
+// keys and values in tensors of their own.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec phi_spec(const ModelConfig& config) {
+  DecoderSpec spec = gpt_neox_spec(config);
+  share_input(spec);
+  spec.lm_head_bias = true;
+  if (!config.use_qk_norm) return spec;
+  for (BlockSpec& block : spec.blocks) attention_of(block).query_key_norm = layer_norm_of(config);
+  return spec;
+}
+
+BlockNames phi_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.q_norm = prefix + "self_attn.q_layernorm";
+  names.k_norm = prefix + "self_attn.k_layernorm";
+  names.o_proj = prefix + "self_attn.dense";
+  names.gate_proj.clear();
+  names.pre_feed_forward_norm.clear();
+  names.up_proj = prefix + "mlp.fc1";
+  names.down_proj = prefix + "mlp.fc2";
+  return names;
+}
+
+nlohmann::json phi_config(const ModelMetadata& model) {
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
+          {"partial_rotary_factor", model.rotary_factor()},
+          {"hidden_act", "gelu_new"}};
+}
+
+}  // namespace
+
+Family phi() {
+  Family family{.architecture = "PhiForCausalLM", .names = llama_names(), .make_spec = phi_spec};
+  family.defaults.hidden_act = "gelu_new";
+  family.defaults.partial_rotary_factor = 0.5;
+  family.defaults.attention_bias = true;
+  family.defaults.mlp_bias = true;
+  family.names.final_norm = "final_layernorm";
+  family.names.names_of_block = phi_block;
+  family.gguf = {.architecture = "phi2", .config = phi_config};
+  return family;
+}
+
+}  // namespace tp::families

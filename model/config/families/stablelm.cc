@@ -1,0 +1,67 @@
+// StableLM: Llama with layer norms, of which a part of every head is rotated. Larger models norm every head
+// of queries and keys with a gain of its own, and the halves of their blocks read the same.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec stablelm_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  const NormSpec norm = layer_norm_of(config);
+  set_norms(spec, norm);
+  if (config.use_parallel_residual) share_input(spec);
+  for (BlockSpec& block : spec.blocks) {
+    AttentionSpec& attention = attention_of(block);
+    attention.o_bias = false;
+    if (!config.use_qk_norm) continue;
+    attention.query_key_norm = norm;
+    attention.query_key_norm->bias = false;
+    attention.query_key_norm_per_head = true;
+  }
+  return spec;
+}
+
+BlockNames stablelm_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.q_norm = prefix + "self_attn.q_layernorm.norms";
+  names.k_norm = prefix + "self_attn.k_layernorm.norms";
+  names.norm_tensor_per_head = true;
+  return names;
+}
+
+// GGUF files have the gains of all heads in one tensor.
+BlockNames stablelm_block_in_gguf(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.norm_tensor_per_head = false;
+  return names;
+}
+
+nlohmann::json stablelm_config(const ModelMetadata& model) {
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
+          {"partial_rotary_factor", model.rotary_factor()},
+          {"use_parallel_residual", !model.has_tensor("blk.0.ffn_norm.weight")},
+          {"qk_layernorm", model.has_tensor("blk.0.attn_q_norm.weight")},
+          {"use_qkv_bias", model.has_tensor("blk.0.attn_q.bias")},
+          {"attention_bias", nullptr}};
+}
+
+}  // namespace
+
+Family stablelm() {
+  Family family{.architecture = "StableLmForCausalLM", .names = llama_names(), .make_spec = stablelm_spec};
+  family.defaults.max_position_embeddings = 4096;
+  family.defaults.partial_rotary_factor = 0.25;
+  family.defaults.use_parallel_residual = false;
+  family.names.names_of_block = stablelm_block;
+  family.gguf = {.architecture = "stablelm",
+                 .config = stablelm_config,
+                 .adapt_names = [](const ModelMetadata&, TensorNames& names) {
+                   names.names_of_block = stablelm_block_in_gguf;
+                 }};
+  return family;
+}
+
+}  // namespace tp::families
