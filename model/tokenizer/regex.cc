@@ -73,6 +73,14 @@ class MatchState {
   JitStack jit_stack_;
 };
 
+bool is_script(std::string_view name) {
+  const std::string pattern = fmt::format("\\p{{sc:{}}}", name);
+  int error = 0;
+  std::size_t offset = 0;
+  return Code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), PCRE2_UTF, &error,
+                            &offset, nullptr)) != nullptr;
+}
+
 }  // namespace
 
 struct Regex::Program {
@@ -81,7 +89,7 @@ struct Regex::Program {
 };
 
 Regex Regex::from_oniguruma(std::string_view pattern) {
-  return compile(pcre2_pattern_from_oniguruma(pattern),
+  return compile(pcre2_pattern_from_oniguruma(pattern, is_script),
                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
 }
 

@@ -44,8 +44,10 @@ TEST(Regex, ReadsWhiteSpaceAsThePropertyOfUnicode) {
 }
 
 TEST(Regex, ReadsWordCharactersAsOniguruma) {
-  EXPECT_EQ(found(R"(\w+)", "e\u0301_2\u203Fx²"), (Parts{"e\u0301_2\u203Fx"}));
-  EXPECT_EQ(found(R"(\W+)", "e\u0301²!"), (Parts{"²!"}));
+  EXPECT_EQ(found(R"([\w]+)", "e\u0301_2\u203Fx²"), (Parts{"e\u0301_2\u203Fx"}));
+  EXPECT_EQ(found(R"(\w+)", "x²\u2074y"), (Parts{"x²", "y"})) << "Latin-1 counts as it does by itself";
+  EXPECT_EQ(found(R"([^\w]+)", "e\u0301²!"), (Parts{"²!"}));
+  EXPECT_EQ(found(R"(\W+)", "e\u0301²\u2074!"), (Parts{"\u2074!"}));
   EXPECT_EQ(found(R"([\w-]+)", "a-\u0301²"), (Parts{"a-\u0301"}));
 }
 
@@ -76,9 +78,29 @@ TEST(Regex, ReplacesLiterally) {
   EXPECT_EQ(Regex::from_oniguruma("(b+)").replace("abbc-b", "$1\\1"), "a$1\\1c-$1\\1");
 }
 
-TEST(Regex, RefusesWhatTheDialectsReadDifferently) {
-  for (const char* pattern : {"[a&&b]", "[a[b]]", R"([^\W])", R"([\H])", R"(\p{N}{1,3}+)"})
-    EXPECT_THROW(Regex::from_oniguruma(pattern), RegexError) << pattern;
+TEST(Regex, ReadsClassesInClasses) {
+  EXPECT_EQ(found("[a-z&&[^aeiou]]+", "hello"), (Parts{"h", "ll"}));
+  EXPECT_EQ(found("[^a-z&&[^aeiou]]+", "hello!"), (Parts{"e", "o!"}));
+  EXPECT_EQ(found("[a[0-9]]+", "a1b2"), (Parts{"a1", "2"}));
+  EXPECT_EQ(found("[a[^b]]+", "abc"), (Parts{"a", "c"}));
+  EXPECT_EQ(found(R"([^\W_]+)", "a_b!"), (Parts{"a", "b"}));
+  EXPECT_EQ(found(R"([\H]+)", "fog"), (Parts{"og"}));
+}
+
+TEST(Regex, RepeatsWhatIsRepeated) {
+  EXPECT_EQ(found(R"(\p{N}{1,3}+)", "12345"), (Parts{"12345"}));
+  EXPECT_EQ(found("(?:ab){2}+", "abababab"), (Parts{"abababab"}));
+  EXPECT_EQ(found("a{2}?", "aa"), (Parts{"aa"}));
+  EXPECT_EQ(found("xa{,2}", "xaaa"), (Parts{"xaa"}));
+}
+
+TEST(Regex, TakesScriptsWithoutTheirExtensions) {
+  EXPECT_EQ(found(R"(\p{Han}+)", "中。文"), (Parts{"中", "文"}));
+  EXPECT_EQ(found(R"(\p{Uppercase_Letter}\p{letter})", "Ab"), (Parts{"Ab"}));
+}
+
+TEST(Regex, AppliesOptionsToAllAlternativesBehindThem) {
+  EXPECT_EQ(found("a(?i)b|c", "aBaCac"), (Parts{"aB", "aC", "ac"}));
 }
 
 TEST(Regex, AcceptsWhatOnlyLooksSimilar) {
