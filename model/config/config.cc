@@ -308,16 +308,17 @@ const Family& family_in(const std::string& where, const std::string& architectur
   }
 }
 
-// A field of an object is named with a dot: "attn_config.qk_ln".
+// The field of that name, which has a dot where it is one of an object: "attn_config.qk_ln".
+std::optional<JsonNode> find_field(const JsonNode& fields, const std::string& name) {
+  const std::size_t dot = name.find('.');
+  if (dot == name.npos) return fields.find(name);
+  const std::optional<JsonNode> object = fields.find(name.substr(0, dot));
+  return object ? find_field(*object, name.substr(dot + 1)) : std::nullopt;
+}
+
 void require_fixed(const JsonNode& fields, const FixedField& fixed, const std::string& where,
                    const std::string& architecture) {
-  const std::size_t dot = fixed.name.find('.');
-  if (dot != fixed.name.npos) {
-    const std::optional<JsonNode> object = fields.find(fixed.name.substr(0, dot));
-    if (object) require_fixed(*object, {fixed.name.substr(dot + 1), fixed.value}, where, architecture);
-    return;
-  }
-  const std::optional<JsonNode> field = fields.find(fixed.name);
+  const std::optional<JsonNode> field = find_field(fields, fixed.name);
   require<ConfigError>(!field || field->value() == nlohmann::json::parse(fixed.value),
                        "{}: {} must be {} for {}, found {}: this variant of the family is not supported; use "
                        "a model without it",

@@ -39,7 +39,7 @@ class VocabParallelEmbedding {
  public:
   // Token vectors are multiplied by `scale`. `positions` may be null; position 0 is its row `first_position`.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
-                         std::shared_ptr<const VocabShard> positions, std::size_t first_position)
+                         std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0)
       : tokens_(std::move(tokens)),
         scale_(scale),
         positions_(std::move(positions)),

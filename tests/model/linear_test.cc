@@ -239,18 +239,55 @@ TEST(VocabParallelEmbedding, ScalesTokensAndAddsLearnedPositions) {
   }
 }
 
+// Rows 0 and 1 are of no position, as in OPT.
+TEST(VocabParallelEmbedding, FindsPositionZeroInTheRowThatTheModelSays) {
+  Communicator& comm = test::world();
+  const SyntheticWeights source(DType::f32, 5);
+  const MatrixShape shape{11, 6};
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
+  const auto shard = [&](const char* name) {
+    return std::make_shared<const VocabShard>(loader, name, shape.rows, shape.columns);
+  };
+  const VocabParallelEmbedding embedding(shard("table"), 0.0F, shard("positions"), 2);
+  const Batch batch{.tokens = {0, 0, 0}, .positions = {0, 8, 3}};
+  Workspace workspace(10000);
+  const TensorView<float> vectors = all_reduce(comm, embedding({batch, workspace}));
+  const Matrix table = stored(source, "positions.weight", shape);
+  for (std::size_t row = 0; row < batch.positions.size(); ++row) {
+    for (std::size_t i = 0; i < shape.columns; ++i)
+      EXPECT_EQ(vectors(row, i), table(batch.positions[row] + 2, i));
+  }
+}
+
 TEST(LmHead, GivesTheLogitsOfThisRanksTokens) {
   Communicator& comm = test::world();
   const SyntheticWeights source(DType::f32, 6);
   const MatrixShape shape{41, 24};
   WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
-  const LmHead head(std::make_shared<const VocabShard>(loader, "head", shape.rows, shape.columns), {});
+  const LmHead head(std::make_shared<const VocabShard>(loader, "head", shape.rows, shape.columns), {}, 1.0F,
+                    {});
   Random random(7);
   const RandomTensor x(random, 3, 24);
   Workspace workspace(10000);
   const TensorView<float> logits = head(x.view(), workspace);
   EXPECT_CLOSE(logits, columns_of(unsharded(source, "head", shape, Matrix(x.view()), false), head.tokens()),
                kTolerance);
+}
+
+TEST(LmHead, AddsTheBiasesOfItsTokensBeforeItScales) {
+  Communicator& comm = test::world();
+  const SyntheticWeights source(DType::f32, 6);
+  const MatrixShape shape{41, 24};
+  WeightLoader loader(source, {comm.rank(), comm.size()}, WeightType::f32, {});
+  const auto shard = std::make_shared<const VocabShard>(loader, "head", shape.rows, shape.columns);
+  const std::vector<OwnedRows> own = {{{"head", shape}, shard->tokens()}};
+  const LmHead head(shard, loader.rows_of_biases(own), 0.25F, {});
+  Random random(7);
+  const RandomTensor x(random, 3, 24);
+  Workspace workspace(10000);
+  Matrix expected = columns_of(unsharded(source, "head", shape, Matrix(x.view()), true), head.tokens());
+  for (double& logit : expected.values) logit *= 0.25;
+  EXPECT_CLOSE(head(x.view(), workspace), expected, kTolerance);
 }
 
 }  // namespace

@@ -71,6 +71,18 @@ Matrix activate(kernels::Activation activation, const Matrix& x) {
   return y;
 }
 
+Matrix xielu(const kernels::Xielu& function, const Matrix& x) {
+  Matrix y = x;
+  for (double& value : y.values) {
+    const double curve =
+        value > 0
+            ? function.positive * value * value
+            : function.negative * (std::expm1(std::min(value, static_cast<double>(function.eps))) - value);
+    value = curve + function.linear * value;
+  }
+  return y;
+}
+
 Matrix activate_and_multiply(kernels::Activation activation, const Matrix& gate_up) {
   const std::size_t size = gate_up.columns / 2;
   Matrix y(gate_up.rows, size);

@@ -22,6 +22,7 @@ Matrix layer_norm(const Matrix& x, std::span<const double> gain, std::span<const
 // By the textbook: x / (1 + exp(-x)), x Phi(x), its approximation, max(x, 0).
 double activated(kernels::Activation activation, double x);
 Matrix activate(kernels::Activation activation, const Matrix& x);
+Matrix xielu(const kernels::Xielu& function, const Matrix& x);
 
 // activated(gate) * up; gate_up: [tokens, 2 * size]
 Matrix activate_and_multiply(kernels::Activation activation, const Matrix& gate_up);
