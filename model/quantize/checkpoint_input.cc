@@ -130,7 +130,8 @@ void CheckpointInput::read(std::size_t tensor, Range rows, float* out) const {
   }
   const std::size_t columns = tensors_[tensor].columns();
   const std::vector<std::size_t>& shape = tensors_[tensor].shape;
-  const std::size_t rows_of_part = shape.size() == 1 ? 1 : shape[shape.size() - 2];
+  const bool is_stack_of_vectors = shape.size() == 2 && origin.place.expert;
+  const std::size_t rows_of_part = shape.size() == 1 || is_stack_of_vectors ? 1 : shape[shape.size() - 2];
   for (std::size_t row = rows.begin; row < rows.end;) {
     const std::size_t part = row / rows_of_part;
     const std::size_t first = row % rows_of_part;

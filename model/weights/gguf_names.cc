@@ -110,9 +110,13 @@ void GgufNames::add(const std::string& name, GgufPlace place) {
 void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   const BlockNames block = names.names_of_block(blocks_ + "#.");
   const BlockNames& stored = names.gguf.block;
-  for (const auto norm :
-       {&BlockNames::input_norm, &BlockNames::q_norm, &BlockNames::k_norm, &BlockNames::post_attention_norm,
-        &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm})
+  const std::string of_head = block.norm_tensor_per_head ? ".#" : "";  // rows of one tensor in the file
+  for (const auto norm : {&BlockNames::q_norm, &BlockNames::k_norm}) {
+    if (!(block.*norm).empty())
+      add(block.*norm + of_head, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
+  }
+  for (const auto norm : {&BlockNames::input_norm, &BlockNames::post_attention_norm,
+                          &BlockNames::pre_feed_forward_norm, &BlockNames::post_feed_forward_norm})
     add(block.*norm, {.tensor = kBlock + stored.*norm, .addend = -names.gguf.norm_offset});
   for (const auto projection :
        {&BlockNames::o_proj, &BlockNames::gate_proj, &BlockNames::up_proj, &BlockNames::down_proj})

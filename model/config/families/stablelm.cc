@@ -32,13 +32,6 @@ BlockNames stablelm_block(const std::string& prefix) {
   return names;
 }
 
-// GGUF files have the gains of all heads in one tensor.
-BlockNames stablelm_block_in_gguf(const std::string& prefix) {
-  BlockNames names = llama_block(prefix);
-  names.norm_tensor_per_head = false;
-  return names;
-}
-
 nlohmann::json stablelm_config(const ModelMetadata& model) {
   return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
           {"partial_rotary_factor", model.rotary_factor()},
@@ -56,11 +49,7 @@ Family stablelm() {
   family.defaults.partial_rotary_factor = 0.25;
   family.defaults.use_parallel_residual = false;
   family.names.names_of_block = stablelm_block;
-  family.gguf = {.architecture = "stablelm",
-                 .config = stablelm_config,
-                 .adapt_names = [](const ModelMetadata&, TensorNames& names) {
-                   names.names_of_block = stablelm_block_in_gguf;
-                 }};
+  family.gguf = {.architecture = "stablelm", .config = stablelm_config};
   return family;
 }
 
