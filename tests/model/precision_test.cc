@@ -67,11 +67,20 @@ bool has_16_bits(const Precision& precision) {
          precision.kv_type != KvType::int8;
 }
 
+// Scores that are not divided by sqrt(head_dim), as GPT-Neo's, have as many times the error.
+double error_of_scores(const ModelConfig& config) {
+  const DecoderSpec spec = make_spec(config);
+  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
+  if (attention == nullptr) return 1.0;
+  return std::max(1.0, attention->scale * std::sqrt(static_cast<double>(attention->head_dim)));
+}
+
 double bound_of(const Precision& precision, const ModelConfig& config) {
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double products = config.kv_lora_rank == 0 ? 4 : 7;  // per block
-  return 2 * std::hypot(weight_unit(precision.weights) * std::sqrt(products * layers + 2),
-                        cache_unit(precision.kv_type) * std::sqrt(2 * layers));
+  return 2 * error_of_scores(config) *
+         std::hypot(weight_unit(precision.weights) * std::sqrt(products * layers + 2),
+                    cache_unit(precision.kv_type) * std::sqrt(2 * layers));
 }
 
 // The standard deviation of a row of logits: their mean does not affect probabilities.
