@@ -228,6 +228,87 @@ TEST(Config, TakesNullForNoneWhereTheFamilyHasADefault) {
   EXPECT_EQ(parse(object).final_logit_softcapping, 0.0);
 }
 
+// As the Hub has Gemma 3 4B: what differs from the defaults, and fields of checkpoints of any kind outside.
+TEST(Config, TakesALanguageModelFromTextConfig) {
+  const json object = {{"architectures", {"Gemma3ForConditionalGeneration"}},
+                       {"model_type", "gemma3"},
+                       {"hidden_size", 7},
+                       {"eos_token_id", {1, 106}},
+                       {"torch_dtype", "bfloat16"},
+                       {"text_config",
+                        {{"architectures", {"Gemma3ForCausalLM"}},
+                         {"hidden_size", 2560},
+                         {"intermediate_size", 10240},
+                         {"num_hidden_layers", 34},
+                         {"rope_scaling", {{"factor", 8.0}, {"rope_type", "linear"}}},
+                         {"sliding_window", 1024},
+                         {"torch_dtype", nullptr}}},
+                       {"vision_config", {{"hidden_size", 1152}}}};
+  const ModelConfig config = parse(object);
+  EXPECT_EQ(config.architecture, "Gemma3ForConditionalGeneration");
+  EXPECT_EQ(config.hidden_size, 2560U);
+  EXPECT_EQ(config.num_attention_heads, 8U);
+  EXPECT_EQ(config.num_key_value_heads, 4U);
+  EXPECT_EQ(config.head_dim, 256U);
+  EXPECT_EQ(config.vocab_size, 262208U);
+  EXPECT_EQ(config.sliding_window, 1024U);
+  EXPECT_EQ(config.rope_local_base_freq, 1e4);
+  EXPECT_EQ(config.rope_scaling.factor, 8.0);
+  EXPECT_EQ(config.torch_dtype, DType::bf16);
+  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{1, 106}));
+  EXPECT_TRUE(config.tie_word_embeddings);
+}
+
+std::string windows_of(const ModelConfig& config) {
+  std::string windows;
+  for (const std::string& type : config.layer_types) windows += type == "sliding_attention" ? 'L' : 'G';
+  return windows;
+}
+
+TEST(Config, TakesWindowsFromAPatternUnlessLayerTypesNameThem) {
+  json object = small_config();
+  object.update({{"architectures", {"Gemma3ForCausalLM"}}, {"num_hidden_layers", 7}});
+  EXPECT_EQ(windows_of(parse(object)), "LLLLLGL");
+  object["sliding_window_pattern"] = 3;
+  EXPECT_EQ(windows_of(parse(object)), "LLGLLGL");
+  object["sliding_window_pattern"] = "LLLG";
+  EXPECT_EQ(windows_of(parse(object)), "LLLGLLL");
+  object["sliding_window_pattern"] = "LXG";
+  EXPECT_CONTAINS(damage_of(object), "sliding_window_pattern: found the string 'LXG', expected a number");
+  object["sliding_window_pattern"] = 1;
+  EXPECT_EQ(windows_of(parse(object)), "GGGGGGG");
+  object["sliding_window_pattern"] = 3;
+  object["sliding_window"] = nullptr;
+  EXPECT_EQ(windows_of(parse(object)), "");
+  object["sliding_window"] = 8;
+  object["layer_types"] = std::vector<std::string>(7, "full_attention");
+  EXPECT_EQ(windows_of(parse(object)), "GGGGGGG");
+}
+
+TEST(Config, NamesTheLayersWithoutRope) {
+  json object = small_config();
+  object.update({{"architectures", {"SmolLM3ForCausalLM"}}, {"num_hidden_layers", 5}});
+  EXPECT_EQ(parse(object).no_rope_layers, (std::vector<std::size_t>{1, 1, 1, 0, 1}));
+  object["no_rope_layer_interval"] = 2;
+  EXPECT_EQ(parse(object).no_rope_layers, (std::vector<std::size_t>{1, 0, 1, 0, 1}));
+  object["no_rope_layers"] = {0, 1, 1, 1, 1};
+  EXPECT_EQ(parse(object).no_rope_layers, (std::vector<std::size_t>{0, 1, 1, 1, 1}));
+  EXPECT_FALSE(std::get<AttentionSpec>(make_spec(parse(object)).blocks[0].attention).rope.has_value());
+  EXPECT_TRUE(std::get<AttentionSpec>(make_spec(parse(object)).blocks[1].attention).rope.has_value());
+  object["no_rope_layers"] = {0, 1};
+  EXPECT_EQ(
+      refusal_of(object),
+      "config.json: no_rope_layers must have an entry for every layer, expected 5 (num_hidden_layers), found "
+      "2");
+}
+
+TEST(Config, RefusesAModelThatAttendsToWhatFollows) {
+  json object = small_config();
+  object.update({{"architectures", {"Gemma3ForCausalLM"}}, {"use_bidirectional_attention", true}});
+  EXPECT_CONTAINS(refusal_of(object),
+                  "expected a model that generates text, found use_bidirectional_attention");
+}
+
 TEST(Config, RefusesSlidingLayersWithoutAWindow) {
   const auto error_with = [](const json& fields) {
     json object = small_config();
@@ -311,12 +392,24 @@ TEST(Config, SurvivesTheWayToOtherRanks) {
                    {"factor", 4.0},
                    {"beta_fast", 30},
                    {"beta_slow", 2},
-                   {"original_max_position_embeddings", 77}}}});
+                   {"truncate", false},
+                   {"original_max_position_embeddings", 77}}},
+                 {"rope_local_base_freq", 321.0},
+                 {"sliding_window", 16},
+                 {"sliding_window_pattern", 2},
+                 {"no_rope_layers", {0, 1}},
+                 {"no_rope_layer_interval", 3},
+                 {"attention_out_bias", true},
+                 {"embedding_multiplier", 2.0},
+                 {"residual_multiplier", 3.0},
+                 {"attention_multiplier", 4.0},
+                 {"logits_scaling", 5.0}});
   const ModelConfig sent = parse(object);
   ModelConfig received;
   from_archive(to_archive(sent), received);
   // Whatever a field is, it must arrive: archives of equal objects have equal bytes.
   EXPECT_EQ(to_archive(received), to_archive(sent));
+  EXPECT_TRUE(received == sent);
   EXPECT_EQ(received.architecture, sent.architecture);
   EXPECT_EQ(received.rope_scaling.beta_slow, 2.0);
   EXPECT_EQ(received.rope_scaling.original_max_position_embeddings, 77U);

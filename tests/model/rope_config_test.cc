@@ -59,6 +59,31 @@ TEST(RopeConfig, ReadsRopeParametersOfNewerConfigs) {
   EXPECT_EQ(config.rope_scaling.factor, 3.0);
 }
 
+// Those of Gemma 3 and OLMo 3 name a rope for either kind of layers.
+TEST(RopeConfig, ReadsRopeParametersOfEveryKindOfLayers) {
+  json object = small_config();
+  object["rope_parameters"] = {
+      {"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 1e6}}},
+      {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 5e3}}}};
+  const ModelConfig config = parse(object);
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_EQ(config.rope_scaling.factor, 8.0);
+  EXPECT_EQ(config.rope_local_base_freq, 5e3);
+  object["rope_parameters"]["sliding_attention"]["rope_type"] = "yarn";
+  EXPECT_CONTAINS(refusal_of(object),
+                  "layers of sliding_attention must be of the type default, found \"yarn\"");
+}
+
+// Tencent's Hunyuan: theta times alpha^(d / (d - 2)), with heads of d = 8.
+TEST(RopeConfig, EnlargesThetaByAlpha) {
+  json object = small_config();
+  object["rope_scaling"] = {{"type", "dynamic"}, {"alpha", 1000.0}, {"factor", 1.0}};
+  EXPECT_EQ(parse(object).rope_scaling.kind, RopeScaling::Kind::none);
+  EXPECT_NEAR(parse(object).rope_theta, 1e4 * 1e4, 1e-4);
+  EXPECT_CONTAINS(refusal_with("rope_scaling", {{"type", "dynamic"}, {"alpha", -1.0}}),
+                  "alpha must be positive");
+}
+
 TEST(RopeConfig, RefusesRopeScalingThatItDoesNotKnow) {
   EXPECT_EQ(refusal_with("rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}),
             "config.json: rope_scaling of type \"dynamic\" is not supported; supported are linear, llama3, "

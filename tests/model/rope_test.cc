@@ -70,14 +70,17 @@ TEST(Rope, YarnEqualsHuggingFace) {
     for (const std::size_t original : {16U, 4096U, 32768U}) {
       for (const double beta_slow : {0.5, 1.0}) {
         for (const std::size_t head_dim : {16U, 64U, 128U}) {
-          expect_frequencies(10000.0,
-                             {.kind = RopeScaling::Kind::yarn,
-                              .factor = factor,
-                              .original_max_position_embeddings = original,
-                              .beta_fast = 32.0,
-                              .beta_slow = beta_slow,
-                              .attention_factor = 1.2},
-                             head_dim);
+          for (const bool truncate : {true, false}) {
+            expect_frequencies(10000.0,
+                               {.kind = RopeScaling::Kind::yarn,
+                                .factor = factor,
+                                .original_max_position_embeddings = original,
+                                .beta_fast = 32.0,
+                                .beta_slow = beta_slow,
+                                .truncate = truncate,
+                                .attention_factor = 1.2},
+                               head_dim);
+          }
         }
       }
     }

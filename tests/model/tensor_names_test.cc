@@ -39,6 +39,24 @@ TEST(TensorNames, HaveTheirPrefixUnlessTheCheckpointIsWithoutIt) {
   EXPECT_EQ(family_of("LlamaForCausalLM").names.as_stored_in(*without).embed_tokens, "model.embed_tokens");
 }
 
+TEST(TensorNames, FindALanguageModelThatIsAPartOfALargerOne) {
+  const TensorNames names = family_of("Gemma3ForConditionalGeneration").names;
+  const auto stored_with = [&](const std::string& embedding) {
+    const test::TemporaryDirectory folder;
+    return names.as_stored_in(*checkpoint_of(folder, {embedding}));
+  };
+  const TensorNames published = stored_with("language_model.model.embed_tokens.weight");
+  EXPECT_EQ(published.final_norm, "language_model.model.norm");
+  EXPECT_EQ(published.block(3).q_norm, "language_model.model.layers.3.self_attn.q_norm");
+  EXPECT_EQ(published.lm_head, "language_model.lm_head");
+  const TensorNames newer = stored_with("model.language_model.embed_tokens.weight");
+  EXPECT_EQ(newer.block(3).q_norm, "model.language_model.layers.3.self_attn.q_norm");
+  EXPECT_EQ(newer.lm_head, "lm_head");
+  const TensorNames alone = stored_with("model.embed_tokens.weight");
+  EXPECT_EQ(alone.block(3).q_norm, "model.layers.3.self_attn.q_norm");
+  EXPECT_EQ(alone.lm_head, "lm_head");
+}
+
 std::vector<Range> rows_of(const StoredProjection& projection, Range rows) {
   std::vector<OwnedRows> parts;
   projection.append_rows(rows, parts);

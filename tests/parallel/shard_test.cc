@@ -119,6 +119,26 @@ TEST(ShardHeads, HoldExactlyTheKvHeadsThatTheirQueryHeadsRead) {
   }
 }
 
+TEST(ShardHeads, GiveEveryKvHeadOneOwnerWhoHoldsIt) {
+  for (std::size_t kv_heads = 1; kv_heads <= 6; ++kv_heads) {
+    for (std::size_t group = 1; group <= 7; ++group) {
+      const std::size_t heads = kv_heads * group;
+      for (std::size_t size = 1; size <= heads; ++size) {
+        std::size_t next = 0;
+        for (std::size_t rank = 0; rank < size; ++rank) {
+          const HeadShard shard = shard_heads(heads, kv_heads, {rank, size});
+          const Range owned = shard.owned_kv_heads();
+          ASSERT_EQ(owned.begin, next) << heads << "/" << kv_heads << " on " << size;
+          ASSERT_GE(owned.begin, shard.kv_heads.begin);
+          ASSERT_LE(owned.end, shard.kv_heads.end);
+          next = owned.end;
+        }
+        ASSERT_EQ(next, kv_heads);
+      }
+    }
+  }
+}
+
 TEST(ShardHeads, AreWholeGroupsWhereTheRanksDivideTheKvHeads) {
   for (std::size_t rank = 0; rank < 4; ++rank) {
     const HeadShard shard = shard_heads(32, 8, {rank, 4});

@@ -28,8 +28,12 @@ double correction_dimension(double rotations, double dims, double theta, double 
 // inv_freq_interpolation and inv_freq_extrapolation mixed by a linear ramp over the dimensions.
 double yarn(double frequency, double index, double dims, double theta, const RopeScaling& s) {
   const auto old_length = static_cast<double>(s.original_max_position_embeddings);
-  double low = std::floor(correction_dimension(s.beta_fast, dims, theta, old_length));
-  double high = std::ceil(correction_dimension(s.beta_slow, dims, theta, old_length));
+  double low = correction_dimension(s.beta_fast, dims, theta, old_length);
+  double high = correction_dimension(s.beta_slow, dims, theta, old_length);
+  if (s.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
   low = std::max(low, 0.0);
   high = std::min(high, dims - 1);
   if (low == high) high += 0.001;
