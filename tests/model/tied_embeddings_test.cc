@@ -109,7 +109,8 @@ TEST(TiedEmbeddings, HaveEitherNameOrBothInEveryFamily) {
     if (!is_one_file || load_config(fixture.folder).num_attention_heads < test::world().size()) continue;
     ++models;
     const Outcome usual = outcome_of(fixture.folder, &TiedModel::store_as_embedding);
-    EXPECT_EQ(usual.unused, std::vector<std::string>()) << fixture.name;
+    const bool sees_images = fixture.name == "gemma3-multimodal-layout" && test::world().is_root();
+    EXPECT_EQ(usual.unused.empty(), !sees_images) << fixture.name;
     EXPECT_TRUE(outcome_of(fixture.folder, &TiedModel::store_as_head) == usual) << fixture.name;
     EXPECT_TRUE(outcome_of(fixture.folder, &TiedModel::store_as_both) == usual) << fixture.name;
   }
