@@ -79,6 +79,28 @@ void write_experts(const ModelConfig& config, ArchitectureValues& values) {
   values.whole_if("expert_shared_feed_forward_length", config.shared_expert_intermediate_size);
 }
 
+// The rope of the layers without a window, or of those that have one.
+const RopeSpec* rope_of(const DecoderSpec& spec, bool with_window = false) {
+  const RopeSpec* other = nullptr;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    if (attention == nullptr || !attention->rope) continue;
+    if (attention->pattern.window.has_value() == with_window) return &*attention->rope;
+    other = &*attention->rope;
+  }
+  return other;
+}
+
+// Which layers have the window.
+std::vector<bool> windows_of(const DecoderSpec& spec) {
+  std::vector<bool> windows;
+  for (const BlockSpec& block : spec.blocks) {
+    const auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    windows.push_back(attention != nullptr && attention->pattern.window);
+  }
+  return windows;
+}
+
 std::size_t largest_window(const DecoderSpec& spec) {
   std::size_t window = 0;
   for (const BlockSpec& block : spec.blocks) {
@@ -148,7 +170,8 @@ std::string_view difference(const DecoderSpec& one, const DecoderSpec& other) {
 void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, const std::string& model,
                            GgufValues& all) {
   const AttentionSpec& attention = attention_of(spec, model);
-  const std::string& architecture = family_of(config.architecture).gguf.architecture;
+  const GgufFamily& gguf = family_of(config.architecture).gguf;
+  const std::string& architecture = gguf.architecture;
   require<ConfigError>(
       !architecture.empty(),
       "cannot write {} as a GGUF file: expected a family that such files have, found {}; use "
@@ -175,14 +198,24 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   if (!attention.alibi_slopes.empty()) values.number("attention.max_alibi_bias", config.alibi_bias_max);
   if (config.logit_scale != 1.0) values.number("logit_scale", config.logit_scale);
   values.boolean("use_parallel_residual", spec.blocks.front().wiring == BlockSpec::Wiring::parallel);
-  if (attention.rope) write_rope(*attention.rope, values);
+  if (gguf.stores_windows && largest_window(spec) != 0)
+    all.booleans(architecture + ".attention.sliding_window_pattern", windows_of(spec));
+  if (const RopeSpec* const rope = rope_of(spec)) {
+    write_rope(*rope, values);
+    const RopeSpec& local = *rope_of(spec, true);
+    if (local.theta != rope->theta) values.number("rope.freq_base_swa", local.theta);
+  }
+  values.number_if("attention.scale", config.attention_multiplier);
+  if (config.embedding_multiplier != 1.0) values.number("embedding_scale", config.embedding_multiplier);
+  if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
+  if (config.logits_scaling != 1.0) values.number("logit_scale", config.logits_scaling);
   write_experts(config, values);
 }
 
 std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {
-  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
-  if (attention == nullptr || !attention->rope) return {};
-  const RopeScaling& scaling = attention->rope->scaling;
+  const RopeSpec* const rope = rope_of(spec);
+  if (rope == nullptr) return {};
+  const RopeScaling& scaling = rope->scaling;
   const auto as_floats = [](const std::vector<double>& factors) {
     return std::vector<float>(factors.begin(), factors.end());
   };
@@ -190,10 +223,10 @@ std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {
     return {{"rope_factors_long.weight", as_floats(scaling.long_factor)},
             {"rope_factors_short.weight", as_floats(scaling.short_factor)}};
   if (scaling.kind != Kind::llama3) return {};
-  RopeSpec plain = *attention->rope;
+  RopeSpec plain = *rope;
   plain.scaling = {};
   const Rope unscaled(plain, spec.max_position_embeddings);
-  const Rope scaled(*attention->rope, spec.max_position_embeddings);
+  const Rope scaled(*rope, spec.max_position_embeddings);
   std::vector<float> factors;
   for (std::size_t i = 0; i < plain.rotary_dim / 2; ++i)
     factors.push_back(unscaled.frequencies()[i] / scaled.frequencies()[i]);

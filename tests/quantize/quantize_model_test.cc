@@ -4,6 +4,7 @@
 #include "model/config/config.h"
 #include "model/quantize/model_tensors.h"
 #include "model/quantize/type_choice.h"
+#include "model/weights/checkpoint/json_node.h"
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/checkpoint/checkpoint_files.h"
@@ -14,6 +15,7 @@
 #include <cstring>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
@@ -54,9 +56,10 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
       quantize(fixture.folder, "f32", file);
     } catch (const ConfigError& error) {
       // GGUF files say neither that Falcon has ALiBi, nor how Gemma 2 scales scores, nor that some layers of
-      // a mixture have no experts.
+      // a mixture have no experts, nor which layers of Gemma 3 have the window: five of six.
       const std::string text = error.what();
-      EXPECT_TRUE(config.alibi || fixture.name == "gemma2-6heads" || fixture.name == "qwen3moe-mixed")
+      EXPECT_TRUE(config.alibi || fixture.name == "gemma2-6heads" || fixture.name == "qwen3moe-mixed" ||
+                  fixture.name.starts_with("gemma3"))
           << fixture.name << ": " << text;
       EXPECT_CONTAINS(text, "would be lost; use the checkpoint without converting it");
       continue;
@@ -77,6 +80,36 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
     ++families;
   }
   EXPECT_GE(families, 8U);
+}
+
+// The language model of a checkpoint that has a vision tower, too, is written as if it were alone.
+TEST(QuantizeModel, WritesGemma3FromCheckpointsWithAndWithoutAVisionTower) {
+  if (!reference::has_all_fixtures()) GTEST_SKIP() << "not all fixtures are here";
+  const TemporaryDirectory directory;
+  const auto write = [&](const std::string& fixture, bool is_part) {
+    const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "logits" / fixture;
+    const TemporaryDirectory model;
+    nlohmann::json config = read_json_file(folder / "config.json");
+    (is_part ? config["text_config"] : config)["sliding_window_pattern"] = 6;
+    model.write("config.json", config.dump());
+    std::filesystem::copy_file(folder / "model.safetensors", model.path() / "model.safetensors");
+    const std::filesystem::path file = directory.path() / (fixture + ".gguf");
+    quantize(model.path(), "f32", file);
+    return GgufFiles(file);
+  };
+  const GgufFiles alone = write("gemma3-pattern3", false);
+  const GgufFiles part = write("gemma3-multimodal-layout", true);
+  EXPECT_EQ(part.tensors().size(), alone.tensors().size());
+  for (const auto& [name, entry] : alone.tensors()) {
+    const GgufFiles::Entry* const other = part.find(name);
+    ASSERT_NE(other, nullptr) << name;
+    EXPECT_EQ(std::memcmp(entry.file.bytes().data() + entry.tensor.bytes.begin,
+                          other->file.bytes().data() + other->tensor.bytes.begin, entry.tensor.bytes.size()),
+              0)
+        << name;
+  }
+  EXPECT_EQ(alone.metadata().text("general.architecture"), "gemma3");
+  EXPECT_EQ(alone.metadata().number("gemma3.rope.freq_base"), 1e4);  // all four layers have the window
 }
 
 // The same tensors, twice: from the checkpoint to a quantized file, and by way of a file of f32.

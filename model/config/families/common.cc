@@ -2,6 +2,7 @@
 #include "model/config/families/common.h"
 
 #include "model/config/config.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 
@@ -86,6 +89,18 @@ void set_alibi(const ModelConfig& config, DecoderSpec& spec) {
 
 void set_qkv(BlockNames& names, const std::string& name) {
   names.q_proj = names.k_proj = names.v_proj = name;
+}
+
+nlohmann::json gguf_windows(const ModelMetadata& model) {
+  const std::uint64_t window = model.whole_or("attention.sliding_window", 0);
+  nlohmann::json fields = {{"sliding_window", nullptr}};
+  if (window == 0) return fields;
+  fields["sliding_window"] = window;
+  const char* const pattern = "attention.sliding_window_pattern";
+  if (!model.has(pattern)) return fields;
+  for (const bool slides : model.booleans(pattern))
+    fields["layer_types"].push_back(slides ? "sliding_attention" : "full_attention");
+  return fields;
 }
 
 void norm_results_only(DecoderSpec& spec) {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace tp::families {
 
 DecoderSpec llama_spec(const ModelConfig& config);
@@ -55,6 +57,9 @@ Activation activation_of(const ModelConfig& config);
 
 // A block's attention, where it is the usual one.
 inline AttentionSpec& attention_of(BlockSpec& block) { return std::get<AttentionSpec>(block.attention); }
+
+// What GGUF files say of windows, as fields of config.json.
+nlohmann::json gguf_windows(const ModelMetadata& model);
 
 // Norms what the halves of a block add in the way that they would have normed what they read, and not that.
 void norm_results_only(DecoderSpec& spec);

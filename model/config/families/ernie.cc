@@ -17,6 +17,7 @@ Family ernie() {
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.rope_theta = 5e5;
   family.defaults.tie_word_embeddings = true;
+  family.gguf = {.architecture = "ernie4_5"};
   return family;
 }
 

@@ -2,6 +2,8 @@
 // key head. Where some layers have a window, the others have no positions.
 #include "model/config/families/common.h"
 
+#include <nlohmann/json.hpp>
+
 namespace tp::families {
 namespace {
 
@@ -25,6 +27,7 @@ Family exaone4() {
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;
+  family.gguf = {.architecture = "exaone4", .config = gguf_windows, .stores_windows = true};
   return family;
 }
 

@@ -24,6 +24,7 @@ struct GgufFamily {
   // The fields of config.json that differ from what gguf_config says for all families. Throws CheckpointError
   // or ConfigError for metadata that cannot be right.
   nlohmann::json (*config)(const ModelMetadata& model) = nullptr;
+  bool stores_windows = false;  // files say which layers have a window
   // Where models of the family differ in their tensors' names.
   void (*adapt_names)(const ModelMetadata& model, TensorNames& names) = nullptr;
 };

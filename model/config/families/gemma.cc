@@ -82,6 +82,22 @@ nlohmann::json gemma2_config(const ModelMetadata& model) {
   return config;
 }
 
+// 27B, the model of 62 layers, divides scores by the square root of hidden_size / num_attention_heads, others
+// by that of head_dim. Files may leave out what all models have in common.
+nlohmann::json gemma3_config(const ModelMetadata& model) {
+  constexpr std::uint64_t kLayersOf27B = 62;
+  nlohmann::json config = gemma_config(model);
+  config.update(gguf_windows(model));
+  config["query_pre_attn_scalar"] =
+      model.whole("block_count") == kLayersOf27B
+          ? model.whole("embedding_length") / std::max<std::uint64_t>(1, model.heads())
+          : model.head_dim();
+  config["final_logit_softcapping"] = model.number_or("final_logit_softcapping", 0.0);
+  config["rope_theta"] = model.number_or("rope.freq_base", 1e6);
+  config["rope_local_base_freq"] = model.number_or("rope.freq_base_swa", 1e4);
+  return config;
+}
+
 }  // namespace
 
 Family gemma() {
@@ -114,7 +130,7 @@ Family gemma3() {
   Family family = gemma2();
   family.architecture = "Gemma3ForCausalLM";
   family.make_spec = gemma3_spec;
-  family.gguf = {};
+  family.gguf = {.architecture = "gemma3", .config = gemma3_config};
   family.defaults.attn_logit_softcapping = 0;
   family.defaults.final_logit_softcapping = 0;
   family.defaults.sliding_window_pattern = 6;
@@ -135,6 +151,9 @@ Family gemma3_multimodal() {
   Family family = gemma3();
   family.architecture = "Gemma3ForConditionalGeneration";
   family.names.part_prefix = "language_model.";
+  family.gguf.is_of = [](const ModelMetadata&) {
+    return false;
+  };  // files of it are those of the other family
   return family;
 }
 

@@ -1,6 +1,9 @@
 // GLM: Llama whose rotary pairs are neighbours, among the first half of a head's elements, and whose gate and
 // up projections are stored as one. GLM 4 (0414) has norms after the halves of a block, too.
 #include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -34,6 +37,11 @@ BlockNames glm4_block(const std::string& prefix) {
   return names;
 }
 
+nlohmann::json glm4_config(const ModelMetadata& model) {
+  return {{"partial_rotary_factor", model.rotary_factor()},
+          {"attention_bias", model.has_tensor("blk.0.attn_q.bias")}};
+}
+
 }  // namespace
 
 Family glm() {
@@ -54,6 +62,7 @@ Family glm4() {
   family.architecture = "Glm4ForCausalLM";
   family.make_spec = glm4_spec;
   family.names.names_of_block = glm4_block;
+  family.gguf = {.architecture = "glm4", .config = glm4_config};
   return family;
 }
 

@@ -1,6 +1,11 @@
 // Granite: Llama with multipliers of the embedding, of attention scores, of what the halves of a block add,
 // and of logits.
 #include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <cmath>
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 
@@ -15,9 +20,23 @@ DecoderSpec granite_spec(const ModelConfig& config) {
   return spec;
 }
 
+namespace {
+
+nlohmann::json granite_config(const ModelMetadata& model) {
+  const double usual_scale = 1.0 / std::sqrt(static_cast<double>(model.head_dim()));
+  return {{"embedding_multiplier", model.number_or("embedding_scale", 1.0)},
+          {"residual_multiplier", model.number_or("residual_scale", 1.0)},
+          {"attention_multiplier", model.number_or("attention.scale", usual_scale)},
+          {"logits_scaling", model.number_or("logit_scale", 1.0)}};
+}
+
+}  // namespace
+
 Family granite() {
   Family family{.architecture = "GraniteForCausalLM", .names = llama_names(), .make_spec = granite_spec};
   family.defaults.attention_multiplier = 1.0;
+  family.names.gguf.interleaved_query_key = true;
+  family.gguf = {.architecture = "granite", .config = granite_config};
   return family;
 }
 

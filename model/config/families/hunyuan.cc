@@ -27,6 +27,7 @@ Family hunyuan() {
       .architecture = "HunYuanDenseV1ForCausalLM", .names = llama_names(), .make_spec = hunyuan_spec};
   family.names.names_of_block = hunyuan_block;
   family.defaults.rms_norm_eps = 1e-5;
+  family.gguf = {.architecture = "hunyuan-dense"};
   return family;
 }
 

@@ -1,6 +1,9 @@
 // OLMo 2: Llama that norms what the halves of a block add instead of what they read, and queries and keys as
 // a whole. OLMo 3 has windows in three of four layers; the others' RoPE may be scaled.
 #include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+
+#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -28,6 +31,8 @@ Family olmo2() {
   Family family{.architecture = "Olmo2ForCausalLM", .names = llama_names(), .make_spec = olmo2_spec};
   family.names.names_of_block = post_norm_block;
   family.defaults.rms_norm_eps = 1e-5;
+  family.gguf = {.architecture = "olmo2",
+                 .is_of = [](const ModelMetadata& model) { return !model.has("attention.sliding_window"); }};
   return family;
 }
 
@@ -37,6 +42,10 @@ Family olmo3() {
   family.make_spec = olmo3_spec;
   family.defaults.sliding_window = 4096;
   family.defaults.sliding_window_pattern = 4;
+  family.gguf = {.architecture = "olmo2",
+                 .is_of = [](const ModelMetadata& model) { return model.has("attention.sliding_window"); },
+                 .config = gguf_windows,
+                 .stores_windows = true};
   return family;
 }
 

@@ -22,6 +22,8 @@ Family smollm3() {
   family.defaults.num_key_value_heads = 4;
   family.defaults.rope_theta = 2e6;
   family.defaults.tie_word_embeddings = true;
+  family.names.gguf.interleaved_query_key = true;
+  family.gguf = {.architecture = "smollm3"};
   return family;
 }
 

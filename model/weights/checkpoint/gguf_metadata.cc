@@ -134,6 +134,14 @@ std::vector<double> GgufMetadata::numbers(std::string_view key) const {
   return result;
 }
 
+std::vector<bool> GgufMetadata::booleans(std::string_view key) const {
+  const GgufValue& value = at(key);
+  if (!value.is_list || value.kind != GgufKind::boolean) wrong(key, "a list of true and false");
+  std::vector<bool> result(value.count);
+  for (std::uint64_t i = 0; i < value.count; ++i) result[i] = value.bytes[i] != std::byte{0};
+  return result;
+}
+
 const GgufValue& GgufMetadata::at(std::string_view key) const {
   const auto found = values_.find(key);
   if (found == values_.end()) {

@@ -53,6 +53,7 @@ class GgufMetadata {
   // Lists; numbers may be of any kind.
   std::vector<std::string_view> texts(std::string_view key) const;
   std::vector<double> numbers(std::string_view key) const;
+  std::vector<bool> booleans(std::string_view key) const;
 
  private:
   const GgufValue& at(std::string_view key) const;

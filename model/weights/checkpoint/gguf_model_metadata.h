@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -37,6 +38,8 @@ class ModelMetadata {
   std::string_view text_or(std::string_view key, std::string_view otherwise) const {
     return metadata_.text_or(full(key), otherwise);
   }
+
+  std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
 
   std::uint64_t heads() const { return whole("attention.head_count"); }
   std::uint64_t kv_heads() const { return whole_or("attention.head_count_kv", heads()); }

@@ -37,6 +37,10 @@ void GgufValues::numbers(std::string_view key, std::span<const float> values) {
   set_list(key, GgufKind::f32, values.size(), bytes_of(values));
 }
 
+void GgufValues::booleans(std::string_view key, const std::vector<bool>& values) {
+  set_list(key, GgufKind::boolean, values.size(), std::string(values.begin(), values.end()));
+}
+
 void GgufValues::copy(std::string_view key, const GgufValue& value) {
   const std::string_view bytes(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
   value.is_list ? set_list(key, value.kind, value.count, bytes) : set(key, value.kind, std::string(bytes));

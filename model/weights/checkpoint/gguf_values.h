@@ -22,6 +22,7 @@ class GgufValues {
   void texts(std::string_view key, std::span<const std::string> values);
   void wholes(std::string_view key, std::span<const std::int32_t> values);
   void numbers(std::string_view key, std::span<const float> values);
+  void booleans(std::string_view key, const std::vector<bool>& values);
   // As another file has it.
   void copy(std::string_view key, const GgufValue& value);
   void erase(std::string_view key) { values_.erase(std::string(key)); }
