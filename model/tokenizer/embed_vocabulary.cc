@@ -135,12 +135,9 @@ std::vector<EmbeddedVocabulary> candidates(const SentencePieceModel& model, Embe
        ++place) {
     const auto id = static_cast<TokenId>(place);
     vocabulary.scores[place] = model.score(id);
-    vocabulary.types[place] = model.is_unknown(id)   ? TokenType::unknown
-                              : model.is_control(id) ? TokenType::control
-                              : model.is_byte(id)    ? TokenType::byte
-                              : model.is_unused(id)  ? TokenType::unused
-                                                     : vocabulary.types[place];
-    if (model.is_unknown(id)) vocabulary.unknown = id;
+    const TokenType type = model.type(id);
+    if (type != TokenType::normal && type != TokenType::user_defined) vocabulary.types[place] = type;
+    if (type == TokenType::unknown) vocabulary.unknown = id;
   }
   return with_space_prefix_or_not(std::move(vocabulary));
 }

@@ -1,12 +1,11 @@
 #include "model/tokenizer/embedded_vocabulary.h"
 
 #include "model/tokenizer/named_pre_tokenizer.h"
+#include "model/tokenizer/scored_merges.h"
 #include "model/tokenizer/utf8.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -111,28 +110,6 @@ std::vector<Bpe::Merge> listed_merges(const EmbeddedVocabulary& embedded, const 
   return merges;
 }
 
-// SentencePiece merges whatever two tokens make a third, that with the greatest score first.
-std::vector<Bpe::Merge> scored_merges(const EmbeddedVocabulary& embedded, const Vocabulary& vocabulary) {
-  std::vector<float> scores = embedded.scores;
-  std::sort(scores.begin(), scores.end(), std::greater<>());
-  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
-  std::vector<Bpe::Merge> merges;
-  for (std::size_t id = 0; id < embedded.tokens.size(); ++id) {
-    if (type_of(embedded, id) != TokenType::normal) continue;
-    const std::string_view token = embedded.tokens[id];
-    const auto rank = std::lower_bound(scores.begin(), scores.end(), embedded.scores[id], std::greater<>());
-    for (std::size_t cut = 0; cut < token.size();) {
-      cut += utf8::first_character(token.substr(cut)).length;
-      const auto left = vocabulary.find(token.substr(0, cut));
-      const auto right = vocabulary.find(token.substr(cut));
-      if (cut == token.size() || !left || !right) continue;
-      merges.push_back(
-          {*left, *right, static_cast<TokenId>(id), static_cast<MergeTable::Rank>(rank - scores.begin())});
-    }
-  }
-  return merges;
-}
-
 Normalizer normalizer_of(const json& description, const std::string& source) {
   return Normalizer::from_json(JsonNode(description, source));
 }
@@ -156,7 +133,10 @@ TokenizerParts byte_level_parts(const EmbeddedVocabulary& embedded, const std::s
 
 TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
   Vocabulary vocabulary = tokens_of(embedded);
-  const std::vector<Bpe::Merge> merges = scored_merges(embedded, vocabulary);
+  std::vector<ScoredToken> tokens;
+  for (std::size_t id = 0; id < embedded.tokens.size(); ++id)
+    tokens.push_back({embedded.tokens[id], embedded.scores[id], type_of(embedded, id) == TokenType::normal});
+  const std::vector<Bpe::Merge> merges = scored_merges(tokens);
   TokenizerParts parts{.model =
                            Bpe(std::move(vocabulary), merges,
                                {.unknown = embedded.unknown, .fuse_unknown = true, .byte_fallback = true})};

@@ -11,8 +11,12 @@ namespace tp {
 // Rewrites a text before it is cut into pieces, step by step.
 class Normalizer {
  public:
+  // Well-formed UTF-8 to well-formed UTF-8.
+  using Step = std::function<std::string(std::string)>;
+
   // A normalizer that changes nothing.
   Normalizer() = default;
+  explicit Normalizer(Step step) : steps_{std::move(step)} {}
 
   // `json`: the value of "normalizer". Throws CheckpointError.
   static Normalizer from_json(const JsonNode& json);
@@ -22,8 +26,6 @@ class Normalizer {
   std::string operator()(std::string text) const;
 
  private:
-  using Step = std::function<std::string(std::string)>;
-
   static Step step_from_json(const JsonNode& json);
 
   std::vector<Step> steps_;

@@ -12,6 +12,11 @@ namespace tp {
 // whose values are places in a blob of NUL-terminated replacements.
 class PrecompiledMap {
  public:
+  struct Match {
+    std::size_t length;
+    std::string_view replacement;
+  };
+
   // The table as it is in a model's file: the trie's size in bytes (32 bits, little-endian), the trie, and
   // the blob. Nothing if the sizes contradict each other.
   static std::optional<PrecompiledMap> from_bytes(std::string_view bytes);
@@ -21,15 +26,10 @@ class PrecompiledMap {
   // from the models' own results where these are longer than five bytes.
   std::string normalize(std::string_view text) const;
 
- private:
-  struct Match {
-    std::size_t length;
-    std::string_view replacement;
-  };
-
   // The longest string of the table that `text` begins with.
   std::optional<Match> longest_prefix_of(std::string_view text) const;
 
+ private:
   std::vector<std::uint32_t> trie_;
   std::string blob_;
 };

@@ -1,31 +1,30 @@
 #include "model/tokenizer/string_set.h"
 
-#include <algorithm>
-
 namespace tp {
 
-StringSet::StringSet() : nodes_(1) {}
+StringSet::StringSet() : values_(1), edges_(16), shift_(60) {}
 
-std::uint32_t StringSet::child_of(std::uint32_t node, char byte) const {
-  const auto& children = nodes_[node].children;
-  const auto child = std::find_if(children.begin(), children.end(),
-                                  [byte](const auto& candidate) { return candidate.first == byte; });
-  return child == children.end() ? 0 : child->second;
+void StringSet::grow() {
+  std::vector<Edge> old(2 * edges_.size());
+  old.swap(edges_);
+  --shift_;
+  for (const Edge& edge : old)
+    if (edge.child != 0) edges_[slot_of(edge.key)] = edge;
 }
 
 void StringSet::insert(std::string_view text, std::size_t value) {
   begins_[static_cast<unsigned char>(text.front())] = true;
   std::uint32_t node = 0;
   for (const char byte : text) {
-    std::uint32_t child = child_of(node, byte);
-    if (child == 0) {
-      child = static_cast<std::uint32_t>(nodes_.size());
-      nodes_[node].children.emplace_back(byte, child);
-      nodes_.emplace_back();
+    if (2 * values_.size() >= edges_.size()) grow();
+    Edge& edge = edges_[slot_of(key_of(node, byte))];
+    if (edge.child == 0) {
+      edge = {key_of(node, byte), static_cast<std::uint32_t>(values_.size())};
+      values_.emplace_back();
     }
-    node = child;
+    node = edge.child;
   }
-  nodes_[node].value = value;
+  values_[node] = value;
 }
 
 std::optional<StringSet::Match> StringSet::longest_prefix_of(std::string_view text) const {

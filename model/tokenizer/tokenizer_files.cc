@@ -1,6 +1,9 @@
 #include "model/tokenizer/tokenizer_files.h"
 
 #include "model/tokenizer/gguf_vocabulary.h"
+#include "model/tokenizer/sentencepiece_file.h"
+#include "model/tokenizer/sentencepiece_normalizer.h"
+#include "model/tokenizer/tekken_json.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/vocabulary_files.h"
@@ -25,23 +28,28 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
+constexpr const char* kTekken = "tekken.json";
+
+bool is_tekken(const fs::path& file) { return file.filename() == kTekken; }
+
 TokenizerParts parts_from_json_file(const fs::path& file) {
   const nlohmann::json document = read_json_file(file);
-  return parts_from_json(JsonNode(document, file));
+  const JsonNode json(document, file);
+  return is_tekken(file) ? parts_from_tekken(json) : parts_from_json(json);
 }
 
 // Texts begin with BOS where there is one, as those of Llama and Gemma; tokenizer_config.json may say
 // otherwise.
-TokenizerParts parts_from_sentencepiece(const fs::path& file) {
-  SentencePieceModel model(file);
-  const bool strips_space = model.adds_space_prefix();
-  const std::optional<TokenId> bos = model.bos();
-  const std::optional<TokenId> eos = model.eos();
-  TokenizerParts parts{.model = std::move(model)};
-  parts.decoder = TokenDecoder::sentencepiece(strips_space);
-  parts.bos = bos;
-  parts.eos = eos;
-  if (bos) parts.post_processor.before = {*bos};
+TokenizerParts parts_from_sentencepiece(const fs::path& path) {
+  const SentencePieceFile file = read_sentencepiece_file(path);
+  TokenizerParts parts{.model = SentencePieceModel(file)};
+  if (SentencePieceModel::can_encode(file))
+    parts.normalizer = Normalizer(SentencePieceNormalizer(file, path.string()));
+  parts.decoder =
+      TokenDecoder::sentencepiece((file.adds_space || file.collapses_spaces) && !file.space_behind);
+  parts.bos = file.bos;
+  parts.eos = file.eos;
+  if (file.bos) parts.post_processor.before = {*file.bos};
   return parts;
 }
 
@@ -51,10 +59,11 @@ bool has_vocabulary_files(const fs::path& folder) {
 
 TokenizerParts parts_from_folder(const fs::path& folder) {
   if (is_there(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
+  if (is_there(folder / kTekken)) return parts_from_json_file(folder / kTekken);
   if (is_there(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
   require<CheckpointError>(
       has_vocabulary_files(folder),
-      "{}: cannot load a tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json "
+      "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tokenizer.model, or vocab.json "
       "with merges.txt in this folder, found none; get them from where the model comes from",
       folder.string());
   return parts_from_vocabulary_files(folder);
@@ -76,8 +85,8 @@ TokenizerParts parts_from_gguf(const fs::path& file) {
 bool holds_tokenizer(const fs::path& model) {
   if (const std::optional<fs::path> gguf = find_gguf(model))
     return gguf_vocabulary(GgufFiles(*gguf).metadata()).has_value();
-  return is_there(model / "tokenizer.json") || is_there(model / "tokenizer.model") ||
-         has_vocabulary_files(model);
+  return is_there(model / "tokenizer.json") || is_there(model / kTekken) ||
+         is_there(model / "tokenizer.model") || has_vocabulary_files(model);
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {

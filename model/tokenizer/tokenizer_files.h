@@ -12,12 +12,13 @@ bool holds_tokenizer(const std::filesystem::path& model);
 // Reads the tokenizer of a folder, from the first of these that it has:
 //   *.gguf                       a vocabulary in the weights' file
 //   tokenizer.json               the format of Hugging Face's `tokenizers` library
+//   tekken.json                  Mistral's
 //   tokenizer.model              SentencePiece's
 //   vocab.json and merges.txt    byte-level BPE as GPT-2's repositories had it
-// Beside the last three, tokenizer_config.json and special_tokens_map.json are read too: see
+// Beside all but the first, tokenizer_config.json and special_tokens_map.json are read too: see
 // tokenizer_config.h.
 //
-// `path` may also be a GGUF file, a tokenizer.json, or a *.model, which is taken as it is, without other
+// `path` may also be a GGUF file, a tokenizer.json, a tekken.json, or a *.model, which is taken as it is, without other
 // files: control tokens that are written out in a text are text then. Throws CheckpointError for files that
 // are missing, damaged, or use parts of their format that tp-infer does not support.
 TokenizerParts load_tokenizer_parts(const std::filesystem::path& path);

@@ -15,10 +15,10 @@ Unigram::Unigram(Vocabulary vocabulary, std::vector<double> scores, const Option
     : vocabulary_(std::move(vocabulary)), scores_(std::move(scores)), options_(options) {
   for (std::size_t id = 0; id < vocabulary_.size(); ++id) {
     const auto text = vocabulary_.text_of(static_cast<TokenId>(id));
-    if (text && !text->empty()) tokens_.insert(*text, id);
+    if (text && !text->empty() && scores_[id] != kNotInTexts) tokens_.insert(*text, id);
   }
   const auto lowest = std::min_element(scores_.begin(), scores_.end());
-  unknown_score_ = (lowest == scores_.end() ? 0.0 : *lowest) - kUnknownPenalty;
+  unknown_score_ = options_.lowest_score.value_or(lowest == scores_.end() ? 0.0 : *lowest) - kUnknownPenalty;
   if (options_.byte_fallback) byte_fallback_ = ByteFallback(vocabulary_);
 }
 
@@ -31,7 +31,8 @@ std::vector<Unigram::Best> Unigram::best_ways(std::string_view piece) const {
     const auto offer = [&](std::size_t length, double score, TokenId id) {
       Best& way = best[place + length];
       const double sum = best[place].score + score;
-      if (way.begin == kNoBegin || sum > way.score) way = {sum, place, id};
+      if (way.begin == kNoBegin || sum > way.score)
+        way = {options_.single_precision ? static_cast<float>(sum) : sum, place, id};
     };
     tokens_.for_each_prefix_of(rest, [&](const StringSet::Match& match) {
       is_token |= match.length == character;

@@ -5,6 +5,7 @@
 #include "model/tokenizer/vocabulary.h"
 #include "tp/token_id.h"
 
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,12 @@ class Unigram {
   struct Options {
     std::optional<TokenId> unknown;
     bool byte_fallback = false;
+    std::optional<double> lowest_score{};  // from which the unknown score is computed; else that of `scores`
+    bool single_precision = false;         // sums are rounded to float, as SentencePiece does it
   };
+
+  // The score of a token that no text becomes, such as a control token.
+  static constexpr double kNotInTexts = -std::numeric_limits<double>::infinity();
 
   // `scores`: by id, [vocabulary.size()]. `options.unknown` has a token in `vocabulary`.
   Unigram(Vocabulary vocabulary, std::vector<double> scores, const Options& options);
