@@ -43,7 +43,10 @@ PreTokenizerPart part_from_json(const JsonNode& json) {
     return split_by(R"([\p{P}$+<=>^`|~])",
                     behavior ? behavior_from_json(*behavior) : SplitBehavior::isolated);
   }
-  if (type == "Whitespace") return split_by(R"(\w+|[^\w\s]+)", SplitBehavior::removed, true);
+  // Not Oniguruma's \w: this pattern is run by Rust's own engine.
+  if (type == "Whitespace") {
+    return split_by(R"([\w\u200C\u200D]+|[^\w\u200C\u200D\s]+)", SplitBehavior::removed, true);
+  }
   if (type == "WhitespaceSplit") return split_by(R"(\s)", SplitBehavior::removed);
   json.fail_unsupported_type(
       "Sequence, Split, ByteLevel, Metaspace, Digits, Punctuation, Whitespace or WhitespaceSplit");

@@ -76,6 +76,7 @@ TEST(PreTokenizer, SplitsPunctuationOfAsciiAndUnicode) {
 TEST(PreTokenizer, SplitsAtWhiteSpace) {
   EXPECT_EQ(pieces_of({{"type", "Whitespace"}}, "Hey friend!  \u00A0ok"),
             (Pieces{"Hey", "friend", "!", "ok"}));
+  EXPECT_EQ(pieces_of({{"type", "Whitespace"}}, "x²y a\u200Db"), (Pieces{"x", "²", "y", "a\u200Db"}));
   EXPECT_EQ(pieces_of({{"type", "WhitespaceSplit"}}, " Hey friend!\n"), (Pieces{"Hey", "friend!"}));
 }
 
