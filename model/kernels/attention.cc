@@ -154,13 +154,17 @@ class Attention {
   }
 
   std::size_t visible_begin(std::size_t position) const {
-    if (position < args_.pattern.global_tokens) return 0;
-    return position + 1 - std::min(args_.pattern.reach().value_or(position + 1), position + 1);
+    const AttentionPattern& pattern = args_.pattern;
+    if (position < pattern.global_tokens) return 0;
+    const std::size_t begin = position + 1 - std::min(pattern.reach().value_or(position + 1), position + 1);
+    return pattern.chunk ? std::max(begin, position / *pattern.chunk * *pattern.chunk) : begin;
   }
 
   std::size_t visible_end(const AttentionSpan& span, std::size_t position) const {
     if (args_.pattern.causal && !span.bidirectional) return position + 1;
-    const std::size_t end = span.start_position + span.tokens;
+    std::size_t end = span.start_position + span.tokens;
+    if (args_.pattern.chunk)
+      end = std::min(end, (position / *args_.pattern.chunk + 1) * *args_.pattern.chunk);
     if (!args_.pattern.window || position < args_.pattern.global_tokens) return end;
     return std::min(end, position + *args_.pattern.reach());
   }
@@ -309,7 +313,8 @@ class Attention {
     for (std::size_t row = 0; row < tile.rows(); ++row) {
       const std::size_t token = tile.first + row / tile.heads();
       const std::size_t head = tile.head_begin + row % tile.heads();
-      const float inverse = 1.0F / sum.sums[row];
+      const float of_sink = args_.sinks.empty() ? 0.0F : std::exp(args_.sinks[head] - sum.maxima[row]);
+      const float inverse = 1.0F / (sum.sums[row] + of_sink);
       float* out = args_.out.row(tile.span->first_token + token) + head * layout_.value_dim;
       const float* weighted = sum.out + row * layout_.value_columns();
       for (std::size_t d = 0; d < layout_.value_dim; ++d) out[d] = weighted[d] * inverse;

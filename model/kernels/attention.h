@@ -23,6 +23,9 @@ struct AttentionArgs {
   // [heads], or empty: slope * (the key's position - the query's) is added to scores. Source: Press et al.,
   // Train short, test long (ALiBi), 2021.
   std::span<const float> alibi_slopes = {};
+  // [heads], or empty: logits that join the softmax's denominator and have no value. Source: Xiao et al.,
+  // Efficient Streaming Language Models with Attention Sinks, 2023.
+  std::span<const float> sinks = {};
   TensorView<float> scratch;  // [threads, attention_scratch(...)]
   TensorView<float> out;      // [tokens, heads * value_dim]
 };

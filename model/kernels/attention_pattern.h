@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 
@@ -11,7 +12,9 @@ struct AttentionPattern {
   bool causal = true;
   // Only tokens less than `window` away.
   std::optional<std::size_t> window{};
-  // Of them every `dilation`-th only, counted from itself, with the window as many times wider.
+  // Only tokens of its own chunk: a sequence is cut into chunks of that many tokens.
+  std::optional<std::size_t> chunk{};
+  // Of a window every `dilation`-th only, counted from itself, with the window as many times wider.
   std::size_t dilation = 1;
   // The first tokens of a sequence are seen by all, and see all. (Windows with global tokens and dilation:
   // Beltagy et al., Longformer, 2020.)
@@ -21,7 +24,9 @@ struct AttentionPattern {
 
   // The farthest that a token sees.
   std::optional<std::size_t> reach() const {
-    return window ? std::optional((*window - 1) * dilation + 1) : std::nullopt;
+    if (!window) return chunk;
+    const std::size_t reach = (*window - 1) * dilation + 1;
+    return chunk ? std::min(reach, *chunk) : reach;
   }
 };
 

@@ -28,6 +28,8 @@ const ActivationKernels& activation_kernels(Activation activation) {
       return all.gelu;
     case Activation::gelu_tanh:
       return all.gelu_tanh;
+    case Activation::clamped_swiglu:
+      return all.clamped_swiglu;
     case Activation::relu:
       return all.relu;
     case Activation::relu_squared:
@@ -110,6 +112,23 @@ void add_bias(std::span<const float> bias, TensorView<float> y) {
 void add_bias(std::span<const float> bias, TensorView<double> y) {
   assert(bias.size() == y.columns());
   for_rows(y, [&](std::size_t row) { add_leaf(bias.data(), bias.size(), false, y.row(row)); });
+}
+
+void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<float> y) {
+  assert(bias.size() == y.columns() && factors.size() == y.rows());
+  for_rows(y, [&](std::size_t row) {
+    for (std::size_t i = 0; i < bias.size(); ++i) y(row, i) += factors[row] * bias[i];
+  });
+}
+
+void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<double> y) {
+  assert(bias.size() == y.columns() && factors.size() == y.rows());
+  for_rows(y, [&](std::size_t row) {
+    for (std::size_t i = 0; i < bias.size(); ++i) {
+      const float addend = factors[row] * bias[i];
+      add_leaf(&addend, 1, false, &y(row, i));
+    }
+  });
 }
 
 }  // namespace tp::kernels

@@ -45,5 +45,8 @@ void add(TensorView<const float> x, TensorView<float> y);
 void add_bias(std::span<const float> bias, TensorView<float> y);
 // The same for sums of leaves, see matmul: rounded as a leaf is.
 void add_bias(std::span<const float> bias, TensorView<double> y);
+// The same with a factor of the bias for every row, [tokens].
+void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<float> y);
+void add_bias(std::span<const float> bias, std::span<const float> factors, TensorView<double> y);
 
 }  // namespace tp::kernels

@@ -117,6 +117,32 @@ TEST(PagedAttention, SeesDilatedWindowsAndGlobalTokens) {
   }
 }
 
+// Llama 4's pattern. Chunks are no multiples of blocks, and tiles have tokens of several chunks.
+TEST(PagedAttention, SeesTheTokensOfItsOwnChunk) {
+  reference::Random random(23);
+  for (int round = 0; round < 40; ++round) {
+    AttentionPattern pattern{.causal = random.integer(0, 3) != 0};
+    pattern.chunk = random.integer(1, 40);
+    if (random.integer(0, 3) == 0) pattern.window = random.integer(1, 50);
+    const std::size_t length = random.integer(1, 150);
+    PagedSequences sequences(static_cast<std::uint64_t>(round), {2, 6, random.integer(1, 20)}, {length, 7});
+    sequences.expect_attention({random.integer(1, length), 1}, grouped(4, 2), pattern, kTolerance);
+  }
+}
+
+// GPT-OSS. In every kind of cache, whether a context is one split or several, and with sinks that are far
+// above or below all scores.
+TEST(PagedAttention, LetsSinksTakeTheirShareOfTheWeights) {
+  const std::vector<float> sinks = {-2.0F, 0.0F, 3.0F, 90.0F, -90.0F, 1.0F};
+  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+    const double tolerance = type == KvType::bf16 ? 0x1p-9 + kTolerance : kTolerance;
+    PagedSequences sequences(8, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type},
+                             {150, 9, 1400});
+    sequences.expect_attention({60, 1, 1}, grouped(6, 3), {}, tolerance, 0.0F, {}, {}, sinks);
+    sequences.expect_attention({9, 9, 2}, grouped(6, 3), {.window = 30}, tolerance, 2.0F, {}, {}, sinks);
+  }
+}
+
 TEST(PagedAttention, CapsScoresSoftly) {
   for (const float cap : {0.5F, 2.0F, 50.0F}) {
     PagedSequences sequences(5, {.kv_heads = 2, .key_dim = 16, .block_size = 16}, {70});

@@ -143,7 +143,8 @@ TEST_P(ActivationTest, IsRightFarFromZero) {
 INSTANTIATE_TEST_SUITE_P(All, ActivationTest,
                          testing::Values(kernels::Activation::silu, kernels::Activation::gelu,
                                          kernels::Activation::gelu_tanh, kernels::Activation::relu,
-                                         kernels::Activation::relu_squared));
+                                         kernels::Activation::relu_squared,
+                                         kernels::Activation::clamped_swiglu));
 
 TEST(Xielu, EqualsTheReferenceForEveryWidth) {
   const kernels::Xielu function{.positive = 0.8F, .negative = 1.3F, .linear = 0.5F, .eps = -1e-6F};

@@ -29,6 +29,7 @@ struct CacheShape {
 inline reference::Pattern reference_of(const kernels::AttentionPattern& pattern) {
   return {.causal = pattern.causal,
           .window = pattern.window,
+          .chunk = pattern.chunk,
           .dilation = pattern.dilation,
           .global_tokens = pattern.global_tokens};
 }
@@ -110,8 +111,8 @@ class PagedSequences {
   // what the cache holds. Blocks that have left the window hold NaN by then.
   void expect_attention(const std::vector<std::size_t>& queries, const std::vector<std::size_t>& kv_of_head,
                         kernels::AttentionPattern pattern, double tolerance, float softcap = 0.0F,
-                        std::span<const float> alibi_slopes = {},
-                        const std::vector<bool>& bidirectional = {}) {
+                        std::span<const float> alibi_slopes = {}, const std::vector<bool>& bidirectional = {},
+                        std::span<const float> sinks = {}) {
     std::vector<kernels::AttentionSpan> spans;
     std::size_t tokens = 0;
     std::size_t max_blocks = 0;
@@ -132,6 +133,7 @@ class PagedSequences {
     reference::Pattern expected_pattern = reference_of(pattern);
     expected_pattern.softcap = softcap;
     expected_pattern.alibi_slopes = alibi_slopes;
+    expected_pattern.sinks = sinks;
     std::vector<reference::Matrix> expected;
     for (std::size_t s = 0; s < lengths_.size(); ++s) {
       expected_pattern.causal = pattern.causal && !spans[s].bidirectional;
@@ -140,7 +142,7 @@ class PagedSequences {
           cached_values(s), kv_of_head, shape_.key_dim, expected_pattern, kScale));
       lose_unseen_blocks(s, spans[s].start_position, pattern);
     }
-    attend(query.view(), spans, kv_of_head, pattern, max_blocks, out.view(), softcap, alibi_slopes);
+    attend(query.view(), spans, kv_of_head, pattern, max_blocks, out.view(), softcap, alibi_slopes, sinks);
     for (std::size_t s = 0; s < lengths_.size(); ++s) {
       EXPECT_CLOSE(out.view().rows_from(spans[s].first_token, queries[s]), expected[s], tolerance)
           << "sequence " << s << " of " << lengths_[s] << " tokens, " << queries[s]
@@ -152,7 +154,7 @@ class PagedSequences {
   void attend(TensorView<const float> query, const std::vector<kernels::AttentionSpan>& spans,
               const std::vector<std::size_t>& kv_of_head, kernels::AttentionPattern pattern,
               std::size_t max_blocks, TensorView<float> out, float softcap = 0.0F,
-              std::span<const float> alibi_slopes = {}) const {
+              std::span<const float> alibi_slopes = {}, std::span<const float> sinks = {}) const {
     constexpr float kGuard = 12345.0F;
     constexpr std::size_t kGuards = 1024;  // a whole number of cache lines
     const auto threads = static_cast<std::size_t>(omp_get_max_threads());
@@ -167,6 +169,7 @@ class PagedSequences {
                               .scale = static_cast<float>(kScale),
                               .softcap = softcap == 0.0F ? std::nullopt : std::optional(softcap),
                               .alibi_slopes = alibi_slopes,
+                              .sinks = sinks,
                               .scratch = TensorView<float>(memory.data(), threads, scratch, stride),
                               .out = out});
     for (std::size_t i = 0; i < memory.size(); ++i) {
@@ -181,9 +184,10 @@ class PagedSequences {
  private:
   // Overwrites the blocks that no token from `position` on sees.
   void lose_unseen_blocks(std::size_t sequence, std::size_t position, kernels::AttentionPattern pattern) {
-    if (!pattern.causal || !pattern.window || pattern.global_tokens != 0) return;
+    if (!pattern.causal || !pattern.reach() || pattern.global_tokens != 0) return;
     const std::size_t reach = *pattern.reach();
-    const std::size_t first_seen = position < reach ? 0 : position + 1 - reach;
+    std::size_t first_seen = position < reach ? 0 : position + 1 - reach;
+    if (pattern.chunk) first_seen = std::max(first_seen, position / *pattern.chunk * *pattern.chunk);
     const std::size_t bytes = cache_.layout.block_bytes();
     for (std::size_t i = 0; i < first_seen / shape_.block_size; ++i)
       std::fill_n(memory_.data() + static_cast<std::size_t>(tables_[sequence][i]) * bytes, bytes,

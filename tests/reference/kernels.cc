@@ -59,6 +59,8 @@ double activated(kernels::Activation activation, double x) {
              (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * std::pow(x, 3.0))));
     case kernels::Activation::relu_squared:
       return std::pow(std::max(x, 0.0), 2.0);
+    case kernels::Activation::clamped_swiglu:
+      return std::min(x, 7.0) / (1.0 + std::exp(-1.702 * std::min(x, 7.0)));
     case kernels::Activation::relu:
       break;
   }
@@ -83,12 +85,17 @@ Matrix xielu(const kernels::Xielu& function, const Matrix& x) {
   return y;
 }
 
+// What is multiplied of what is gated.
+double gated(kernels::Activation activation, double up) {
+  return activation == kernels::Activation::clamped_swiglu ? std::clamp(up, -7.0, 7.0) + 1.0 : up;
+}
+
 Matrix activate_and_multiply(kernels::Activation activation, const Matrix& gate_up) {
   const std::size_t size = gate_up.columns / 2;
   Matrix y(gate_up.rows, size);
   for (std::size_t t = 0; t < y.rows; ++t) {
     for (std::size_t i = 0; i < size; ++i)
-      y(t, i) = activated(activation, gate_up(t, i)) * gate_up(t, size + i);
+      y(t, i) = activated(activation, gate_up(t, i)) * gated(activation, gate_up(t, size + i));
   }
   return y;
 }
@@ -138,7 +145,7 @@ Matrix attention(const Matrix& query, const Matrix& key, const Matrix& value,
     const std::size_t position = length - query.rows + token;
     for (std::size_t head = 0; head < heads; ++head) {
       std::vector<double> weights(length, 0.0);
-      double sum = 0.0;
+      double sum = pattern.sinks.empty() ? 0.0 : std::exp(static_cast<double>(pattern.sinks[head]));
       for (std::size_t other = 0; other < length; ++other) {
         if (!pattern.sees(position, other)) continue;
         double score = 0.0;

@@ -21,6 +21,7 @@ Matrix layer_norm(const Matrix& x, std::span<const double> gain, std::span<const
 
 // By the textbook: x / (1 + exp(-x)), x Phi(x), its approximation, max(x, 0).
 double activated(kernels::Activation activation, double x);
+double gated(kernels::Activation activation, double up);
 Matrix activate(kernels::Activation activation, const Matrix& x);
 Matrix xielu(const kernels::Xielu& function, const Matrix& x);
 
@@ -41,14 +42,17 @@ Matrix rotate(const Matrix& x, std::size_t head_dim, const Matrix& angles, doubl
 struct Pattern {
   bool causal = true;
   std::optional<std::size_t> window;
+  std::optional<std::size_t> chunk;
   std::size_t dilation = 1;
   std::size_t global_tokens = 0;
   double softcap = 0.0;                      // 0: none
   std::span<const float> alibi_slopes = {};  // [heads] or empty
+  std::span<const float> sinks = {};         // [heads] or empty
 
   // Whether the token at `position` sees the one at `other`.
   bool sees(std::size_t position, std::size_t other) const {
     if (causal && other > position) return false;
+    if (chunk && position / *chunk != other / *chunk) return false;
     if (position < global_tokens || other < global_tokens) return true;
     const std::size_t distance = other > position ? other - position : position - other;
     return distance % dilation == 0 && (!window || distance / dilation < *window);

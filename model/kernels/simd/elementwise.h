@@ -11,7 +11,7 @@ namespace tp::kernels {
 struct ActivationKernels {
   // x = activation(x)
   void (*activate)(float* x, std::size_t size);
-  // out = activation(gate) * up
+  // out = activation(gate) * up, where up is perhaps clamped
   void (*activate_and_multiply)(const float* gate, const float* up, std::size_t size, float* out);
 };
 
@@ -30,6 +30,7 @@ struct ElementwiseKernels {
   ActivationKernels gelu_tanh;
   ActivationKernels relu;
   ActivationKernels relu_squared;
+  ActivationKernels clamped_swiglu;
   // x = xielu(x)
   void (*xielu)(const Xielu& function, float* x, std::size_t size);
   // x = min(max(x, -limit), limit)

@@ -77,6 +77,18 @@ struct ReluSquared {
   static FloatRegister of(const FloatRegister& x) { return x > 0.0F ? x * x : FloatRegister{}; }
 };
 
+struct ClampedSwiglu {
+  static constexpr float kLimit = 7.0F;
+  static FloatRegister of(const FloatRegister& x) {
+    const FloatRegister y = smaller(x, kLimit - FloatRegister{});
+    return y * reciprocal(1.0F + fast_exp(-1.702F * y));
+  }
+  static float gated(float up) {
+    const float clamped = up < -kLimit ? -kLimit : up > kLimit ? kLimit : up;
+    return clamped + 1.0F;
+  }
+};
+
 // out = body(x), 16 elements at a time.
 template <class Body>
 inline void map(const float* x, std::size_t size, float* out, const Body& body) {
@@ -133,7 +145,13 @@ void activate_and_multiply(const float* gate, const float* up, std::size_t size,
     const std::size_t count = size - begin < kStrip ? size - begin : kStrip;
     map(gate + begin, count, activated, Function::of);
 #pragma omp simd
-    for (std::size_t i = 0; i < count; ++i) out[begin + i] = activated[i] * up[begin + i];
+    for (std::size_t i = 0; i < count; ++i) {
+      if constexpr (requires { Function::gated(up[begin + i]); }) {
+        out[begin + i] = activated[i] * Function::gated(up[begin + i]);
+      } else {
+        out[begin + i] = activated[i] * up[begin + i];
+      }
+    }
   }
 }
 
@@ -152,6 +170,7 @@ const ElementwiseKernels kElementwiseKernels = {rms_norm,
                                                 kernels_of<GeluTanh>,
                                                 kernels_of<Relu>,
                                                 kernels_of<ReluSquared>,
+                                                kernels_of<ClampedSwiglu>,
                                                 xielu,
                                                 clip};
 
