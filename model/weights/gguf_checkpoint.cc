@@ -169,16 +169,16 @@ void GgufCheckpoint::fetch(const std::string& name, MatrixShape shape, std::span
     wanted.push_back(
         blocks_of(matrix.type(), window_of(matrix.type(), elements, matrix.entry->tensor.shape.back())));
   }
-  fetched_.add(name, columns_->fetch(rows, wanted));
+  fetched_.add(name, {0, columns_->fetch(rows, wanted)});
 }
 
 GgufCheckpoint::Columns GgufCheckpoint::columns_of(const std::string& name, const Matrix& matrix,
                                                    Range columns) const {
   const Range blocks = blocks_of(matrix.type(), columns);
-  if (const FetchedColumns* const fetched = fetched_.find(name)) {
-    if (const std::byte* const first = fetched->find(blocks)) {
+  if (const FetchedRows* const fetched = fetched_.find(name)) {
+    if (const std::byte* const first = fetched->columns.find(blocks)) {
       const std::size_t skipped = blocks.begin / matrix.type().block_bytes * matrix.type().block_elements;
-      return {first, fetched->stride(), {columns.begin - skipped, columns.end - skipped}};
+      return {first, fetched->columns.stride(), {columns.begin - skipped, columns.end - skipped}};
     }
   }
   return {matrix.row(0), matrix.rows().row_bytes, columns};

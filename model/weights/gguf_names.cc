@@ -137,6 +137,7 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   add_projection(&BlockNames::k_proj, rotated);
   add_projection(&BlockNames::v_proj, fused);
 
+  add(block.sinks, {.tensor = kBlock + stored.sinks});
   using Latent = LatentAttentionNames;
   for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
                            &Latent::kv_a_norm, &Latent::kv_b_proj})

@@ -5,6 +5,11 @@
 namespace tp {
 namespace {
 
+constexpr const char* kExpertReason = "the expert's intermediate size";
+
+// Under which a source has the elements of a tensor in MXFP4.
+std::string mxfp4_name(const std::string& tensor) { return tensor + "_blocks"; }
+
 StoredLayer layer_of(const BlockNames& names, const std::string& name, std::size_t rows,
                      std::size_t hidden_size, const std::string& rows_reason) {
   return {name, {rows, hidden_size}, rows_reason, "hidden_size", names.transposed};
@@ -18,6 +23,7 @@ StoredProjection whole(const BlockNames& names, const std::string& name, std::si
 }  // namespace
 
 void StoredProjection::append_rows(Range rows, std::vector<OwnedRows>& parts) const {
+  if (piece == 1) return parts.push_back({layer, rows, first, stride});
   for (std::size_t row = rows.begin; row < rows.end;) {
     const std::size_t place = row % piece;
     const std::size_t count = std::min(piece - place, rows.end - row);
@@ -54,6 +60,46 @@ StoredGateUp stored_gate_up(const BlockNames& names, std::size_t intermediate_si
   }
   const StoredLayer layer = layer_of(names, names.gate_proj, 2 * size, hidden_size, "2 x intermediate_size");
   return {{layer, 0, size, size}, {layer, size, size, size}};
+}
+
+StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_size,
+                           std::size_t hidden_size) {
+  const std::size_t size = intermediate_size;
+  const MatrixShape shape{size, hidden_size};
+  return {{{names.gate_proj, shape, kExpertReason, "hidden_size"}, 0, size, size},
+          {{names.up_proj, shape, kExpertReason, "hidden_size"}, 0, size, size},
+          {names.down_proj, {hidden_size, size}, "hidden_size", kExpertReason}};
+}
+
+ExpertStacks::ExpertStacks(const WeightSource& source, const ExpertNames& names, std::size_t num_experts)
+    : names_(names), num_experts_(num_experts) {
+  // A source of any name has experts one by one.
+  if (names.stacks.gate_up_proj.empty() || source.contains(names.expert(0).gate_proj + ".weight")) return;
+  are_quantized_ = source.contains(mxfp4_name(names.stacks.gate_up_proj));
+  are_stacks_ = are_quantized_ || source.contains(names.stacks.gate_up_proj);
+}
+
+StoredExpert ExpertStacks::expert(std::size_t index, std::size_t intermediate_size,
+                                  std::size_t hidden_size) const {
+  if (!are_stacks_) return stored_expert(names_.expert(index), intermediate_size, hidden_size);
+  const ExpertStackNames& stacks = names_.stacks;
+  const std::size_t size = intermediate_size;
+  const auto layer_of = [&](const std::string& weight, const std::string& bias, StoredLayer layer) {
+    layer.name = are_quantized_ ? mxfp4_name(weight) : weight;
+    layer.transposed = stacks.transposed && !are_quantized_;
+    layer.stack = {.matrices = num_experts_, .index = index, .bias = bias};
+    return layer;
+  };
+  const StoredLayer gate_up = layer_of(stacks.gate_up_proj, stacks.gate_up_bias,
+                                       {.name = {},
+                                        .shape = {2 * size, hidden_size},
+                                        .out_reason = "2 x " + std::string(kExpertReason),
+                                        .in_reason = "hidden_size"});
+  const StoredLayer down = layer_of(
+      stacks.down_proj, stacks.down_bias,
+      {.name = {}, .shape = {hidden_size, size}, .out_reason = "hidden_size", .in_reason = kExpertReason});
+  if (stacks.alternating) return {{gate_up, 0, 1, 2}, {gate_up, 1, 1, 2}, down};
+  return {{gate_up, 0, size, size}, {gate_up, size, size, size}, down};
 }
 
 }  // namespace tp

@@ -9,7 +9,8 @@
 
 namespace tp {
 
-// Row r of the projection is row first + r / piece * stride + r % piece of the stored layer.
+// Row r of the projection is row first + r / piece * stride + r % piece of the stored layer. Pieces of one
+// row are owned together.
 struct StoredProjection {
   StoredLayer layer;
   std::size_t first = 0;
@@ -32,5 +33,29 @@ struct StoredGateUp {
   StoredProjection up;    // [intermediate_size, hidden_size]
 };
 StoredGateUp stored_gate_up(const BlockNames& names, std::size_t intermediate_size, std::size_t hidden_size);
+
+// The projections of one expert.
+struct StoredExpert {
+  StoredProjection gate;  // [intermediate_size, hidden_size]
+  StoredProjection up;    // [intermediate_size, hidden_size]
+  StoredLayer down;       // [hidden_size, intermediate_size]
+};
+// One that has tensors of its own.
+StoredExpert stored_expert(const GatedMlpNames& names, std::size_t intermediate_size,
+                           std::size_t hidden_size);
+
+// Experts of a block, whether each has tensors of its own or all are in stacks.
+class ExpertStacks {
+ public:
+  ExpertStacks(const WeightSource& source, const ExpertNames& names, std::size_t num_experts);
+
+  StoredExpert expert(std::size_t index, std::size_t intermediate_size, std::size_t hidden_size) const;
+
+ private:
+  const ExpertNames& names_;
+  std::size_t num_experts_;
+  bool are_stacks_ = false;
+  bool are_quantized_ = false;
+};
 
 }  // namespace tp

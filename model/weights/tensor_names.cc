@@ -48,6 +48,7 @@ BlockNames gguf_block() {
           .v_proj = "attn_v",
           .q_norm = "attn_q_norm",
           .k_norm = "attn_k_norm",
+          .sinks = "attn_sinks.weight",
           .o_proj = "attn_output",
           .post_attention_norm = "post_attention_norm",
           .pre_feed_forward_norm = "ffn_norm",

@@ -17,6 +17,18 @@ struct GatedMlpNames {
   std::string down_proj;
 };
 
+// Tensors with one matrix for each expert, [experts, out_features, in_features], and biases, [experts,
+// out_features].
+struct ExpertStackNames {
+  std::string gate_up_proj;  // with twice as many rows as an expert is wide
+  std::string gate_up_bias;
+  std::string down_proj;
+  std::string down_bias;
+  bool transposed = false;  // matrices are stored as [in_features, out_features]
+  bool alternating =
+      false;  // a row of gate_proj, then one of up_proj, and so on; else all of gate_proj first
+};
+
 struct ExpertNames {
   std::string router;
   std::string correction_bias;  // a tensor, not a layer
@@ -24,6 +36,8 @@ struct ExpertNames {
   std::string shared_expert_gate;
   std::string experts;  // an expert's index follows, and
   GatedMlpNames parts;  // one of these
+  // How checkpoints store them that keep all experts together, if the family has such.
+  ExpertStackNames stacks{};
 
   GatedMlpNames expert(std::size_t index) const;
 };
@@ -53,6 +67,7 @@ struct BlockNames {
   FusedQkv fused_qkv = FusedQkv::stacked;
   std::string q_norm;
   std::string k_norm;
+  std::string sinks;  // a tensor, not a layer
   std::string o_proj;
   std::string post_attention_norm;
   std::string pre_feed_forward_norm;

@@ -13,9 +13,10 @@ namespace tp {
 // The tensors of which a complete load has read nothing, without buffers, which are known to hold no weights.
 // For the first rank, which has a part of every tensor; on others it is empty.
 //
-// What is left over outside of blocks (another task's head, a vision tower) does not change what the model
-// computes, and is for a warning. A tensor of a block would, a bias of which config.json says nothing for
-// example: throws CheckpointError.
+// What is left over outside of blocks (another task's head, a vision tower) or in blocks that are known to be
+// of no use does not change what the model computes, and is for a warning. Many tensors of one part are one
+// entry: "vision_tower.* (437 tensors)". A tensor of a block would, a bias of which config.json says nothing
+// for example: throws CheckpointError.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source, TpRank tp);
 
 }  // namespace tp

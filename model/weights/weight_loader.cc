@@ -39,7 +39,7 @@ std::vector<std::uint8_t> WeightLoader::scale_rows_of(std::span<const Slice> sli
   for (const Slice& slice : slices) {
     const std::size_t row_block = source_.scales_of(slice.name).row_block;
     for (std::size_t row = slice.part.rows.begin; row < slice.part.rows.end; ++row) {
-      const std::size_t block = row / row_block;
+      const std::size_t block = slice.row(row) / row_block;
       const bool is_next = last_slice == nullptr || last_slice->name != slice.name || last_block != block;
       const bool begins_panel = scale_rows.size() % kernels::PackedLayout::kPanel == 0;
       scale_rows.push_back(begins_panel ? std::uint8_t{0}
@@ -123,7 +123,9 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
       const std::size_t end = std::min(wanted.end, first + slice.part.rows.size());
       if (begin < end) {
         const std::size_t offset = slice.part.rows.begin - first;  // wraps around where it is negative
-        read(slice, TensorSlice{{begin + offset, end + offset}, slice.part.columns}, begin - wanted.begin);
+        slice.for_runs({begin + offset, end + offset}, [&](const TensorSlice& run, std::size_t place) {
+          read(slice, run, begin - wanted.begin + place);
+        });
       }
       first += slice.part.rows.size();
     }
@@ -203,8 +205,9 @@ void WeightLoader::fill(std::span<const Slice> slices, const kernels::PackedLayo
   for (const Slice& slice : slices) {
     names += slice.name + "\n";
     const TensorSlice& part = slice.part;
-    numbers.insert(numbers.end(), {slice.shape.rows, slice.shape.columns, part.rows.begin, part.rows.end,
-                                   part.columns.begin, part.columns.end, slice.transposed ? 1U : 0U});
+    numbers.insert(numbers.end(), {slice.shape.rows, slice.shape.columns, slice.rows().begin,
+                                   slice.rows().end, part.columns.begin, part.columns.end,
+                                   (slice.transposed ? 1U : 0U) + 2 * (slice.apart - 1)});
   }
   const std::uint64_t key = packed_cache_key(names, numbers);
   if (cache_->reads()) return cache_->read(key, memory);
@@ -213,20 +216,58 @@ void WeightLoader::fill(std::span<const Slice> slices, const kernels::PackedLayo
 }
 
 void WeightLoader::finish(const Slice& slice) {
-  if (reads()) source_.done_with(slice.name);
+  if (reads() && !slice.has_more) source_.done_with(slice.name);
   loaded_.elements += slice.part.size();
   if (progress_) progress_(loaded_.elements);
 }
 
 WeightLoader::Slice WeightLoader::slice_of(const StoredLayer& layer, const TensorSlice& part) {
-  const std::string name = tensor_names::weight_of(layer.name);
-  if (layer.transposed) {
-    source_.expect(name, {layer.shape.columns, layer.shape.rows},
-                   fmt::format("{}, {}", layer.in_reason, layer.out_reason));
-  } else {
-    source_.expect(name, layer.shape, fmt::format("{}, {}", layer.out_reason, layer.in_reason));
+  Slice slice{tensor_names::weight_of(layer.name), layer.shape, part, layer.transposed};
+  std::string reason = layer.transposed ? fmt::format("{}, {}", layer.in_reason, layer.out_reason)
+                                        : fmt::format("{}, {}", layer.out_reason, layer.in_reason);
+  if (const StackPlace& stack = layer.stack; stack.matrices != 0) {
+    slice.name = layer.name;
+    slice.has_more = stack.index + 1 < stack.matrices;
+    reason = "experts, " + reason;
+    if (layer.transposed) {
+      const std::size_t columns = slice.shape.columns;
+      slice.shape.columns *= stack.matrices;
+      slice.part.columns = {part.columns.begin + stack.index * columns,
+                            part.columns.end + stack.index * columns};
+    } else {
+      slice.first = stack.index * slice.shape.rows;
+      slice.shape.rows *= stack.matrices;
+    }
   }
-  return {name, layer.shape, part, layer.transposed};
+  source_.expect(slice.name, slice.stored_shape(), reason);
+  return slice;
+}
+
+WeightLoader::Slice WeightLoader::slice_of(const OwnedRows& part) {
+  Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  slice.first += part.first;
+  slice.apart = part.apart;
+  return slice;
+}
+
+// A bias is a column, which is stored as a row.
+WeightLoader::Slice WeightLoader::slice_of_bias(const OwnedRows& part) {
+  const StackPlace& stack = part.layer.stack;
+  const std::size_t size = part.layer.shape.rows;
+  if (stack.matrices == 0) {
+    const MatrixShape shape{1, size};
+    source_.expect(tensor_names::bias_of(part.layer.name), shape, part.layer.out_reason);
+    return {
+        tensor_names::bias_of(part.layer.name), {size, 1}, {part.rows, {0, 1}}, true, part.first, part.apart};
+  }
+  source_.expect(stack.bias, {stack.matrices, size}, "experts, " + part.layer.out_reason);
+  return {stack.bias,
+          {size, stack.matrices},
+          {part.rows, {stack.index, stack.index + 1}},
+          true,
+          part.first,
+          part.apart,
+          stack.index + 1 < stack.matrices};
 }
 
 void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const {
@@ -241,8 +282,7 @@ void WeightLoader::read(const Slice& slice, const TensorSlice& part, TensorView<
 
 std::vector<LocalWeight> WeightLoader::rows_of_weights(std::span<const OwnedRows> parts) {
   std::vector<Slice> slices;
-  for (const auto& [layer, rows] : parts)
-    slices.push_back(slice_of(layer, TensorSlice::of_rows(layer.shape, rows)));
+  for (const OwnedRows& part : parts) slices.push_back(slice_of(part));
   std::vector<LocalWeight> weights;
   for (std::size_t begin = 0, end = 0; begin < slices.size(); begin = end) {
     const WeightType type = type_of(slices[begin]);
@@ -253,12 +293,12 @@ std::vector<LocalWeight> WeightLoader::rows_of_weights(std::span<const OwnedRows
 }
 
 LocalWeight WeightLoader::rows_of_weight(const OwnedRows& part) {
-  const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  const Slice slice = slice_of(part);
   return load({&slice, 1}, Sharded::rows, type_of(slice));
 }
 
 LocalWeight WeightLoader::rows_of_vocabulary(const OwnedRows& part) {
-  const Slice slice = slice_of(part.layer, TensorSlice::of_rows(part.layer.shape, part.rows));
+  const Slice slice = slice_of(part);
   return load({&slice, 1}, Sharded::rows, vocabulary_type(type_of(slice)));
 }
 
@@ -284,8 +324,11 @@ void WeightLoader::read_whole(const Slice& slice, float* out) {
   const kernels::PackedLayout as_stored{WeightType::f32, slice.part.rows.size(), slice.part.columns.size()};
   if (reads()) {
     fill({&slice, 1}, as_stored, std::as_writable_bytes(std::span(out, slice.part.size())), [&] {
-      fetch({&slice, 1}, Sharded::rows);
-      read(slice, slice.part, {out, slice.part.rows.size(), slice.part.columns.size()});
+      fetch({&slice, 1}, slice.transposed ? Sharded::columns : Sharded::rows);  // whole rows of the file
+      const TensorView<float> rows(out, slice.part.rows.size(), slice.part.columns.size());
+      slice.for_runs(slice.part.rows, [&](const TensorSlice& run, std::size_t place) {
+        read(slice, run, rows.rows_from(place, run.rows.size()));
+      });
     });
   }
   loaded_.bytes += slice.part.size() * sizeof(float);
@@ -294,11 +337,8 @@ void WeightLoader::read_whole(const Slice& slice, float* out) {
 
 std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts) {
   std::vector<float> all;
-  for (const auto& [layer, rows] : parts) {
-    const MatrixShape shape{1, layer.shape.rows};
-    const Slice slice{tensor_names::bias_of(layer.name), shape, TensorSlice::of_columns(shape, rows)};
-    source_.expect(slice.name, shape, layer.out_reason);
-    const std::vector<float> bias = elements_of(slice);
+  for (const OwnedRows& part : parts) {
+    const std::vector<float> bias = elements_of(slice_of_bias(part));
     all.insert(all.end(), bias.begin(), bias.end());
   }
   return all;
@@ -306,9 +346,14 @@ std::vector<float> WeightLoader::rows_of_biases(std::span<const OwnedRows> parts
 
 std::vector<float> WeightLoader::whole_vector(const std::string& name, std::size_t size,
                                               const std::string& reason) {
+  return part_of_vector(name, size, {0, size}, reason);
+}
+
+std::vector<float> WeightLoader::part_of_vector(const std::string& name, std::size_t size, Range part,
+                                                const std::string& reason) {
   const MatrixShape shape{1, size};
   source_.expect(name, shape, reason);
-  return elements_of({name, shape, TensorSlice::whole(shape)});
+  return elements_of({name, shape, TensorSlice::of_columns(shape, part)});
 }
 
 std::vector<std::string> WeightLoader::unused_tensors(const TensorNames& names) {

@@ -20,20 +20,30 @@ namespace tp {
 // Called after every tensor with the elements loaded so far on this rank.
 using LoadProgress = std::function<void(std::size_t elements)>;
 
+// One of several matrices in a tensor that has a stack of them.
+struct StackPlace {
+  std::size_t matrices = 0;  // 0: the tensor is a matrix
+  std::size_t index = 0;
+  std::string bias{};  // the tensor of all biases
+};
+
 // A stored layer (weight and perhaps bias), or the rows of it that this rank owns.
 struct StoredLayer {
-  std::string name;   // without ".weight"
+  std::string name;   // without ".weight", or that of a stack
   MatrixShape shape;  // of the whole weight, [out_features, in_features]
   // The config values that both follow from, for error texts.
   std::string out_reason{};
   std::string in_reason{};
   bool transposed = false;  // the weight is stored as [in_features, out_features]
+  StackPlace stack{};
 };
 
-// Which rows of a stored layer a rank owns.
+// Which rows of a stored layer a rank owns: first + r * apart for r of a range.
 struct OwnedRows {
   StoredLayer layer;
   Range rows;
+  std::size_t first = 0;
+  std::size_t apart = 1;
 };
 
 // What has been loaded.
@@ -103,6 +113,9 @@ class WeightLoader {
   Buffer<float> whole_weight(const StoredLayer& layer);
   // A whole vector of a layer's `.weight` or `.bias`: [size].
   std::vector<float> whole_vector(const std::string& name, std::size_t size, const std::string& reason);
+  // Some elements of such a vector.
+  std::vector<float> part_of_vector(const std::string& name, std::size_t size, Range part,
+                                    const std::string& reason);
 
   // The tensors that nothing has loaded; see find_unused_tensors.
   std::vector<std::string> unused_tensors(const TensorNames& names);
@@ -117,9 +130,28 @@ class WeightLoader {
     MatrixShape shape;
     TensorSlice part;
     bool transposed = false;  // stored with rows and columns exchanged
+    // Row r of the part is row first + r * apart of the matrix.
+    std::size_t first = 0;
+    std::size_t apart = 1;
+    bool has_more = false;  // the tensor has matrices that are read after this one
 
     MatrixShape stored_shape() const { return transposed ? MatrixShape{shape.columns, shape.rows} : shape; }
-    TensorSlice stored_part() const { return transposed ? TensorSlice{part.columns, part.rows} : part; }
+    // From the first to the last of the matrix's rows.
+    Range rows() const {
+      return part.rows.empty() ? Range{} : Range{row(part.rows.begin), row(part.rows.end - 1) + 1};
+    }
+    TensorSlice stored_part() const {
+      return transposed ? TensorSlice{part.columns, rows()} : TensorSlice{rows(), part.columns};
+    }
+    std::size_t row(std::size_t index) const { return first + index * apart; }
+
+    // Calls use(slice of the matrix, its place among `some`) for runs of rows that follow each other.
+    template <class Use>
+    void for_runs(Range some, const Use& use) const {
+      const std::size_t length = apart == 1 ? some.size() : 1;
+      for (std::size_t begin = some.begin; begin < some.end; begin += length)
+        use(TensorSlice{{row(begin), row(begin) + length}, part.columns}, begin - some.begin);
+    }
   };
 
   WeightType type_of(const Slice& slice, std::size_t leaf = 0) const;
@@ -130,7 +162,9 @@ class WeightLoader {
   bool takes_groups(std::span<const Slice> slices, const kernels::PackedLayout& layout) const;
   // The part of a layer's weight; throws CheckpointError unless it is stored with the layer's shape.
   Slice slice_of(const StoredLayer& layer, const TensorSlice& part);
-  // Some rows of the wanted part, [part.rows.size(), part.columns.size()].
+  Slice slice_of(const OwnedRows& part);
+  Slice slice_of_bias(const OwnedRows& part);
+  // A slice of the matrix, [part.rows.size(), part.columns.size()].
   void read(const Slice& slice, const TensorSlice& part, TensorView<float> out) const;
   // Announces the slices, which ranks take by rows or columns of their layers' weights.
   void fetch(std::span<const Slice> slices, Sharded sharded) const;

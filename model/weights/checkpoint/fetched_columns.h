@@ -58,21 +58,27 @@ class ColumnReader {
   virtual FetchedColumns fetch(const FileRows& matrix, const std::vector<Range>& wanted) const = 0;
 };
 
+// Of the rows of a matrix from one on.
+struct FetchedRows {
+  std::size_t first_row = 0;
+  FetchedColumns columns;
+};
+
 // The columns of some tensors.
 class FetchedTensors {
  public:
-  void add(const std::string& tensor, FetchedColumns columns) {
-    tensors_.insert_or_assign(tensor, std::move(columns));
+  void add(const std::string& tensor, FetchedRows rows) {
+    tensors_.insert_or_assign(tensor, std::move(rows));
   }
   void remove(const std::string& tensor) { tensors_.erase(tensor); }
   // Null if they have not been fetched.
-  const FetchedColumns* find(const std::string& tensor) const {
+  const FetchedRows* find(const std::string& tensor) const {
     const auto found = tensors_.find(tensor);
     return found == tensors_.end() ? nullptr : &found->second;
   }
 
  private:
-  std::map<std::string, FetchedColumns> tensors_;
+  std::map<std::string, FetchedRows> tensors_;
 };
 
 }  // namespace tp

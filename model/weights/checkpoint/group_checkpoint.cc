@@ -14,6 +14,7 @@ using Method = GroupQuantization::Method;
 
 // "AWQ int4, groups of 128".
 std::string description_of(const StoredGroups& weight, Method method) {
+  if (weight.layout == StoredGroups::Layout::mxfp4) return "MXFP4";
   const StoredScales& scales = weight.groups;
   const std::string elements =
       weight.is_e4m3 ? "F8_E4M3" : fmt::format("{} int{}", name_of(method), weight.bits);

@@ -13,7 +13,8 @@ namespace tp {
 
 // Where the file has "NAME.qweight" or "NAME.weight_packed" with scales and zero points beside it, there is a
 // tensor "NAME.weight" of their values; where it has a tensor of FP8 or int8 with "..._scale_inv" or
-// "..._scale" beside it, that tensor is their product. Others, such as those that the config exempts, are the
+// "..._scale" beside it, that tensor is their product. "..._blocks" of MXFP4, with "..._scales" beside it, is
+// a matrix of their values, or a stack of such. Others, such as those that the config exempts, are the
 // file's.
 class GroupCheckpoint final : public WeightSource {
  public:

@@ -111,6 +111,8 @@ std::string_view name_of(GroupQuantization::Method method) {
       return "GPTQ";
     case GroupQuantization::Method::compressed_tensors:
       return "compressed-tensors";
+    case GroupQuantization::Method::mxfp4:
+      return "MXFP4";
     default:
       return "FP8";
   }
@@ -135,7 +137,8 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   if (method == "gptq") return gptq(*fields, file);
   if (method == "compressed-tensors") return compressed_tensors(*fields, file);
   if (method == "fp8" || method == "fbgemm_fp8") return fp8(*fields, file);
-  refuse(file, "quant_method", "awq, gptq, compressed-tensors or fp8", method);
+  if (method == "mxfp4") return GroupQuantization{.method = Method::mxfp4};
+  refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8 or mxfp4", method);
 }
 
 }  // namespace tp

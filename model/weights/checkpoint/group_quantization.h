@@ -11,7 +11,7 @@ namespace tp {
 
 // Quantized weights with the scales of groups, as several tools store them.
 struct GroupQuantization {
-  enum class Method : std::uint8_t { awq, gptq, compressed_tensors, fp8 };
+  enum class Method : std::uint8_t { awq, gptq, compressed_tensors, fp8, mxfp4 };
 
   Method method = Method::fp8;
   unsigned bits = 4;  // of integers; 0: of 4 or 8, as their shapes tell
@@ -24,7 +24,7 @@ struct GroupQuantization {
   bool operator==(const GroupQuantization&) const = default;
 };
 
-// "AWQ", "GPTQ", "compressed-tensors", "FP8".
+// "AWQ", "GPTQ", "compressed-tensors", "FP8", "MXFP4".
 std::string_view name_of(GroupQuantization::Method method);
 
 // The quantization_config of a folder's config.json; nothing if there is none. Throws ConfigError for those

@@ -51,6 +51,7 @@ ScaleType scale_type(const Raw& scales) {
 
 // The type that holds such groups at their size.
 WeightType type_of(const StoredGroups& weight) {
+  if (weight.layout == Layout::mxfp4) return WeightType::mxfp4;
   if (weight.is_e4m3) return WeightType::f8_e4m3;
   if (weight.bits == 8) return WeightType::int8_scaled;
   const std::size_t group = weight.groups.column_block;
@@ -65,6 +66,10 @@ WeightType type_of(const StoredGroups& weight) {
   return bf16 ? WeightType::int4_g32_bf16 : WeightType::int4_g32;
 }
 
+std::string layer_of(const std::string& name, std::string_view ending) {
+  return name.substr(0, name.size() - ending.size());
+}
+
 class Finder {
  public:
   Finder(const SafetensorsCheckpoint& plain, const GroupQuantization& quantization)
@@ -75,6 +80,7 @@ class Finder {
   void add_outputs_last(const std::string& layer);
   void add_packed(const std::string& layer);
   void add_bytes(const std::string& name);
+  void add_mxfp4(const std::string& name);
   void add(const std::string& name, QuantizedMatrix matrix);
   MatrixShape packed_shape(const std::string& name) const;
   StoredScales blocks_of(const Raw& scales, MatrixShape shape) const;
@@ -88,15 +94,14 @@ class Finder {
 
 QuantizedMatrices Finder::find() {
   const Method method = quantization_.method;
-  const auto layer_of = [](const std::string& name, std::string_view ending) {
-    return name.substr(0, name.size() - ending.size());
-  };
   for (const std::string& name : plain_.names()) {
     const std::string_view type = plain_.find_raw(name)->tensor.type.name;
     if ((method == Method::awq || method == Method::gptq) && name.ends_with(".qweight")) {
       add_outputs_last(layer_of(name, ".qweight"));
     } else if (method == Method::compressed_tensors && name.ends_with(".weight_packed")) {
       add_packed(layer_of(name, ".weight_packed"));
+    } else if (method == Method::mxfp4 && type == "U8" && name.ends_with("_blocks")) {
+      add_mxfp4(name);
     } else if (type == "F8_E4M3" || (type == "I8" && method == Method::compressed_tensors)) {
       add_bytes(name);
     } else if (is_of_activations(name)) {
@@ -242,6 +247,31 @@ void Finder::add_bytes(const std::string& name) {
     matrix.shared.push_back(of_zeros);
   }
   add(name, std::move(matrix));
+}
+
+// Bytes [..., out_features, in_features / 32, 16] and scales [..., out_features, in_features / 32].
+void Finder::add_mxfp4(const std::string& name) {
+  constexpr std::size_t kBlockBytes = 16;
+  const Raw blocks = *plain_.find_raw(name);
+  const std::string of_scales = layer_of(name, "_blocks") + "_scales";
+  const Raw scales = require_part(of_scales, "U8");
+  Shape rows = blocks.tensor.shape;
+  require<CheckpointError>(rows.size() >= 3 && rows.back() == kBlockBytes && !blocks.tensor.bytes.empty(),
+                           "{}: {} is {}, expected [output features, blocks, {}]; download the file again",
+                           blocks.file, printable(name), printable(rows), kBlockBytes);
+  rows.pop_back();
+  require_shape(scales, rows, "one for each block");
+  const std::size_t groups = rows.back();
+  const std::size_t all = scales.tensor.bytes.size();
+  add(name, {{.layout = Layout::mxfp4,
+              .bits = 4,
+              .shape = {all / groups, groups * 2 * kBlockBytes},
+              .groups = {.column_block = 2 * kBlockBytes, .groups = groups},
+              .scales = scales.data},
+             {},
+             name,
+             {of_scales},
+             {}});
 }
 
 // Which elements of a matrix share scales of that shape.

@@ -11,24 +11,32 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 #include <utility>
 
 namespace tp {
 namespace {
 
-// A number as a vector of one element and a vector as a matrix of one row; empty for three or more
-// dimensions.
-std::optional<MatrixShape> matrix_shape(const std::vector<std::size_t>& shape) {
-  if (shape.empty()) return MatrixShape{1, 1};
-  if (shape.size() == 1) return MatrixShape{1, shape[0]};
-  if (shape.size() == 2) return MatrixShape{shape[0], shape[1]};
-  return std::nullopt;
+// Whether a tensor is a matrix of that shape. A number is a vector of one element, a vector a matrix of one
+// row, and a stack of matrices is one with all of their rows.
+bool is_matrix(const std::vector<std::size_t>& stored, MatrixShape shape) {
+  if (stored.size() < 2) return shape == MatrixShape{1, stored.empty() ? 1 : stored[0]};
+  std::size_t rows = stored[0];
+  for (std::size_t split = 1; split < stored.size(); rows *= stored[split++]) {
+    const std::size_t columns = std::accumulate(stored.begin() + static_cast<std::ptrdiff_t>(split),
+                                                stored.end(), std::size_t{1}, std::multiplies<>());
+    if (shape == MatrixShape{rows, columns}) return true;
+  }
+  return false;
 }
 
 // An expected shape in the notation of the stored one: a vector is [n], unless it is stored as a matrix.
 std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
   if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
+  if (stored.size() == 3 && stored[0] != 0 && shape.rows % stored[0] == 0)
+    return fmt::format("[{}, {}, {}]", stored[0], shape.rows / stored[0], shape.columns);
   return fmt::format("[{}, {}]", shape.rows, shape.columns);
 }
 
@@ -117,18 +125,25 @@ void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
     for (const TensorSlice& slice : slices) entry.file.will_need(rows.bytes_of(slice.rows));
     return;
   }
+  // Of a stack they are rows of one matrix, the same on every rank.
+  Range some = slices.front().rows;
   std::vector<Range> wanted;
-  for (const TensorSlice& slice : slices) wanted.push_back(bytes_of_columns(entry.element_bytes(), slice));
-  fetched_.add(name, columns_->fetch(rows, wanted));
+  for (const TensorSlice& slice : slices) {
+    some = {std::min(some.begin, slice.rows.begin), std::max(some.end, slice.rows.end)};
+    wanted.push_back(bytes_of_columns(entry.element_bytes(), slice));
+  }
+  const FileRows matrix{rows.file, rows.bytes_of(some).begin, some.size(), rows.row_bytes};
+  fetched_.add(name, {some.begin, columns_->fetch(matrix, wanted)});
 }
 
 RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, MatrixShape shape,
                                                    const TensorSlice& slice) const {
   const Entry& entry = find_matrix(name, shape, "");
   const Range bytes = bytes_of_columns(entry.element_bytes(), slice);
-  if (const FetchedColumns* const fetched = fetched_.find(entry.tensor.name)) {
-    if (const std::byte* const first = fetched->find(bytes))
-      return {first + slice.rows.begin * fetched->stride(), fetched->stride()};
+  if (const FetchedRows* const fetched = fetched_.find(entry.tensor.name)) {
+    const FetchedColumns& columns = fetched->columns;
+    if (const std::byte* const first = columns.find(bytes))
+      return {first + (slice.rows.begin - fetched->first_row) * columns.stride(), columns.stride()};
   }
   const std::size_t row_bytes = entry.rows(shape).row_bytes;
   return {entry.data() + slice.rows.begin * row_bytes + bytes.begin, row_bytes};
@@ -245,7 +260,7 @@ const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find_matrix(const std
                                                                        const std::string& reason) const {
   const Entry& entry = find(name);
   const std::string because = reason.empty() ? "" : fmt::format(" ({})", reason);
-  if (matrix_shape(entry.tensor.shape) != shape) {
+  if (!is_matrix(entry.tensor.shape, shape)) {
     throw_error<CheckpointError>("{}: {} is {}, expected {}{}", entry.file.name(), printable(name),
                                  printable(entry.tensor.shape), expected_shape(shape, entry.tensor.shape),
                                  because);

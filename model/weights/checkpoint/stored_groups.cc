@@ -1,10 +1,12 @@
 #include "model/weights/checkpoint/stored_groups.h"
 
 #include "model/kernels/half.h"
+#include "model/weights/checkpoint/gguf_codebooks.h"
 #include "model/weights/checkpoint/widen.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -38,6 +40,8 @@ MatrixShape StoredGroups::stored_shape() const {
       return {shape.columns / per_word(), shape.rows};
     case Layout::packed:
       return {shape.rows, (shape.columns + per_word() - 1) / per_word()};
+    case Layout::mxfp4:
+      return {shape.rows, shape.columns / 2};
     default:
       return shape;
   }
@@ -51,6 +55,8 @@ TensorSlice StoredGroups::stored_slice(const TensorSlice& slice) const {
       return {words_of(slice.columns, per_word()), slice.rows};
     case Layout::packed:
       return {slice.rows, words_of(slice.columns, per_word())};
+    case Layout::mxfp4:
+      return {slice.rows, words_of(slice.columns, 2)};
     default:
       return slice;
   }
@@ -69,6 +75,17 @@ void StoredGroups::read_elements(const RowsInMemory& from, const TensorSlice& sl
       if (!columns.empty()) std::memcpy(row, from.data + i * from.stride, columns.size());
       if (is_e4m3) continue;
       for (std::size_t k = 0; k < columns.size(); ++k) row[k] ^= 128U;  // adds 128
+    }
+    return;
+  }
+  if (layout == Layout::mxfp4) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t column = columns.begin; column < columns.end; ++column) {
+        const auto byte =
+            std::to_integer<unsigned>(from.data[i * from.stride + column / 2 - columns.begin / 2]);
+        out[i * stride + column - columns.begin] =
+            static_cast<std::uint8_t>(byte >> (4 * (column % 2)) & 15U);
+      }
     }
     return;
   }
@@ -116,7 +133,12 @@ std::uint32_t StoredGroups::scale_bits(std::size_t row, std::size_t group) const
   return element_at<std::uint16_t>(scales, index);
 }
 
+std::uint8_t StoredGroups::exponent(std::size_t row, std::size_t group) const {
+  return element_at<std::uint8_t>(scales, row * groups.groups + group);
+}
+
 float StoredGroups::scale(std::size_t row, std::size_t group) const {
+  if (layout == Layout::mxfp4) return std::ldexp(0.5F, exponent(row, group) - 127);  // the table has doubles
   const std::uint32_t stored = scale_bits(row, group);
   switch (groups.type) {
     case ScaleType::f16:
@@ -140,7 +162,10 @@ void StoredGroups::read(const RowsInMemory& from, const TensorSlice& slice, Tens
       const float factor = scale(row, group);
       std::size_t end = k + 1;
       while (end < columns && groups.group_of(slice.columns.begin + end) == group) ++end;
-      if (is_e4m3) {
+      if (layout == Layout::mxfp4) {
+        for (std::size_t j = k; j < end; ++j)
+          out(i, j) = static_cast<float>(kMxfp4Levels[numbers[j]]) * factor;
+      } else if (is_e4m3) {
         widen_f8_e4m3(reinterpret_cast<const std::byte*>(numbers) + k, end - k, factor, out.row(i) + k);
       } else {
         const int less = zero_point(row, group);
@@ -166,6 +191,10 @@ void StoredGroups::read(const RowsInMemory& from, const TensorSlice& slice,
       const std::size_t place = (i * stride + begin) / kGroup;
       const bool is_behind = first + begin >= shape.columns;
       const std::size_t group = is_behind ? 0 : groups.group_of(first + begin);
+      if (layout == Layout::mxfp4) {
+        out.scales[place] = is_behind ? std::uint8_t{0} : exponent(row, group);
+        continue;
+      }
       out.halves[place] = is_behind ? std::uint16_t{0} : static_cast<std::uint16_t>(scale_bits(row, group));
       out.offsets[place] = is_behind ? std::uint8_t{0} : static_cast<std::uint8_t>(zero_point(row, group));
     }

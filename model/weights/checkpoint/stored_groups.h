@@ -27,8 +27,11 @@ namespace tp {
 //   bytes: [out_features, in_features], e4m3 or signed numbers, to which 128 is to be added; the others as
 //   with
 //     packed words, and rows may share them.
+//   mxfp4: bytes [out_features, in_features / 2] with two elements each, the first one in the lower half,
+//   which
+//     are indices of a table; scales [out_features, in_features / 32] are exponents of 2, plus 127.
 struct StoredGroups {
-  enum class Layout : std::uint8_t { awq, gptq, packed, bytes };
+  enum class Layout : std::uint8_t { awq, gptq, packed, bytes, mxfp4 };
   enum class ZeroPoints : std::uint8_t { none, words, bytes };
 
   Layout layout = Layout::bytes;
@@ -62,6 +65,7 @@ struct StoredGroups {
   int zero_point(std::size_t row, std::size_t group) const;
   std::uint32_t scale_bits(std::size_t row, std::size_t group) const;
   float scale(std::size_t row, std::size_t group) const;
+  std::uint8_t exponent(std::size_t row, std::size_t group) const;
 };
 
 }  // namespace tp
