@@ -62,8 +62,9 @@ struct ModelConfig {
 
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
-  std::size_t max_window_layers = 0;       // this many layers at the start have no window
-  std::vector<std::string> layer_types{};  // "full_attention" or "sliding_attention" per layer, or empty
+  std::size_t max_window_layers = 0;  // this many layers at the start have no window
+  // "full_attention", "sliding_attention" or "chunked_attention" per layer, or empty
+  std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every so many layers one has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
   double attn_logit_softcapping = 0.0;     // 0: none
@@ -106,6 +107,20 @@ struct ModelConfig {
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
   std::size_t num_nextn_predict_layers = 0;  // layers stored after the others
+  std::vector<std::size_t> moe_layers{};     // those with experts, where the config lists them
+  std::size_t interleave_moe_layer_step = 1;
+  std::size_t intermediate_size_mlp = 0;  // of layers without experts; 0: intermediate_size
+  std::size_t moe_layer_start_index = 0;
+  std::size_t moe_layer_end_index = SIZE_MAX;  // the last one
+  std::size_t moe_layer_interval = 1;
+  double moe_norm_min = 0.0;
+  double router_jitter_noise = 0.0;
+
+  bool lm_head_bias = false;
+  std::size_t attention_chunk_size = 0;  // 0: none
+  bool attn_temperature_tuning = false;
+  double attn_scale = 0.1;
+  double floor_scale = 8192.0;
 
   // Latent attention.
   std::size_t q_lora_rank = 0;  // 0: none

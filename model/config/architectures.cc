@@ -14,28 +14,19 @@ namespace {
 
 const std::vector<Family>& all_families() {
   static const std::vector<Family> families = {
-      families::apertus(),   families::arcee(),
-      families::bloom(),     families::cohere(),
-      families::cohere2(),   families::deepseek2(),
-      families::deepseek3(), families::ernie(),
-      families::exaone4(),   families::falcon(),
-      families::gemma(),     families::gemma2(),
-      families::gemma3(),    families::gemma3_multimodal(),
-      families::glm(),       families::glm4(),
-      families::gpt2(),      families::gpt_bigcode(),
-      families::gpt_neo(),   families::gpt_neox(),
-      families::gptj(),      families::granite(),
-      families::helium(),    families::hunyuan(),
-      families::llama(),     families::ministral(),
-      families::mistral(),   families::mixtral(),
-      families::mpt(),       families::nemotron(),
-      families::olmo(),      families::olmo2(),
-      families::olmo3(),     families::opt(),
-      families::phi(),       families::phi3(),
-      families::qwen2(),     families::qwen2_moe(),
-      families::qwen3(),     families::qwen3_moe(),
-      families::seed_oss(),  families::smollm3(),
-      families::stablelm(),  families::starcoder2(),
+      families::apertus(),     families::arcee(),     families::bloom(),       families::cohere(),
+      families::cohere2(),     families::deepseek2(), families::deepseek3(),   families::dots1(),
+      families::ernie(),       families::ernie_moe(), families::exaone4(),     families::falcon(),
+      families::gemma(),       families::gemma2(),    families::gemma3(),      families::gemma3_multimodal(),
+      families::glm(),         families::glm4(),      families::glm4_moe(),    families::gpt2(),
+      families::gpt_bigcode(), families::gpt_neo(),   families::gpt_neox(),    families::gpt_oss(),
+      families::gptj(),        families::granite(),   families::granite_moe(), families::helium(),
+      families::hunyuan(),     families::llama(),     families::llama4(),      families::ministral(),
+      families::mistral(),     families::mixtral(),   families::mpt(),         families::nemotron(),
+      families::olmo(),        families::olmo2(),     families::olmo3(),       families::olmoe(),
+      families::opt(),         families::phi(),       families::phi3(),        families::phimoe(),
+      families::qwen2(),       families::qwen2_moe(), families::qwen3(),       families::qwen3_moe(),
+      families::seed_oss(),    families::smollm3(),   families::stablelm(),    families::starcoder2(),
   };
   return families;
 }
@@ -61,7 +52,10 @@ std::size_t leaf_heads(const DecoderSpec& spec) {
 }
 
 const Family& family_of(const std::string& architecture) {
-  const auto found = std::ranges::find(all_families(), architecture, &Family::architecture);
+  const auto found = std::ranges::find_if(all_families(), [&](const Family& family) {
+    return family.architecture == architecture ||
+           std::ranges::find(family.aliases, architecture) != family.aliases.end();
+  });
   if (found == all_families().end()) {
     throw_error<ConfigError>("models of the family {} are not supported; supported are {}", architecture,
                              fmt::join(supported_architectures(), ", "));

@@ -201,10 +201,15 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
       config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
       "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
       config.num_hidden_layers, config.layer_types.size());
+  config.attention_chunk_size = fields.is_null("attention_chunk_size")
+                                    ? 0
+                                    : fields.size_or("attention_chunk_size", config.attention_chunk_size);
   for (const std::string& type : config.layer_types) {
-    require<ConfigError>(type == "full_attention" || type == "sliding_attention",
-                         "{}: layer_types must be full_attention or sliding_attention, found \"{}\"", where,
-                         type);
+    const bool is_chunked = type == "chunked_attention" && config.attention_chunk_size != 0;
+    require<ConfigError>(type == "full_attention" || type == "sliding_attention" || is_chunked,
+                         "{}: layer_types must be full_attention, sliding_attention or, with an "
+                         "attention_chunk_size, chunked_attention, found \"{}\"",
+                         where, type);
   }
 }
 
@@ -242,6 +247,18 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
                        where, config.clip_qkv, config.alibi_bias_max);
 }
 
+void read_query_scaling(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  if (const std::optional<JsonNode> tuning = fields.find("attn_temperature_tuning")) {
+    // A number in early files.
+    config.attn_temperature_tuning = tuning->value().is_number() ? tuning->number() != 0 : tuning->boolean();
+  }
+  config.attn_scale = fields.number_or("attn_scale", config.attn_scale);
+  config.floor_scale = fields.number_or("floor_scale", config.floor_scale);
+  require<ConfigError>(config.floor_scale > 0,
+                       "{}: floor_scale must be positive, found {}; check config.json", where,
+                       config.floor_scale);
+}
+
 void read_multipliers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.embedding_multiplier = fields.number_or("embedding_multiplier", config.embedding_multiplier);
   config.residual_multiplier = fields.number_or("residual_multiplier", config.residual_multiplier);
@@ -253,18 +270,21 @@ void read_multipliers(const JsonNode& fields, const std::string& where, ModelCon
 
 void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.num_experts = fields.count_or(
-      fields.name_of({"num_experts", "num_local_experts", "n_routed_experts"}), config.num_experts);
+      fields.name_of({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}),
+      config.num_experts);
   if (config.num_experts == 0) return;
+  const std::string per_token = fields.name_of({"num_experts_per_tok", "moe_k"});
   config.num_experts_per_tok = config.num_experts_per_tok == 0
-                                   ? fields.at("num_experts_per_tok").size()
-                                   : fields.size_or("num_experts_per_tok", config.num_experts_per_tok);
+                                   ? fields.at(per_token).size()
+                                   : fields.size_or(per_token, config.num_experts_per_tok);
   // Where all layers have experts, some families use intermediate_size for them.
   config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
                                                                              ? config.intermediate_size
                                                                              : config.moe_intermediate_size);
   config.shared_expert_intermediate_size =
       fields.count_or("shared_expert_intermediate_size", config.shared_expert_intermediate_size);
-  config.n_shared_experts = fields.count_or("n_shared_experts", config.n_shared_experts);
+  config.n_shared_experts = fields.count_or(fields.name_of({"n_shared_experts", "moe_num_shared_experts"}),
+                                            config.n_shared_experts);
   config.norm_topk_prob = fields.boolean_or("norm_topk_prob", config.norm_topk_prob);
   config.routed_scaling_factor = fields.number_or("routed_scaling_factor", config.routed_scaling_factor);
   config.scoring_func = fields.string_or("scoring_func", config.scoring_func);
@@ -277,6 +297,17 @@ void read_experts(const JsonNode& fields, ModelConfig& config) {
   config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
   config.num_nextn_predict_layers =
       fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
+  config.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
+  config.interleave_moe_layer_step =
+      fields.size_or("interleave_moe_layer_step", config.interleave_moe_layer_step);
+  config.intermediate_size_mlp = fields.count_or("intermediate_size_mlp", config.intermediate_size_mlp);
+  config.moe_layer_start_index = fields.count_or("moe_layer_start_index", config.moe_layer_start_index);
+  config.moe_layer_interval = fields.size_or("moe_layer_interval", config.moe_layer_interval);
+  config.moe_norm_min = fields.number_or("moe_norm_min", config.moe_norm_min);
+  config.router_jitter_noise = fields.number_or("router_jitter_noise", config.router_jitter_noise);
+  // -1 is the last one.
+  if (fields.number_or("moe_layer_end_index", -1) != -1)
+    config.moe_layer_end_index = fields.at("moe_layer_end_index").count();
 }
 
 void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
@@ -346,12 +377,14 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_windows(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
+  read_query_scaling(fields, name, config);
   read_latent_attention(fields, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
   config.mlp_bias =
       fields.boolean_or(fields.name_of({"mlp_bias", "use_bias", "enable_bias", "bias"}), config.mlp_bias);
   config.logit_scale = fields.number_or("logit_scale", config.logit_scale);
+  config.lm_head_bias = fields.boolean_or("lm_head_bias", config.lm_head_bias);
   config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
   config.hidden_act = fields.string_or(
       fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),

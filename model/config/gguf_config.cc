@@ -141,7 +141,7 @@ json gguf_config(const GgufFiles& files) {
   const Family& family = family_of(model);
   json config = common_config(model);
   config["architectures"] = {family.architecture};
-  if (family.gguf.config != nullptr) config.update(family.gguf.config(model));
+  if (family.gguf.config != nullptr) config.update(family.gguf.config(model), /*merge_objects=*/true);
   return config;
 }
 

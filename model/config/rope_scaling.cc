@@ -24,8 +24,8 @@ double yarn_attention_factor(const JsonNode& fields, double factor) {
 void read_llama3(const JsonNode& fields, const std::string& where, RopeScaling& scaling) {
   scaling.low_freq_factor = fields.at("low_freq_factor").number();
   scaling.high_freq_factor = fields.at("high_freq_factor").number();
-  require<ConfigError>(scaling.low_freq_factor > 0 && scaling.high_freq_factor > scaling.low_freq_factor,
-                       "{}: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found {} and {}",
+  require<ConfigError>(scaling.low_freq_factor > 0 && scaling.high_freq_factor >= scaling.low_freq_factor,
+                       "{}: rope_scaling: expected 0 < low_freq_factor <= high_freq_factor, found {} and {}",
                        where, scaling.low_freq_factor, scaling.high_freq_factor);
 }
 
@@ -61,7 +61,9 @@ void read_longrope(const JsonNode& fields, const RopeContext& context, const std
   scaling.factor = fields.number_or("factor", growth);
   const double magnitude =
       scaling.factor <= 1 ? 1.0 : std::sqrt(1.0 + std::log(scaling.factor) / std::log(original));
-  scaling.attention_factor = fields.number_or("attention_factor", magnitude);
+  // Phi-3.5-MoE names its own.
+  const char* const own = growth > 1 ? "long_mscale" : "short_mscale";
+  scaling.attention_factor = fields.number_or(own, fields.number_or("attention_factor", magnitude));
 }
 
 RopeScaling::Kind kind_of(const std::string& name, const std::string& where) {

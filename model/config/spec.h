@@ -38,6 +38,15 @@ struct RopeSpec {
 using kernels::Activation;
 using kernels::AttentionPattern;
 
+// What queries are multiplied by, beside the scale of scores: 1 + factor * ln(1 + floor((position + 1) /
+// step)). Source: Nakanishi, Scalable-Softmax Is Superior for Attention, 2025, as in Llama 4.
+struct QueryScalingSpec {
+  double factor = 0.0;
+  double step = 1.0;  // tokens
+
+  bool operator==(const QueryScalingSpec&) const = default;
+};
+
 struct AttentionSpec {
   std::size_t num_attention_heads = 0;
   std::size_t num_key_value_heads = 0;
@@ -56,6 +65,8 @@ struct AttentionSpec {
   std::optional<float> clip_qkv;         // of queries, keys and values: to [-clip_qkv, clip_qkv]
   // What a score gains per position of its key, for every head; empty: nothing (ALiBi).
   std::vector<float> alibi_slopes;  // [num_attention_heads]
+  bool sinks = false;               // a learned logit of every head joins its softmax's denominator
+  std::optional<QueryScalingSpec> query_scaling;
 
   bool operator==(const AttentionSpec&) const = default;
 };
@@ -98,13 +109,18 @@ struct PlainMlpSpec {
 
 // How a token's experts are chosen from the router's logits.
 struct RouterSpec {
-  enum class Scoring : std::uint8_t { softmax, sigmoid };
+  // sparse_mixer: the highest logits; the weight of one is its softmax over what is not chosen yet and within
+  // `tolerance` of it. Source: Liu et al., GRIN: GRadient-INformed MoE, 2024.
+  enum class Scoring : std::uint8_t { softmax, sigmoid, sparse_mixer };
 
   std::size_t num_experts = 0;
   std::size_t num_experts_per_tok = 0;
   Scoring scoring = Scoring::softmax;
+  float tolerance = 0.0F;        // relative to the larger of the magnitudes
+  bool bias = false;             // of the logits
   bool correction_bias = false;  // added to scores for the choice, but not to the weights
   bool normalize = false;        // a token's weights sum up to `scale`
+  float least_sum = 1e-20F;      // what a token's scores are divided by at least for that
   float scale = 1.0F;            // of the weights
   // Experts are chosen from the best groups only, where there are several.
   std::size_t num_groups = 1;
@@ -117,6 +133,9 @@ struct RouterSpec {
 struct MixtureOfExpertsSpec {
   RouterSpec router;
   std::size_t intermediate_size = 0;         // of an expert
+  Activation activation = Activation::silu;  // of all experts
+  bool bias = false;                         // of the layers of the chosen experts
+  bool weigh_input = false;                  // a chosen expert's weight is a factor of what it reads
   std::size_t shared_intermediate_size = 0;  // of the expert that every token is routed to; 0 without one
   bool shared_expert_gate = false;           // which weighs that expert's result
 

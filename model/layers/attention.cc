@@ -1,10 +1,12 @@
 #include "model/layers/attention.h"
 
 #include "model/kernels/elementwise.h"
+#include "model/kernels/experts.h"
 #include "model/kernels/rope.h"
 #include "model/weights/stored_projection.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <omp.h>
 
@@ -33,6 +35,17 @@ std::optional<HeadNorm> head_norm(WeightLoader& loader, const std::string& name,
   return HeadNorm(loader, name, {heads, spec.head_dim}, *spec.query_key_norm, own, tensor_per_head);
 }
 
+// One for every token.
+std::vector<float> query_factors(const QueryScalingSpec& spec, std::span<const std::size_t> positions) {
+  std::vector<float> factors;
+  factors.reserve(positions.size());
+  for (const std::size_t position : positions) {
+    const double steps = std::floor((static_cast<double>(position) + 1.0) / spec.step);
+    factors.push_back(static_cast<float>(1.0 + spec.factor * std::log1p(steps)));
+  }
+  return factors;
+}
+
 }  // namespace
 
 Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
@@ -51,12 +64,16 @@ Attention::Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_
       pattern_(spec.pattern),
       scale_(spec.scale),
       softcap_(spec.softcap),
+      query_scaling_(spec.query_scaling),
       qkv_proj_(loader, qkv_rows(spec, hidden_size, names, shard), spec.qkv_bias),
       query_norm_(head_norm(loader, names.q_norm, spec, spec.num_attention_heads, shard.query_heads,
                             names.norm_tensor_per_head)),
       key_norm_(head_norm(loader, names.k_norm, spec, spec.num_key_value_heads, shard.kv_heads,
                           names.norm_tensor_per_head)),
       clip_qkv_(spec.clip_qkv),
+      sinks_(spec.sinks ? loader.part_of_vector(names.sinks, spec.num_attention_heads, shard.query_heads,
+                                                "num_attention_heads")
+                        : std::vector<float>()),
       o_proj_(loader,
               {names.o_proj,
                {hidden_size, spec.num_attention_heads * spec.head_dim},
@@ -96,6 +113,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
     rotate(key, head_dim_, angles.cosine, angles.sine);
   }
   if (norms_after_rope_) normalize(query, key, step);
+  if (query_scaling_) kernels::scale_rows(query_factors(*query_scaling_, step.batch.positions), query);
   kernels::store_keys_values(key, value, step.spans(), cache);
 
   std::size_t max_blocks = 0;
@@ -111,6 +129,7 @@ PartialSum Attention::operator()(TensorView<const float> x, const StepContext& s
        .scale = scale_,
        .softcap = softcap_,
        .alibi_slopes = alibi_slopes_,
+       .sinks = sinks_,
        .scratch = step.workspace.take(static_cast<std::size_t>(omp_get_max_threads()), scratch),
        .out = attended});
   return o_proj_(attended, step);

@@ -47,11 +47,13 @@ class Attention {
   float scale_;
   std::optional<float> softcap_;
   std::vector<float> alibi_slopes_;  // [local_heads], or empty
-  ColumnParallelLinear qkv_proj_;    // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
+  std::optional<QueryScalingSpec> query_scaling_;
+  ColumnParallelLinear qkv_proj_;  // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other
   std::optional<HeadNorm> query_norm_;
   std::optional<HeadNorm> key_norm_;
   std::optional<ProjectionNorm> projection_norm_;  // instead of both
   std::optional<float> clip_qkv_;
+  std::vector<float> sinks_;  // [local_heads], or empty
   RowParallelLinear o_proj_;  // [hidden_size, query_size]
 };
 

@@ -198,8 +198,9 @@ std::size_t count_active_parameters(const DecoderSpec& spec) {
     const auto* experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward);
     if (experts == nullptr) continue;
     const RouterSpec& router = experts->router;
-    total -=
-        (router.num_experts - router.num_experts_per_tok) * 3 * experts->intermediate_size * spec.hidden_size;
+    const std::size_t size = experts->intermediate_size;
+    const std::size_t biases = experts->bias ? 2 * size + spec.hidden_size : 0;
+    total -= (router.num_experts - router.num_experts_per_tok) * (3 * size * spec.hidden_size + biases);
   }
   return total;
 }

@@ -63,21 +63,32 @@ RowParallelLinear::RowParallelLinear(WeightLoader& loader, const StoredLayer& la
   }
 }
 
-PartialSum RowParallelLinear::operator()(const LocalActivations& x, const StepContext& step) const {
+template <class AddBias>
+PartialSum RowParallelLinear::multiply(const LocalActivations& x, const StepContext& step,
+                                       const AddBias& add_bias) const {
   return std::visit(
       [&](const auto& rows) {
         if (!weight_.has_leaves()) {
           const TensorView<float> y = weight_.multiply(rows, step.workspace);
-          if (!bias_.empty()) kernels::add_bias(bias_, y);
+          if (!bias_.empty()) add_bias(y);
           return PartialSum(y);
         }
         const std::size_t tokens = rows_of(rows);
         const TensorView<double> y = step.workspace.take_doubles(tokens, weight_.out_features());
         weight_.multiply_leaves(rows, step.workspace, y);
-        if (!bias_.empty()) kernels::add_bias(bias_, y);
+        if (!bias_.empty()) add_bias(y);
         return PartialSum(y);
       },
       x);
+}
+
+PartialSum RowParallelLinear::operator()(const LocalActivations& x, const StepContext& step) const {
+  return multiply(x, step, [&](auto y) { kernels::add_bias(bias_, y); });
+}
+
+PartialSum RowParallelLinear::with_scaled_bias(TensorView<float> x, std::span<const float> factors,
+                                               const StepContext& step) const {
+  return multiply(x, step, [&](auto y) { kernels::add_bias(bias_, factors, y); });
 }
 
 PartialSum RowParallelLinear::nothing(std::size_t tokens, const StepContext& step) const {

@@ -55,6 +55,9 @@ class RowParallelLinear {
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
   PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
+  // The same with a factor of the bias for every token, [tokens].
+  PartialSum with_scaled_bias(TensorView<float> x, std::span<const float> factors,
+                              const StepContext& step) const;
 
   // An addend of nothing but zeros, to which others of this layer can be added: [tokens, out_features].
   PartialSum nothing(std::size_t tokens, const StepContext& step) const;
@@ -63,6 +66,10 @@ class RowParallelLinear {
   bool takes_tiles(std::size_t tokens) const { return weight_.takes_tiles(tokens); }
 
  private:
+  // Calls add_bias(y) for the product, if this rank has the bias.
+  template <class AddBias>
+  PartialSum multiply(const LocalActivations& x, const StepContext& step, const AddBias& add_bias) const;
+
   LocalWeight weight_;
   std::vector<float> bias_;  // [out_features], or empty
 };

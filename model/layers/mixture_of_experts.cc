@@ -9,36 +9,34 @@
 namespace tp {
 namespace {
 
-constexpr const char* kReason = "the expert's intermediate size";
-
-std::vector<OwnedRows> gate_up_rows(std::size_t intermediate_size, std::size_t hidden_size,
-                                    const GatedMlpNames& names, Range columns) {
-  const MatrixShape shape{intermediate_size, hidden_size};
-  return {{{names.gate_proj, shape, kReason, "hidden_size"}, columns},
-          {{names.up_proj, shape, kReason, "hidden_size"}, columns}};
+std::vector<OwnedRows> gate_up_rows(const StoredExpert& stored, Range columns) {
+  std::vector<OwnedRows> rows;
+  stored.gate.append_rows(columns, rows);
+  stored.up.append_rows(columns, rows);
+  return rows;
 }
 
 std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
                                  std::size_t hidden_size, const ExpertNames& names) {
+  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.bias, spec.weigh_input};
+  const ExpertStacks stacks(loader.source(), names, spec.router.num_experts);
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
-  for (std::size_t index = 0; index < spec.router.num_experts; ++index) {
-    experts.emplace_back(loader, spec.intermediate_size, hidden_size, names.expert(index));
-  }
+  for (std::size_t index = 0; index < spec.router.num_experts; ++index)
+    experts.emplace_back(loader, expert, stacks.expert(index, spec.intermediate_size, hidden_size));
   return experts;
 }
 
 }  // namespace
 
-Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-               const GatedMlpNames& names)
-    : Expert(loader, intermediate_size, hidden_size, names, loader.own_columns(intermediate_size)) {}
+Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored)
+    : Expert(loader, spec, stored, loader.own_columns(spec.intermediate_size)) {}
 
-Expert::Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-               const GatedMlpNames& names, Range columns)
-    : gate_up_proj_(loader, gate_up_rows(intermediate_size, hidden_size, names, columns), false),
-      down_proj_(loader, {names.down_proj, {hidden_size, intermediate_size}, "hidden_size", kReason}, columns,
-                 false, loader.leaf_of_columns(intermediate_size)) {}
+Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns)
+    : activation_(spec.activation),
+      weigh_input_(spec.weigh_input),
+      gate_up_proj_(loader, gate_up_rows(stored, columns), spec.bias),
+      down_proj_(loader, stored.down, columns, spec.bias, loader.leaf_of_columns(spec.intermediate_size)) {}
 
 void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
                     const StepContext& step) const {
@@ -47,11 +45,12 @@ void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertToke
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> expert_in = step.workspace.take(count, x.columns());  // [count, hidden_size]
   kernels::gather_rows(x, tokens.rows, expert_in);
-  const TensorView<float> gated =
-      gate_up_proj_.gated(expert_in, Activation::silu, step);  // [count, local_size]
-  // down_proj is linear, and gated is narrower than its result.
+  if (weigh_input_) kernels::scale_rows(tokens.weights, expert_in);
+  const TensorView<float> gated = gate_up_proj_.gated(expert_in, activation_, step);  // [count, local_size]
+  if (weigh_input_) return sum.add_to_rows(down_proj_(gated, step), tokens.rows);
+  // down_proj is linear but for its bias, and gated is narrower than its result.
   kernels::scale_rows(tokens.weights, gated);
-  sum.add_to_rows(down_proj_(gated, step), tokens.rows);
+  sum.add_to_rows(down_proj_.with_scaled_bias(gated, tokens.weights, step), tokens.rows);
 }
 
 MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
@@ -59,7 +58,11 @@ MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsS
     : router_(loader, spec.router, hidden_size, names.experts),
       experts_(load_experts(loader, spec, hidden_size, names.experts)) {
   if (spec.shared_intermediate_size != 0) {
-    shared_expert_.emplace(loader, spec.shared_intermediate_size, hidden_size, names.experts.shared_expert);
+    const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
+                            .activation = spec.activation};
+    shared_expert_.emplace(
+        loader, shared,
+        stored_expert(names.experts.shared_expert, spec.shared_intermediate_size, hidden_size));
   }
   if (spec.shared_expert_gate) {
     shared_expert_gate_ = loader.whole_vector(tensor_names::weight_of(names.experts.shared_expert_gate),

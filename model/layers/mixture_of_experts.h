@@ -4,6 +4,7 @@
 #include "model/config/spec.h"
 #include "model/layers/linear.h"
 #include "model/layers/router.h"
+#include "model/weights/stored_projection.h"
 #include "model/weights/tensor_names.h"
 
 #include <cstddef>
@@ -12,12 +13,19 @@
 
 namespace tp {
 
-// A SwiGLU of which a rank owns columns, as of a GatedMlp; but it takes some rows of a batch, and adds their
-// weighted results to an addend that experts share.
+// What an expert of either kind is like.
+struct ExpertSpec {
+  std::size_t intermediate_size = 0;
+  Activation activation = Activation::silu;
+  bool bias = false;
+  bool weigh_input = false;  // a token's weight is a factor of what it reads, not of its result
+};
+
+// A gated MLP of which a rank owns columns, as of a GatedMlp; but it takes some rows of a batch, and adds
+// their weighted results to an addend that experts share.
 class Expert {
  public:
-  Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-         const GatedMlpNames& names);
+  Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
 
   // What experts add to.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const {
@@ -29,9 +37,10 @@ class Expert {
               const StepContext& step) const;
 
  private:
-  Expert(WeightLoader& loader, std::size_t intermediate_size, std::size_t hidden_size,
-         const GatedMlpNames& names, Range columns);
+  Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns);
 
+  Activation activation_;
+  bool weigh_input_;
   ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
   RowParallelLinear down_proj_;        // [hidden_size, local_size]
 };

@@ -14,9 +14,9 @@ using std::numbers::pi;
 double llama3_frequency(double frequency, const RopeScaling& scaling) {
   const auto original = static_cast<double>(scaling.original_max_position_embeddings);
   const double turns = original * frequency / (2 * pi);  // in the original context
-  const double kept =
-      (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
-  const double blend = std::clamp(kept, 0.0, 1.0);
+  const double between = scaling.high_freq_factor - scaling.low_freq_factor;
+  const double above = turns - scaling.low_freq_factor;
+  const double blend = between > 0 ? std::clamp(above / between, 0.0, 1.0) : above > 0 ? 1.0 : 0.0;
   return (1 - blend) * frequency / scaling.factor + blend * frequency;
 }
 

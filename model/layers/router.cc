@@ -1,5 +1,6 @@
 #include "model/layers/router.h"
 
+#include "model/kernels/elementwise.h"
 #include "model/kernels/experts.h"
 
 #include <algorithm>
@@ -56,6 +57,23 @@ void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
   }
 }
 
+// Every choice sees the logits that are not chosen yet and not far below the highest of them.
+void mix_sparsely(const RouterSpec& spec, std::span<const float> logits, std::span<std::size_t> experts,
+                  std::span<float> weights) {
+  std::vector<float> left(logits.begin(), logits.end());
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    largest(left, experts.subspan(i, 1));
+    const float highest = left[experts[i]];
+    float sum = 0.0F;
+    for (std::size_t j = 0; j < left.size(); ++j) {
+      const bool is_far = (highest - logits[j]) / std::max(std::abs(logits[j]), highest) > spec.tolerance;
+      if (!is_far) sum += std::exp(left[j] - highest);
+    }
+    weights[i] = spec.scale / sum;
+    left[experts[i]] = -INFINITY;
+  }
+}
+
 }  // namespace
 
 Routing::Routing(std::size_t num_experts, std::size_t num_experts_per_tok,
@@ -73,6 +91,7 @@ Routing::Routing(std::size_t num_experts, std::size_t num_experts_per_tok,
 
 void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::span<const float> bias,
                     std::span<std::size_t> experts, std::span<float> weights) {
+  if (spec.scoring == RouterSpec::Scoring::sparse_mixer) return mix_sparsely(spec, logits, experts, weights);
   const std::vector<float> scores = scores_of(spec.scoring, logits);
   std::vector<float> ranking = scores;
   for (std::size_t i = 0; i < bias.size(); ++i) ranking[i] += bias[i];
@@ -82,7 +101,7 @@ void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::
   float sum = 0.0F;
   for (const std::size_t expert : experts) sum += scores[expert];
   // The original code's guard: all sigmoids may be 0.
-  const float factor = spec.normalize ? spec.scale / (sum + 1e-20F) : spec.scale;
+  const float factor = spec.normalize ? spec.scale / std::max(sum, spec.least_sum) : spec.scale;
   for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
 }
 
@@ -92,20 +111,24 @@ Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_
       hidden_size_(hidden_size),
       weight_(
           loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts", "hidden_size"})) {
-  if (spec.correction_bias) bias_ = loader.whole_vector(names.correction_bias, spec.num_experts, "experts");
+  if (spec.bias)
+    bias_ = loader.whole_vector(tensor_names::bias_of(names.router), spec.num_experts, "experts");
+  if (spec.correction_bias)
+    correction_bias_ = loader.whole_vector(names.correction_bias, spec.num_experts, "experts");
 }
 
 Routing Router::operator()(TensorView<const float> x, const StepContext& step) const {
   const Workspace::Frame frame(step.workspace);
   const TensorView<float> logits = step.workspace.take(x.rows(), spec_.num_experts);
   kernels::router_logits(x, {weight_.data(), spec_.num_experts, hidden_size_}, logits);
+  if (!bias_.empty()) kernels::add_bias(bias_, logits);
 
   const std::size_t per_token = logits.empty() ? 1 : spec_.num_experts_per_tok;
   std::vector<std::size_t> experts(x.rows() * per_token);
   std::vector<float> weights(x.rows() * per_token);
   if (logits.empty()) return {spec_.num_experts, per_token, experts, weights};
   for (std::size_t token = 0; token < x.rows(); ++token) {
-    choose_experts(spec_, {logits.row(token), spec_.num_experts}, bias_,
+    choose_experts(spec_, {logits.row(token), spec_.num_experts}, correction_bias_,
                    std::span(experts).subspan(token * per_token, per_token),
                    std::span(weights).subspan(token * per_token, per_token));
   }

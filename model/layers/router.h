@@ -56,8 +56,9 @@ class Router {
  private:
   RouterSpec spec_;
   std::size_t hidden_size_;
-  Buffer<float> weight_;     // [num_experts, hidden_size]
-  std::vector<float> bias_;  // [num_experts], added to scores for the choice only; or empty
+  Buffer<float> weight_;                // [num_experts, hidden_size]
+  std::vector<float> bias_;             // [num_experts], of the logits; or empty
+  std::vector<float> correction_bias_;  // [num_experts], added to scores for the choice only; or empty
 };
 
 }  // namespace tp

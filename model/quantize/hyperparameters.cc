@@ -71,8 +71,30 @@ void write_rope(const RopeSpec& rope, ArchitectureValues& values) {
   values.number("rope.scaling.yarn_beta_slow", scaling.beta_slow);
 }
 
-void write_experts(const ModelConfig& config, ArchitectureValues& values) {
-  if (config.num_experts == 0) return;
+const RouterSpec* router_of(const DecoderSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    if (const auto* const experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward))
+      return &experts->router;
+  }
+  return nullptr;
+}
+
+// What DeepSeek's way of choosing experts has beside others'.
+void write_correction(const ModelConfig& config, const RouterSpec& router, ArchitectureValues& values) {
+  constexpr std::size_t kSoftmax = 1;
+  constexpr std::size_t kSigmoid = 2;
+  values.whole("expert_gating_func", router.scoring == RouterSpec::Scoring::sigmoid ? kSigmoid : kSoftmax);
+  values.number("expert_weights_scale", router.scale);
+  values.boolean("expert_weights_norm", router.normalize);
+  values.whole_if("expert_shared_count", config.n_shared_experts);
+  values.whole_if("leading_dense_block_count",
+                  std::max(config.first_k_dense_replace, config.moe_layer_start_index));
+}
+
+void write_experts(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+  const RouterSpec* const router = router_of(spec);
+  if (router == nullptr) return;
+  if (router->correction_bias) write_correction(config, *router, values);
   values.whole("expert_count", config.num_experts);
   values.whole("expert_used_count", config.num_experts_per_tok);
   values.whole("expert_feed_forward_length", config.moe_intermediate_size);
@@ -209,7 +231,7 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   if (config.embedding_multiplier != 1.0) values.number("embedding_scale", config.embedding_multiplier);
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
   if (config.logits_scaling != 1.0) values.number("logit_scale", config.logits_scaling);
-  write_experts(config, values);
+  write_experts(config, spec, values);
 }
 
 std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {

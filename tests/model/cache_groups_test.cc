@@ -86,6 +86,13 @@ TEST(CacheGroups, KeepWhatIsSeenFromAfar) {
   EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{22});
 }
 
+TEST(CacheGroups, KeepNoMoreThanAChunk) {
+  DecoderSpec spec = model_with({{}, {}, {}, {}});
+  for (std::size_t layer = 0; layer < 3; ++layer)
+    std::get<AttentionSpec>(spec.blocks[layer].attention).pattern = {.chunk = 8192};
+  EXPECT_EQ(CacheGroups::of(spec).windows, (CacheWindows{8192, 8192, 8192, std::nullopt}));
+}
+
 // Layers of different groups share the bytes of a slot, those of one group share nothing.
 TEST(KvCache, GivesEveryLayerTheBytesOfItsSlot) {
   const CacheGroups groups = CacheGroups::of(alternating(6, 3, 8));

@@ -331,7 +331,8 @@ TEST(Config, RefusesLayerTypesThatDoNotFit) {
             "found 1");
   EXPECT_EQ(
       refusal_with("layer_types", {"full_attention", "linear_attention"}),
-      "config.json: layer_types must be full_attention or sliding_attention, found \"linear_attention\"");
+      "config.json: layer_types must be full_attention, sliding_attention or, with an attention_chunk_size, "
+      "chunked_attention, found \"linear_attention\"");
   EXPECT_EQ(
       damage_with("layer_types", "full_attention"),
       std::string("config.json: cannot use layer_types: found the string 'full_attention', expected a list") +

@@ -1,6 +1,6 @@
 // Every fixture of every family: logits and tokens that the original modelling code computed.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/open_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
@@ -27,7 +27,7 @@ class FamilyFixture : public testing::TestWithParam<Fixture> {
 
   Communicator& comm_ = test::world();
   ModelConfig config_ = load_config(GetParam().folder);
-  std::unique_ptr<WeightSource> source_ = SafetensorsCheckpoint::open(GetParam().folder);
+  std::unique_ptr<WeightSource> source_ = open_checkpoint(GetParam().folder);
 };
 
 TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
@@ -67,6 +67,9 @@ std::string test_name(const testing::TestParamInfo<Fixture>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, FamilyFixture,
                          testing::ValuesIn(reference::fixtures_of(supported_architectures())), test_name);
+INSTANTIATE_TEST_SUITE_P(QuantizedFixtures, FamilyFixture,
+                         testing::ValuesIn(reference::quantized_fixtures_of(supported_architectures())),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(Fixtures, LlamaFixture,
                          testing::ValuesIn(reference::fixtures_of({"LlamaForCausalLM"})), test_name);
 

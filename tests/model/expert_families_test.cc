@@ -79,6 +79,134 @@ json mixtral() {
           {"vocab_size", 32000}};
 }
 
+// openai/gpt-oss-20b
+json gpt_oss() {
+  return {{"architectures", {"GptOssForCausalLM"}},
+          {"hidden_size", 2880},
+          {"intermediate_size", 2880},
+          {"num_hidden_layers", 24},
+          {"num_attention_heads", 64},
+          {"num_key_value_heads", 8},
+          {"head_dim", 64},
+          {"num_local_experts", 32},
+          {"num_experts_per_tok", 4},
+          {"vocab_size", 201088}};
+}
+
+// zai-org/GLM-4.5-Air
+json glm4_moe() {
+  return {{"architectures", {"Glm4MoeForCausalLM"}},
+          {"hidden_size", 4096},
+          {"intermediate_size", 10944},
+          {"moe_intermediate_size", 1408},
+          {"num_hidden_layers", 46},
+          {"num_attention_heads", 96},
+          {"num_key_value_heads", 8},
+          {"head_dim", 128},
+          {"attention_bias", true},
+          {"n_routed_experts", 128},
+          {"n_shared_experts", 1},
+          {"num_experts_per_tok", 8},
+          {"first_k_dense_replace", 1},
+          {"num_nextn_predict_layers", 1},
+          {"vocab_size", 151552}};
+}
+
+// rednote-hilab/dots.llm1.inst
+json dots1() {
+  return {{"architectures", {"Dots1ForCausalLM"}},
+          {"hidden_size", 4096},
+          {"intermediate_size", 10944},
+          {"moe_intermediate_size", 1408},
+          {"num_hidden_layers", 62},
+          {"num_attention_heads", 32},
+          {"num_key_value_heads", 32},
+          {"n_routed_experts", 128},
+          {"n_shared_experts", 2},
+          {"num_experts_per_tok", 6},
+          {"first_k_dense_replace", 1},
+          {"norm_topk_prob", true},
+          {"routed_scaling_factor", 2.5},
+          {"vocab_size", 152064}};
+}
+
+// allenai/OLMoE-1B-7B-0924
+json olmoe() {
+  return {{"architectures", {"OlmoeForCausalLM"}},
+          {"hidden_size", 2048},
+          {"intermediate_size", 1024},
+          {"num_hidden_layers", 16},
+          {"num_attention_heads", 16},
+          {"num_key_value_heads", 16},
+          {"num_experts", 64},
+          {"num_experts_per_tok", 8},
+          {"vocab_size", 50304}};
+}
+
+// ibm-granite/granite-3.0-3b-a800m-base
+json granite_moe() {
+  return {{"architectures", {"GraniteMoeForCausalLM"}},
+          {"hidden_size", 1536},
+          {"intermediate_size", 512},
+          {"num_hidden_layers", 32},
+          {"num_attention_heads", 24},
+          {"num_key_value_heads", 8},
+          {"num_local_experts", 40},
+          {"num_experts_per_tok", 8},
+          {"tie_word_embeddings", true},
+          {"vocab_size", 49155}};
+}
+
+// baidu/ERNIE-4.5-21B-A3B-PT
+json ernie_moe() {
+  return {{"architectures", {"Ernie4_5_MoeForCausalLM"}},
+          {"hidden_size", 2560},
+          {"intermediate_size", 12288},
+          {"num_hidden_layers", 28},
+          {"num_attention_heads", 20},
+          {"num_key_value_heads", 4},
+          {"moe_num_experts", 64},
+          {"moe_k", 6},
+          {"moe_num_shared_experts", 2},
+          {"moe_intermediate_size", 1536},
+          {"moe_layer_start_index", 1},
+          {"moe_layer_interval", 1},
+          {"use_bias", false},
+          {"vocab_size", 103424}};
+}
+
+// microsoft/Phi-3.5-MoE-instruct
+json phimoe() {
+  return {{"architectures", {"PhiMoEForCausalLM"}},
+          {"hidden_size", 4096},
+          {"intermediate_size", 6400},
+          {"num_hidden_layers", 32},
+          {"num_attention_heads", 32},
+          {"num_key_value_heads", 8},
+          {"num_local_experts", 16},
+          {"num_experts_per_tok", 2},
+          {"attention_bias", true},
+          {"lm_head_bias", true},
+          {"vocab_size", 32064}};
+}
+
+// meta-llama/Llama-4-Scout-17B-16E; what is not here are defaults.
+json llama4() {
+  return {{"architectures", {"Llama4ForConditionalGeneration"}},
+          {"text_config",
+           {{"interleave_moe_layer_step", 1},
+            {"num_local_experts", 16},
+            {"no_rope_layers", json::array()},
+            {"max_position_embeddings", 10485760},
+            {"attn_temperature_tuning", 4},
+            {"rope_scaling",
+             {{"rope_type", "llama3"},
+              {"factor", 16.0},
+              {"low_freq_factor", 1.0},
+              {"high_freq_factor", 1.0},
+              {"original_max_position_embeddings", 8192}}}}}};
+}
+
 // Tens of millions.
 std::size_t rounded(std::size_t parameters) { return (parameters + 5000000) / 10000000; }
 
@@ -92,6 +220,58 @@ TEST(ExpertFamilies, HaveTheParametersThatTheirAuthorsCount) {
   EXPECT_EQ(rounded(count_active_parameters(spec_of(mixtral()))), 1288U);
   EXPECT_EQ(rounded(count_parameters(spec_of(qwen3_moe()))), 3053U);
   EXPECT_EQ(rounded(count_active_parameters(spec_of(qwen3_moe()))), 335U);
+}
+
+// 20.91 B, of which 3.61 B without the embedding of 0.58 B (OpenAI, gpt-oss-120b & gpt-oss-20b Model Card,
+// 2025, table 1); 106 B and 12 B without the layer for several tokens (GLM-4.5's model card); 142 B and 14 B
+// (dots.llm1 Technical Report, 2025).
+TEST(ExpertFamilies, OfTheYear2025HaveTheParametersThatTheirAuthorsCountToo) {
+  EXPECT_EQ(rounded(count_parameters(spec_of(gpt_oss()))), 2091U);
+  EXPECT_EQ(rounded(count_active_parameters(spec_of(gpt_oss())) - std::size_t{201088} * 2880), 361U);
+  const auto billions = [](std::size_t parameters) { return (parameters + 500000000) / 1000000000; };
+  EXPECT_EQ(billions(count_parameters(spec_of(glm4_moe()))), 107U);
+  EXPECT_EQ(billions(count_active_parameters(spec_of(glm4_moe()))), 13U);
+  EXPECT_EQ(billions(count_parameters(spec_of(dots1()))), 143U);
+  EXPECT_EQ(billions(count_active_parameters(spec_of(dots1()))), 14U);
+}
+
+// 6.9 B and 1.3 B (OLMoE, 2024); 3.3 B and 0.8 B (its model card: 3B-A800M); 21 B and 3 B (ERNIE 4.5
+// Technical Report); 41.9 B and 6.6 B (its model card); 109 B, of which the vision tower is about 1 B, and 17
+// B (Meta).
+TEST(ExpertFamilies, OfOtherMakersHaveTheParametersThatTheirAuthorsCountToo) {
+  EXPECT_EQ(rounded(count_parameters(spec_of(olmoe()))), 692U);
+  EXPECT_EQ(rounded(count_active_parameters(spec_of(olmoe()))), 128U);
+  EXPECT_EQ(rounded(count_parameters(spec_of(granite_moe()))), 330U);
+  EXPECT_EQ(rounded(count_active_parameters(spec_of(granite_moe()))), 88U);
+  const auto billions = [](std::size_t parameters) { return (parameters + 500000000) / 1000000000; };
+  EXPECT_EQ(billions(count_parameters(spec_of(ernie_moe()))), 22U);
+  EXPECT_EQ(billions(count_active_parameters(spec_of(ernie_moe()))), 3U);
+  EXPECT_EQ(rounded(count_parameters(spec_of(phimoe()))), 4187U);
+  EXPECT_EQ(rounded(count_active_parameters(spec_of(phimoe()))), 664U);
+  EXPECT_EQ(billions(count_parameters(spec_of(llama4()))), 108U);
+  EXPECT_EQ(billions(count_active_parameters(spec_of(llama4()))), 17U);
+}
+
+// Of every four layers of Llama 4 one sees everything, without RoPE.
+TEST(ExpertFamilies, GiveLlama4sLayersTheirParts) {
+  json config = llama4();
+  config["text_config"]["interleave_moe_layer_step"] = 2;
+  const DecoderSpec spec = spec_of(config);
+  ASSERT_EQ(spec.blocks.size(), 48U);
+  for (std::size_t layer = 0; layer < 48; ++layer) {
+    const auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
+    const bool sees_all = layer % 4 == 3;
+    EXPECT_EQ(attention.rope.has_value(), !sees_all);
+    EXPECT_EQ(attention.query_key_norm.has_value(), !sees_all);
+    EXPECT_EQ(attention.query_scaling.has_value(), sees_all);
+    EXPECT_EQ(attention.pattern.chunk, sees_all ? std::nullopt : std::optional<std::size_t>(8192));
+    const auto* const experts = std::get_if<MixtureOfExpertsSpec>(&spec.blocks[layer].feed_forward);
+    ASSERT_EQ(experts != nullptr, layer % 2 == 1);
+    if (experts != nullptr)
+      EXPECT_EQ(experts->intermediate_size, 8192U);
+    else
+      EXPECT_EQ(std::get<GatedMlpSpec>(spec.blocks[layer].feed_forward).intermediate_size, 16384U);
+  }
 }
 
 TEST(ExpertFamilies, CacheOfDeepseekV3IsOneAndAHalfPercentOfThatOfItsHeads) {

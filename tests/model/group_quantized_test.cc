@@ -1,9 +1,12 @@
 // Checkpoints of AWQ, GPTQ, compressed-tensors and FP8 on several ranks.
+#include "model/config/architectures.h"
 #include "model/weights/open_checkpoint.h"
+#include "model/weights/stored_projection.h"
 #include "model/weights/weight_loader.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
 #include "tp/mpi.h"
 
 #include <cmath>
@@ -201,6 +204,42 @@ TEST_P(GroupQuantizedModel, HasTheBitsOfFloat32WhereActivationsAreNotRounded) {
 TEST_P(GroupQuantizedModel, IsConvertedToOtherTypes) {
   const std::vector<float> expected = logits_of(comm_, spec_, *dequantized_, WeightType::int8);
   EXPECT_EQ(logits_of(comm_, spec_, *source_, WeightType::int8), expected);
+}
+
+// Rows alternate, and a rank's columns begin and end within groups.
+TEST(Mxfp4Checkpoint, HoldsTheExpertsOfAStackInFourBitsExactly) {
+  const auto source = open_checkpoint(reference::fixture("gptoss-mxfp4").folder);
+  const ExpertNames names = family_of("GptOssForCausalLM").names.names_of_block("model.layers.1.").experts;
+  const ExpertStacks stacks(*source, names, 4);
+  const TpRank tp{test::world().rank(), test::world().size()};
+  WeightLoader as_stored(*source, tp, std::nullopt, {});
+  WeightLoader widened(*source, tp, WeightType::f32, {});
+  const Range columns = as_stored.own_columns(32);
+  const auto expect_equal = [](const LocalWeight& packed, const LocalWeight& plain) {
+    ASSERT_EQ(packed.layout().type, WeightType::mxfp4);
+    std::vector<float> found(packed.layout().in_features);
+    std::vector<float> expected(found.size());
+    float largest = 0.0F;
+    for (std::size_t row = 0; row < packed.out_features(); ++row) {
+      packed.unpack_row(row, found.data());
+      plain.unpack_row(row, expected.data());
+      EXPECT_EQ(found, expected) << row;
+      for (const float value : expected) largest = std::max(largest, std::abs(value));
+    }
+    EXPECT_TRUE(largest > 0.0F || found.empty());
+  };
+  for (std::size_t index = 0; index < 4; ++index) {
+    const StoredExpert expert = stacks.expert(index, 32, 64);
+    std::vector<OwnedRows> rows;
+    expert.gate.append_rows(columns, rows);
+    expert.up.append_rows(columns, rows);
+    const std::vector<LocalWeight> packed = as_stored.rows_of_weights(rows);
+    ASSERT_EQ(packed.size(), 1U);
+    EXPECT_EQ(packed.front().out_features(), 2 * columns.size());
+    expect_equal(packed.front(), widened.rows_of_weights(rows).front());
+    expect_equal(as_stored.columns_of_weight(expert.down, columns),
+                 widened.columns_of_weight(expert.down, columns));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, GroupQuantizedModel, testing::ValuesIn(kCases),

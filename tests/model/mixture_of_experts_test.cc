@@ -49,6 +49,12 @@ reference::ExpertWeights stored_expert(const WeightSource& source, const GatedMl
           stored(source, names.down_proj + ".weight", {hidden_size, size})};
 }
 
+void add_biases(const WeightSource& source, const GatedMlpNames& names, reference::ExpertWeights& expert) {
+  expert.gate_bias = stored(source, names.gate_proj + ".bias", {1, expert.gate.rows}).values;
+  expert.up_bias = stored(source, names.up_proj + ".bias", {1, expert.up.rows}).values;
+  expert.down_bias = stored(source, names.down_proj + ".bias", {1, expert.down.rows}).values;
+}
+
 Matrix row_of(const Matrix& x, std::size_t row) {
   Matrix one(1, x.columns);
   for (std::size_t i = 0; i < x.columns; ++i) one(0, i) = x(row, i);
@@ -60,16 +66,24 @@ Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const
              std::vector<std::size_t>* uses = nullptr) {
   const ExpertNames names = names_of_experts().experts;
   const std::size_t experts = spec.router.num_experts;
-  const Matrix logits = matmul(x, stored(source, "router.weight", {experts, x.columns}));
+  Matrix logits = matmul(x, stored(source, "router.weight", {experts, x.columns}));
+  if (spec.router.bias) add_bias(stored(source, "router.bias", {1, experts}).values, logits);
   const std::vector<double> bias = spec.router.correction_bias
                                        ? stored(source, "correction_bias", {1, experts}).values
                                        : std::vector<double>{};
   Matrix y(x.rows, x.columns);
   for (std::size_t t = 0; t < x.rows; ++t) {
     const Matrix token = row_of(x, t);
-    const auto add = [&](const GatedMlpNames& expert, std::size_t size, double weight) {
-      const Matrix result = reference::expert(stored_expert(source, expert, size, x.columns), token);
-      for (std::size_t i = 0; i < x.columns; ++i) y(t, i) += weight * result(0, i);
+    const auto add = [&](const GatedMlpNames& expert, std::size_t size, double weight,
+                         bool is_shared = false) {
+      reference::ExpertWeights weights = stored_expert(source, expert, size, x.columns);
+      if (spec.bias && !is_shared) add_biases(source, expert, weights);
+      Matrix read = token;
+      const bool weigh_input = spec.weigh_input && !is_shared;
+      if (weigh_input)
+        for (double& value : read.values) value *= weight;
+      const Matrix result = reference::expert(weights, read, spec.activation);
+      for (std::size_t i = 0; i < x.columns; ++i) y(t, i) += (weigh_input ? 1.0 : weight) * result(0, i);
     };
     for (const auto& [expert, weight] :
          reference::choose_experts(spec.router, row_of(logits, t).values, bias)) {
@@ -82,7 +96,7 @@ Matrix naive(const MixtureOfExpertsSpec& spec, const WeightSource& source, const
       weight =
           1.0 / (1.0 + std::exp(-matmul(token, stored(source, "shared_gate.weight", {1, x.columns}))(0, 0)));
     }
-    add(names.shared_expert, spec.shared_intermediate_size, weight);
+    add(names.shared_expert, spec.shared_intermediate_size, weight, true);
   }
   return y;
 }
@@ -98,6 +112,10 @@ MixtureOfExpertsSpec random_spec(Random& random) {
   spec.router.correction_bias = random.coin();
   spec.router.normalize = random.coin();
   spec.router.scale = random.coin() ? 1.0F : 1.8F;
+  spec.router.bias = random.coin();
+  spec.bias = random.coin();
+  spec.weigh_input = random.integer(0, 3) == 0;
+  if (random.coin()) spec.activation = Activation::clamped_swiglu;
   spec.intermediate_size = random.integer(1, 90);
   spec.shared_intermediate_size = random.coin() ? random.integer(1, 120) : 0;
   spec.shared_expert_gate = spec.shared_intermediate_size != 0 && random.coin();

@@ -94,8 +94,8 @@ TEST(RopeConfig, RefusesRopeScalingThatItDoesNotKnow) {
                   "cannot use rope_scaling: found no 'factor' in it");
   EXPECT_EQ(
       refusal_with("rope_scaling",
-                   {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}}),
-      "config.json: rope_scaling: expected 0 < low_freq_factor < high_freq_factor, found 4 and 4");
+                   {{"type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 3}}),
+      "config.json: rope_scaling: expected 0 < low_freq_factor <= high_freq_factor, found 4 and 3");
 }
 
 json longrope() {

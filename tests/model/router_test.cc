@@ -107,6 +107,32 @@ TEST(ChooseExperts, NormalizesToTheScale) {
   EXPECT_EQ(choose(spec, logits).weights, (std::vector<float>{1.25F, 1.25F}));
 }
 
+// Logits 4, 3.9, 3 and -4 with a tolerance of 0.1: beside 4 only 3.9 counts; beside 3.9, when 4 is chosen, no
+// other. With 0.5, 3 counts for both.
+TEST(ChooseExperts, MixesSparselyWhatIsWithinTheToleranceOfTheBest) {
+  RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 2};
+  spec.scoring = Scoring::sparse_mixer;
+  spec.tolerance = 0.1F;
+  const std::vector<float> logits = {3.0F, 3.9F, -4.0F, 4.0F};
+  const Choice near = choose(spec, logits);
+  EXPECT_EQ(near.experts, (std::vector<std::size_t>{3, 1}));
+  EXPECT_NEAR(near.weights[0], 1.0 / (1.0 + std::exp(-0.1)), 1e-6);
+  EXPECT_NEAR(near.weights[1], 1.0, 1e-6);
+  spec.tolerance = 0.5F;
+  const Choice far = choose(spec, logits);
+  EXPECT_NEAR(far.weights[0], 1.0 / (1.0 + std::exp(-0.1) + std::exp(-1.0)), 1e-6);
+  EXPECT_NEAR(far.weights[1], 1.0 / (1.0 + std::exp(-0.9)), 1e-6);
+}
+
+TEST(ChooseExperts, DividesByNoLessThanTheLeastSum) {
+  RouterSpec spec{.num_experts = 3, .num_experts_per_tok = 1};
+  spec.normalize = true;
+  spec.least_sum = 0.5F;
+  // The bias makes the choice of an expert whose softmax is 1 / 4.
+  const float low = std::log(0.5F);
+  EXPECT_NEAR(choose(spec, {low, 0.0F, low}, {9, 0, 0}).weights[0], 0.5, 1e-6);
+}
+
 TEST(ChooseExperts, StaysWithinItsExpertsWhereLogitsAreNoNumbersOrHuge) {
   RouterSpec spec{.num_experts = 4, .num_experts_per_tok = 4, .num_groups = 2, .groups_per_tok = 2};
   for (const Scoring scoring : {Scoring::softmax, Scoring::sigmoid}) {

@@ -56,9 +56,17 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
       quantize(fixture.folder, "f32", file);
     } catch (const ConfigError& error) {
       // GGUF files say neither that Falcon has ALiBi, nor how Gemma 2 scales scores, nor that some layers of
-      // a mixture have no experts, nor which layers of Gemma 3 have the window: five of six.
+      // a mixture have no experts, nor which layers of Gemma 3 have the window: five of six. Phi-3.5-MoE's layer
+      // norms have a name there that others' have not.
       const std::string text = error.what();
-      EXPECT_TRUE(config.alibi || fixture.name == "gemma2-6heads" || fixture.name == "qwen3moe-mixed" ||
+      // Stacks of experts are not taken apart.
+      if (config.architecture == "GptOssForCausalLM" || config.architecture == "GraniteMoeForCausalLM" ||
+          config.architecture == "Llama4ForCausalLM") {
+        EXPECT_CONTAINS(text, "expected tensors that such files have, found model.layers.0.");
+        continue;
+      }
+      EXPECT_TRUE(config.architecture == "PhimoeForCausalLM" || config.alibi ||
+                  fixture.name == "gemma2-6heads" || fixture.name == "qwen3moe-mixed" ||
                   fixture.name.starts_with("gemma3"))
           << fixture.name << ": " << text;
       EXPECT_CONTAINS(text, "would be lost; use the checkpoint without converting it");

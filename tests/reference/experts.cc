@@ -64,9 +64,14 @@ std::vector<ExpertChoice> choose_experts(const RouterSpec& spec, const std::vect
   return chosen;
 }
 
-Matrix expert(const ExpertWeights& weights, const Matrix& x) {
-  const Matrix gate = matmul(x, weights.gate);
-  const Matrix up = matmul(x, weights.up);
+Matrix expert(const ExpertWeights& weights, const Matrix& x, kernels::Activation activation) {
+  const auto linear = [](const Matrix& in, const Matrix& weight, const std::vector<double>& bias) {
+    Matrix y = matmul(in, weight);
+    if (!bias.empty()) add_bias(bias, y);
+    return y;
+  };
+  const Matrix gate = linear(x, weights.gate, weights.gate_bias);
+  const Matrix up = linear(x, weights.up, weights.up_bias);
   Matrix gate_up(x.rows, 2 * gate.columns);
   for (std::size_t t = 0; t < x.rows; ++t) {
     for (std::size_t i = 0; i < gate.columns; ++i) {
@@ -74,7 +79,7 @@ Matrix expert(const ExpertWeights& weights, const Matrix& x) {
       gate_up(t, gate.columns + i) = up(t, i);
     }
   }
-  return matmul(activate_and_multiply(kernels::Activation::silu, gate_up), weights.down);
+  return linear(activate_and_multiply(activation, gate_up), weights.down, weights.down_bias);
 }
 
 }  // namespace tp::reference

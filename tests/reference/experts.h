@@ -23,9 +23,14 @@ struct ExpertWeights {
   Matrix gate;
   Matrix up;
   Matrix down;
+  // Of the same, or empty.
+  std::vector<double> gate_bias{};
+  std::vector<double> up_bias{};
+  std::vector<double> down_bias{};
 };
 
-// down(silu(gate(x)) * up(x))
-Matrix expert(const ExpertWeights& weights, const Matrix& x);
+// down(activation(gate(x)) * up(x))
+Matrix expert(const ExpertWeights& weights, const Matrix& x,
+              kernels::Activation activation = kernels::Activation::silu);
 
 }  // namespace tp::reference

@@ -33,6 +33,22 @@ Fixture load(const std::filesystem::path& folder) {
           .noise = read_noise(folder / "meta.json")};
 }
 
+std::vector<Fixture> find_fixtures(const std::vector<std::string>& architectures, bool quantized) {
+  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "logits";
+  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "logits";
+  std::vector<Fixture> fixtures;
+  for (const auto& entry : std::filesystem::directory_iterator(all)) {
+    const nlohmann::json config = read_json(entry.path() / "config.json");
+    const std::string architecture = config.at("architectures").front();
+    const auto wanted = std::find(architectures.begin(), architectures.end(), architecture);
+    if (wanted != architectures.end() && config.contains("quantization_config") == quantized)
+      fixtures.push_back(load(entry.path()));
+  }
+  std::sort(fixtures.begin(), fixtures.end(),
+            [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
+  return fixtures;
+}
+
 }  // namespace
 
 bool has_all_fixtures() {
@@ -40,17 +56,11 @@ bool has_all_fixtures() {
 }
 
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures) {
-  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "logits";
-  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "logits";
-  std::vector<Fixture> fixtures;
-  for (const auto& entry : std::filesystem::directory_iterator(all)) {
-    const std::string architecture = read_json(entry.path() / "config.json").at("architectures").front();
-    const auto wanted = std::find(architectures.begin(), architectures.end(), architecture);
-    if (wanted != architectures.end()) fixtures.push_back(load(entry.path()));
-  }
-  std::sort(fixtures.begin(), fixtures.end(),
-            [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
-  return fixtures;
+  return find_fixtures(architectures, false);
+}
+
+std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& architectures) {
+  return find_fixtures(architectures, true);
 }
 
 std::vector<Fixture> gguf_fixtures() {

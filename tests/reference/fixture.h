@@ -19,8 +19,11 @@ struct Fixture {
   double noise = 0.0;           // of float32 in them, against float64; 0 where it was not measured
 };
 
-// Those of these families: all of shared/fixtures where that folder is, else the few of tests/data.
+// Those of these families: all of shared/fixtures where that folder is, else the few of tests/data. Their
+// weights are floats.
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
+// The same with weights that are quantized.
+std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& architectures);
 
 // Whether shared/fixtures is here.
 bool has_all_fixtures();

@@ -141,6 +141,23 @@ MixtureOfExpertsSpec experts_of(const ModelConfig& config) {
   return spec;
 }
 
+RouterSpec router_with_correction_bias(const ModelConfig& config) {
+  return {.num_experts = config.num_experts,
+          .num_experts_per_tok = config.num_experts_per_tok,
+          .scoring = RouterSpec::Scoring::sigmoid,
+          .correction_bias = true,
+          .normalize = config.norm_topk_prob,
+          .scale = static_cast<float>(config.routed_scaling_factor),
+          .num_groups = config.n_group,
+          .groups_per_tok = config.topk_group,
+          .experts_scoring_group = 2};
+}
+
+void ignore_next_token_layers(const ModelConfig& config, TensorNames& names) {
+  for (std::size_t i = 0; i < config.num_nextn_predict_layers; ++i)
+    names.ignored_blocks.push_back(config.num_hidden_layers + i);
+}
+
 void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec) {
   const RouterSpec& router = spec.router;
   require<ConfigError>(config.hidden_act == "silu",

@@ -49,8 +49,24 @@ GatedMlpNames gated_mlp(const std::string& prefix);
 // What configs of mixtures of experts have in common.
 MixtureOfExpertsSpec experts_of(const ModelConfig& config);
 
+// DeepSeek-V3's choice of experts: by a sigmoid and a bias, from the best groups.
+RouterSpec router_with_correction_bias(const ModelConfig& config);
+
 // Throws ConfigError unless a token finds its experts.
 void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec);
+
+// Gives layers the experts for which `has_experts(layer)` is true. Throws ConfigError.
+template <class HasExperts>
+void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec,
+                 const HasExperts& has_experts) {
+  require_experts(config, experts);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    if (has_experts(layer)) spec.blocks[layer].feed_forward = experts;
+  }
+}
+
+// Takes no notice of the layers behind the last one, which predict more tokens at a time.
+void ignore_next_token_layers(const ModelConfig& config, TensorNames& names);
 
 // hidden_act. Throws ConfigError for one that is not supported.
 Activation activation_of(const ModelConfig& config);

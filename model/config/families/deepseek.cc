@@ -61,16 +61,12 @@ DecoderSpec deepseek_spec(const ModelConfig& config) {
   experts.router = router(config);
   experts.intermediate_size = config.moe_intermediate_size;
   experts.shared_intermediate_size = config.n_shared_experts * config.moe_intermediate_size;
-  if (config.num_experts != 0) require_experts(config, experts);
-  for (std::size_t i = 0; i < config.num_nextn_predict_layers; ++i)
-    spec.names.ignored_blocks.push_back(config.num_hidden_layers + i);
-  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    spec.blocks[layer].attention = latent_attention(config);
-    if (config.num_experts != 0 && layer >= config.first_k_dense_replace &&
-        layer % config.moe_layer_freq == 0) {
-      spec.blocks[layer].feed_forward = experts;
-    }
-  }
+  ignore_next_token_layers(config, spec.names);
+  for (BlockSpec& block : spec.blocks) block.attention = latent_attention(config);
+  if (config.num_experts == 0) return spec;
+  set_experts(config, experts, spec, [&](std::size_t layer) {
+    return layer >= config.first_k_dense_replace && layer % config.moe_layer_freq == 0;
+  });
   return spec;
 }
 

@@ -37,7 +37,8 @@ struct FixedField {
 };
 
 struct Family {
-  std::string architecture;  // in `architectures` of config.json
+  std::string architecture;            // in `architectures` of config.json
+  std::vector<std::string> aliases{};  // other names there for the same
   // What config.json may leave out; numbers that are 0 here it must give.
   ModelConfig defaults{};
   // intermediate_size as a multiple of hidden_size where config.json does not give it; 0: it must.
@@ -58,7 +59,9 @@ Family cohere();
 Family cohere2();
 Family deepseek2();
 Family deepseek3();
+Family dots1();
 Family ernie();
+Family ernie_moe();
 Family exaone4();
 Family falcon();
 Family gemma();
@@ -67,15 +70,19 @@ Family gemma3();
 Family gemma3_multimodal();
 Family glm();
 Family glm4();
+Family glm4_moe();
 Family gpt2();
 Family gpt_bigcode();
 Family gpt_neo();
 Family gpt_neox();
+Family gpt_oss();
 Family gptj();
 Family granite();
+Family granite_moe();
 Family helium();
 Family hunyuan();
 Family llama();
+Family llama4();
 Family ministral();
 Family mistral();
 Family mixtral();
@@ -84,9 +91,11 @@ Family nemotron();
 Family olmo();
 Family olmo2();
 Family olmo3();
+Family olmoe();
 Family opt();
 Family phi();
 Family phi3();
+Family phimoe();
 Family qwen2();
 Family qwen2_moe();
 Family qwen3();

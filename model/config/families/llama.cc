@@ -50,6 +50,7 @@ BlockNames llama_block(const std::string& prefix) {
           .v_proj = attention + "v_proj",
           .q_norm = attention + "q_norm",
           .k_norm = attention + "k_norm",
+          .sinks = {},
           .o_proj = attention + "o_proj",
           .post_attention_norm = {},
           .pre_feed_forward_norm = prefix + "post_attention_layernorm",
@@ -62,7 +63,8 @@ BlockNames llama_block(const std::string& prefix) {
                       .shared_expert = gated_mlp(mlp + "shared_expert."),
                       .shared_expert_gate = mlp + "shared_expert_gate",
                       .experts = mlp + "experts.",
-                      .parts = gated_mlp("")}};
+                      .parts = gated_mlp(""),
+                      .stacks = {}}};
 }
 
 TensorNames llama_names() {

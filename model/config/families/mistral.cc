@@ -12,8 +12,7 @@ DecoderSpec mixtral_spec(const ModelConfig& config) {
   DecoderSpec spec = mistral_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.normalize = true;
-  require_experts(config, experts);
-  for (BlockSpec& block : spec.blocks) block.feed_forward = experts;
+  set_experts(config, experts, spec, [](std::size_t) { return true; });
   return spec;
 }
 

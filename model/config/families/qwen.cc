@@ -25,13 +25,12 @@ DecoderSpec qwen3_spec(const ModelConfig& config) {
 }
 
 // Experts in every decoder_sparse_step-th layer, except those in mlp_only_layers.
-void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
-  require_experts(config, experts);
-  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+void set_qwen_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
+  set_experts(config, experts, spec, [&](std::size_t layer) {
     const auto& dense = config.mlp_only_layers;
     const bool is_dense = std::find(dense.begin(), dense.end(), layer) != dense.end();
-    if (!is_dense && (layer + 1) % config.decoder_sparse_step == 0) spec.blocks[layer].feed_forward = experts;
-  }
+    return !is_dense && (layer + 1) % config.decoder_sparse_step == 0;
+  });
 }
 
 DecoderSpec qwen2_moe_spec(const ModelConfig& config) {
@@ -39,13 +38,13 @@ DecoderSpec qwen2_moe_spec(const ModelConfig& config) {
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.shared_intermediate_size = config.shared_expert_intermediate_size;
   experts.shared_expert_gate = true;
-  set_experts(config, experts, spec);
+  set_qwen_experts(config, experts, spec);
   return spec;
 }
 
 DecoderSpec qwen3_moe_spec(const ModelConfig& config) {
   DecoderSpec spec = qwen3_spec(config);
-  set_experts(config, experts_of(config), spec);
+  set_qwen_experts(config, experts_of(config), spec);
   return spec;
 }
 

@@ -1,0 +1,106 @@
+// GLM-4.5 and dots.llm1: Llama with DeepSeek-V3's experts.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "tp/internal/require.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+DecoderSpec glm4_moe_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  for (BlockSpec& block : spec.blocks) {
+    AttentionSpec& attention = attention_of(block);
+    attention.o_bias = false;
+    if (config.use_qk_norm) attention.query_key_norm = block.input_norm;
+  }
+  ignore_next_token_layers(config, spec.names);
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.router = router_with_correction_bias(config);
+  experts.shared_intermediate_size = config.n_shared_experts * config.moe_intermediate_size;
+  set_experts(config, experts, spec,
+              [&](std::size_t layer) { return layer >= config.first_k_dense_replace; });
+  return spec;
+}
+
+DecoderSpec dots1_spec(const ModelConfig& config) {
+  DecoderSpec spec = glm4_moe_spec(config);
+  for (BlockSpec& block : spec.blocks) {
+    attention_of(block).query_key_norm = block.input_norm;
+    attention_of(block).o_bias = config.attention_bias;
+  }
+  set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
+  return spec;
+}
+
+BlockNames glm4_moe_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
+  return names;
+}
+
+nlohmann::json dots1_config(const ModelMetadata& model) {
+  return {{"n_routed_experts", model.whole("expert_count")},
+          {"num_experts_per_tok", model.whole("expert_used_count")},
+          {"n_shared_experts", model.whole_or("expert_shared_count", 0)},
+          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+          {"first_k_dense_replace", model.whole_or("leading_dense_block_count", 0)},
+          {"routed_scaling_factor", model.number_or("expert_weights_scale", 1.0)},
+          {"norm_topk_prob", model.boolean_or("expert_weights_norm", false)},
+          {"n_group", model.whole_or("expert_group_count", 1)},
+          {"topk_group", model.whole_or("expert_group_used_count", 1)}};
+}
+
+// Blocks count the layers behind the last one, which predict more tokens at a time.
+nlohmann::json glm4_moe_config(const ModelMetadata& model) {
+  const std::uint64_t more = model.whole_or("nextn_predict_layers", 0);
+  const std::uint64_t blocks = model.whole("block_count");
+  if (more >= blocks) {
+    throw_error<ConfigError>(
+        "{}: expected fewer layers for the prediction of more tokens than all {}, found {}; "
+        "convert the checkpoint to GGUF again",
+        model.files().name(), blocks, more);
+  }
+  nlohmann::json config = dots1_config(model);
+  config.update({{"num_hidden_layers", blocks - more},
+                 {"num_nextn_predict_layers", more},
+                 {"partial_rotary_factor", model.rotary_factor()},
+                 {"attention_bias", model.has_tensor("blk.0.attn_q.bias")},
+                 {"use_qk_norm", model.has_tensor("blk.0.attn_q_norm.weight")}});
+  return config;
+}
+
+}  // namespace
+
+Family glm4_moe() {
+  Family family{.architecture = "Glm4MoeForCausalLM", .names = llama_names(), .make_spec = glm4_moe_spec};
+  family.names.names_of_block = glm4_moe_block;
+  family.names.gguf.block.pre_feed_forward_norm = "post_attention_norm";
+  family.gguf = {.architecture = "glm4moe", .config = glm4_moe_config};
+  family.defaults.max_position_embeddings = 131072;
+  family.defaults.rms_norm_eps = 1e-5;
+  family.defaults.partial_rotary_factor = 0.5;
+  family.defaults.num_experts = 128;
+  family.defaults.num_experts_per_tok = 8;
+  family.defaults.n_shared_experts = 1;
+  family.defaults.moe_intermediate_size = 1408;
+  family.defaults.norm_topk_prob = true;
+  family.defaults.first_k_dense_replace = 1;
+  return family;
+}
+
+Family dots1() {
+  Family family = glm4_moe();
+  family.architecture = "Dots1ForCausalLM";
+  family.make_spec = dots1_spec;
+  family.names.gguf = {};
+  family.gguf = {.architecture = "dots1", .config = dots1_config};
+  family.defaults = {};
+  family.defaults.max_position_embeddings = 2048;
+  family.defaults.max_window_layers = 62;
+  family.defaults.sliding_window = 4096;
+  return family;
+}
+
+}  // namespace tp::families

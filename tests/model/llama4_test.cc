@@ -1,0 +1,70 @@
+// Llama 4 as a part of a multimodal model, as it is published.
+#include "model/config/config.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/decoder_under_test.h"
+#include "tests/mpi_test.h"
+#include "tests/reference/fixture.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using test::DecoderUnderTest;
+
+// The fixture's tensors under other names, and some of an image's encoder.
+std::string multimodal_file(const SafetensorsCheckpoint& plain) {
+  std::vector<test::TestTensor> tensors;
+  for (const std::string& name : plain.names()) {
+    const auto raw = plain.find_raw(name);
+    const auto* const bytes = reinterpret_cast<const char*>(raw->data);
+    tensors.push_back({"language_model." + name, std::string(raw->tensor.type.name), raw->tensor.shape,
+                       std::string(bytes, raw->tensor.bytes.size())});
+  }
+  for (int i = 0; i < 12; ++i)
+    tensors.push_back(test::counting_tensor("vision_model.layers." + std::to_string(i) + ".weight", {2, 3}));
+  tensors.push_back(test::counting_tensor("multi_modal_projector.linear_1.weight", {2, 3}));
+  return test::safetensors_file(tensors);
+}
+
+TEST(Llama4, IsReadFromAMultimodalCheckpointOfWhichTheRestIsNamedInOneLine) {
+  const reference::Fixture fixture = reference::fixture("llama4-scout");
+  const auto plain = SafetensorsCheckpoint::open(fixture.folder);
+  json text;
+  std::ifstream(fixture.folder / "config.json") >> text;
+  text.erase("architectures");
+  const json config = {{"architectures", {"Llama4ForConditionalGeneration"}},
+                       {"torch_dtype", "float32"},
+                       {"vision_config", {{"hidden_size", 4}}},
+                       {"text_config", text}};
+  const test::TemporaryDirectory directory;
+  directory.write("config.json", config.dump());
+  directory.write("model.safetensors", multimodal_file(*plain));
+
+  const auto source = SafetensorsCheckpoint::open(directory.path());
+  DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
+                           {.weights = WeightType::f32});
+  EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-4);
+  const std::vector<std::string> unused = {"multi_modal_projector.linear_1.weight",
+                                           "vision_model.* (12 tensors)"};
+  EXPECT_EQ(decoder.decoder().unused_tensors(),
+            test::world().is_root() ? unused : std::vector<std::string>());
+}
+
+// Chunk boundaries within and between the steps that compute a prompt.
+TEST(Llama4, GivesTheSameLogitsInStepsOfAnyLength) {
+  const reference::Fixture fixture = reference::fixture("llama4-scout");
+  const auto source = SafetensorsCheckpoint::open(fixture.folder);
+  for (const std::size_t chunk : {1U, 3U, 8U, 11U}) {
+    DecoderUnderTest decoder(test::world(), load_config(fixture.folder), *source,
+                             {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
+    EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-4) << chunk;
+  }
+}
+
+}  // namespace
+}  // namespace tp
