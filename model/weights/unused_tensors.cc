@@ -4,13 +4,9 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <map>
 
 namespace tp {
 namespace {
-
-// Of which a message names each.
-constexpr std::size_t kFew = 8;
 
 bool is_buffer(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.buffers, [&](const std::string& end) { return tensor.ends_with(end); });
@@ -20,21 +16,6 @@ bool is_of_ignored_block(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.ignored_blocks, [&](std::size_t block) {
     return tensor.starts_with(names.blocks + std::to_string(block) + ".");
   });
-}
-
-// The tensors, or one entry for all of a part that has many, such as a vision tower. Parts are what names
-// begin with.
-std::vector<std::string> summary_of(const std::vector<std::string>& tensors) {
-  std::map<std::string, std::vector<std::string>> parts;
-  for (const std::string& tensor : tensors) parts[tensor.substr(0, tensor.find('.'))].push_back(tensor);
-  std::vector<std::string> entries;
-  for (const auto& [part, members] : parts) {
-    if (members.size() > kFew)
-      entries.push_back(fmt::format("{}.* ({} tensors)", part, members.size()));
-    else
-      entries.insert(entries.end(), members.begin(), members.end());
-  }
-  return entries;
 }
 
 }  // namespace
@@ -56,7 +37,6 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, const Wei
                              printable(tensor));
     unused.push_back(tensor);
   }
-  unused = summary_of(unused);
   if (of_ignored_blocks != 0) {
     unused.push_back(fmt::format("{}{}.* ({} tensors for the prediction of more tokens at a time)",
                                  names.blocks, names.ignored_blocks.front(), of_ignored_blocks));

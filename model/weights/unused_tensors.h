@@ -14,9 +14,9 @@ namespace tp {
 // For the first rank, which has a part of every tensor; on others it is empty.
 //
 // What is left over outside of blocks (another task's head, a vision tower) or in blocks that are known to be
-// of no use does not change what the model computes, and is for a warning. Many tensors of one part are one
-// entry: "vision_tower.* (437 tensors)". A tensor of a block would, a bias of which config.json says nothing
-// for example: throws CheckpointError.
+// of no use does not change what the model computes, and is for a warning. Those of layers for the
+// prediction of more tokens at a time are one entry. A tensor of a block would, a bias of which config.json
+// says nothing for example: throws CheckpointError.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source, TpRank tp);
 
 }  // namespace tp

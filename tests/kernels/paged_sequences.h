@@ -29,9 +29,9 @@ struct CacheShape {
 inline reference::Pattern reference_of(const kernels::AttentionPattern& pattern) {
   return {.causal = pattern.causal,
           .window = pattern.window,
-          .chunk = pattern.chunk,
           .dilation = pattern.dilation,
-          .global_tokens = pattern.global_tokens};
+          .global_tokens = pattern.global_tokens,
+          .chunk = pattern.chunk};
 }
 
 // A cache filled with NaN, so that reading a slot that nobody wrote is seen.

@@ -90,7 +90,10 @@ TEST(Decoder, GivesEveryLayerTheRopeAndTheMaskOfItsSpec) {
     auto& attention = std::get<AttentionSpec>(spec.blocks[layer].attention);
     attention.rope.value().theta = theta;
     if (theta == 0.0) attention.rope.reset();
-    attention.pattern = {pattern.causal, pattern.window, pattern.dilation, pattern.global_tokens};
+    attention.pattern = {.causal = pattern.causal,
+                         .window = pattern.window,
+                         .dilation = pattern.dilation,
+                         .global_tokens = pattern.global_tokens};
   }
   EXPECT_EQ(distinct_ropes(spec).size(), 2U);
   const SyntheticWeights source(DType::f32, 11);

@@ -42,12 +42,12 @@ Matrix rotate(const Matrix& x, std::size_t head_dim, const Matrix& angles, doubl
 struct Pattern {
   bool causal = true;
   std::optional<std::size_t> window;
-  std::optional<std::size_t> chunk;
   std::size_t dilation = 1;
   std::size_t global_tokens = 0;
   double softcap = 0.0;                      // 0: none
   std::span<const float> alibi_slopes = {};  // [heads] or empty
   std::span<const float> sinks = {};         // [heads] or empty
+  std::optional<std::size_t> chunk = {};
 
   // Whether the token at `position` sees the one at `other`.
   bool sees(std::size_t position, std::size_t other) const {
