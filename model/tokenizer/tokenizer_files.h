@@ -18,9 +18,9 @@ bool holds_tokenizer(const std::filesystem::path& model);
 // Beside all but the first, tokenizer_config.json and special_tokens_map.json are read too: see
 // tokenizer_config.h.
 //
-// `path` may also be a GGUF file, a tokenizer.json, a tekken.json, or a *.model, which is taken as it is, without other
-// files: control tokens that are written out in a text are text then. Throws CheckpointError for files that
-// are missing, damaged, or use parts of their format that tp-infer does not support.
+// `path` may also be a GGUF file, a tokenizer.json, a tekken.json, or a *.model, which is taken as it is,
+// without other files: control tokens that are written out in a text are text then. Throws CheckpointError
+// for files that are missing, damaged, or use parts of their format that tp-infer does not support.
 TokenizerParts load_tokenizer_parts(const std::filesystem::path& path);
 
 }  // namespace tp

@@ -282,10 +282,9 @@ TEST_F(GgufCheckpointTest, KnowsTensorsThatDependOnTheModel) {
 }
 
 TEST_F(GgufCheckpointTest, RefusesAnArchitectureThatNoFamilyHas) {
-  EXPECT_EQ(
-      error_of<ConfigError>([&] { open(model("mamba")); }),
-      "m.gguf: GGUF models of the architecture mamba are not supported; supported are deepseek2, falcon, "
-      "gemma, gemma2, gpt2, gptneox, llama, phi3, qwen2, qwen2moe, qwen3, qwen3moe");
+  const std::string error = error_of<ConfigError>([&] { open(model("mamba")); });
+  EXPECT_CONTAINS(error, "m.gguf: GGUF models of the architecture mamba are not supported; supported are ");
+  EXPECT_CONTAINS(error, "qwen2, qwen2moe, qwen3");
 }
 
 }  // namespace

@@ -293,7 +293,7 @@ TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
   EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"weight_block_size", {128}}}),
                   "weight_block_size must be two numbers, found 1");
   EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}}),
-                  "quant_method must be awq, gptq, compressed-tensors or fp8, found bitsandbytes");
+                  "quant_method must be awq, gptq, compressed-tensors, fp8 or mxfp4, found bitsandbytes");
 }
 
 TEST(GroupCheckpoint, RefusesDamagedParts) {

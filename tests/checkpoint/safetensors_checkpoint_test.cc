@@ -135,13 +135,16 @@ TEST(SafetensorsCheckpoint, SaysWhichShapeWasExpectedAndWhy) {
             "model.safetensors: norm.weight is [4], expected [2, 2]");
 }
 
-TEST(SafetensorsCheckpoint, RefusesTensorsOfThreeDimensions) {
+TEST(SafetensorsCheckpoint, TakesTensorsOfThreeDimensionsForMatricesOfAllTheirRows) {
   const OneFile checkpoint({counting_tensor("experts", {2, 2, 2}), counting_tensor("one", {1, 1, 4})});
+  checkpoint->expect("experts", {4, 2}, "x");
+  checkpoint->expect("experts", {2, 4}, "x");
+  checkpoint->expect("one", {1, 4}, "");
   EXPECT_CONTAINS(error_of<CheckpointError>([&] {
-                    checkpoint->expect("experts", {2, 4}, "x");
+                    checkpoint->expect("experts", {6, 2}, "x");
                   }),
-                  "experts is [2, 2, 2], expected [2, 4] (x)");
-  EXPECT_NE(error_of<CheckpointError>([&] { checkpoint->expect("one", {1, 4}, ""); }), "");
+                  "experts is [2, 2, 2], expected [2, 3, 2] (x)");
+  EXPECT_NE(error_of<CheckpointError>([&] { checkpoint->expect("one", {4, 1}, ""); }), "");
 }
 
 TEST(SafetensorsCheckpoint, SaysThatATensorIsMissingAndWhichOneIsSimilar) {

@@ -89,7 +89,7 @@ TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
     expect_one_error(run(ranks, {"generate", "--model", folder.path().string(), "--tokens",
                                  (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
                      1,
-                     "quantization_config: quant_method must be awq, gptq, compressed-tensors or fp8, found "
+                     "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8 or mxfp4, found "
                      "bitsandbytes; take the model");
   }
 }

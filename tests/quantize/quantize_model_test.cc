@@ -56,8 +56,8 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
       quantize(fixture.folder, "f32", file);
     } catch (const ConfigError& error) {
       // GGUF files say neither that Falcon has ALiBi, nor how Gemma 2 scales scores, nor that some layers of
-      // a mixture have no experts, nor which layers of Gemma 3 have the window: five of six. Phi-3.5-MoE's layer
-      // norms have a name there that others' have not.
+      // a mixture have no experts, nor which layers of Gemma 3 have the window: five of six. Phi-3.5-MoE's
+      // layer norms have a name there that others' have not.
       const std::string text = error.what();
       // Stacks of experts are not taken apart.
       if (config.architecture == "GptOssForCausalLM" || config.architecture == "GraniteMoeForCausalLM" ||
