@@ -1,154 +1,22 @@
 // Tiled attention against naive attention, which stores the score matrix: time and memory by prompt length,
 // sliding windows, and the bandwidth at which decoding reads the cache. Results are verified first.
 //
-//   bench_attention [--max-tokens N] [--threads N] [--json]
+//   bench_attention [--max-tokens N] [--threads N] [--json] [--only dense|sparse]
 //
 // Naive attention is two matmuls of OpenBLAS with a softmax in between, one head at a time. As it multiplies
 // whole matrices, it also computes the scores above the diagonal.
 
-#include "model/kernels/attention.h"
-
+#include "bench/attention_patterns.h"
+#include "bench/attention_problem.h"
 #include "model/kernels/isa.h"
-#include "model/kernels/openblas.h"
-#include "model/memory/buffer.h"
 #include "model/peak_rates.h"
-#include "parallel/stopwatch.h"
 #include "tp/internal/require.h"
-
-#include <algorithm>
-#include <cmath>
-#include <functional>
-#include <numeric>
-#include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <omp.h>
 
-namespace tp {
+namespace tp::bench {
 namespace {
-
-// Four query heads of 64 elements on one KV head: a quarter of a layer of Llama-3.2-1B's shape.
-constexpr std::size_t kHeads = 4;
-constexpr std::size_t kHeadDim = 64;
-constexpr std::size_t kBlockSize = 32;
-constexpr float kScale = 0.125F;
-constexpr std::size_t kWindow = 1024;
-constexpr std::size_t kChunk = 512;  // tokens of a prefill step
-
-struct Options {
-  std::size_t max_tokens = 32768;
-  std::size_t threads = 1;
-  bool json = false;
-};
-
-// A sequence's queries, keys and values, and its paged cache.
-class Problem {
- public:
-  Problem(std::size_t tokens, KvType type)
-      : tokens_(tokens),
-        query_(tokens * kHeads * kHeadDim, "queries"),
-        key_(tokens * kHeadDim, "keys"),
-        value_(tokens * kHeadDim, "values"),
-        out_(tokens * kHeads * kHeadDim, "outputs"),
-        layout_{type, 1, kBlockSize, kHeadDim, kHeadDim},
-        blocks_(tokens / kBlockSize),
-        cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
-        kv_of_head_(kHeads, 0),
-        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout_, blocks_.size())),
-        scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
-    std::uint32_t state = 1;
-    for (const Buffer<float>* buffer : {&query_, &key_, &value_}) {
-      for (std::size_t i = 0; i < buffer->size(); ++i) {
-        state = state * 1664525U + 1013904223U;
-        (*buffer)[i] = static_cast<float>(state >> 8) / static_cast<float>(1U << 23) - 1.0F;
-      }
-    }
-    std::iota(blocks_.begin(), blocks_.end(), 0);
-    kernels::store_keys_values(matrix(key_, kHeadDim), matrix(value_, kHeadDim), {{{0, tokens, 0, blocks_}}},
-                               paged());
-  }
-
-  // Attention of the tokens [first, first + count).
-  void tiled(std::size_t first, std::size_t count, std::optional<std::size_t> window = {}) const {
-    const std::vector<kernels::AttentionSpan> spans = {{0, count, first, blocks_}};
-    kernels::paged_attention(
-        {.query = matrix(query_, kHeads * kHeadDim).rows_from(first, count),
-         .cache = paged(),
-         .spans = spans,
-         .kv_of_head = kv_of_head_,
-         .pattern = {.window = window},
-         .scale = kScale,
-         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
-         .out = matrix(out_, kHeads * kHeadDim).rows_from(first, count)});
-  }
-
-  // The prompt, in chunks.
-  void prefill(std::optional<std::size_t> window = {}) const {
-    for (std::size_t first = 0; first < tokens_; first += kChunk)
-      tiled(first, std::min(kChunk, tokens_ - first), window);
-  }
-
-  // One head, with the whole score matrix, [tokens, tokens].
-  void textbook(std::size_t head, TensorView<float> scores, TensorView<float> out) const {
-    const auto size = [](std::size_t n) { return static_cast<blasint>(n); };
-    const kernels::Sgemm sgemm = kernels::openblas_sgemm();
-    sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(tokens_), size(tokens_), size(kHeadDim), kScale,
-          query_.data() + head * kHeadDim, size(kHeads * kHeadDim), key_.data(), size(kHeadDim), 0.0F,
-          scores.data(), size(tokens_));
-#pragma omp parallel for schedule(dynamic, 16)
-    for (std::size_t row = 0; row < tokens_; ++row) {
-      float* line = scores.row(row);
-      const float highest = *std::max_element(line, line + row + 1);
-      float sum = 0.0F;
-      for (std::size_t i = 0; i <= row; ++i) {
-        line[i] = std::exp(line[i] - highest);
-        sum += line[i];
-      }
-      for (std::size_t i = 0; i <= row; ++i) line[i] /= sum;
-      std::fill(line + row + 1, line + tokens_, 0.0F);
-    }
-    sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size(tokens_), size(kHeadDim), size(tokens_), 1.0F,
-          scores.data(), size(tokens_), value_.data(), size(kHeadDim), 0.0F, out.data(), size(out.stride()));
-  }
-
-  std::size_t tokens() const { return tokens_; }
-  TensorView<float> out() const { return matrix(out_, kHeads * kHeadDim); }
-  // Besides queries and outputs.
-  std::size_t tiled_bytes() const { return cache_.size() + scratch_.size() * sizeof(float); }
-  std::size_t cache_bytes() const { return cache_.size(); }
-
- private:
-  TensorView<float> matrix(const Buffer<float>& buffer, std::size_t columns) const {
-    return {buffer.data(), tokens_, columns};
-  }
-  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
-
-  std::size_t tokens_;
-  Buffer<float> query_;  // [tokens, kHeads * kHeadDim]
-  Buffer<float> key_;    // [tokens, kHeadDim]
-  Buffer<float> value_;  // [tokens, kHeadDim]
-  Buffer<float> out_;    // [tokens, kHeads * kHeadDim]
-  kernels::KvLayout layout_;
-  std::vector<std::int32_t> blocks_;
-  Buffer<std::byte> cache_;
-  std::vector<std::size_t> kv_of_head_;
-  std::size_t scratch_columns_;
-  Buffer<float> scratch_;
-};
-
-// Seconds of the fastest of a few runs; long ones run once.
-double best_seconds(const std::function<void()>& run) {
-  constexpr int kRuns = 5;
-  constexpr double kLong = 2.0;
-  double best = INFINITY;
-  for (int i = 0; i < kRuns && (i == 0 || best < kLong); ++i) {
-    const Stopwatch watch;
-    run();
-    best = std::min(best, watch.seconds());
-  }
-  return best;
-}
 
 // The tolerated error of a mean of values in [-1, 1), besides float32 rounding: scores are off by at most
 // scale * 64 * 2^-9, but the errors of the keys are independent (the root of 64 of them, three deviations);
@@ -221,8 +89,7 @@ void report_token(const Options& options, std::size_t tokens, double streaming) 
   }
 }
 
-void run(const Options& options) {
-  omp_set_num_threads(static_cast<int>(options.threads));
+void run_dense(const Options& options) {
   const double streaming = local_peak_rates().streaming_bytes_per_second;
   if (!options.json) {
     fmt::print(
@@ -244,20 +111,29 @@ void run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace tp
+
+static void run(const Options& options) {
+  omp_set_num_threads(static_cast<int>(options.threads));
+  if (options.only != "sparse") run_dense(options);
+  if (options.only != "dense") run_sparse(options);
+}
+
+}  // namespace tp::bench
 
 int main(int argc, char** argv) {
   CLI::App app("Tiled attention against naive attention, which stores the score matrix");
-  tp::Options options;
+  tp::bench::Options options;
   app.add_option("--max-tokens", options.max_tokens,
                  "Longest prompt; naive attention takes 4 bytes times its square")
       ->check(CLI::Range(1024, 131072))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_flag("--json", options.json, "One JSON object per line");
+  app.add_option("--only", options.only, "dense: against naive attention; sparse: patterns that cost less")
+      ->check(CLI::IsMember({"dense", "sparse"}));
   CLI11_PARSE(app, argc, argv);
   try {
-    tp::run(options);
+    tp::bench::run(options);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_attention: {}\n", error.what());

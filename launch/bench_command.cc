@@ -1,4 +1,7 @@
+#include "launch/bench_ceilings.h"
+#include "launch/bench_format.h"
 #include "launch/bench_row.h"
+#include "launch/bench_runs.h"
 #include "launch/distinct_files.h"
 #include "launch/message.h"
 #include "launch/model_path.h"
@@ -7,6 +10,7 @@
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
+#include "launch/speculate_flag.h"
 #include "launch/subcommand.h"
 #include "launch/trace_file.h"
 #include "model/config/architectures.h"
@@ -14,13 +18,12 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/processors.h"
-#include "parallel/stopwatch.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <set>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
@@ -36,23 +39,16 @@ struct BenchFlags {
   bool has_generate = false;
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
+  bool constraint = false;
+  bool generates = true;  // the model does
   std::optional<float> temperature;
   SamplingParams sampling;  // temperature apart
   bool json = false;
+  bool csv = false;
+  bool markdown = false;
   std::string output;
   std::string trace;
 };
-
-// A prompt of the sequence `index` that shares no beginning with another one's; the same in every run.
-std::vector<TokenId> make_prompt(std::size_t length, std::size_t index, std::size_t vocab_size) {
-  std::vector<TokenId> prompt(length);
-  std::uint64_t state = 0x9E3779B97F4A7C15ULL * (index + 1);
-  for (TokenId& id : prompt) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    id = static_cast<TokenId>((state >> 33) % vocab_size);
-  }
-  return prompt;
-}
 
 // How tokens are chosen: greedily unless a sampling option is given.
 SamplingParams sampling_of(const BenchFlags& flags) {
@@ -63,100 +59,95 @@ SamplingParams sampling_of(const BenchFlags& flags) {
   return sampling;
 }
 
-void submit_all(Engine& engine, const SamplingParams& sampling, std::size_t prompt, std::size_t batch,
-                std::size_t max_tokens, std::size_t first) {
-  for (std::size_t sequence = 0; sequence < batch; ++sequence) {
-    Request request;
-    request.prompt = make_prompt(prompt, first + sequence, engine.info().config.vocab_size);
-    request.sampling = sampling;
-    request.max_tokens = static_cast<int>(max_tokens);
-    request.ignore_eos = true;
-    engine.submit(std::move(request));
-  }
-}
-
-// Throws RequestError for a sequence that ended early, which would distort the measurement.
-std::vector<TokenEvent> step(Engine& engine) {
-  std::vector<TokenEvent> events = engine.step();
-  for (const TokenEvent& event : events)
-    require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
-  return events;
-}
-
-// Every prompt once, with one token each. `first` numbers the prompts, so that no earlier run has cached
-// them.
-BenchRow measure_prefill(Engine& engine, const SamplingParams& sampling, std::size_t prompt,
-                         std::size_t batch, std::size_t first) {
-  BenchRow row{
-      .phase = "prefill", .batch = batch, .prompt = prompt, .tokens = prompt * batch, .sampling = sampling};
-  submit_all(engine, sampling, prompt, batch, 1, first);
-  engine.reset_statistics();
-  const Stopwatch watch;
-  for (; engine.has_work(); ++row.steps) step(engine);
-  row.seconds = watch.seconds();
-  row.ranks = engine.reports();
-  return row;
-}
-
-// The prompts of measure_prefill again, found in the prefix cache; timed while all sequences generate: from
-// the step after the last one has begun up to the one in which the first one ends.
-BenchRow measure_decode(Engine& engine, const SamplingParams& sampling, std::size_t prompt,
-                        std::size_t generate, std::size_t batch, std::size_t first) {
-  BenchRow row{.phase = "decode", .batch = batch, .prompt = prompt, .sampling = sampling};
-  submit_all(engine, sampling, prompt, batch, generate + 1, first);
-  std::uint64_t first_request = 0;
-  std::set<std::uint64_t> started;
-  bool one_has_ended = false;
-  Stopwatch watch;
-  while (engine.has_work()) {
-    const bool counted = started.size() == batch && !one_has_ended;
-    for (const TokenEvent& event : step(engine)) {
-      if (first_request == 0) first_request = event.request;
-      if (event.request == first_request) row.token_ids.push_back(event.token);
-      row.tokens += counted ? 1 : 0;
-      started.insert(event.request);
-      one_has_ended = one_has_ended || event.finish_reason != FinishReason::none;
-    }
-    if (counted) {
-      ++row.steps;
-      row.seconds = watch.seconds();
-      if (one_has_ended) row.ranks = engine.reports();
-    } else if (started.size() == batch && !one_has_ended) {
-      engine.reset_statistics();
-      watch.restart();
-    }
-  }
-  require<ConfigError>(row.steps > 0,
-                       "cannot measure batches of {}: the first sequence has ended when the last one begins; "
-                       "raise --generate",
-                       batch);
-  return row;
-}
-
-void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, TraceFile& trace,
-           ResultOutput& output) {
-  std::size_t next_prompt = 1;
-  const SamplingParams sampling = sampling_of(flags);
-  measure_prefill(engine, sampling, std::min<std::size_t>(flags.prompts.front(), 32), 1,
-                  0);  // warms up threads and memory
-  trace.begin(engine);
-  if (!flags.json) output.write(bench_header());
-  std::vector<RankReport> last;
-  const auto print = [&](const BenchRow& row) {
-    output.write(text_of(row, engine, peaks, flags.json));
-    last = row.ranks;
+// What masks add to the time of a step.
+std::string mask_overhead(const MaskRows& rows) {
+  const auto overhead = [&](double q) {
+    return 100 * (step_quantile(rows.masked, q) / step_quantile(rows.plain, q) - 1);
   };
+  return fmt::format(
+      "masks of {} schemas: {:+.1f} % of a step's time (median), {:+.1f} % (99th percentile)\n",
+      rows.masked.batch, overhead(0.5), overhead(0.99));
+}
+
+BenchFormat format_of(const BenchFlags& flags) {
+  if (flags.json) return BenchFormat::json;
+  if (flags.csv) return BenchFormat::csv;
+  return flags.markdown ? BenchFormat::markdown : BenchFormat::table;
+}
+
+// The rows of a prompt length and a batch size, all of their runs.
+using RunsOfPhases = std::vector<std::vector<BenchRow>>;
+
+void add_run(BenchRow row, RunsOfPhases& phases) {
+  const auto same = std::ranges::find_if(
+      phases, [&](const std::vector<BenchRow>& runs) { return runs.front().is_like(row); });
+  if (same == phases.end())
+    phases.push_back({std::move(row)});
+  else
+    same->push_back(std::move(row));
+}
+
+RunsOfPhases measure(Engine& engine, const SamplingParams& sampling, const BenchFlags& flags,
+                     std::size_t prompt, std::size_t batch, std::size_t& next_prompt) {
+  RunsOfPhases phases;
+  const bool decodes = flags.generates && flags.generate > 0;
+  const int repetitions = flags.repeat == 1 ? 1 : flags.repeat + 1;  // the first of several does not count
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    const BenchRun run{.sampling = sampling,
+                       .prompt = prompt,
+                       .batch = batch,
+                       .generate = flags.generate,
+                       .first = next_prompt};
+    add_run(flags.generates ? measure_prefill(engine, run) : measure_embed(engine, run), phases);
+    if (decodes) add_run(measure_decode(engine, run), phases);
+    if (decodes && flags.constraint) {
+      const MaskRows rows = measure_masks(engine, run);
+      add_run(rows.plain, phases);
+      add_run(rows.masked, phases);
+      print_note(mask_overhead(rows));
+    }
+    next_prompt += batch;
+  }
+  return phases;
+}
+
+// A line about a machine that has changed its speed, or nothing.
+std::string moved_text(const BenchCeilings& ceilings) {
+  constexpr double kMuch = 1.1;
+  if (ceilings.most_streaming() < kMuch * ceilings.least_streaming()) return {};
+  return fmt::format(
+      "the machine's peak bandwidth was between {:.3g} and {:.3g} GB/s meanwhile; compare in turns "
+      "(bench/compare)\n",
+      ceilings.least_streaming() / 1e9, ceilings.most_streaming() / 1e9);
+}
+
+void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, const BenchSetup& setup,
+           TraceFile& trace, ResultOutput& output) {
+  std::size_t next_prompt = 1;
+  const BenchFormat format = format_of(flags);
+  const SamplingParams sampling = sampling_of(flags);
+  // Warms up threads and memory.
+  (flags.generates ? measure_prefill : measure_embed)(
+      engine, {.sampling = sampling, .prompt = std::min<std::size_t>(flags.prompts.front(), 32), .batch = 1});
+  trace.begin(engine);
+  output.write(bench_heading(format, setup));
+  std::vector<RankReport> last;
+  BenchCeilings ceilings(engine, peaks);
   for (const std::size_t prompt : flags.prompts) {
     for (const std::size_t batch : flags.batches) {
-      for (int run = 0; run < flags.repeat; ++run) {
-        print(measure_prefill(engine, sampling, prompt, batch, next_prompt));
-        if (flags.generate > 0)
-          print(measure_decode(engine, sampling, prompt, flags.generate, batch, next_prompt));
-        next_prompt += batch;
+      RunsOfPhases phases = measure(engine, sampling, flags, prompt, batch, next_prompt);
+      ceilings.measure();
+      for (std::vector<BenchRow>& runs : phases) {
+        BenchSummary summary = summary_of(std::move(runs));
+        summary.before = ceilings.before();
+        summary.after = ceilings.after();
+        summary.peaks = ceilings.mean();
+        output.write(text_of(summary, engine, format, setup));
+        last = std::move(summary.row.ranks);
       }
     }
   }
-  if (!flags.json) output.write(numa_text(last));
+  if (format == BenchFormat::table) output.write(moved_text(ceilings) + numa_text(last));
   for (const std::string& warning : numa_warnings(last)) print_message(warning);
   trace.finish(engine);
   output.finish();
@@ -166,13 +157,18 @@ std::size_t largest(const std::vector<std::size_t>& values) {
   return *std::max_element(values.begin(), values.end());
 }
 
-std::size_t length_of(const BenchFlags& flags) { return largest(flags.prompts) + flags.generate + 1; }
+std::size_t length_of(const BenchFlags& flags) {
+  return largest(flags.prompts) + (flags.generates ? flags.generate + 1 : 0);
+}
+
+ModelConfig config_of(const BenchFlags& flags) {
+  return load_config(flags.synthetic.empty() ? find_model(flags.engine.options.model)
+                                             : std::filesystem::path(flags.synthetic));
+}
 
 // The model's maximum sequence length, which is known before it is loaded.
-std::size_t longest_sequence(const BenchFlags& flags) {
-  const std::filesystem::path model = flags.synthetic.empty() ? find_model(flags.engine.options.model)
-                                                              : std::filesystem::path(flags.synthetic);
-  const std::size_t most = make_spec(load_config(model)).max_position_embeddings;
+std::size_t longest_sequence(const BenchFlags& flags, const ModelConfig& config) {
+  const std::size_t most = make_spec(config).max_position_embeddings;
   return flags.engine.options.max_length == 0 ? most : std::min(most, flags.engine.options.max_length);
 }
 
@@ -205,13 +201,18 @@ void check_room(const Engine& engine, const BenchFlags& flags) {
                        largest(flags.batches), needed, info.cache_tokens);
 }
 
+// What was given for a model.
+std::filesystem::path model_of(const BenchFlags& flags) {
+  return flags.synthetic.empty() ? flags.engine.options.model : std::filesystem::path(flags.synthetic);
+}
+
 // The engine must hold the largest batch at once, whatever the model's own limits would suggest.
 EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
   const std::size_t batch = largest(flags.batches);
   const std::size_t length = length_of(flags);
   engine.options.max_sequences = batch;  // of which the engine's cache_tokens are, too
-  if (engine.options.cache_tokens == 0) {
+  if (engine.options.cache_tokens == 0 && flags.generates) {
     const std::size_t block = engine.options.block_size;
     engine.options.cache_tokens = batch * ((length + block - 1) / block * block + block);
   }
@@ -227,6 +228,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
     std::optional<TraceFile> trace;
     std::optional<ResultOutput> output;
     std::int64_t longest = 0;
+    std::int64_t generates = 0;
     fail_together(comm, [&] {
       if (flags.engine.options.threads == 0)
         flags.engine.options.threads = default_threads(comm.local_size());
@@ -234,18 +236,24 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
                              {{"--synthetic", flags.synthetic}},
                              flags.synthetic.empty() ? find_model(flags.engine.options.model) : "");
-      longest = static_cast<std::int64_t>(longest_sequence(flags));
+      const ModelConfig config = config_of(flags);
+      flags.generates = does(family_of(config.architecture).kind, Task::generate);
+      generates = flags.generates ? 1 : 0;
+      longest = static_cast<std::int64_t>(longest_sequence(flags, config));
       settle_lengths(flags, static_cast<std::size_t>(longest));
       check_length(flags, static_cast<std::size_t>(longest));
       trace.emplace(flags.trace);
       output.emplace(flags.output);
     });
+    flags.generates = max_over_ranks(comm, generates) == 1;
     settle_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
     const PeakRates peaks = measure_peak_rates(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, false, [&] {
-      check_room(*engine, flags);
-      bench(*engine, peaks, flags, *trace, *output);
+      if (flags.generates) check_room(*engine, flags);
+      bench(*engine, peaks, flags, bench_setup(*engine, comm.size(), model_of(flags)), *trace, *output);
+      if (flags.engine.options.speculation.drafts != DraftKind::none)
+        print_note(describe_drafts(engine->status().speculation));
       return 0;
     });
   });
@@ -258,6 +266,7 @@ static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
   flags->engine.add_to(*command, WeightNames::all);
+  add_speculate_option(*command, flags->engine.options.speculation);
   command
       ->add_option("--synthetic", flags->synthetic,
                    "A config.json: weights of its shapes are generated, no checkpoint is needed")
@@ -279,7 +288,11 @@ static void add(CLI::App& app, int& status) {
       ->check(whole_number(1, 4096))
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--repeat", flags->repeat, "Repetitions per row")
+  command->add_flag("--constraint", flags->constraint,
+                    "Also decode with a JSON Schema for each sequence; needs a tokenizer beside the model");
+  command
+      ->add_option("--repeat", flags->repeat,
+                   "Runs per row, of which the median counts; of several an additional first one does not")
       ->check(whole_number(1, 1000))
       ->type_name("N")
       ->capture_default_str();
@@ -296,7 +309,14 @@ static void add(CLI::App& app, int& status) {
                    "Sample from the smallest set of tokens with cumulative probability p")
       ->check(number())
       ->type_name("P");
+  command
+      ->add_option("--pretend-ranks", flags->engine.options.pretend_ranks,
+                   "Let the ranks do what they would as the first of so many; tokens are then meaningless")
+      ->check(whole_number(1, 4096))
+      ->type_name("N");
   command->add_flag("--json", flags->json, "One JSON object per row");
+  command->add_flag("--csv", flags->csv, "Rows separated by commas, behind one with the names");
+  command->add_flag("--markdown", flags->markdown, "A table in Markdown");
   add_output_option(*command, flags->output);
   add_trace_option(*command, flags->trace);
   command->footer(
@@ -306,16 +326,23 @@ static void add(CLI::App& app, int& status) {
       "spent in all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
       "`of streaming` is the rate at which weights are read, as a fraction of the peak memory bandwidth\n"
       "measured with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
-      "a fraction of the peak measured in registers.\n"
+      "a fraction of the peak measured in registers. Both peaks are the means of those before and behind a\n"
+      "row's runs. `spread` is how far the fastest run is from the slowest.\n"
       "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
       "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
       "Examples:\n"
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --json\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16");
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
+      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16");
   command->callback([=, &status] {
     flags->has_prompts = prompts->count() > 0;
     flags->has_generate = generate->count() > 0;
+    if (int{flags->json} + int{flags->csv} + int{flags->markdown} > 1) {
+      throw CLI::ValidationError(
+          "--json, --csv and --markdown are three forms of the result: expected at most one of them, found "
+          "several; run bench once for each, or convert its JSON");
+    }
     const std::size_t batch = largest(flags->batches);
     if (command->get_option("--max-batch")->count() > 0 && flags->engine.options.max_sequences < batch) {
       throw CLI::ValidationError(fmt::format(

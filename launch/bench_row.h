@@ -1,7 +1,6 @@
 #pragma once
 
 #include "tp/engine.h"
-#include "tp/peak_rates.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
 #include "tp/token_id.h"
@@ -10,11 +9,13 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace tp {
 
 // One measurement, over all ranks.
 struct BenchRow {
-  std::string phase;  // "prefill" or "decode"
+  std::string phase;  // "prefill", "decode", "masked" (decode with constraints) or "embed"
   std::size_t batch = 0;
   std::size_t prompt = 0;  // tokens of each sequence's prompt
   std::size_t tokens = 0;  // computed (prefill) or generated (decode), in all sequences
@@ -22,16 +23,31 @@ struct BenchRow {
   double seconds = 0.0;
   SamplingParams sampling{};
   std::vector<RankReport> ranks{};
-  std::vector<TokenId> token_ids{};  // decode: of the first sequence
+  std::vector<TokenId> token_ids{};    // decode: of the first sequence
+  std::vector<double> step_seconds{};  // decode
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
+  // Whether another row is of the same measurement.
+  bool is_like(const BenchRow& other) const {
+    return phase == other.phase && batch == other.batch && prompt == other.prompt &&
+           sampling.logprobs == other.sampling.logprobs;
+  }
   double ms_per_step() const { return 1000 * seconds / static_cast<double>(steps); }
 };
 
-// The table's first lines.
-std::string bench_header();
+// What a quantile q of a row's steps takes, in seconds.
+double step_quantile(const BenchRow& row, double q);
 
-// A row of the table, followed by lines about anything unusual; or a JSON object on one line.
-std::string text_of(const BenchRow& row, const Engine& engine, const PeakRates& peaks, bool json);
+struct BenchSummary;
+
+// "3.1%", or "-" of one run.
+std::string spread_text(const BenchSummary& summary);
+
+// The median run with all that was measured of it, and how far the others are from it.
+nlohmann::json row_json(const BenchSummary& summary, const Engine& engine);
+
+// The table's first line, and a row of it, followed by lines about anything unusual. `object`: of row_json.
+std::string bench_header();
+std::string line_text(const BenchSummary& summary, const nlohmann::json& object);
 
 }  // namespace tp

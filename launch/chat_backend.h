@@ -1,13 +1,13 @@
 // What answers conversations: the engine that this program runs, or a server.
 #pragma once
 
+#include "runtime/tools/message.h"
 #include "tp/request.h"
 
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -20,7 +20,7 @@ struct ChatUsage {
 };
 
 struct ChatAnswer {
-  std::string text{};
+  Message message{};
   FinishReason reason = FinishReason::none;
   std::optional<ChatUsage> usage{};  // a server need not tell
   std::string timings{};             // more about where the time went; may be empty
@@ -28,8 +28,8 @@ struct ChatAnswer {
 
 // The user, while an answer comes.
 struct ChatListener {
-  std::function<void(std::string_view text)> write;  // the next part of the answer
-  std::function<bool()> stops;                       // whether the answer is to stop: asked all the time
+  std::function<void(const MessagePieces& pieces)> write;  // the next parts of the answer
+  std::function<bool()> stops;  // whether the answer is to stop: asked all the time
 };
 
 class ChatBackend {

@@ -7,10 +7,12 @@
 #include "launch/message.h"
 #include "launch/messages_file.h"
 #include "launch/model_path.h"
+#include "launch/model_task.h"
 #include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "launch/server_backend.h"
+#include "launch/speculate_flag.h"
 #include "launch/subcommand.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
@@ -84,8 +86,9 @@ struct Preparation {
 };
 
 Preparation prepare(const ChatFlags& flags) {
-  return {open_chat_template(flags.template_file, find_model(flags.engine.options.model)),
-          open_conversation(flags)};
+  const std::filesystem::path model = find_model(flags.engine.options.model);
+  require_task(model, Task::generate);  // before a template is looked for, which an encoder has none of
+  return {open_chat_template(flags.template_file, model), open_conversation(flags)};
 }
 
 int run_chat(const CLI::App& command, const ChatFlags& flags) {
@@ -96,7 +99,7 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
     fail_together(comm, [&] {
       if (comm.is_root()) prepared.emplace(prepare(flags));
     });
-    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
     return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
       EngineBackend backend(*engine, std::move(prepared->chat_template), flags.sampling);
       return converse(backend, std::move(prepared->conversation), flags);
@@ -159,6 +162,7 @@ static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
+  add_speculate_option(*command, flags->engine.options.speculation);
   std::vector<const CLI::Option*> of_model;
   for (const CLI::Option* option : command->get_options()) {
     const std::string name = option->get_name();
@@ -192,6 +196,7 @@ static void add(CLI::App& app, int& status) {
       ->type_name("FILE")
       ->group(server_group);
   flags->sampling.add_to(*command);
+  flags->sampling.add_thinking_option_to(*command);
   command->footer(kFooter);
   command->callback([flags, command, of_model, &status] {
     check_server_options(*flags, of_model);

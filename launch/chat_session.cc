@@ -1,5 +1,6 @@
 #include "launch/chat_session.h"
 
+#include "launch/answer_printer.h"
 #include "launch/interruptions.h"
 #include "launch/message.h"
 #include "launch/messages_file.h"
@@ -27,6 +28,15 @@ bool is_one_line(std::string_view text) { return text.find('\n') == std::string_
 
 Json message(const char* role, std::string_view content) {
   return {{"role", role}, {"content", std::string(content)}};
+}
+
+Json answer_message(const Message& answer) {
+  Json json = message("assistant", answer.text);
+  for (const ToolCall& call : answer.calls) {
+    const Json function = {{"name", call.name}, {"arguments", call.arguments}};
+    json["tool_calls"].push_back({{"id", call.id}, {"type", "function"}, {"function", function}});
+  }
+  return json;
 }
 
 }  // namespace
@@ -115,8 +125,35 @@ void ChatSession::complain(std::string_view error) {
 }
 
 void ChatSession::say(const std::string& text) {
-  messages().push_back(message("user", text));
+  if (const Json* call = open_call()) {
+    Json result = message("tool", text);
+    result["tool_call_id"] = call->at("id");
+    result["name"] = call->at("function").at("name");
+    messages().push_back(std::move(result));
+    if (open_call() != nullptr) return ask_for_result();
+  } else {
+    messages().push_back(message("user", text));
+  }
   answer();
+}
+
+const Json* ChatSession::open_call() const {
+  std::size_t results = 0;
+  while (results < messages().size() &&
+         messages()[messages().size() - 1 - results].value("role", "") == "tool")
+    ++results;
+  if (results == messages().size()) return nullptr;
+  const Json& said = messages()[messages().size() - 1 - results];
+  const auto calls = said.find("tool_calls");
+  const bool is_open = calls != said.end() && calls->is_array() && results < calls->size();
+  return is_open ? &(*calls)[results] : nullptr;
+}
+
+void ChatSession::ask_for_result() const {
+  if (const Json* call = open_call()) {
+    options_.console.note(fmt::format("(the next message is what {} returns)",
+                                      call->at("function").at("name").get<std::string>()));
+  }
 }
 
 // A message without an answer is dropped: the next one replaces it.
@@ -125,7 +162,8 @@ void ChatSession::answer() {
     const Stopwatch watch;
     const ChatAnswer answer = stream();
     report(answer, watch.seconds());
-    messages().push_back(message("assistant", answer.text));
+    messages().push_back(answer_message(answer.message));
+    ask_for_result();
   } catch (const RequestError& error) {
     messages().erase(messages().size() - 1);
     complain(error.what());
@@ -133,18 +171,15 @@ void ChatSession::answer() {
 }
 
 ChatAnswer ChatSession::stream() {
-  bool has_begun = false;
-  const auto write = [&](std::string_view text) {
-    output_.write(text);
-    has_begun = true;
-  };
+  AnswerPrinter printer(output_, options_.console);
+  const auto write = [&](const MessagePieces& pieces) { printer.print(pieces); };
   input_->begin_answer();
   try {
     ChatAnswer answer = backend_.answer(conversation_, {write, [&] { return input_->stops_answer(); }});
-    output_.write("\n");
+    printer.finish();
     return answer;
   } catch (const RequestError&) {
-    if (has_begun) output_.write("\n");
+    if (printer.has_begun()) printer.finish();
     throw;
   }
 }

@@ -43,7 +43,11 @@ class ChatSession {
   void save(const std::string& path);
   void reset();
 
+  // A message of the user; after a call of a tool, what it returns.
   void say(const std::string& text);
+  // The first call of the last answer whose result is not there; null if there is none.
+  const nlohmann::ordered_json* open_call() const;
+  void ask_for_result() const;
   void answer();
   // Prints the answer as it comes.
   ChatAnswer stream();
@@ -51,6 +55,7 @@ class ChatSession {
   // Reports to the user what went wrong with a message.
   void complain(std::string_view error);
   nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
+  const nlohmann::ordered_json& messages() const { return conversation_.at("messages"); }
 
   ChatBackend& backend_;
   nlohmann::ordered_json conversation_;

@@ -81,10 +81,14 @@ bool is_terminal(pid_t process, int descriptor) {
 }  // namespace
 
 void Console::note(const std::string& text) const {
+  print_dimmed(text);
+  print_note("\n", notes);
+}
+
+void Console::print_dimmed(const std::string& text) const {
   const char* const begin = has_colours ? "\x1b[2m" : "";
   const char* const end = has_colours ? "\x1b[0m" : "";
-  print_note(fmt::format("{}{}{}\n", begin, text, end), notes);
-  std::fflush(notes);
+  print_note(fmt::format("{}{}{}", begin, text, end), notes);
 }
 
 // mpirun gives its ranks pipes, and a terminal of its own making for standard output, whatever its own

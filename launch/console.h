@@ -17,6 +17,8 @@ struct Console {
 
   // Prints what is not part of the conversation, dimmed if that can be.
   void note(const std::string& text) const;
+  // The same without a new line.
+  void print_dimmed(const std::string& text) const;
 };
 
 // Whether a standard stream of this process leads to a terminal: its own, or where mpirun passes the stream

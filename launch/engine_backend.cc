@@ -9,33 +9,46 @@
 namespace tp {
 
 EngineBackend::EngineBackend(Engine& engine, ChatTemplate chat_template, SamplingFlags sampling)
-    : engine_(engine), prompts_(engine, std::move(chat_template)), sampling_(std::move(sampling)) {}
+    : engine_(engine), prompts_(engine, std::move(chat_template)), sampling_(std::move(sampling)) {
+  prompts_.require_thinking(sampling_.max_thinking_tokens.has_value());
+}
 
 ChatAnswer EngineBackend::answer(const nlohmann::ordered_json& conversation, const ChatListener& listener) {
   MarkedText prompt = prompts_.prompt_of(conversation);
   Request request = sampling_.make_request(engine_.info().default_sampling);
   request.prompt = encode(prompt);
   request.stop_token_ids = prompts_.stop_ids();
+  request.visible_token_ids = prompts_.visible_ids();
+  if (request.thinking) request.thinking = prompts_.thinking_limit(request.thinking->max_tokens, prompt);
   std::vector<TokenId> ids = request.prompt;
   require<RequestError>(
       ids.size() < max_length(),
       "the conversation has {} tokens, but the model's context holds {}; /reset begins a new one", ids.size(),
       max_length());
-  ChatAnswer answer = stream(std::move(request), listener, ids);
-  remember(std::move(prompt), std::move(ids), answer);
+  AnswerSyntax syntax = prompts_.syntax_of(conversation, prompt);
+  prompts_.hold(conversation, {}, request, syntax);
+  const auto reader = make_message_reader(std::move(syntax));
+  std::string text;
+  ChatAnswer answer = stream(std::move(request), *reader, listener, ids, text);
+  remember(std::move(prompt), std::move(ids), answer, text);
   return answer;
 }
 
-ChatAnswer EngineBackend::stream(Request request, const ChatListener& listener, std::vector<TokenId>& ids) {
+ChatAnswer EngineBackend::stream(Request request, MessageReader& reader, const ChatListener& listener,
+                                 std::vector<TokenId>& ids, std::string& text) {
   ChatAnswer answer;
+  const auto pass = [&](MessagePieces pieces) {
+    for (MessagePiece& piece : pieces) answer.message.add(piece);
+    listener.write(pieces);
+  };
   ChatUsage& usage = answer.usage.emplace();
   usage.prompt_tokens = request.prompt.size();
   const RequestId id = engine_.submit(std::move(request));
   while (engine_.has_work()) {
     for (const TokenEvent& event : engine_.step()) {
       require<RequestError>(event.finish_reason != FinishReason::error, "{}", event.error);
-      listener.write(event.text);
-      answer.text += event.text;
+      pass(reader.push(event.text));
+      text += event.text;
       ids.push_back(event.token);
       usage.cached_tokens = event.cached_tokens;
       ++usage.tokens;
@@ -46,6 +59,7 @@ ChatAnswer EngineBackend::stream(Request request, const ChatListener& listener, 
       answer.reason = FinishReason::cancelled;
     }
   }
+  pass(reader.finish());
   return answer;
 }
 
@@ -63,12 +77,13 @@ std::vector<TokenId> EngineBackend::encode(const MarkedText& text) const {
   return engine_.encode(text);
 }
 
-void EngineBackend::remember(MarkedText prompt, std::vector<TokenId> ids, const ChatAnswer& answer) {
+void EngineBackend::remember(MarkedText prompt, std::vector<TokenId> ids, const ChatAnswer& answer,
+                             const std::string& text) {
   said_ = {};
   // These leave tokens whose text was not printed.
   if (answer.reason == FinishReason::cancelled || !sampling_.stop.empty()) return;
   said_ = std::move(prompt);
-  said_.append_input(answer.text);
+  said_.append_input(text);
   if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it
   said_ids_ = std::move(ids);
 }

@@ -22,12 +22,15 @@ class EngineBackend final : public ChatBackend {
   std::size_t max_length() const override { return engine_.info().max_length; }
 
  private:
-  // Passes on the continuation of a prompt as it comes, and appends its tokens to `ids`.
-  ChatAnswer stream(Request request, const ChatListener& listener, std::vector<TokenId>& ids);
+  // Passes on the continuation of a prompt as it comes, and appends its tokens to `ids` and its text to
+  // `text`.
+  ChatAnswer stream(Request request, MessageReader& reader, const ChatListener& listener,
+                    std::vector<TokenId>& ids, std::string& text);
   // The tokens of a rendered conversation: of what was said before, those that are in the cache.
   std::vector<TokenId> encode(const MarkedText& text) const;
   // `ids`: of the prompt and the answer.
-  void remember(MarkedText prompt, std::vector<TokenId> ids, const ChatAnswer& answer);
+  void remember(MarkedText prompt, std::vector<TokenId> ids, const ChatAnswer& answer,
+                const std::string& text);
 
   Engine& engine_;
   ChatPrompts prompts_;

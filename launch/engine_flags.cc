@@ -1,6 +1,9 @@
 #include "launch/engine_flags.h"
 
+#include "launch/attention_flag.h"
 #include "launch/option_checks.h"
+#include "launch/split_flag.h"
+#include "launch/wire_flag.h"
 #include "parallel/processors.h"
 
 #include <string>
@@ -33,6 +36,16 @@ void EngineFlags::add_to(CLI::App& command, WeightNames names) {
       ->default_str("auto");
   command.add_flag("--same-bits", options.same_bits,
                    "The same bits on any number of ranks, with any chunks, batch and threads");
+  add_attention_option(command, options.favor_features);
+  command
+      .add_option(
+          "--pipeline", options.pipeline,
+          "Divide the layers among this many groups of ranks, which compute different steps at a time")
+      ->check(whole_number(1, 1024))
+      ->type_name("STAGES")
+      ->capture_default_str();
+  add_split_option(command, options.split, &options.measured_split);
+  add_wire_option(command, options.wire);
   command
       .add_option_function<std::string>(
           "--packed-cache", [this](const std::string& folder) { options.packed_cache = folder; },

@@ -45,6 +45,12 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
   }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
   if (!info.packed_cache_notice.empty()) print_message(fmt::format("tp-infer: {}", info.packed_cache_notice));
+  if (info.favor_features != 0) {
+    print_message(
+        fmt::format("tp-infer: attention is approximated by {} random features per head (--attention favor): "
+                    "results differ from the model's",
+                    info.favor_features));
+  }
   if (options.max_length > info.max_length) {
     print_note(fmt::format(
         "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",

@@ -1,6 +1,7 @@
 #include "launch/generate_command.h"
 
 #include "launch/chat_templates.h"
+#include "launch/constraint_flags.h"
 #include "launch/distinct_files.h"
 #include "launch/earlier_results.h"
 #include "launch/generate_output.h"
@@ -15,13 +16,16 @@
 #include "launch/request_source.h"
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
+#include "launch/speculate_flag.h"
 #include "launch/subcommand.h"
 #include "launch/trace_file.h"
+#include "launch/unmasking_flags.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
 #include "tp/internal/require.h"
 
+#include <charconv>
 #include <optional>
 
 namespace tp {
@@ -32,11 +36,14 @@ constexpr const char* kDemoPrompt = "Once upon a time";
 struct GenerateFlags {
   EngineFlags engine;
   SamplingFlags sampling;
+  ConstraintFlags constraint;
+  UnmaskingFlags unmasking;
   std::vector<std::string> prompts;
   std::string prompt_file;
   std::string token_file;
   std::string batch_file;
   std::string template_file;
+  std::string forced_bos;
   bool json = false;
   bool no_echo = false;
   std::string output;
@@ -49,7 +56,11 @@ std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
   std::vector<ApiRequest> requests;
   for (const std::string& text : flags.prompts) requests.push_back({.text = text});
   if (!flags.prompt_file.empty()) requests.push_back({.text = read_prompt_file(flags.prompt_file)});
-  if (!flags.token_file.empty()) requests.push_back({.ids = read_token_file(flags.token_file)});
+  if (flags.token_file.empty()) return requests;
+  EncoderInput input = read_input_file(flags.token_file);
+  ApiRequest& request = requests.emplace_back();
+  request.ids = std::move(input.ids);
+  if (!input.decoder_ids.empty()) request.settings["decoder_ids"] = input.decoder_ids;
   return requests;
 }
 
@@ -68,6 +79,7 @@ void check_ids(const std::vector<ApiRequest>& requests) {
 // What rank 0 reads before the engine is opened, so that mistakes are reported early.
 struct Preparation {
   std::vector<ApiRequest> requests;  // except those of standard input, which arrive later
+  std::optional<Constraint> constraint;
   std::optional<EarlierResults> earlier;
   std::optional<TraceFile> trace;
   std::optional<ResultOutput> output;
@@ -83,7 +95,9 @@ void prepare(const GenerateFlags& flags, Preparation& prepared) {
                           {"--tokens", flags.token_file},
                           {"--template", flags.template_file}},
                          model);
+  flags.unmasking.require_fit(model);
   if (!flags.template_file.empty()) open_chat_template(flags.template_file, model);
+  prepared.constraint = flags.constraint.read();
   if (flags.resume) {
     check_ids(prepared.requests);
     require_resumable(flags.output);
@@ -103,18 +117,36 @@ void report_speed(std::size_t tokens, double seconds) {
                          seconds, static_cast<double>(tokens) / seconds));
 }
 
+// A token as it is in the vocabulary, such as "fr_XX", or an id.
+TokenId token_named(const Engine& engine, const std::string& text) {
+  if (const std::optional<TokenId> known = engine.find_token(text)) return *known;
+  TokenId id = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  require<RequestError>(error == std::errc() && end == text.data() + text.size(),
+                        "--forced-bos: expected a token of the vocabulary or an id, found \"{}\"; see "
+                        "tokenizer.json",
+                        text);
+  return id;
+}
+
 // Rank 0: continues all prompts. Returns the exit status.
 int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) {
   const std::filesystem::path model = find_model(flags.engine.options.model);
   GenerateOutput output(*prepared.output, engine,
                         {.json = flags.json,
-                         .echo = !flags.no_echo,
+                         .echo = !flags.no_echo && engine.info().kind != ModelKind::seq2seq,
+                         .settled = flags.json && flags.batch_file.empty(),
                          .headings = prepared.requests.size() > 1 || flags.sampling.n > 1,
                          .model = (model / "").parent_path().filename().string()});
   RequestSource source =
       flags.batch_file == "-" ? RequestSource::standard_input() : RequestSource(std::move(prepared.requests));
+  Request defaults =
+      flags.sampling.make_request(engine.info().default_sampling, engine.info().generation.beams);
+  defaults.constraint = prepared.constraint;
+  flags.unmasking.apply(defaults);
+  if (!flags.forced_bos.empty()) defaults.forced_first = token_named(engine, flags.forced_bos);
   GenerateRun run(engine, source, output,
-                  {.defaults = flags.sampling.make_request(engine.info().default_sampling),
+                  {.defaults = std::move(defaults),
                    .model = model,
                    .template_file = flags.template_file,
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
@@ -126,6 +158,8 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
   prepared.output->finish();
   prepared.trace->finish(engine);
   if (flags.engine.verbose) report_speed(output.generated_tokens(), run.seconds());
+  if (flags.engine.verbose && flags.engine.options.speculation.drafts != DraftKind::none)
+    print_note(describe_drafts(engine.status().speculation));
   output.report_failures();
   return output.failed_requests() != 0 ? 1 : 0;
 }
@@ -148,7 +182,7 @@ int run_generate(const CLI::App& command, const GenerateFlags& flags) {
     });
     const auto requests = static_cast<std::int64_t>(prepared.requests.size());
     if (flags.batch_file.empty() && max_over_ranks(comm, requests) == 0) return refuse_nothing(comm);
-    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
     return lead_or_follow(comm, *engine, flags.engine.verbose,
                           [&] { return generate(*engine, flags, prepared); });
   });
@@ -185,6 +219,8 @@ void check_flags(const GenerateFlags& flags) {
   check(!flags.sampling.logprobs || flags.json,
         "--logprobs are part of the JSON output only; give --json too");
   flags.sampling.check();
+  flags.constraint.check();
+  flags.unmasking.check();
 }
 
 void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
@@ -198,7 +234,10 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
       ->type_name("FILE")
       ->group(group);
   command
-      .add_option("--tokens", flags.token_file, "A JSON file: a list of token ids, or an object with `ids`")
+      .add_option(
+          "--tokens", flags.token_file,
+          "A JSON file: a list of token ids, or an object with `ids`, and of encoder-decoders perhaps "
+          "`decoder_ids`")
       ->check(not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -229,10 +268,20 @@ static void add(CLI::App& app, int& status) {
   command->add_flag("--resume", flags->resume,
                     "With --batch: append the results that --output lacks, by `id`; errors are retried");
   add_trace_option(*command, flags->trace);
+  command
+      ->add_option("--forced-bos", flags->forced_bos,
+                   "What continuations begin with, such as a language's token (default: as the model's "
+                   "forced_bos_token_id says)")
+      ->check(not_empty("a token"))
+      ->type_name("TOKEN");
   add_prompt_options(*command, *flags);
+  add_speculate_option(*command, flags->engine.options.speculation);
   flags->sampling.add_to(*command);
   flags->sampling.add_result_options_to(*command);
+  flags->constraint.add_to(*command);
+  flags->unmasking.add_to(*command);
   command->footer(
+      "With an encoder-decoder a prompt is what the encoder reads, and is not echoed.\n"
       "Without a prompt, text from a pipe is continued, without its final newline.\n"
       "Examples:\n"
       "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
@@ -247,6 +296,9 @@ static void add(CLI::App& app, int& status) {
       "Lines of OpenAI's batch API are answered in its form:\n"
       "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\": {...}}\n"
       "Answers are written as soon as they are complete; `index` counts the requests from 0.\n"
+      "Diffusion language models fill in masked tokens over several passes; with --json, but not with\n"
+      "--batch, a line for every pass has the `position` and `token` of what it settles:\n"
+      "  tp-infer generate --model DIR --prompt Hello --max-tokens 64 --steps 32 --block-length 32 --json\n"
       "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
       "Exit status: 0 success, 1 error (also of a single request), 2 usage error");
   command->callback([flags, command, &status] {

@@ -7,6 +7,7 @@
 #include "runtime/api/rounded.h"
 
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
@@ -57,13 +58,16 @@ void add_error(nlohmann::json& line, const std::string& error) {
 
 }  // namespace
 
-void GenerateOutput::expect(std::uint64_t id, const ApiRequest& asked, const Request& request,
+void GenerateOutput::expect(std::uint64_t id, const ApiRequest& asked, const EngineRequest& accepted,
                             Written written) {
+  const Request& request = accepted.request;
   Answer answer{.index = requests_++, .asked = asked, .written = std::move(written), .submitted = now()};
-  answer.completion.settings = fields_of(request);
+  answer.completion.settings = accepted.settings();
   answer.completion.prompt_tokens = request.prompt.size();
+  answer.completion.syntax = accepted.syntax;
   answer.completion.continuations.resize(static_cast<std::size_t>(request.n));
   answer.first_tokens.resize(answer.completion.continuations.size());
+  answer.passes.resize(answer.completion.continuations.size());
   answers_.emplace(id, std::move(answer));
 }
 
@@ -88,11 +92,13 @@ void GenerateOutput::report_failures() const {
                          requests_));
 }
 
-bool GenerateOutput::begins_or_ends(const std::vector<TokenEvent>& events) const {
-  return std::any_of(events.begin(), events.end(), [&](const TokenEvent& event) {
-    const Completion& completion = answers_.at(event.request).completion;
-    return event.finish_reason != FinishReason::none ||
-           completion.continuations.at(static_cast<std::size_t>(event.sample)).token_ids.empty();
+bool GenerateOutput::begins_or_ends(const std::vector<Event>& events) const {
+  return std::any_of(events.begin(), events.end(), [&](const Event& event) {
+    const auto* token = std::get_if<TokenEvent>(&event);
+    if (token == nullptr) return false;
+    const Completion& completion = answers_.at(token->request).completion;
+    return token->finish_reason != FinishReason::none ||
+           completion.continuations.at(static_cast<std::size_t>(token->sample)).token_ids.empty();
   });
 }
 
@@ -114,6 +120,21 @@ void GenerateOutput::add(const TokenEvent& event) {
   if (!answer.completion.finished()) return;
   if (!is_line) write_openai_line(answer);
   answers_.erase(found);
+}
+
+void GenerateOutput::add(const TokensSettled& settled) {
+  const auto sample = static_cast<std::size_t>(settled.sample);
+  Answer& answer = answers_.at(settled.request);
+  answer.passes[sample] = settled.pass;
+  if (!style_.settled) return;
+  nlohmann::json line = line_for(answer.asked, answer.index, sample);
+  line["pass"] = settled.pass;
+  for (const auto& [position, id] : settled.tokens) {
+    nlohmann::json token = {{"position", position}, {"token", id}};
+    if (engine_.has_tokenizer()) token["text"] = engine_.decode(std::array{id});
+    line["settled"].push_back(std::move(token));
+  }
+  write_json(line);
 }
 
 // Writes what can be written without breaking the order.
@@ -177,6 +198,7 @@ void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const 
     line["finish_reason"] = name_of(continuation.finish_reason);
     if (!continuation.stop_reason.is_null()) line["stop_reason"] = continuation.stop_reason;
     line["sampling"] = answer.completion.settings;
+    if (answer.passes[sample] > 0) line["passes"] = answer.passes[sample];
     line["timings"] = timings_of(answer, sample);
     for (const ScoredToken& token : continuation.logprobs) line["logprobs"].push_back(logprob_entry(token));
   }
@@ -187,16 +209,23 @@ nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t samp
   const std::size_t generated = answer.completion.continuations[sample].token_ids.size();
   const Moment& first_token = answer.first_tokens[sample];
   const double decode_seconds = now_ - first_token.seconds;
-  return {{"load_s", rounded(engine_.info().load_seconds)},
-          {"prompt_tokens", answer.completion.prompt_tokens},
-          {"generated_tokens", generated},
-          {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},
-          {"decode_s", rounded(decode_seconds)},
-          {"decode_tokens_per_s", generated > 1 && decode_seconds > 0
-                                      ? rounded(static_cast<double>(generated - 1) / decode_seconds)
-                                      : 0.0},
-          {"first_token_ms", milliseconds(answer.submitted.time, first_token.time, 1)},
-          {"ms_per_token", milliseconds(first_token.time, time_, generated - 1)}};
+  nlohmann::json timings = {
+      {"load_s", rounded(engine_.info().load_seconds)},
+      {"prompt_tokens", answer.completion.prompt_tokens},
+      {"generated_tokens", generated},
+      {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},
+      {"decode_s", rounded(decode_seconds)},
+      {"decode_tokens_per_s", generated > 1 && decode_seconds > 0
+                                  ? rounded(static_cast<double>(generated - 1) / decode_seconds)
+                                  : 0.0},
+      {"first_token_ms", milliseconds(answer.submitted.time, first_token.time, 1)},
+      {"ms_per_token", milliseconds(first_token.time, time_, generated - 1)}};
+  const Continuation& continuation = answer.completion.continuations[sample];
+  if (continuation.drafted_tokens > 0) {
+    timings["drafted_tokens"] = continuation.drafted_tokens;
+    timings["accepted_tokens"] = continuation.accepted_tokens;
+  }
+  return timings;
 }
 
 void GenerateOutput::write_openai_line(const Answer& answer) const {

@@ -4,6 +4,7 @@
 #include "launch/result_output.h"
 #include "runtime/api/api_request.h"
 #include "runtime/api/completion.h"
+#include "runtime/api/engine_request.h"
 #include "tp/engine.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
@@ -20,6 +21,7 @@ namespace tp {
 struct OutputStyle {
   bool json = false;      // one object per line; else text
   bool echo = true;       // text: the prompt before its continuation
+  bool settled = false;   // JSON: a line for every pass of a diffusion language model
   bool headings = false;  // text: a line that says which continuation follows
   std::string model{};    // the name that answers in OpenAI's form give it
 };
@@ -37,7 +39,7 @@ class GenerateOutput {
   using Written = std::vector<bool>;
 
   // Each of these three gets the next request in order: `id` is the engine's number of it.
-  void expect(std::uint64_t id, const ApiRequest& asked, const Request& request, Written written);
+  void expect(std::uint64_t id, const ApiRequest& asked, const EngineRequest& accepted, Written written);
   // It cannot be served.
   void fail(const ApiRequest& asked, const std::string& error);
   // It needs no answer.
@@ -48,8 +50,10 @@ class GenerateOutput {
   // Where time went since then, which is asked for in JSON.
   void set_time(const TimeParts& time) { time_ = time; }
   // Whether a continuation begins or ends with one of these, so that set_time is wanted.
-  bool begins_or_ends(const std::vector<TokenEvent>& events) const;
+  bool begins_or_ends(const std::vector<Event>& events) const;
   void add(const TokenEvent& event);
+  // What a pass of a diffusion language model has settled.
+  void add(const TokensSettled& settled);
 
   // With JSON, whose lines carry the errors, says on stderr that there are any.
   void report_failures() const;
@@ -72,6 +76,7 @@ class GenerateOutput {
     Completion completion{};
     Moment submitted{};
     std::vector<Moment> first_tokens{};  // of every continuation
+    std::vector<std::size_t> passes{};   // of every continuation, of a diffusion language model
     bool failed = false;
     // Text: the continuation that is being written, and how much of it has been.
     std::size_t writing = 0;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
+#include <variant>
 
 namespace tp {
 
@@ -19,11 +21,18 @@ void GenerateRun::run() {
   while (true) {
     take_requests();
     if (!engine_.has_work()) return;
-    const std::vector<TokenEvent> events = engine_.step();
-    output_.set_now(watch_.seconds());
-    if (settings_.reports_times && output_.begins_or_ends(events))
-      output_.set_time(mean_time(engine_.reports()));
-    for (const TokenEvent& event : events) output_.add(event);
+    engine_.step();
+    add(std::exchange(events_, {}));
+  }
+}
+
+void GenerateRun::add(const std::vector<Event>& events) {
+  output_.set_now(watch_.seconds());
+  if (settings_.reports_times && output_.begins_or_ends(events))
+    output_.set_time(mean_time(engine_.reports()));
+  for (const Event& event : events) {
+    if (const auto* token = std::get_if<TokenEvent>(&event)) output_.add(*token);
+    if (const auto* settled = std::get_if<TokensSettled>(&event)) output_.add(*settled);
   }
 }
 
@@ -48,12 +57,15 @@ void GenerateRun::note_time() {
 void GenerateRun::submit(const ApiRequest& asked) {
   try {
     if (settings_.earlier != nullptr && asked.error.empty()) ids_.add(asked.id);
-    const Request request =
+    const EngineRequest accepted =
         make_engine_request(asked, settings_.defaults, engine_, asked.conversation ? &chat() : nullptr);
+    const Request& request = accepted.request;
     request.validate();  // n is a size from here on
     GenerateOutput::Written written = written_before(asked, request);
     if (std::find(written.begin(), written.end(), false) == written.end()) return output_.skip();
-    output_.expect(engine_.submit(request), asked, request, std::move(written));
+    const RequestId id =
+        engine_.submit(request, [&events = events_](const Event& event) { events.push_back(event); });
+    output_.expect(id, asked, accepted, std::move(written));
   } catch (const Error& error) {
     output_.fail(asked, error.what());
   } catch (const std::bad_alloc&) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tp {
 
@@ -38,6 +39,7 @@ class GenerateRun {
  private:
   void take_requests();
   void submit(const ApiRequest& asked);
+  void add(const std::vector<Event>& events);
   GenerateOutput::Written written_before(const ApiRequest& asked, const Request& request) const;
   const ChatPrompts& chat();
   void note_time();
@@ -47,6 +49,7 @@ class GenerateRun {
   GenerateOutput& output_;
   GenerateSettings settings_;
   DistinctIds ids_;
+  std::vector<Event> events_;  // since the last step
   std::optional<ChatPrompts> chat_;
   std::string chat_error_;
   Stopwatch watch_;

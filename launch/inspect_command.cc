@@ -1,19 +1,19 @@
+#include "launch/described_model.h"
 #include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
+#include "launch/split_flag.h"
 #include "launch/subcommand.h"
 #include "launch/table.h"
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/gguf_files.h"
-#include "model/weights/checkpoint/safetensors_files.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
-#include "model/weights/open_checkpoint.h"
 #include "parallel/processors.h"
 #include "runtime/engine/engine_setup.h"
 #include "runtime/engine/footprint.h"
+#include "runtime/engine/state_slots.h"
+#include "runtime/plan/rank_shape.h"
 #include "runtime/text/format_bytes.h"
 #include "tp/engine.h"
 
@@ -38,6 +38,7 @@ struct InspectFlags {
   std::string weights = "auto";
   std::string kv_type = "auto";
   bool same_bits = false;
+  std::vector<double> split;
   bool json = false;
   std::string output;
 };
@@ -49,16 +50,15 @@ struct RankShare {
   Range vocab;
   std::size_t weight_bytes = 0;
   std::size_t cache_bytes = 0;
+  std::size_t state_bytes = 0;
   std::size_t workspace_bytes = 0;
 };
 
-HeadShard heads_of(const AttentionSpec& spec, TpRank tp) {
-  return shard_heads(spec.num_attention_heads, spec.num_key_value_heads, tp);
-}
-
-// Every rank has the one latent that all heads share.
-HeadShard heads_of(const LatentAttentionSpec& spec, TpRank tp) {
-  return shard_heads(spec.num_attention_heads, 1, tp);
+// The part of the first layer with attention, or of the first one.
+const AttentionPartSpec& shown_attention(const DecoderSpec& spec) {
+  const auto found = std::ranges::find_if(
+      spec.blocks, [](const BlockSpec& block) { return !is_recurrent(block.attention); });
+  return (found == spec.blocks.end() ? spec.blocks.front() : *found).attention;
 }
 
 Range columns_of(const DecoderSpec& spec, std::size_t total, TpRank tp) {
@@ -68,33 +68,40 @@ Range columns_of(const DecoderSpec& spec, std::size_t total, TpRank tp) {
 // A cache for one sequence.
 struct CacheUse {
   std::size_t tokens = 0;
-  std::size_t windowed_layers = 0;  // that keep no more than a window
+  std::size_t windowed_layers = 0;   // that keep no more than a window
+  std::size_t recurrent_layers = 0;  // that keep a state in place of keys and values
+  std::size_t states = 0;            // that there is room for, with max_sequences
   std::size_t blocks = 0;
   // That it would take if every layer kept all tokens, times as many bytes as there are.
   double without_windows = 1.0;
 };
 
 CacheUse cache_use(const EnginePlan& plan, const CacheGroups& groups, std::size_t context) {
-  CacheUse use{.tokens = context, .blocks = plan.cache_shape(groups).blocks_for(context)};
-  for (const CacheGroups::Place& place : groups.places)
-    use.windowed_layers += groups.windows[place.group] ? 1 : 0;
-  const std::size_t whole = plan.cache_shape(CacheGroups::one(groups.places.size())).blocks_for(context);
-  use.without_windows =
-      static_cast<double>(whole * groups.places.size()) / static_cast<double>(use.blocks * groups.slots);
+  const std::size_t cached = groups.cached_layers();
+  const CacheShape shape = plan.cache_shape(groups);
+  CacheUse use{.tokens = context,
+               .recurrent_layers = groups.places.size() - cached,
+               .states = shape.states,
+               .blocks = shape.blocks_for(context)};
+  for (const std::optional<CacheGroups::Place>& place : groups.places)
+    use.windowed_layers += place && groups.windows[place->group] ? 1 : 0;
+  if (use.windowed_layers == 0) return use;
+  const std::size_t whole = plan.cache_shape(CacheGroups::one(cached)).blocks_for(context);
+  use.without_windows = static_cast<double>(whole * cached) / static_cast<double>(use.blocks * groups.slots);
   return use;
 }
 
 RankShare share_of(const DecoderSpec& spec, const Footprint& footprint, std::size_t cache_blocks, TpRank tp) {
   const BlockSpec& first = spec.blocks.front();
   const MemoryNeed need = footprint.of(tp);
-  return {
-      .heads = std::visit([&](const auto& attention) { return heads_of(attention, tp); }, first.attention),
-      .columns = std::visit([&](const auto& mlp) { return columns_of(spec, mlp.intermediate_size, tp); },
-                            first.feed_forward),
-      .vocab = shard_columns(spec.vocab_size, tp),
-      .weight_bytes = need.weights,
-      .cache_bytes = cache_blocks * need.cache_block,
-      .workspace_bytes = need.workspace};
+  return {.heads = owned_heads(shown_attention(spec), tp),
+          .columns = std::visit([&](const auto& mlp) { return columns_of(spec, mlp.intermediate_size, tp); },
+                                first.feed_forward),
+          .vocab = shard_columns(spec.vocab_size, tp),
+          .weight_bytes = need.weights,
+          .cache_bytes = cache_blocks * need.cache_block,
+          .state_bytes = need.states,
+          .workspace_bytes = need.workspace};
 }
 
 std::string format_range(Range range) {
@@ -130,25 +137,19 @@ struct Parameters {
   std::size_t active = 0;  // that one token needs
 };
 
-// What the files of the weights hold.
-struct Stored {
-  std::size_t bytes = 0;
-  std::vector<TypeUse> types;
-};
-
-// Null where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
-std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model) {
-  if (!find_gguf(model) && !holds_safetensors(model)) return nullptr;
-  return open_checkpoint(model);
-}
-
 std::string text_of(const TypeUse& use) {
   return fmt::format("{} x {} ({})", use.tensors, use.type,
                      use.held_as ? fmt::format("auto: {}", name_of(*use.held_as)) : "cannot be read");
 }
 
+// Without its article.
+std::string_view kind_name(const ModelConfig& config) {
+  const std::string_view name = describe(family_of(config.architecture).kind);
+  return name.substr(name.find(' ') + 1);
+}
+
 std::string table_of(const ModelConfig& config, const Parameters& parameters,
-                     const std::optional<Stored>& stored, const std::vector<RankShare>& shares,
+                     const std::optional<StoredWeights>& stored, const std::vector<RankShare>& shares,
                      const CacheUse& cache, WeightType weights, KvType kv_type) {
   std::string text;
   const auto out = std::back_inserter(text);
@@ -156,6 +157,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
     fmt::format_to(out, "{:<26}{}\n", name, value);
   };
   row("architecture", config.architecture);
+  row("kind", kind_name(config));
   row("parameters", parameters.all);
   if (config.num_experts != 0) {
     row("active parameters", parameters.active);
@@ -170,6 +172,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
   }
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
+  if (config.encoder_layers != 0) row("encoder_layers", config.encoder_layers);
   row("num_hidden_layers", config.num_hidden_layers);
   row("num_attention_heads", config.num_attention_heads);
   row("num_key_value_heads", fmt::format("{} ({})", config.num_key_value_heads, attention_text(config)));
@@ -179,27 +182,49 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
   row("rope_theta", config.rope_theta);
   row("rope_scaling", rope_text(config.rope_scaling));
   row("tie_word_embeddings", config.tie_word_embeddings);
-  if (cache.windowed_layers != 0)
-    row("sliding_window",
-        fmt::format("{} tokens, in {} layers", config.sliding_window, cache.windowed_layers));
+  if (const auto diffusion = make_spec(config).diffusion) {
+    row("mask_token_id", diffusion->mask_token);
+    row("attention", diffusion->block_length != 0
+                         ? fmt::format("by blocks of {} tokens", diffusion->block_length)
+                         : std::string("bidirectional"));
+  }
+  if (cache.windowed_layers != 0) {
+    const bool has_chunks = config.attention_chunk_size != 0;
+    row(has_chunks ? "attention_chunk_size" : "sliding_window",
+        fmt::format("{} tokens, in {} layers",
+                    has_chunks ? config.attention_chunk_size : config.sliding_window, cache.windowed_layers));
+  }
+  if (cache.recurrent_layers != 0)
+    row("recurrent layers",
+        fmt::format("{}, {} states for {} sequences and their snapshots", cache.recurrent_layers,
+                    cache.states, cache.states / kStatesPerSequence));
   fmt::format_to(out, "\n{} rank{}, weights in {}, cache for {} tokens in {}", shares.size(),
                  shares.size() == 1 ? "" : "s", name_of(weights), cache.tokens, name_of(kv_type));
   if (cache.without_windows > 1.0)
     fmt::format_to(out, " ({:.1f} times as much without windows)", cache.without_windows);
   text += ":\n";
-  Table table({"rank", "q heads", "kv heads", "mlp columns", "vocabulary", "weights", "cache", "workspace"});
+  std::vector<std::string> columns = {"rank",       "q heads", "kv heads", "mlp columns",
+                                      "vocabulary", "weights", "cache",    "workspace"};
+  if (cache.recurrent_layers != 0) columns.insert(columns.end() - 1, "states");
+  Table table(columns);
   for (std::size_t rank = 0; rank < shares.size(); ++rank) {
     const RankShare& share = shares[rank];
-    table.add({fmt::to_string(rank), format_range(share.heads.query_heads),
-               format_range(share.heads.kv_heads), format_range(share.columns), format_range(share.vocab),
-               format_bytes(share.weight_bytes), format_bytes(share.cache_bytes),
-               format_bytes(share.workspace_bytes)});
+    std::vector<std::string> cells = {fmt::to_string(rank),
+                                      format_range(share.heads.query_heads),
+                                      format_range(share.heads.kv_heads),
+                                      format_range(share.columns),
+                                      format_range(share.vocab),
+                                      format_bytes(share.weight_bytes),
+                                      format_bytes(share.cache_bytes),
+                                      format_bytes(share.workspace_bytes)};
+    if (cache.recurrent_layers != 0) cells.insert(cells.end() - 1, format_bytes(share.state_bytes));
+    table.add(cells);
   }
   return text + table.text();
 }
 
 std::string json_of(const ModelConfig& config, const Parameters& parameters,
-                    const std::optional<Stored>& stored, const std::vector<RankShare>& shares,
+                    const std::optional<StoredWeights>& stored, const std::vector<RankShare>& shares,
                     const CacheUse& cache, WeightType weights, KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
@@ -210,16 +235,18 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
                      {"vocabulary", range(share.vocab)},
                      {"weight_bytes", share.weight_bytes},
                      {"cache_bytes", share.cache_bytes},
+                     {"state_bytes", share.state_bytes},
                      {"workspace_bytes", share.workspace_bytes}});
   }
   nlohmann::json types = nlohmann::json::array();
-  for (const TypeUse& use : stored.value_or(Stored{}).types) {
+  for (const TypeUse& use : stored.value_or(StoredWeights{}).types) {
     types.push_back({{"type", use.type},
                      {"tensors", use.tensors},
                      {"elements", use.elements},
                      {"held_as", use.held_as ? nlohmann::json(name_of(*use.held_as)) : nlohmann::json()}});
   }
   const nlohmann::json object = {{"architecture", config.architecture},
+                                 {"kind", kind_name(config)},
                                  {"parameters", parameters.all},
                                  {"active_parameters", parameters.active},
                                  {"num_experts", config.num_experts},
@@ -230,6 +257,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
                                  {"torch_dtype", name_of(config.torch_dtype)},
                                  {"hidden_size", config.hidden_size},
                                  {"intermediate_size", config.intermediate_size},
+                                 {"encoder_layers", config.encoder_layers},
                                  {"num_hidden_layers", config.num_hidden_layers},
                                  {"num_attention_heads", config.num_attention_heads},
                                  {"num_key_value_heads", config.num_key_value_heads},
@@ -240,7 +268,10 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
                                  {"rope_scaling", rope_text(config.rope_scaling)},
                                  {"tie_word_embeddings", config.tie_word_embeddings},
                                  {"sliding_window", config.sliding_window},
+                                 {"attention_chunk_size", config.attention_chunk_size},
                                  {"windowed_layers", cache.windowed_layers},
+                                 {"recurrent_layers", cache.recurrent_layers},
+                                 {"states", cache.states},
                                  {"context", cache.tokens},
                                  {"weights", name_of(weights)},
                                  {"kv_type", name_of(kv_type)},
@@ -255,37 +286,30 @@ std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec
   const Footprint footprint(spec, plan, weights);
   std::vector<RankShare> shares;
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    shares.push_back(share_of(spec, footprint, cache_blocks, {rank, ranks}));
+    shares.push_back(share_of(spec, footprint, cache_blocks, plan.tp(rank)));
   return shares;
 }
 
 void inspect(const InspectFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
   require_distinct_files({{"--output", flags.output}}, {}, model);
-  EnginePlan plan = make_plan({.model = model,
-                               .weights = find_weight_type(flags.weights),
-                               .kv_type = find_kv_type(flags.kv_type),
-                               .same_bits = flags.same_bits,
-                               .prefill_chunk = flags.prefill_chunk},
-                              flags.ranks);
-  const DecoderSpec spec = plan.spec();
+  const DescribedModel described({.model = model,
+                                  .weights = find_weight_type(flags.weights),
+                                  .kv_type = find_kv_type(flags.kv_type),
+                                  .same_bits = flags.same_bits,
+                                  .prefill_chunk = flags.prefill_chunk,
+                                  .split = flags.split},
+                                 flags.ranks, flags.kv_type == "auto");
+  const EnginePlan& plan = described.plan();
+  const DecoderSpec& spec = described.spec();
   const std::size_t context = flags.context != 0 ? flags.context : spec.max_position_embeddings;
-  const std::unique_ptr<WeightSource> source = find_weights(model);
-  std::optional<Stored> stored;
-  if (source) stored = {source->stored_bytes(), source->types()};
-  const bool readable =
-      stored && !stored->types.empty() &&
-      std::ranges::all_of(stored->types, [](const TypeUse& use) { return use.held_as.has_value(); });
-  const SyntheticWeights synthetic(plan.config.torch_dtype);
-  const WeightSource& weights = readable ? *source : static_cast<const WeightSource&>(synthetic);
-  const WeightType usual = usual_weight_type(plan, weights);
-  if (flags.kv_type == "auto") plan.kv_type = default_kv_type(usual);
   const CacheUse cache = cache_use(plan, CacheGroups::of(spec), context);
-  const std::vector<RankShare> shares = shares_of(plan, spec, weights, cache.blocks, flags.ranks);
+  const std::vector<RankShare> shares = shares_of(plan, spec, described.weights(), cache.blocks, flags.ranks);
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(plan.config, parameters, stored, shares, cache, usual, plan.kv_type));
+  output.write(describe(plan.config, parameters, described.stored(), shares, cache, described.usual_type(),
+                        plan.kv_type));
   output.finish();
 }
 
@@ -306,6 +330,7 @@ static void add(CLI::App& app, int& /*status*/) {
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--same-bits", flags->same_bits, "Plan for runs with --same-bits");
+  add_split_option(*command, flags->split);
   command
       ->add_option("--context", flags->context,
                    "Sequence length that the KV cache is planned for (default: the model's maximum)")

@@ -1,13 +1,12 @@
+#include "launch/classifier.h"
 #include "launch/distinct_files.h"
+#include "launch/engine_command.h"
 #include "launch/model_path.h"
-#include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
-#include "launch/prompts.h"
-#include "launch/rank_program.h"
 #include "launch/subcommand.h"
+#include "launch/text_inputs.h"
 #include "model/weights/checkpoint/npy.h"
-#include "parallel/fail_together.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -51,9 +50,22 @@ class UnusableLogits {
   std::string first_;
 };
 
-void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const LogitsFlags& flags) {
+// A classifier's, of the sequence: [1, labels].
+void write_scores(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
+  const std::vector<float> scores =
+      label_scores(engine, {{request_of(input), flags.token_file}}, "computing logits").front();
+  NpyWriter writer(flags.output, 1, scores.size());
+  writer.append(TensorView<const float>(scores.data(), 1, scores.size()));
+  writer.finish();
+}
+
+// Of all tokens, or those of the decoder: [tokens, vocab_size].
+void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
   const std::string& path = flags.output;
-  NpyWriter writer(path, tokens.size(), engine.info().config.vocab_size);
+  const bool is_seq2seq = engine.info().kind == ModelKind::seq2seq;
+  // A decoder without ids begins with one that the model has for it.
+  const std::size_t rows = is_seq2seq ? std::max<std::size_t>(input.decoder_ids.size(), 1) : input.ids.size();
+  NpyWriter writer(path, rows, engine.info().config.vocab_size);
   ProgressBar bar("computing logits");
   // An error of the disk must not leave the step while other ranks are in it.
   std::exception_ptr error;
@@ -65,31 +77,33 @@ void write_logits(Engine& engine, const std::vector<TokenId>& tokens, const Logi
     } catch (const Error&) {
       error = std::current_exception();
     }
-    bar.update(static_cast<double>(position + 1) / static_cast<double>(tokens.size()));
+    bar.update(static_cast<double>(position + 1) / static_cast<double>(rows));
   };
-  engine.logits(tokens, write_row,
-                flags.bidirectional ? AttentionMask::bidirectional : AttentionMask::causal);
+  Request request = request_of(input);
+  request.prompt_logits = true;
+  if (flags.bidirectional) request.attention = AttentionMask::bidirectional;
+  engine.run(std::move(request), [&](const Event& event) {
+    const auto* rows = std::get_if<PromptLogits>(&event);
+    for (std::size_t i = 0; rows != nullptr && i < rows->positions(); ++i)
+      write_row(rows->first + i, rows->row(i));
+  });
   if (error) std::rethrow_exception(error);
   writer.finish();
-  unusable.refuse(path, tokens.size());
+  unusable.refuse(path, rows);
 }
 
 int run_logits(const CLI::App& command, const LogitsFlags& flags) {
-  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
-    std::vector<TokenId> tokens;
-    fail_together(comm, [&] {
-      if (!comm.is_root()) return;
-      require_distinct_files({{"--output", flags.output}}, {{"--tokens", flags.token_file}},
-                             find_model(flags.engine.options.model));
-      tokens = read_token_file(flags.token_file);
-      require<RequestError>(!tokens.empty(), "{}: no token ids; expected at least one", flags.token_file);
-    });
-    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
-    return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
-      write_logits(*engine, tokens, flags);
-      return 0;
-    });
-  });
+  EncoderInput input;
+  const auto prepare = [&] {
+    require_distinct_files({{"--output", flags.output}}, {{"--tokens", flags.token_file}},
+                           find_model(flags.engine.options.model));
+    input = read_input_file(flags.token_file);
+  };
+  const auto compute = [&](Engine& engine) {
+    const bool of_sequence = engine.info().kind == ModelKind::classifier;
+    (of_sequence ? write_scores : write_logits)(engine, input, flags);
+  };
+  return run_engine_command(command, flags.engine, Task::logits, prepare, compute);
 }
 
 }  // namespace
@@ -100,12 +114,7 @@ static void add(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
   flags->engine.add_to(*command);
-  command
-      ->add_option("--tokens", flags->token_file,
-                   "A JSON file (- is standard input): a list of token ids, or an object with `ids`")
-      ->required()
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
+  add_token_file_option(*command, flags->token_file)->required();
   command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")
       ->required()
       ->check(not_empty("a file"))
@@ -114,7 +123,10 @@ static void add(CLI::App& app, int& status) {
       "--bidirectional", flags->bidirectional,
       "Every token attends to the whole prompt, which must fit into one step (--prefill-chunk)");
   command->footer(
-      "Row i has the logits for the token after position i. Compare them with another implementation's to\n"
+      "Row i has the logits for the token after position i, of a masked language model for the token at it; "
+      "a\n"
+      "classifier's file has one row, of its labels. Rows of an encoder-decoder are those of `decoder_ids`.\n"
+      "Compare them with another implementation's to\n"
       "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"
       "Example:\n"
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");

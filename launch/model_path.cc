@@ -72,9 +72,11 @@ bool has_gguf_magic(const fs::path& file) {
 
 bool is_of_model(const fs::path& file) {
   static const std::set<std::string> kExtensions = {".safetensors", ".gguf", ".model", ".jinja"};
-  static const std::set<std::string> kNames = {
-      "config.json",        "generation_config.json",  "tokenizer.json", "tokenizer_config.json",
-      "chat_template.json", "special_tokens_map.json", "vocab.json",     "merges.txt"};
+  static const std::set<std::string> kNames = {"config.json",        "generation_config.json",
+                                               "tokenizer.json",     "tokenizer_config.json",
+                                               "chat_template.json", "special_tokens_map.json",
+                                               "vocab.json",         "merges.txt",
+                                               "tekken.json",        "vocab.txt"};
   const std::string name = file.filename().string();
   return kExtensions.contains(file.extension().string()) || kNames.contains(name) ||
          name.ends_with(".safetensors.index.json");

@@ -3,6 +3,7 @@
 #include "launch/engine_notices.h"
 #include "launch/message.h"
 #include "launch/model_path.h"
+#include "launch/model_task.h"
 #include "launch/progress.h"
 #include "launch/rank_map.h"
 #include "model/weights/checkpoint/printable.h"
@@ -16,10 +17,11 @@
 
 namespace tp {
 
-std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags) {
+std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags, std::optional<Task> task) {
   EngineOptions options = flags.options;
   fail_together(comm, [&] {
     if (!options.synthetic) options.model = find_model(options.model);
+    if (task && comm.is_root()) require_task(options.model, *task);
     if (options.threads == 0) options.threads = default_threads(comm.local_size());
   });
   if (!comm.is_root()) return std::make_unique<Engine>(comm, options);

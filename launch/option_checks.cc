@@ -26,7 +26,7 @@ std::optional<Number> parsed(const std::string& text) {
 // All of them, in their order.
 const std::vector<WeightType> kWeightTypes = [] {
   std::vector<WeightType> types;
-  for (int type = 0; type <= static_cast<int>(WeightType::int4_g256_bf16); ++type)
+  for (int type = 0; type <= static_cast<int>(kLastWeightType); ++type)
     types.push_back(static_cast<WeightType>(type));
   return types;
 }();

@@ -7,7 +7,7 @@
 namespace tp {
 
 std::string with_flags(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kFlags = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kFlags = {{
       {"`weights`", "--weights"},
       {"`kv_type`", "--kv-type"},
       {"`prefill_chunk`", "--prefill-chunk"},
@@ -21,6 +21,13 @@ std::string with_flags(std::string text) {
       {"`max_queue`", "--max-queue"},
       {"`max_queue_tokens`", "--max-queue-tokens"},
       {"`output`", "--output"},
+      {"`same_bits`", "--same-bits"},
+      {"`wire`", "--wire"},
+      {"`steps`", "--steps"},
+      {"`block_length`", "--block-length"},
+      {"`unmask`", "--unmask"},
+      {"`threshold`", "--threshold"},
+      {"`favor_features` 0", "--attention exact"},
   }};
   for (const auto& [field, flag] : kFlags) {
     for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at + flag.size()))

@@ -190,7 +190,7 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
       material = read_material(flags);
       output.emplace(flags.output);
     });
-    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::score);
     return lead_or_follow(comm, *engine, flags.engine.verbose,
                           [&] { return lead(*engine, flags, material, comm.size(), *output); });
   });

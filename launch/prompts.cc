@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -23,11 +24,49 @@ nlohmann::ordered_json parse_json(const std::string& text, const std::string& wh
   }
 }
 
+// Numbers of tokens, such as their types; nothing if there are none.
+std::vector<std::uint8_t> marks_of(const nlohmann::ordered_json& object, const char* name,
+                                   const std::string& where) {
+  std::vector<std::uint8_t> marks;
+  if (!object.contains(name) || object.at(name).is_null()) return marks;
+  const nlohmann::ordered_json& list = object.at(name);
+  require<RequestError>(list.is_array(), "{}: `{}` must be a list of numbers, found {}", where, name,
+                        list.type_name());
+  for (const auto& number : list) {
+    require<RequestError>(number.is_number_unsigned() && number <= 255,
+                          "{}: `{}` must have whole numbers from 0 to 255, found {} at place {}", where, name,
+                          number.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
+                          marks.size());
+    marks.push_back(number.get<std::uint8_t>());
+  }
+  return marks;
+}
+
+EncoderInput input_of(const nlohmann::ordered_json& value, const std::string& where) {
+  if (!value.is_object()) return {prompt_ids_of(value, where)};
+  require<RequestError>(value.contains("ids"), "{}: expected an object with `ids`, a list of token ids",
+                        where);
+  EncoderInput input{prompt_ids_of(value.at("ids"), where), marks_of(value, "token_type_ids", where),
+                     marks_of(value, "global_attention_mask", where)};
+  if (value.contains("decoder_ids")) input.decoder_ids = prompt_ids_of(value.at("decoder_ids"), where);
+  return input;
+}
+
+BatchText read_text_line(const std::string& line, const std::string& where) {
+  if (line.front() != '{' && line.front() != '"') return {.where = where, .text = line};
+  const nlohmann::ordered_json value = parse_json(line, where);
+  if (value.is_string()) return {.where = where, .text = value.get<std::string>()};
+  if (!value.contains("text")) return {.where = where, .tokens = input_of(value, where)};
+  require<RequestError>(value.at("text").is_string(), "{}: `text` must be a text, found {}", where,
+                        value.at("text").type_name());
+  return {.where = where, .text = value.at("text").get<std::string>()};
+}
+
 }  // namespace
 
 std::string name_of_input(const std::string& path) { return path == kStdin ? "standard input" : path; }
 
-std::string read_prompt_file(const std::string& path) {
+std::string read_prompt_file(const std::string& path, std::size_t most_bytes) {
   std::ifstream file;
   if (path != kStdin) {
     file.open(path, std::ios::binary);
@@ -38,13 +77,41 @@ std::string read_prompt_file(const std::string& path) {
     file.clear();
   }
   std::istream& stream = path == kStdin ? std::cin : file;
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  std::string text;
+  for (std::istreambuf_iterator<char> next(stream), end; next != end; ++next) {
+    require<RequestError>(text.size() < most_bytes,
+                          "{}: expected a text of at most {} bytes, found more; is it the right file?",
+                          name_of_input(path), most_bytes);
+    text.push_back(*next);
+  }
+  return text;
 }
 
 std::vector<TokenId> read_token_file(const std::string& path) {
   const std::string name = name_of_input(path);
   const nlohmann::ordered_json value = parse_json(read_prompt_file(path), name);
   return prompt_ids_of(value.is_object() && value.contains("ids") ? value.at("ids") : value, name);
+}
+
+EncoderInput read_input_file(const std::string& path) {
+  const std::string name = name_of_input(path);
+  EncoderInput input = input_of(parse_json(read_prompt_file(path), name), name);
+  require<RequestError>(!input.ids.empty(), "{}: no token ids; expected at least one", name);
+  return input;
+}
+
+std::vector<BatchText> read_texts(const std::string& path) {
+  std::istringstream lines(read_prompt_file(path));
+  std::vector<BatchText> texts;
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    texts.push_back(read_text_line(line, fmt::format("{}:{}", name_of_input(path), number)));
+  }
+  require<RequestError>(!texts.empty(), "{}: no texts; expected one a line", name_of_input(path));
+  return texts;
 }
 
 }  // namespace tp

@@ -45,9 +45,13 @@ void print_rank_map(Engine& engine) {
     print_note(fmt::format("--same-bits: as from any ranks with this program and kernels for {}{}\n",
                            kernels::name_of(kernels::active_isa()),
                            kernels::bf16_pairs_are_fast() ? ", multiplying bf16 in pairs" : ""));
-  print_note(fmt::format(
-      "{}, {} parameters, loaded in {:.2f} s; cache of {} tokens, sequences of at most {}\n",
-      info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens, info.max_length));
+  print_note(
+      fmt::format("{}, {} parameters, loaded in {:.2f} s; cache of {} tokens{}, sequences of at most {}\n",
+                  info.config.architecture, info.parameters, info.load_seconds, info.cache_tokens,
+                  info.states == 0 ? std::string()
+                                   : fmt::format(" and {} states of recurrent layers ({} on rank 0)",
+                                                 info.states, format_bytes(info.state_bytes)),
+                  info.max_length));
   if (const auto& widened = widen_default_binding()) {
     print_note(
         fmt::format("mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "

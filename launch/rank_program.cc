@@ -7,7 +7,7 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/mpi_session.h"
-#include "parallel/start_watch.h"
+#include "parallel/watchdog.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -66,9 +66,9 @@ WaitOptions wait_options(std::size_t rank, std::size_t size, double timeout) {
   return waits;
 }
 
-// Nobody can be asked which rank is missing before MPI has started. The first two speak, so that one does
-// where the other is the one that is missing; who ends the job, ends all.
-std::unique_ptr<StartWatch> watch_start(double timeout) {
+// Nobody can be asked which rank is missing before the ranks are connected, or after that. The first two
+// speak, so that one does where the other is the one that is missing; who ends the job, ends all.
+std::unique_ptr<Watchdog> watch_calls(const char* to_what, double timeout) {
   const LaunchedRank launched = launched_rank();
   const auto rank = static_cast<std::size_t>(launched.rank);
   const auto size = static_cast<std::size_t>(launched.size);
@@ -82,7 +82,7 @@ std::unique_ptr<StartWatch> watch_start(double timeout) {
         text +
             "; one may be stopped, or be another program (--timeout SECONDS ends a job that waits longer)");
   };
-  return std::make_unique<StartWatch>(waits, [=](const std::string& text) {
+  return std::make_unique<Watchdog>(to_what, waits, [=](const std::string& text) {
     if (speaks)
       report(rank, size,
              text +
@@ -108,15 +108,17 @@ int run_together(Communicator& comm, const CommandLine& command,
 
 int run_on_ranks(const CommandLine& command, double timeout, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
-  std::unique_ptr<StartWatch> start = watch_start(timeout);
+  std::unique_ptr<Watchdog> watchdog = watch_calls("start", timeout);
+  // Finalizes MPI, behind the communicator.
   const MpiSession session;
-  start.reset();
   // Small enough to come from the heap, so that freeing it leaves it usable.
   std::string reserve(96 << 10, '\0');
   try {
     Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
+    watchdog.reset();
     const int status = run_together(comm, command, body);
-    barrier(comm);  // which tells of a rank that does not come, as MPI_Finalize does not
+    barrier(comm);  // which names a rank that does not come
+    watchdog = watch_calls("end", timeout);
     return status;
   } catch (const std::bad_alloc&) {
     return fail(session, reserve, kOutOfMemory);

@@ -58,6 +58,27 @@ void SamplingFlags::add_result_options_to(CLI::App& command) {
       ->capture_default_str()
       ->group(kGroup);
   command
+      .add_option("--beams", beams,
+                  "Beam search with so many beams: the likeliest texts in place of drawn ones")
+      ->check(whole_number(1, BeamSearch::kMaxBeams))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--length-penalty", length_penalty,
+                  "With --beams: log-probabilities are divided by length ^ F (default: the model's, or 1)")
+      ->check(number())
+      ->type_name("F")
+      ->group(kGroup);
+  command
+      .add_option(
+          "--early-stopping", early_stopping,
+          "With --beams: yes ends the search when as many texts as beams are finished, no when better "
+          "ones are unlikely, never when they are impossible (default: the model's, or no)")
+      ->check(one_of({"yes", "no", "never"}))
+      ->type_name("WHEN")
+      ->group(kGroup);
+  command
       .add_option("--logprobs", logprobs,
                   "With --json: log-probabilities of the token and the k most likely ones")
       ->check(whole_number(0, 1 << 20))
@@ -65,9 +86,26 @@ void SamplingFlags::add_result_options_to(CLI::App& command) {
       ->group(kGroup);
 }
 
+void SamplingFlags::add_thinking_option_to(CLI::App& command) {
+  add_thinking_option(command, max_thinking_tokens, kGroup);
+}
+
+void add_thinking_option(CLI::App& command, std::optional<int>& target, const std::string& group) {
+  command
+      .add_option("--max-thinking-tokens", target,
+                  "Tokens that a model may think before its answer; 0: none at all (default: no limit)")
+      ->check(whole_number(0, kLargest))
+      ->type_name("N")
+      ->group(group);
+}
+
 void SamplingFlags::check() const {
-  Request request = make_request(SamplingParams{});
+  if (beams == 1 && (length_penalty || early_stopping))
+    throw CLI::ValidationError(
+        "--length-penalty and --early-stopping are settings of beam search; give --beams too, more than 1");
+  Request request = make_request(SamplingParams{.temperature = 0.0F});
   request.prompt = {0};  // any
+  request.thinking.reset();
   try {
     request.validate();
   } catch (const RequestError& error) {
@@ -75,7 +113,20 @@ void SamplingFlags::check() const {
   }
 }
 
-Request SamplingFlags::make_request(const SamplingParams& defaults) const {
+std::optional<BeamSearch> SamplingFlags::beam_search(const BeamSearch& defaults) const {
+  using Stop = BeamSearch::Stop;
+  if (beams == 1) return std::nullopt;
+  BeamSearch search = defaults;
+  search.beams = beams;
+  if (length_penalty) search.length_penalty = *length_penalty;
+  if (early_stopping)
+    search.stop = *early_stopping == "yes"  ? Stop::early
+                  : *early_stopping == "no" ? Stop::likely
+                                            : Stop::never;
+  return search;
+}
+
+Request SamplingFlags::make_request(const SamplingParams& defaults, const BeamSearch& beam_defaults) const {
   Request request;
   SamplingParams& sampling = request.sampling;
   sampling = defaults;
@@ -85,6 +136,8 @@ Request SamplingFlags::make_request(const SamplingParams& defaults) const {
   const auto set = [](auto& target, const auto& given) {
     if (given) target = *given;
   };
+  request.beam_search = beam_search(beam_defaults);
+  if (request.beam_search) sampling.temperature = 0.0F;
   set(sampling.temperature, temperature);
   set(sampling.top_k, top_k);
   set(sampling.top_p, top_p);
@@ -102,6 +155,8 @@ Request SamplingFlags::make_request(const SamplingParams& defaults) const {
   request.min_tokens = min_tokens;
   request.include_stop_str_in_output = include_stop;
   request.bad_words = bad_words;
+  // Its markers are the chat template's.
+  if (max_thinking_tokens) request.thinking = ThinkingLimit{.max_tokens = *max_thinking_tokens};
   return request;
 }
 

@@ -23,11 +23,15 @@ struct SamplingFlags {
   std::optional<float> frequency_penalty;
   std::optional<std::uint64_t> seed;
   std::optional<int> logprobs;
+  int beams = 1;
+  std::optional<float> length_penalty;
+  std::optional<std::string> early_stopping;
   bool greedy = false;
   int max_tokens = 256;
   int n = 1;
   bool ignore_eos = false;
   int min_tokens = 0;
+  std::optional<int> max_thinking_tokens;
   std::vector<std::string> stop;
   bool include_stop = false;
   std::vector<std::string> bad_words;
@@ -35,12 +39,20 @@ struct SamplingFlags {
   // What every command that generates has, and what those have that list results.
   void add_to(CLI::App& command);
   void add_result_options_to(CLI::App& command);
+  // For commands that hold conversations.
+  void add_thinking_option_to(CLI::App& command);
 
   // Throws CLI::ValidationError for a value out of range: no model is needed to see it.
   void check() const;
 
   // A request with these settings and no prompt.
-  Request make_request(const SamplingParams& defaults) const;
+  Request make_request(const SamplingParams& defaults, const BeamSearch& beam_defaults = {}) const;
+
+ private:
+  std::optional<BeamSearch> beam_search(const BeamSearch& defaults) const;
 };
+
+// --max-thinking-tokens
+void add_thinking_option(CLI::App& command, std::optional<int>& target, const std::string& group);
 
 }  // namespace tp

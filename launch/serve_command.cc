@@ -137,6 +137,15 @@ void welcome(const ServeFlags& flags, const Server& server, const std::string& n
                          ranks == 1 ? "" : "s", url, url));
 }
 
+// What is wrong with the files for embeddings must not keep others from being served.
+void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
+  try {
+    model.embedder.emplace(*model.engine, folder, EmbedOptions{});
+  } catch (const Error& error) {
+    model.no_embedder = error.what();
+  }
+}
+
 int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::size_t ranks) {
   ShutdownSignals signals;
   Server& server = prepared.server;
@@ -144,8 +153,12 @@ int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::s
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
   model.max_queue = flags.engine.options.max_queue;
   model.defaults.sampling = engine.info().default_sampling;
+  if (flags.max_thinking_tokens)
+    model.defaults.thinking = ThinkingLimit{.max_tokens = *flags.max_thinking_tokens};
   if (prepared.chat_template && engine.has_tokenizer())
     model.chat.emplace(engine, *std::move(prepared.chat_template));
+  if (model.chat) model.chat->require_thinking(flags.max_thinking_tokens.has_value());
+  add_embedder(find_model(flags.engine.options.model), model);
   server.run(std::move(model), [&] { welcome(flags, server, server.model_name(), ranks); });
   return 0;
 }

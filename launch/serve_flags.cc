@@ -3,6 +3,8 @@
 #include "launch/message.h"
 #include "launch/model_path.h"
 #include "launch/option_checks.h"
+#include "launch/sampling_flags.h"
+#include "launch/speculate_flag.h"
 #include "tp/internal/require.h"
 
 #include <cerrno>
@@ -114,6 +116,7 @@ ServeFlags::ServeFlags() {
 
 void ServeFlags::add_to(CLI::App& command) {
   engine.add_to(command);
+  add_speculate_option(command, engine.options.speculation);
   command
       .add_option(
           "--model-name", model_names,
@@ -127,6 +130,7 @@ void ServeFlags::add_to(CLI::App& command) {
                   "A chat template (Jinja) to use instead of the model's")
       ->check(not_empty("a file"))
       ->type_name("FILE");
+  add_thinking_option(command, max_thinking_tokens, "Load");
   add_address_options(command, *this);
   add_load_options(command, *this);
   command.add_option("--pid-file", pid_file, "Write the process id of rank 0 to this file")

@@ -5,6 +5,7 @@
 #include "runtime/serve/service.h"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct ServeFlags {
   std::vector<std::string> allowed_hosts;
   std::vector<std::string> cors_origins;
   int drain_seconds = 30;
+  std::optional<int> max_thinking_tokens;
   std::string pid_file;
   bool log_json = false;
   bool quiet = false;

@@ -2,7 +2,10 @@
 
 #include "runtime/api/rounded.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -45,11 +48,59 @@ void set_sampling(const SamplingFlags& flags, Body& request) {
   if (flags.top_k) request["top_k"] = *flags.top_k;
   if (flags.seed) request["seed"] = *flags.seed;
   if (flags.ignore_eos) request["ignore_eos"] = true;
+  if (flags.max_thinking_tokens) request["max_thinking_tokens"] = *flags.max_thinking_tokens;
   if (flags.min_tokens > 0) request["min_tokens"] = flags.min_tokens;
   if (!flags.stop.empty()) request["stop"] = flags.stop;
   if (flags.include_stop) request["include_stop_str_in_output"] = true;
   if (!flags.bad_words.empty()) request["bad_words"] = flags.bad_words;
 }
+
+// Reads the message that is in the chunks of a stream.
+class DeltaReader {
+ public:
+  MessagePieces read(const Json& delta) {
+    MessagePieces pieces;
+    // Servers differ in the name.
+    for (const char* name : {"reasoning_content", "reasoning"})
+      append(pieces, MessagePiece::Kind::reasoning, text_in(delta, name));
+    append(pieces, MessagePiece::Kind::text, text_in(delta, "content"));
+    const Json& calls = member(delta, "tool_calls");
+    if (!calls.is_array()) return pieces;
+    for (const Json& call : calls) read_call(call, pieces);
+    return pieces;
+  }
+
+  MessagePieces finish() {
+    MessagePieces pieces;
+    end_call(pieces);
+    return pieces;
+  }
+
+  // The server has chosen them.
+  void give_ids(Message& message) const {
+    for (std::size_t i = 0; i < std::min(ids_.size(), message.calls.size()); ++i)
+      message.calls[i].id = ids_[i];
+  }
+
+ private:
+  void read_call(const Json& call, MessagePieces& pieces) {
+    const Json& function = member(call, "function");
+    if (const std::string name = text_in(function, "name"); !name.empty()) {
+      end_call(pieces);
+      ids_.push_back(text_in(call, "id"));
+      is_in_call_ = true;
+      append(pieces, MessagePiece::Kind::call, name);
+    }
+    if (is_in_call_) append(pieces, MessagePiece::Kind::arguments, text_in(function, "arguments"));
+  }
+
+  void end_call(MessagePieces& pieces) {
+    if (std::exchange(is_in_call_, false)) append(pieces, MessagePiece::Kind::call_end, "");
+  }
+
+  std::vector<std::string> ids_;
+  bool is_in_call_ = false;
+};
 
 FinishReason reason_of(const std::string& name) {
   return name == "length" ? FinishReason::length : FinishReason::stop;
@@ -82,6 +133,7 @@ Body ServerBackend::request_of(const Body& conversation) const {
 
 ChatAnswer ServerBackend::answer(const Body& conversation, const ChatListener& listener) {
   ChatAnswer answer;
+  DeltaReader reader;
   const auto receive = [&](const Json& chunk) {
     const Json& usage = member(chunk, "usage");
     if (usage.is_object()) {
@@ -92,9 +144,10 @@ ChatAnswer ServerBackend::answer(const Body& conversation, const ChatListener& l
     if (member(chunk, "timings").is_object()) answer.timings = timings_in(member(chunk, "timings"));
     const Json& choices = member(chunk, "choices");
     if (!choices.is_array() || choices.empty()) return;
-    const std::string text = text_in(member(choices.front(), "delta"), "content");
-    if (!text.empty()) listener.write(text);
-    answer.text += text;
+    const MessagePieces pieces = reader.read(member(choices.front(), "delta"));
+    for (MessagePiece piece : pieces) answer.message.add(piece);
+    reader.give_ids(answer.message);
+    if (!pieces.empty()) listener.write(pieces);
     const std::string reason = text_in(choices.front(), "finish_reason");
     if (!reason.empty()) answer.reason = reason_of(reason);
   };
@@ -103,6 +156,9 @@ ChatAnswer ServerBackend::answer(const Body& conversation, const ChatListener& l
     answer.reason = FinishReason::cancelled;
     return false;
   });
+  const MessagePieces last = reader.finish();
+  for (MessagePiece piece : last) answer.message.add(piece);
+  listener.write(last);
   return answer;
 }
 

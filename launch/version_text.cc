@@ -9,8 +9,10 @@
 
 namespace tp {
 
+std::string_view commit_text() { return kCommit; }
+
 std::string version_text() {
-  const std::string_view commit = kCommit;
+  const std::string_view commit = commit_text();
   return commit.empty() ? fmt::format("tp-infer {}", kVersion)
                         : fmt::format("tp-infer {} ({})", kVersion, commit);
 }

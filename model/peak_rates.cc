@@ -56,6 +56,8 @@ double arithmetic(double (*multiply)(std::size_t)) {
 
 }  // namespace
 
+double local_streaming_rate() { return streaming(); }
+
 PeakRates local_peak_rates() {
   const kernels::PeakKernels peaks = kernels::peak_kernels();
   return {streaming(), arithmetic(peaks.multiply_f32), arithmetic(peaks.multiply_bf16),

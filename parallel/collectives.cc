@@ -77,17 +77,23 @@ bool stays_exact(std::span<const double> addend, std::size_t ranks, double exact
   return largest_magnitude(addend) * static_cast<double>(ranks) < exact_below;
 }
 
+template <class T>
+void sum(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
+  comm.sums()(addend, target);
+  if (WireAllReduce* const wire = comm.sums().wire()) comm.stats().wire += wire->take_count();
+}
+
 void reduce(Communicator& comm, std::span<const float> addend, const SumTarget& target) {
   bound_statistics(comm);
   const CountedAllReduce counted(comm, addend.size_bytes());
-  comm.sums()(addend, target);
+  sum(comm, addend, target);
 }
 
 void reduce(Communicator& comm, std::span<const double> addend, double exact_below, const SumTarget& target) {
   bound_statistics(comm);
   const CountedAllReduce counted(comm, addend.size_bytes());
   if (!stays_exact(addend, comm.size(), exact_below)) comm.stats().inexact_sums += 1;
-  comm.sums()(addend, target);
+  sum(comm, addend, target);
 }
 
 // Rank 0 receives from[r] of every rank r, [ranks], and the others send `own`; rank 0's own is not copied.

@@ -3,6 +3,8 @@
 #include "parallel/mpi_call.h"
 
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 
 #include <fcntl.h>
@@ -65,6 +67,24 @@ std::vector<Run> pages_read_by(std::size_t rank, std::size_t ranks, std::size_t 
   return runs;
 }
 
+// Whether the first rank's writes are seen at `begin`, which is null where there is no memory. Ranks with the
+// same host name need not share a host: their objects may have the same name and be different ones.
+// Collective.
+bool sees_the_first_rank(MPI_Comm host, int rank, std::byte* begin) {
+  std::uint64_t mark = 0;
+  if (rank == 0) {
+    mark = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) * 4096 +
+           static_cast<std::uint64_t>(::getpid());
+    if (begin != nullptr) std::memcpy(begin, &mark, sizeof(mark));
+  }
+  TP_MPI(MPI_Bcast(&mark, 1, MPI_UINT64_T, 0, host));
+  std::uint64_t seen = mark;
+  if (begin != nullptr) std::memcpy(&seen, begin, sizeof(seen));
+  TP_MPI(MPI_Barrier(host));
+  if (rank == 0 && begin != nullptr) std::memset(begin, 0, sizeof(mark));
+  return seen == mark;
+}
+
 }  // namespace
 
 std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_of_rank, const Reader& reader,
@@ -95,8 +115,11 @@ std::unique_ptr<HostMemory> HostMemory::create(MPI_Comm host, std::size_t bytes_
     if (begin == MAP_FAILED) error = errno;
   }
   if (object >= 0) ::close(object);
-  TP_MPI(MPI_Barrier(host));
+  const bool is_shared =
+      sees_the_first_rank(host, rank, begin == MAP_FAILED ? nullptr : static_cast<std::byte*>(begin));
   if (exists && rank == 0) ::shm_unlink(name.text);
+  if (!is_shared)
+    why = "a rank does not see what the first one of its host writes; do several hosts have one name?";
   if (error != 0)
     why = fmt::format("no {} KiB of /dev/shm for each rank: {}", share >> 10, std::strerror(error));
   if (begin == MAP_FAILED) return nullptr;

@@ -4,11 +4,13 @@
 #include "tp/internal/require.h"
 #include "tp/mpi.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <initializer_list>
 
 #include <mpi.h>
+#include <unistd.h>
 
 namespace tp {
 namespace {
@@ -34,10 +36,28 @@ void prepare_for_slurm() {
   unsetenv("SLURM_STEPID");
 }
 
+// For a process that mpirun has not started Open MPI starts a daemon, in case it wants to start others: that
+// takes longer than the demo model takes to load.
+void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0); }
+
+// How long MPI_Abort may take.
+constexpr unsigned kAbortSeconds = 3;
+
+// Ends this process then, whatever it is waiting for.
+void exit_after(unsigned seconds) {
+  std::signal(SIGALRM, [](int) { std::_Exit(1); });
+  sigset_t alarm_signal;
+  sigemptyset(&alarm_signal);
+  sigaddset(&alarm_signal, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &alarm_signal, nullptr);
+  ::alarm(seconds);
+}
+
 }  // namespace
 
 MpiSession::MpiSession() {
   prepare_for_slurm();
+  do_without_daemon();
   int provided = MPI_THREAD_SINGLE;
   // Kernels are threaded with OpenMP, but only the main thread communicates.
   TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
@@ -60,6 +80,7 @@ Communicator MpiSession::all_ranks(const WaitOptions& waits) const {
 void MpiSession::abort(int status) {
   int initialized = 0;
   MPI_Initialized(&initialized);
+  exit_after(kAbortSeconds);
   if (initialized != 0) MPI_Abort(MPI_COMM_WORLD, status);
   std::_Exit(status);
 }

@@ -27,7 +27,8 @@ class MpiSession {
   Communicator all_ranks(const WaitOptions& waits) const;
 
   // Ends every rank of the job immediately with this exit status: for an error while the others wait inside a
-  // collective and cannot be told.
+  // collective and cannot be told. Ends at least this process, within seconds, where mpirun's daemons cannot
+  // be reached.
   [[noreturn]] static void abort(int status);
 
  private:

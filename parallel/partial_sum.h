@@ -55,6 +55,11 @@ class [[nodiscard]] PartialSum {
       add_rows(floats_, other.floats_, rows);
   }
 
+  // That a rank adds to the others'.
+  std::size_t bytes() const {
+    return has_doubles() ? doubles_.size() * sizeof(double) : floats_.size() * sizeof(float);
+  }
+
   // Of what is missing of it there is only the shape.
   TensorView<float> shape() const {
     return has_doubles() ? TensorView<float>(nullptr, doubles_.rows(), doubles_.columns())

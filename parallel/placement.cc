@@ -1,11 +1,15 @@
 #include "parallel/placement.h"
 
+#include "parallel/hash.h"
 #include "parallel/mpi_call.h"
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
+#include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace tp {
@@ -14,20 +18,44 @@ namespace {
 // What a rank tells the others of itself.
 struct Card {
   std::int64_t process = 0;
-  std::int32_t first_of_host = 0;  // the lowest rank on its host
-  char host[64] = "";              // cut short if need be
+  std::uint64_t mark = 0;  // of its host
+  char host[64] = "";      // cut short if need be
 };
 
-int first_of_host(MPI_Comm comm, int group, int rank) {
-  MPI_Comm machine = MPI_COMM_NULL;
-  MPI_Comm host = MPI_COMM_NULL;
-  TP_MPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
-  TP_MPI(MPI_Comm_split(machine, group, rank, &host));
-  int first = rank;
-  TP_MPI(MPI_Bcast(&first, 1, MPI_INT, 0, host));
-  TP_MPI(MPI_Comm_free(&host));
-  TP_MPI(MPI_Comm_free(&machine));
-  return first;
+// What only processes with the same name of the host, kernel and /dev/shm have in common. Where two hosts
+// have one name, MPI's own groups of ranks that share memory (MPI_COMM_TYPE_SHARED) differ from rank to rank.
+std::uint64_t mark_of_host(const std::string& name, int group) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat memory {};
+  ::stat("/dev/shm", &memory);
+  return hash_of(fmt::format("{} {} {} {} {}", group, name, boot, memory.st_dev, memory.st_ino));
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Processes with the same mark share a host.
+Placement placed(std::vector<Placement::Process> processes, std::span<const std::uint64_t> marks,
+                 std::size_t own) {
+  Placement placement;
+  placement.rank = own;
+  std::vector<std::uint64_t> marks_of_hosts;
+  for (std::size_t rank = 0; rank < marks.size(); ++rank) {
+    const auto known = std::ranges::find(marks_of_hosts, marks[rank]);
+    const auto host = static_cast<std::size_t>(known - marks_of_hosts.begin());
+    if (known == marks_of_hosts.end()) {
+      marks_of_hosts.push_back(marks[rank]);
+      placement.hosts.emplace_back();
+    }
+    placement.hosts[host].push_back(rank);
+    placement.host_of.push_back(host);
+  }
+  placement.processes = std::move(processes);
+  return placement;
 }
 
 }  // namespace
@@ -37,22 +65,40 @@ Placement find_placement(MPI_Comm comm, int group) {
   int size = 1;
   TP_MPI(MPI_Comm_rank(comm, &rank));
   TP_MPI(MPI_Comm_size(comm, &size));
-  Card own{.process = ::getpid(), .first_of_host = first_of_host(comm, group, rank)};
-  ::gethostname(own.host, sizeof(own.host) - 1);
+  const std::string name = host_name();
+  Card own{.process = ::getpid(), .mark = mark_of_host(name, group)};
+  name.copy(own.host, sizeof(own.host) - 1);
   std::vector<Card> cards(static_cast<std::size_t>(size));
   TP_MPI(MPI_Allgather(&own, sizeof(Card), MPI_BYTE, cards.data(), sizeof(Card), MPI_BYTE, comm));
 
-  Placement placement;
-  placement.rank = static_cast<std::size_t>(rank);
+  std::vector<Placement::Process> processes;
+  std::vector<std::uint64_t> marks;
   for (std::size_t other = 0; other < cards.size(); ++other) {
-    const auto first = static_cast<std::size_t>(cards[other].first_of_host);
-    if (first == other) placement.hosts.emplace_back();
-    const std::size_t host = first == other ? placement.hosts.size() - 1 : placement.host_of[first];
-    placement.hosts[host].push_back(other);
-    placement.host_of.push_back(host);
-    placement.processes.push_back({cards[other].process, cards[other].host});
+    processes.push_back({cards[other].process, cards[other].host, other});
+    marks.push_back(cards[other].mark);
   }
+  Placement placement = placed(std::move(processes), marks, static_cast<std::size_t>(rank));
+  placement.processes_here = placement.own_host().size();
   return placement;
+}
+
+std::vector<std::size_t> Placement::host_roots() const {
+  std::vector<std::size_t> roots;
+  for (const std::vector<std::size_t>& host : hosts) roots.push_back(host.front());
+  return roots;
+}
+
+Placement Placement::restricted_to(std::span<const std::size_t> ranks) const {
+  std::vector<Process> members;
+  std::vector<std::uint64_t> hosts_of_members;
+  for (const std::size_t member : ranks) {
+    members.push_back(processes[member]);
+    hosts_of_members.push_back(host_of[member]);
+  }
+  const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
+  Placement group = placed(std::move(members), hosts_of_members, own);
+  group.processes_here = processes_here;
+  return group;
 }
 
 bool is_stopped(std::int64_t process) {

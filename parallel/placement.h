@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,22 +15,29 @@ namespace tp {
 struct Placement {
   struct Process {
     std::int64_t id = 0;
-    std::string host;  // its name
+    std::string host;      // its name
+    std::size_t rank = 0;  // in the job
   };
 
   std::size_t rank = 0;                         // this one
   std::vector<Process> processes;               // [ranks]
   std::vector<std::vector<std::size_t>> hosts;  // ranks ascending; hosts ordered by their lowest rank
   std::vector<std::size_t> host_of;             // [ranks]
+  std::size_t processes_here = 1;               // of the job on this rank's host, in other groups, too
 
   std::size_t size() const { return processes.size(); }
   // The ranks of this rank's host.
   const std::vector<std::size_t>& own_host() const { return hosts[host_of[rank]]; }
   bool on_own_host(std::size_t other) const { return host_of[other] == host_of[rank]; }
+  // The lowest rank of each host.
+  std::vector<std::size_t> host_roots() const;
+
+  // That of a group of these ranks, in this order; this rank must be one of them.
+  Placement restricted_to(std::span<const std::size_t> ranks) const;
 };
 
-// Collective over `comm`. Ranks that pass different `group`s count as being on different hosts, whatever MPI
-// says. Throws CommError.
+// Collective over `comm`. Ranks that pass different `group`s count as being on different hosts, wherever
+// they are. Throws CommError.
 Placement find_placement(MPI_Comm comm, int group = 0);
 
 // Whether a process of this host is stopped, by SIGSTOP or a debugger.

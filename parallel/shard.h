@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace tp {
 
@@ -22,6 +23,9 @@ struct Range {
 struct TpRank {
   std::size_t rank = 0;
   std::size_t size = 1;
+  // How much of the model each rank takes, relative to the others: [size], positive; empty: all the same.
+  // Must outlive what uses it.
+  std::span<const double> split{};
 
   // The rank that contributes what must be counted once, such as the bias of a row-parallel layer.
   bool is_first() const { return rank == 0; }
@@ -32,9 +36,13 @@ struct TpRank {
 // a part may be empty.
 Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 
-// The attention heads of one rank. Query heads are divided evenly, and the rank holds every KV head that one
-// of its query heads reads: whole groups if the number of ranks divides num_key_value_heads, else some KV
-// heads are replicated on several ranks.
+// The same by the ranks' `split`, if they have one: every boundary is the whole granule next to where the
+// split would have it. If there are as many granules as ranks, every part has at least one.
+Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule = 1);
+
+// The attention heads of one rank. Query heads are divided by split_by_weights, and the rank holds every KV
+// head that one of its query heads reads: whole groups if the boundaries between ranks are those of groups,
+// else some KV heads are replicated on several ranks.
 struct HeadShard {
   Range query_heads;
   Range kv_heads;

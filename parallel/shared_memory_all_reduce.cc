@@ -14,8 +14,9 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kPieceBytes = WindowSlot::kPieceBytes;
-// Sums may overwrite addends in a slot.
-static_assert(kPieceBytes / sizeof(float) <= kSerialSum);
+static_assert(kPieceBytes == WireAllReduce::kPieceBytes);
+// The sum of a part may overwrite its addends.
+static_assert(kPieceBytes / sizeof(double) / WindowLayout::kTwoShotRanks < kSerialSum);
 
 constexpr std::size_t kHostRoot = 0;
 
@@ -24,16 +25,17 @@ constexpr Wait::Manner kManner{.collective = "an all-reduce"};
 }  // namespace
 
 std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm comm, const Patience& patience,
-                                                                     Exchange& exchange, std::string& why) {
+                                                                     Exchange& exchange, WireAllReduce* wire,
+                                                                     std::string& why) {
   const Placement& placement = patience.placement;
   if (placement.hosts.size() == placement.size()) return nullptr;
-  auto sum = std::unique_ptr<SharedMemoryAllReduce>(new SharedMemoryAllReduce(patience, exchange));
+  auto sum = std::unique_ptr<SharedMemoryAllReduce>(new SharedMemoryAllReduce(patience, exchange, wire));
   const auto rank = static_cast<int>(placement.rank);
   MPI_Comm host = MPI_COMM_NULL;
   TP_MPI(MPI_Comm_split(comm, static_cast<int>(placement.host_of[placement.rank]), rank, &host));
   const WindowLayout& layout = sum->layout_;
   const auto reader = [&](std::size_t slot, std::size_t offset) { return layout.reader(slot, offset); };
-  sum->memory_ = HostMemory::create(host, sizeof(WindowSlot), reader, why);
+  sum->memory_ = HostMemory::create(host, layout.slot_bytes(), reader, why);
   TP_MPI(MPI_Comm_free(&host));
   const std::optional<RankError> error = first_error(exchange, why);
   if (error) {
@@ -42,17 +44,13 @@ std::unique_ptr<SharedMemoryAllReduce> SharedMemoryAllReduce::create(MPI_Comm co
   }
   for (std::size_t other = 0; other < sum->size_; ++other)
     sum->slots_[other] = reinterpret_cast<WindowSlot*>(sum->memory_->of_rank(other));
-  new (&sum->slots_[sum->rank_]->announced) std::atomic<std::uint64_t>(0);
+  new (sum->slots_[sum->rank_]) WindowSlot{};
   exchange.all_values(0, kManner);  // nobody announces before all are ready
-  if (!sum->several_hosts_) return sum;
-  TP_MPI(MPI_Comm_split(comm, sum->rank_ == 0 ? 0 : MPI_UNDEFINED, rank, &sum->host_roots_));
-  if (sum->rank_ != 0) return sum;
-  sum->host_roots_exchange_.emplace(sum->host_roots_, patience, placement.hosts);
-  sum->host_roots_all_reduce_.emplace(*sum->host_roots_exchange_);
   return sum;
 }
 
-SharedMemoryAllReduce::SharedMemoryAllReduce(const Patience& patience, Exchange& exchange)
+SharedMemoryAllReduce::SharedMemoryAllReduce(const Patience& patience, Exchange& exchange,
+                                             WireAllReduce* wire)
     : patience_(patience),
       exchange_(exchange),
       host_(patience.placement.own_host()),
@@ -60,21 +58,15 @@ SharedMemoryAllReduce::SharedMemoryAllReduce(const Patience& patience, Exchange&
       slots_(std::make_unique<WindowSlot*[]>(size_)),
       float_addends_(std::make_unique<const float*[]>(size_)),
       double_addends_(std::make_unique<const double*[]>(size_)),
-      several_hosts_(patience.placement.hosts.size() > 1),
-      layout_{size_, several_hosts_} {
+      layout_{size_, patience.placement.hosts.size() > 1},
+      wire_(wire) {
   rank_ = static_cast<std::size_t>(std::ranges::find(host_, patience.placement.rank) - host_.begin());
-}
-
-SharedMemoryAllReduce::~SharedMemoryAllReduce() {
-  int finalized = 0;
-  MPI_Finalized(&finalized);
-  // While an exception is on its way the other host roots may be anywhere.
-  if (finalized == 0 && host_roots_ != MPI_COMM_NULL && std::uncaught_exceptions() == 0)
-    MPI_Comm_free(&host_roots_);
+  if (wire_ != nullptr) host_sums_.resize(layout_.buffers() * kPieceBytes / sizeof(double));
 }
 
 template <class T>
 void SharedMemoryAllReduce::operator()(std::span<const T> addend, const SumTarget& target) {
+  if (layout_.several_hosts) return sum_over_hosts(addend, target);
   constexpr std::size_t kPiece = kPieceBytes / sizeof(T);
   for (std::size_t begin = 0; begin < addend.size(); begin += kPiece)
     reduce_piece(addend.subspan(begin, std::min(kPiece, addend.size() - begin)), target.from(begin));
@@ -85,16 +77,19 @@ template void SharedMemoryAllReduce::operator()(std::span<const double> addend, 
 
 template <class T>
 T* SharedMemoryAllReduce::slot(std::size_t rank) const {
-  return reinterpret_cast<T*>(slots_[rank]->buffers[pieces_ % 2] + layout_.place(rank, piece_bytes_));
+  return reinterpret_cast<T*>(buffer(rank, pieces_) + layout_.place(rank, piece_bytes_));
+}
+
+std::byte* SharedMemoryAllReduce::buffer(std::size_t rank, std::uint64_t piece) const {
+  return slots_[rank]->buffer(piece % layout_.buffers());
 }
 
 template <class T>
 void SharedMemoryAllReduce::reduce_piece(std::span<const T> piece, const SumTarget& target) {
   ++pieces_;
   piece_bytes_ = piece.size_bytes();
-  std::memcpy(slot<T>(rank_), piece.data(), piece.size_bytes());
+  copy(piece.data(), piece.size(), slot<T>(rank_));
   announce(++phase_);
-  if (several_hosts_) return sum_over_hosts<T>(piece.size(), target);
   wait_for_all(phase_);
   if (!layout_.is_two_shot(piece_bytes_)) return sum_to(addends_from<T>(0), piece.size(), target);
   two_shot<T>(piece.size(), target);
@@ -116,17 +111,51 @@ void SharedMemoryAllReduce::two_shot(std::size_t size, const SumTarget& target) 
 }
 
 template <class T>
-void SharedMemoryAllReduce::sum_over_hosts(std::size_t size, const SumTarget& target) {
-  float* const shared = slot<float>(kHostRoot);
-  if (rank_ != kHostRoot) {
-    wait_for_host_root(++phase_);
-    return put(shared, size, target);
+void SharedMemoryAllReduce::sum_over_hosts(std::span<const T> addend, const SumTarget& target) {
+  if (size_ == 1) return (*wire_)(addend, target);
+  constexpr std::size_t kPiece = kPieceBytes / sizeof(T);
+  constexpr std::size_t kLag = WireAllReduce::kInFlight - 1;
+  const std::size_t pieces = (addend.size() + kPiece - 1) / kPiece;
+  const auto part_of = [&](std::size_t piece) {
+    return addend.subspan(piece * kPiece, std::min(kPiece, addend.size() - piece * kPiece));
+  };
+  for (std::size_t turn = 0; turn < pieces + kLag; ++turn) {
+    if (turn < pieces) give(part_of(turn), pieces_ + turn, addend.size_bytes());
+    if (turn < kLag || turn - kLag >= pieces) continue;
+    const std::size_t done = turn - kLag;
+    take(pieces_ + done, part_of(done).size(), target.from(done * kPiece));
   }
-  wait_for_all(phase_);
-  sum_of(addends_from<T>(0), size, slot<T>(kHostRoot));
-  (*host_roots_all_reduce_)(std::span<const T>(slot<T>(kHostRoot), size), {shared, false});
-  announce(++phase_);
-  put(shared, size, target);
+  pieces_ += pieces;
+}
+
+template <class T>
+void SharedMemoryAllReduce::give(std::span<const T> piece, std::uint64_t number, std::size_t whole) {
+  if (wire_ == nullptr) {
+    copy(piece.data(), piece.size(), reinterpret_cast<T*>(buffer(rank_, number)));
+    return announce(number + 1);
+  }
+  announce(number + 1);
+  wait_for_all(number + 1);
+  piece_bytes_ = piece.size_bytes();
+  const T** const addends = addends_of<T>();
+  addends[kHostRoot] = piece.data();
+  for (std::size_t rank = 1; rank < size_; ++rank)
+    addends[rank] = reinterpret_cast<const T*>(buffer(rank, number));
+  T* const sum = reinterpret_cast<T*>(reinterpret_cast<std::byte*>(host_sums_.data()) +
+                                      number % layout_.buffers() * kPieceBytes);
+  sum_of(std::span<const T* const>(addends, size_), piece.size(), sum);
+  wire_->begin(std::span<const T>(sum, piece.size()),
+               {reinterpret_cast<float*>(buffer(kHostRoot, number)), false}, whole);
+}
+
+void SharedMemoryAllReduce::take(std::uint64_t number, std::size_t size, const SumTarget& target) {
+  if (wire_ != nullptr) {
+    wire_->finish();
+    slots_[kHostRoot]->summed.store(number + 1, std::memory_order_release);
+  } else {
+    wait_for_host_root(number + 1);
+  }
+  put(reinterpret_cast<const float*>(buffer(kHostRoot, number)), size, target);
 }
 
 void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const SumTarget& target) {
@@ -136,13 +165,17 @@ void SharedMemoryAllReduce::put(const float* sum, std::size_t size, const SumTar
 // Element `begin` of all slots, in the order of the ranks.
 template <class T>
 std::span<const T* const> SharedMemoryAllReduce::addends_from(std::size_t begin) const {
-  const T** addends = nullptr;
-  if constexpr (std::is_same_v<T, float>)
-    addends = float_addends_.get();
-  else
-    addends = double_addends_.get();
+  const T** const addends = addends_of<T>();
   for (std::size_t rank = 0; rank < size_; ++rank) addends[rank] = slot<T>(rank) + begin;
   return {addends, size_};
+}
+
+template <class T>
+const T** SharedMemoryAllReduce::addends_of() const {
+  if constexpr (std::is_same_v<T, float>)
+    return float_addends_.get();
+  else
+    return double_addends_.get();
 }
 
 void SharedMemoryAllReduce::announce(std::uint64_t phase) {
@@ -154,8 +187,8 @@ bool SharedMemoryAllReduce::has_announced(std::size_t rank, std::uint64_t phase)
 }
 
 // It waits for other host roots in turn, and speaks of them if need be.
-void SharedMemoryAllReduce::wait_for_host_root(std::uint64_t phase) const {
-  const auto here = [&] { return has_announced(kHostRoot, phase); };
+void SharedMemoryAllReduce::wait_for_host_root(std::uint64_t pieces) const {
+  const auto here = [&] { return slots_[kHostRoot]->summed.load(std::memory_order_acquire) >= pieces; };
   if (here()) return;
   Wait wait(patience_, kManner, host_, [] { return Wait::Ranks(); });
   while (!here()) {
@@ -174,6 +207,7 @@ void SharedMemoryAllReduce::wait_for_all(std::uint64_t phase) const {
   Wait wait(patience_, kManner, host_, [this, phase] { return missing(phase); });
   while (!all_here()) {
     exchange_.progress();
+    if (wire_ != nullptr) wire_->progress();
     wait.turn();
   }
 }

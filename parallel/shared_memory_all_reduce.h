@@ -3,14 +3,13 @@
 
 #include "parallel/exchange.h"
 #include "parallel/host_memory.h"
-#include "parallel/message_all_reduce.h"
 #include "parallel/shared_window.h"
 #include "parallel/sums.h"
+#include "parallel/wire_all_reduce.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,17 +28,18 @@ namespace tp {
 // piece, and the others copy the sum (two-shot).
 //
 // With several hosts, the lowest rank of each host is its host root. It adds up its host's slots, adds the
-// sums of the other hosts by messages, and leaves the result in its slot for the host's other ranks: a second
-// wait per call.
+// sums of the other hosts over the wire, and leaves the result in its slot for the host's other ranks. Up to
+// WireAllReduce::kInFlight pieces are on their way: while one is on the wire, the next one is summed within
+// the host, and the ranks copy out the one before. A slot has as many buffers: a rank fills a buffer again
+// when it has seen the sum of what was in it, and a host root when the others have gone on to a later piece.
 class SharedMemoryAllReduce {
  public:
-  // Collective over `comm`, to which `exchange` belongs. Returns null if no two ranks share a host, or if a
-  // host has no shared memory, which `why` then explains on every rank. Throws CommError.
+  // Collective over `comm`, to which `exchange` belongs; `wire` connects its host roots, and is null on other
+  // ranks. Returns null if no two ranks share a host, or if a host has no shared memory, which `why` then
+  // explains on every rank. Throws CommError.
   static std::unique_ptr<SharedMemoryAllReduce> create(MPI_Comm comm, const Patience& patience,
-                                                       Exchange& exchange, std::string& why);
-  ~SharedMemoryAllReduce();
-  SharedMemoryAllReduce(const SharedMemoryAllReduce&) = delete;
-  SharedMemoryAllReduce& operator=(const SharedMemoryAllReduce&) = delete;
+                                                       Exchange& exchange, WireAllReduce* wire,
+                                                       std::string& why);
 
   // As AllReduce::operator(), for floats and doubles.
   template <class T>
@@ -49,25 +49,31 @@ class SharedMemoryAllReduce {
   std::vector<std::span<const std::byte>> own_memory() const { return memory_->own(); }
 
  private:
-  SharedMemoryAllReduce(const Patience& patience, Exchange& exchange);
+  SharedMemoryAllReduce(const Patience& patience, Exchange& exchange, WireAllReduce* wire);
 
-  // A rank's slot of the piece at hand, as elements of T.
+  // A rank's buffer of the piece at hand, as elements of T.
   template <class T>
   T* slot(std::size_t rank) const;
+  std::byte* buffer(std::size_t rank, std::uint64_t piece) const;
   template <class T>
   void reduce_piece(std::span<const T> piece, const SumTarget& target);
   template <class T>
   void two_shot(std::size_t size, const SumTarget& target);
   template <class T>
-  void sum_over_hosts(std::size_t size, const SumTarget& target);
+  void sum_over_hosts(std::span<const T> addend, const SumTarget& target);
+  template <class T>
+  void give(std::span<const T> piece, std::uint64_t number, std::size_t whole);
+  void take(std::uint64_t number, std::size_t size, const SumTarget& target);
   static void put(const float* sum, std::size_t size, const SumTarget& target);
   void announce(std::uint64_t phase);
   bool has_announced(std::size_t rank, std::uint64_t phase) const;
-  void wait_for_host_root(std::uint64_t phase) const;
+  void wait_for_host_root(std::uint64_t pieces) const;
   void wait_for_all(std::uint64_t phase) const;
   Wait::Ranks missing(std::uint64_t phase) const;
   template <class T>
   std::span<const T* const> addends_from(std::size_t begin) const;
+  template <class T>
+  const T** addends_of() const;
 
   const Patience& patience_;
   Exchange& exchange_;
@@ -82,13 +88,9 @@ class SharedMemoryAllReduce {
   std::uint64_t phase_ = 0;  // announcements made so far
   std::uint64_t pieces_ = 0;
   std::size_t piece_bytes_ = 0;  // of the piece at hand
-
-  // With several hosts only, and but for the first of them on host roots only.
-  bool several_hosts_ = false;
   WindowLayout layout_;
-  MPI_Comm host_roots_ = MPI_COMM_NULL;
-  std::optional<Exchange> host_roots_exchange_;
-  std::optional<MessageAllReduce> host_roots_all_reduce_;
+  WireAllReduce* wire_;            // on host roots, if there are several hosts
+  std::vector<double> host_sums_;  // [buffers, a piece]: of this host, on its way
 };
 
 }  // namespace tp

@@ -6,13 +6,13 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kHostRoot = 0;
-constexpr std::size_t kCacheLine = 64;
 
 }  // namespace
 
 std::size_t WindowLayout::place(std::size_t rank, std::size_t piece_bytes) const {
   if (several_hosts || ranks < kTwoShotRanks || is_two_shot(piece_bytes)) return 0;
-  const std::size_t own_part = WindowSlot::kPieceBytes * rank / ranks / kCacheLine * kCacheLine;
+  const std::size_t own_part =
+      WindowSlot::kPieceBytes * rank / ranks / WindowSlot::kCacheLine * WindowSlot::kCacheLine;
   return std::min(own_part, WindowSlot::kPieceBytes - kTwoShotBytes);
 }
 

@@ -1,22 +1,30 @@
 // The memory through which the ranks of a host add up: which rank's data is where, and who reads it.
 #pragma once
 
+#include "parallel/wire_all_reduce.h"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace tp {
 
-// What a rank writes of the window.
+// What a rank writes of the window: counters, then the buffers of its addends.
 struct WindowSlot {
   // 256 KiB: larger pieces leave the second-level cache before the other ranks have read them.
   static constexpr std::size_t kPieceBytes = 256 * 1024;
   // Buffers begin on pages, so that each has its own node.
   static constexpr std::size_t kPageBytes = 4096;
+  static constexpr std::size_t kCacheLine = 64;
 
   alignas(kPageBytes) std::atomic<std::uint64_t> announced;
-  alignas(kPageBytes) std::byte buffers[2][kPieceBytes];
+  alignas(kCacheLine) std::atomic<std::uint64_t> summed;  // by a host root, over all hosts
+
+  std::byte* buffer(std::size_t index) {
+    return reinterpret_cast<std::byte*>(this) + kPageBytes + index * kPieceBytes;
+  }
 };
+static_assert(sizeof(WindowSlot) == WindowSlot::kPageBytes);
 
 // How `ranks` of one host use their slots.
 struct WindowLayout {
@@ -26,6 +34,10 @@ struct WindowLayout {
 
   std::size_t ranks = 1;
   bool several_hosts = false;
+
+  // Two, of calls in turn; with several hosts as many as there are pieces on their way at a time.
+  std::size_t buffers() const { return several_hosts ? WireAllReduce::kInFlight : 2; }
+  std::size_t slot_bytes() const { return WindowSlot::kPageBytes + buffers() * WindowSlot::kPieceBytes; }
 
   bool is_two_shot(std::size_t piece_bytes) const {
     return !several_hosts && ranks >= kTwoShotRanks && piece_bytes >= kTwoShotBytes;

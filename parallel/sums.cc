@@ -1,30 +1,22 @@
 #include "parallel/sums.h"
 
+#include "parallel/vector_clones.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-// Compiled for wider vectors besides. The loader chooses before a sanitizer is ready to be called; clang has
-// no macro that says so.
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(TP_SANITIZE_THREADS) && \
-    !defined(__SANITIZE_ADDRESS__)
-#define TP_FOR_WIDE_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
-#define TP_FOR_WIDE_VECTORS
-#endif
-
 namespace tp {
 namespace {
 
 // Elements in a strip of the work that threads share.
-constexpr std::size_t kStrip = 1 << 14;
+constexpr std::size_t kStrip = 1 << 12;
 
 // Calls body(begin, end) for strips, which threads share.
 template <class Body>
 void for_strips(std::size_t size, const Body& body) {
-#pragma omp parallel for schedule(static) if (size > kSerialSum && size >= kMinParallelWork)
+#pragma omp parallel for schedule(static) if (size > kSerialSum)
   for (std::size_t begin = 0; begin < size; begin += kStrip) body(begin, std::min(begin + kStrip, size));
 }
 

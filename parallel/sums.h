@@ -11,6 +11,10 @@ namespace tp {
 void sum_of(std::span<const float* const> addends, std::size_t size, float* out);
 void sum_of(std::span<const double* const> addends, std::size_t size, double* out);
 
+// The same of one addend.
+inline void copy(const float* from, std::size_t size, float* to) { sum_of({&from, 1}, size, to); }
+inline void copy(const double* from, std::size_t size, double* to) { sum_of({&from, 1}, size, to); }
+
 // y += x, on this thread.
 void add_row(const float* x, std::size_t size, float* y);
 void add_row(const double* x, std::size_t size, double* y);
@@ -24,10 +28,10 @@ struct SumTarget {
 };
 
 // The same sum to a target, to which it is added last; one of doubles is rounded first. A sum of at most
-// kSerialSum doubles may overwrite the beginning of an addend.
+// kSerialSum doubles, which one thread takes, may overwrite the beginning of an addend.
 void sum_to(std::span<const float* const> addends, std::size_t size, const SumTarget& target);
 void sum_to(std::span<const double* const> addends, std::size_t size, const SumTarget& target);
-inline constexpr std::size_t kSerialSum = std::size_t{1} << 16;
+inline constexpr std::size_t kSerialSum = std::size_t{1} << 14;
 
 // The largest |value|; 0 if there is none.
 double largest_magnitude(std::span<const double> values);

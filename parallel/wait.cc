@@ -22,6 +22,10 @@ using namespace std::chrono_literals;
 // About as long as an exchange takes; who waits longer waits for a rank that is busy or has no processor.
 constexpr int kSpins = 4000;
 
+// Seconds after the timeout until a rank ends whose error another one should have reported: that one may be
+// out of reach.
+constexpr double kGrace = 3.0;
+
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -74,7 +78,11 @@ void Wait::look() {
   const Ranks missing = missing_();
   if (is_no_news(missing)) {
     overdue_.restart();
-  } else if (overdue_.seconds() >= until_end_ && speaks(missing)) {
+    if (!manner_.root_has_time && begun_.seconds() >= until_end_ + kGrace)
+      throw_error<CommError>("waited {:.0f} s in {}, more than `timeout` allows", begun_.seconds(),
+                             manner_.collective);
+  } else if (overdue_.seconds() >= until_end_ &&
+             (speaks(missing) || overdue_.seconds() >= until_end_ + kGrace)) {
     throw_error<CommError>(
         "{}, more than `timeout` allows; it may be stopped, swapping or reading from a "
         "slow disk",
@@ -109,7 +117,7 @@ std::string Wait::text_of(const Ranks& missing) const {
   for (const std::size_t rank : missing) {
     const Placement::Process& process = placement.processes[rank];
     const bool stopped = placement.on_own_host(rank) && is_stopped(process.id);
-    names.push_back(fmt::format("rank {} (process {} on {}{})", rank, process.id, process.host,
+    names.push_back(fmt::format("rank {} (process {} on {}{})", process.rank, process.id, process.host,
                                 stopped ? ", stopped" : ""));
   }
   return fmt::format("waited {:.0f} s in {} for {}", overdue_.seconds(), manner_.collective,

@@ -27,7 +27,8 @@ struct Patience {
 //   while (!it_has_come()) wait.turn();
 //
 // Turns spin at first, then yield the processor or, if polite, sleep. A long wait is reported to
-// WaitOptions::on_long_wait, once and by one rank; a wait longer than WaitOptions::timeout is an error.
+// WaitOptions::on_long_wait, once and by one rank; a wait longer than WaitOptions::timeout is an error, on
+// the other ranks a few seconds later, in case that the first one does not end them.
 class Wait {
  public:
   struct Manner {

@@ -2,7 +2,7 @@
 # headers of include/tp. Included by runtime/CMakeLists.txt.
 get_property(TP_COMPONENTS GLOBAL PROPERTY TP_COMPONENTS)
 list(APPEND TP_COMPONENTS tp_parallel tp_kernels tp_checkpoint tp_config tp_tokenizer tp_jinja tp_chat_template tp_model
-     tp_detokenizer tp_runtime)
+     tp_constraint tp_detokenizer tp_runtime)
 list(TRANSFORM TP_COMPONENTS REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>" OUTPUT_VARIABLE TP_ENGINE_OBJECTS)
 
 add_library(tp_engine ${TP_ENGINE_OBJECTS})
@@ -38,7 +38,11 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tp-infer-config.cmake
 
 # For builds without CMake: g++ ... $(pkg-config --cflags --libs tp-infer). A program that links the archive must also link
 # its dependencies; they are listed here, not as private ones, because --static would link all of them statically.
-set(TP_PC_REQUIRES ompi-cxx)
+if(MPI_CXX_INCLUDE_DIRS MATCHES "mpich")
+  set(TP_PC_REQUIRES mpich)
+else()
+  set(TP_PC_REQUIRES ompi-cxx)
+endif()
 set(TP_PC_LIBS "")
 if(NOT BUILD_SHARED_LIBS)
   string(APPEND TP_PC_REQUIRES " hwloc libpcre2-8 sentencepiece libutf8proc")

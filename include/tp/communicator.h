@@ -1,10 +1,11 @@
-// A group of MPI ranks that share one model.
+// A group of MPI ranks: all of a job, or those that share the layers of one of its pipeline stages.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,18 @@ struct CommCounter {
   std::size_t calls = 0;
   std::size_t bytes = 0;  // this rank's payload, not network traffic
   double seconds = 0.0;   // inside the calls, including the wait for other ranks
+
+  CommCounter& operator+=(const CommCounter& other) {
+    calls += other.calls;
+    bytes += other.bytes;
+    seconds += other.seconds;
+    return *this;
+  }
 };
 
 struct CommStats {
   CommCounter all_reduce;
+  CommCounter wire;  // the part of all_reduce between hosts; bytes as sent by this rank
   CommCounter gather;
   CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
@@ -53,6 +62,9 @@ class Communicator {
  public:
   // Collective over `parent`, an MPI_Comm (include tp/mpi.h to pass one). Throws CommError.
   explicit Communicator(const MpiHandle& parent, WaitOptions waits = {});
+  // Some ranks of `parent`, in this order, which becomes their order here; only these call it, all with the
+  // same ranks. They wait as `parent` does and record into its trace. Collective; throws CommError.
+  Communicator(const Communicator& parent, std::span<const std::size_t> ranks);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -64,7 +76,10 @@ class Communicator {
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
 
+  // In messages ranks are numbered as in the job.
   const Placement& placement() const { return *placement_; }
+
+  const Patience& patience() const { return *patience_; }
 
   // The duplicate.
   const MpiHandle& handle() const { return *handle_; }
@@ -77,6 +92,9 @@ class Communicator {
   Tracer& tracer() { return *tracer_; }
 
  private:
+  Communicator(std::unique_ptr<MpiHandle> handle, std::unique_ptr<Placement> placement, WaitOptions waits,
+               std::shared_ptr<Tracer> tracer);
+
   std::unique_ptr<MpiHandle> handle_;
   std::size_t rank_ = 0;
   std::size_t size_ = 1;
@@ -87,7 +105,7 @@ class Communicator {
   std::unique_ptr<Patience> patience_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<AllReduce> sums_;
-  std::unique_ptr<Tracer> tracer_;
+  std::shared_ptr<Tracer> tracer_;
 };
 
 }  // namespace tp

@@ -35,13 +35,18 @@
 
 #include "tp/communicator.h"
 #include "tp/event.h"
+#include "tp/generation_defaults.h"
 #include "tp/leader_status.h"
 #include "tp/marked_text.h"
 #include "tp/memory_types.h"
 #include "tp/model_config.h"
+#include "tp/model_kind.h"
+#include "tp/peak_rates.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
+#include "tp/speculation.h"
 #include "tp/trace.h"
+#include "tp/wire_type.h"
 
 #include <chrono>
 #include <cstdint>
@@ -65,15 +70,35 @@ struct EngineOptions {
   // it is divided into steps and threads. If the ranks' processors differ, the process uses from then on only
   // instructions that all of them have, so it must not have another engine.
   bool same_bits = false;
+  // How sums over ranks are sent from host to host. With another type than f32 they are rounded to it, twice
+  // however many hosts there are, and results depend on which ranks share a host: an error with same_bits.
+  WireType wire = WireType::f32;
+  // Random features that approximate attention in the layers that see all tokens, which then cost the same
+  // for every token, however many precede it; 0: attention is exact. Results are others than the model's.
+  std::size_t favor_features = 0;
   // A folder for weights as they were packed, from which the next engine of the same model, types and ranks
   // loads them; none if empty. Each rank has a file of its own, so that hosts may use local disks.
   std::filesystem::path packed_cache{};
-  std::size_t prefill_chunk = 512;  // maximum tokens per step
+  std::size_t prefill_chunk = 512;  // maximum tokens per step; of an encoder at least max_length
   std::size_t max_sequences = 16;   // maximum running at the same time
   std::size_t max_length = 0;       // maximum tokens per sequence; 0: max_position_embeddings
   std::size_t block_size = 32;      // tokens per KV cache block
   std::size_t cache_tokens = 0;     // capacity of the KV cache, memory permitting; 0: what max_sequences need
   std::size_t threads = 0;          // of this rank; 0: its fair share of the host's cores
+  // How much of the weights, heads and vocabulary each rank takes, relative to the others, for hosts of
+  // unequal speed: one number > 0 per rank; empty: the same for all. Or, if `measured_split`, what each
+  // rank's host can read from memory per rank, measured at the start; hosts that differ by less than a tenth
+  // count as equal.
+  std::vector<double> split{};
+  bool measured_split = false;
+  // In how many groups of equally many ranks the layers are divided, one after the other, each of which
+  // divides its layers among its ranks. As many steps are computed at the same time, of different sequences
+  // or parts of a prompt.
+  std::size_t pipeline = 1;
+  SpeculationOptions speculation{};  // draft tokens; not for encoders
+  // To measure what ranks would have to do if they were the first of this many: results are meaningless. 0:
+  // as many as there are.
+  std::size_t pretend_ranks = 0;
   // While any sequence generates, the milliseconds that prompts may add to a step, as far as the speed of
   // past steps predicts; at least 16 tokens are computed. 0: no limit but prefill_chunk. Chunks then depend
   // on how fast the machine is at the moment, and with them the last bits of results where chunks matter at
@@ -88,13 +113,19 @@ struct EngineOptions {
 // What an engine loaded, as seen by this rank.
 struct EngineInfo {
   ModelConfig config;
+  ModelKind kind = ModelKind::decoder;
+  std::size_t state_size = 0;  // of a token's last hidden state
+  // How a sequence's hidden states are pooled for Engine::sequence_head; none if there is no head. Rank 0
+  // only.
+  std::optional<Pooling> head_pooling;
   std::size_t parameters = 0;            // of the whole model
   WeightType weights = WeightType::f32;  // the in-memory type of most of them
   std::string rounded;  // stored types that lose precision in memory: "Q4_K as bf16"; usually empty
   // Tensors of the checkpoint outside the model's blocks that nothing uses. Rank 0 only, usually empty.
   std::vector<std::string> unused_tensors;
   KvType kv_type = KvType::f32;
-  bool same_bits = false;  // as in EngineOptions
+  bool same_bits = false;  // as in EngineOptions, like the next
+  std::size_t favor_features = 0;
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // on this rank
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
@@ -109,11 +140,21 @@ struct EngineInfo {
   // usually empty.
   std::string cache_notice;
   std::size_t cache_bytes = 0;      // of a full cache, on this rank
+  std::size_t states = 0;           // of recurrent layers that the cache has room for, snapshots included
+  std::size_t state_bytes = 0;      // of cache_bytes, these take
   std::size_t workspace_bytes = 0;  // on this rank
   std::size_t max_length = 0;       // maximum tokens per sequence
   double load_seconds = 0.0;
   std::vector<TokenId> eos_token_ids;
   SamplingParams default_sampling;  // from generation_config.json
+  GenerationDefaults generation;    // rank 0 only
+  std::size_t pretend_ranks = 0;    // as in EngineOptions
+};
+
+// Two texts as one input, such as a question and a document.
+struct EncodedPair {
+  std::vector<TokenId> ids;
+  std::vector<std::uint8_t> token_types;  // [ids]
 };
 
 class Engine {
@@ -145,6 +186,10 @@ class Engine {
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
+  // As the tokenizer's template for pairs says. Throws CheckpointError if it has none.
+  EncodedPair encode_pair(std::string_view first, std::string_view second) const;
+  // The id of a token as it is in the vocabulary, such as "[MASK]".
+  std::optional<TokenId> find_token(std::string_view token) const;
   // Whether the id is a control token, such as BOS, which decode leaves out.
   bool is_special(TokenId id) const;
 
@@ -179,6 +224,11 @@ class Engine {
   // Resets the counters that reports() shows.
   void reset_statistics();
 
+  // What the machine reaches now at best (measure_peak_rates), to compare measurements with on a machine that
+  // changes its speed; nothing where memory does not suffice beside the model. Resets the peak memory that
+  // reports() shows.
+  std::optional<PeakRates> peak_rates();
+
   // Starts recording a trace on every rank, until its buffer is full.
   void start_trace();
   // The recorded traces, in rank order.
@@ -189,6 +239,15 @@ class Engine {
   void logits(std::span<const TokenId> tokens,
               const std::function<void(std::size_t position, std::span<const float> logits)>& on_row,
               AttentionMask attention = AttentionMask::causal);
+
+  // Submits a request and runs steps until it has finished, with its events as they come. Throws
+  // RequestError, or what `on_event` throws.
+  void run(Request request, const EventSink& on_event);
+
+  // From any thread of rank 0: what the model's head makes of a pooled hidden state: a classifier's scores,
+  // one for each label, or the result of an encoder's pooler, [hidden_size]. Throws ConfigError if it has
+  // none.
+  std::vector<float> sequence_head(std::vector<float> pooled) const;
 
   // How well the model predicts a sequence: the log-probability (natural) of every token from `first` (>= 1)
   // on, given all tokens before it, [tokens.size() - first]. Submits a request with max_tokens 0 and

@@ -47,6 +47,45 @@ struct PromptLogits {
   std::span<const float> row(std::size_t i) const { return logits.subspan(i * vocab_size, vocab_size); }
 };
 
+// The hidden states at consecutive positions of a prompt, behind the final norm.
+struct PromptHidden {
+  RequestId request = 0;
+  std::size_t first = 0;          // position of the first row
+  std::size_t hidden_size = 0;    // columns of a row
+  std::span<const float> states;  // [positions, hidden_size]; valid during the call
+
+  std::size_t positions() const { return states.size() / hidden_size; }
+  std::span<const float> row(std::size_t i) const { return states.subspan(i * hidden_size, hidden_size); }
+};
+
+// The prompt's hidden states as one.
+struct PooledHidden {
+  RequestId request = 0;
+  std::vector<float> state;  // [hidden_size]
+};
+
+// The most likely tokens at a position of the prompt, most likely first; empty if logits are not finite.
+struct PromptCandidates {
+  RequestId request = 0;
+  std::size_t position = 0;
+  std::vector<TokenLogprob> best;
+};
+
+// Request::guess at consecutive positions of the prompt.
+struct PromptGuesses {
+  RequestId request = 0;
+  std::size_t first = 0;  // position of guesses[0]
+  std::vector<Guess> guesses;
+};
+
+// What a pass of a diffusion language model has settled, in the order of positions.
+struct TokensSettled {
+  RequestId request = 0;
+  int sample = 0;        // which of the request's n continuations
+  std::size_t pass = 0;  // counted from 1
+  std::vector<SettledToken> tokens;
+};
+
 // How much of a prompt has been computed. Sent, if Request::report_progress is set, after every step that
 // computed some of it before the continuation's first token, and before that token.
 struct PrefillProgress {
@@ -80,7 +119,8 @@ struct RequestRejected {
   std::string error;
 };
 
-using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PrefillProgress, RequestFinished,
+using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PromptHidden, PooledHidden,
+                           PromptCandidates, PromptGuesses, TokensSettled, PrefillProgress, RequestFinished,
                            RequestCancelled, RequestRejected>;
 
 // Called for every event of a request, in order, between steps, on the thread that steps the engine. May

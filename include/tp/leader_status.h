@@ -1,5 +1,7 @@
 #pragma once
 
+#include "tp/speculation.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -23,6 +25,8 @@ struct LeaderStatus {
   std::size_t decoding = 0;     // and the others
   std::size_t used_blocks = 0;  // of the KV cache: owned by running continuations
   std::size_t free_blocks = 0;  // the others, including those with cached prefixes
+  std::size_t states = 0;       // of recurrent layers that there is room for; 0: the model has no such layers
+  std::size_t snapshots = 0;    // of these, kept behind texts that later prompts can begin with
   // Requests of which nothing has been scheduled yet, which EngineOptions::max_queue limits, and the tokens
   // of their prompts, which max_queue_tokens limits.
   std::size_t queued_requests = 0;
@@ -34,7 +38,9 @@ struct LeaderStatus {
   FinishCounts finished;
   std::uint64_t prefix_queries = 0;  // tokens looked up in the prefix cache
   std::uint64_t prefix_hits = 0;     // of these, tokens found there
+  std::uint64_t snapshot_hits = 0;   // continuations that began with a snapshot
   std::uint64_t preemptions = 0;     // continuations whose blocks were released, to be recomputed
+  SpeculationCounts speculation;
   std::uint64_t steps = 0;
   std::size_t last_step_tokens = 0;  // computed by the last step
   double last_step_seconds = 0.0;

@@ -63,7 +63,7 @@ struct ModelConfig {
   std::size_t sliding_window = 0;  // 0: none
   bool use_sliding_window = true;
   std::size_t max_window_layers = 0;  // this many layers at the start have no window
-  // "full_attention", "sliding_attention" or "chunked_attention" per layer, or empty
+  // "full_attention", "sliding_attention", "chunked_attention" or "linear_attention" per layer, or empty
   std::vector<std::string> layer_types{};
   std::size_t sliding_window_pattern = 0;  // without layer_types: every so many layers one has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
@@ -72,6 +72,7 @@ struct ModelConfig {
   bool scale_attn_weights = true;
   bool scale_attn_by_inverse_layer_idx = false;
   bool use_parallel_residual = true;
+  bool do_layer_norm_before = true;  // else the stream is normed behind either half of a block
   bool alibi = false;
   std::vector<std::size_t> no_rope_layers{};  // 1 for layers that do have RoPE, else 0; or empty
   std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every so many layers one has no RoPE
@@ -129,6 +130,55 @@ struct ModelConfig {
   std::size_t qk_rope_head_dim = 0;
   std::size_t v_head_dim = 0;
   bool rope_interleave = true;
+
+  // Layers with a recurrence in place of attention ("linear_attention" in layer_types).
+  std::size_t full_attention_interval = 0;  // without layer_types: every so many layers one has attention
+  std::size_t linear_num_key_heads = 0;
+  std::size_t linear_num_value_heads = 0;
+  std::size_t linear_key_head_dim = 0;
+  std::size_t linear_value_head_dim = 0;
+  std::size_t linear_conv_kernel_dim = 0;
+
+  std::size_t embedding_size = 0;  // of token vectors, which are projected to hidden_size; 0: hidden_size
+
+  // Encoders.
+  bool use_bidirectional_attention = false;
+  std::size_t type_vocab_size = 0;  // kinds of tokens; 0: tokens are all alike
+  TokenId pad_token_id = 0;
+  std::size_t num_hidden_groups = 0;               // of layers that share their weights; 0: none does
+  std::size_t global_attn_every_n_layers = 0;      // the other layers see only their neighbours
+  std::size_t relative_attention_num_buckets = 0;  // 0: scores do not depend on distances
+  std::size_t relative_attention_max_distance = 128;
+  std::vector<std::size_t> attention_window{};    // of every layer, half of it on either side
+  std::vector<std::size_t> attention_dilation{};  // of every layer's window; empty: none
+  bool block_sparse = false;                      // attention between blocks of block_size tokens
+  std::size_t block_size = 64;
+  std::size_t num_random_blocks = 3;
+  std::string classifier_pooling = "cls";
+  std::string classifier_activation = "gelu";
+  std::vector<std::string> labels{};  // of a classifier: id2label
+
+  TokenId mask_token_id = -1;  // of diffusion language models
+
+  // Reformer.
+  std::vector<std::string> attn_layers{};  // "local" or "lsh" for every layer
+  std::size_t local_attn_chunk_length = 64;
+  std::size_t local_num_chunks_before = 1;
+  std::size_t lsh_attn_chunk_length = 64;
+  std::size_t lsh_num_chunks_before = 1;
+  std::size_t lsh_num_chunks_after = 0;
+  std::size_t num_hashes = 1;
+  std::vector<std::size_t> num_buckets{};  // factors of their number; empty: by the length of a sequence
+  std::size_t hash_seed = 0;
+  std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: a table of all positions
+  std::vector<std::size_t> axial_pos_embds_dim{};  // of their vectors
+
+  // Encoder-decoders: what is said above of layers is the decoder's, and this the encoder's.
+  std::size_t encoder_layers = 0;
+  std::size_t encoder_attention_heads = 0;
+  std::size_t encoder_intermediate_size = 0;
+  bool gated_mlp = false;        // of both
+  bool scale_embedding = false;  // by the root of hidden_size
 
   bool operator==(const ModelConfig&) const = default;
 };

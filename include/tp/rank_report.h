@@ -37,8 +37,12 @@ struct RankReport {
   std::uint64_t all_reduces = 0;
   std::uint64_t all_reduce_bytes = 0;
   double all_reduce_seconds = 0.0;  // including waiting
-  std::uint64_t inexact_sums = 0;   // with EngineOptions::same_bits: that were perhaps too large to be exact
-  double gather_seconds = 0.0;      // in other collectives during steps, including waiting
+  // Of the all-reduces between hosts, on the rank that exchanges its host's sums: what it sent, and the time
+  // it took.
+  std::uint64_t wire_bytes = 0;
+  double wire_seconds = 0.0;
+  std::uint64_t inexact_sums = 0;  // with EngineOptions::same_bits: that were perhaps too large to be exact
+  double gather_seconds = 0.0;     // in other collectives during steps, including waiting
   TimeParts time;
   RankNuma numa;
 };

@@ -1,8 +1,12 @@
 // Requests to an engine, and the tokens it returns.
 #pragma once
 
+#include "tp/constraint.h"
+#include "tp/generation_defaults.h"
+#include "tp/model_kind.h"
 #include "tp/token_id.h"
 #include "tp/token_mask.h"
+#include "tp/unmasking.h"
 
 #include <cstdint>
 #include <functional>
@@ -48,15 +52,28 @@ inline constexpr int kMaxSamples = 4096;
 // A random seed for a request without one, below 2^53 so that every JSON reader preserves it.
 std::uint64_t draw_seed();
 
+// Limits how long a model thinks: the stretch of its text between two markers.
+struct ThinkingLimit {
+  int max_tokens = 0;              // >= 0; after them the end is forced
+  std::string begin{};             // the text that begins it; "<think>"
+  std::string end{};               // the text that ends it; "</think>"
+  std::vector<TokenId> end_ids{};  // the tokens that are forced, in which `end` is; not empty
+  bool has_begun = false;          // in the prompt
+};
+
 // What the tokens of a prompt attend to.
 enum class AttentionMask : std::uint8_t {
   causal,         // themselves and the tokens before them
   bidirectional,  // those after them, too
+  by_blocks,      // their block of Request::attention_block tokens, and the blocks before it
 };
 
 // One prompt to continue.
 struct Request {
-  std::vector<TokenId> prompt{};
+  std::vector<TokenId> prompt{};  // of encoder-decoders the encoder's input
+  // Of encoder-decoders: what the decoder begins with; empty: the model's token for it
+  // (decoder_start_token_id).
+  std::vector<TokenId> decoder_prompt{};
   SamplingParams sampling{};
   int max_tokens = 256;     // maximum tokens to generate; 0 only evaluates the prompt
   int n = 1;                // continuations of this prompt, 1 to kMaxSamples, which share its cache blocks
@@ -65,22 +82,63 @@ struct Request {
   std::vector<TokenId> stop_token_ids{};    // further tokens that end a continuation
   std::vector<std::string> stop{};          // texts that end a continuation and are cut off,
   bool include_stop_str_in_output = false;  // unless this is set
+  // The first token of every continuation; none: as the model's files say (forced_bos_token_id).
+  std::optional<TokenId> forced_first{};
+  // Searches for continuations instead of drawing tokens: the events of the `n` best, at most as many as
+  // beams, come all at once when the search ends. Not with stop texts, constraints or a seed's sampling.
+  std::optional<BeamSearch> beam_search{};
   // What a continuation must not contain: texts (which need a tokenizer) and token sequences.
   std::vector<std::string> bad_words{};
   std::vector<std::vector<TokenId>> bad_words_ids{};
+  // What continuations must look like as a whole (which needs a tokenizer): tokens are allowed only if a text
+  // that satisfies it can follow, in spite of bad words, min_tokens and biases of -100 and less, which rule
+  // out tokens here. A stretch of text that the constraint leaves no choice about has the tokens that the
+  // tokenizer has for it, and takes no forward pass for each, unless log-probabilities are wanted. Not
+  // together with allowed_tokens.
+  std::optional<Constraint> constraint{};
+  // What comes before the constraint's text, such as what a model thinks, as a grammar in GBNF; empty:
+  // nothing. A limit of thinking forces the end of thinking where this allows it.
+  std::string constraint_preface{};
   // The tokens allowed next, given those generated so far. Called once per token on a separate thread, while
   // the ranks run the forward pass, and concurrently for several continuations. An exception ends the
   // continuation with an error.
   std::function<TokenMask(std::span<const TokenId> generated)> allowed_tokens{};
+  std::optional<ThinkingLimit> thinking{};  // needs a tokenizer
+  // Control tokens whose texts are part of the output, such as those around calls of tools; those of others
+  // are left out.
+  std::vector<TokenId> visible_token_ids{};
   // Asks for the log-probabilities of the prompt's tokens from this index (>= 1) on, given all tokens before
   // each, as PromptLogprobs events. The logits themselves stay on their ranks.
   std::optional<std::size_t> score_from{};
   int score_top =
       0;  // how many most likely tokens these events list for each position, besides the prompt's own
   bool prompt_logits = false;  // asks for the logits at every position of the prompt, as PromptLogits events
-  // Bidirectional prompts cannot be continued or scored, only max_tokens 0 with prompt_logits. They are
-  // computed in a single step, which limits their length, and never use the prefix cache.
+  // The same with the hidden states behind the final norm, as PromptHidden events,
+  bool prompt_hidden = false;
+  // or as one for the whole prompt, a PooledHidden event. Of all four only one can be asked for.
+  std::optional<Pooling> pooling{};
+  // Positions of the prompt, ascending, for which the `candidates` most likely tokens are wanted, as
+  // PromptCandidates events. Logits and candidates of encoder-decoders are those of `decoder_prompt`.
+  std::vector<std::size_t> candidates_at{};
+  int candidates = 5;
+  // In their place a token for each of these positions, chosen according to `sampling`, and how sure the
+  // model is of it, as PromptGuesses events.
+  std::optional<GuessSettings> guess{};
+  // Of every token of the prompt its kind, in models that distinguish them (token_type_ids); empty: all are
+  // 0.
+  std::vector<std::uint8_t> token_types{};
+  // 1 for tokens that see all others and that all see, in models with windows that have such; empty: none.
+  std::vector<std::uint8_t> global_tokens{};
+  // Bidirectional prompts cannot be continued or scored, only max_tokens 0 with prompt_logits, prompt_hidden,
+  // pooling or candidates_at. They are computed in a single step, which limits their length, and never use
+  // the prefix cache. All prompts of encoders are bidirectional, whatever this says.
   AttentionMask attention = AttentionMask::causal;
+  std::size_t attention_block = 0;  // tokens; 0: as many as the model has by itself
+  // How a diffusion language model generates, max_tokens tokens at most, of which an end of the text leaves
+  // out those behind it. Those that follow each other without a gap come as TokenEvents, and all of them as
+  // TokensSettled when they have their token. Of `sampling`, these models have temperature, top_k, top_p and
+  // the seed.
+  std::optional<Unmasking> unmasking{};
   // Whether the prompt's prefix is looked up in the prefix cache, and what this request computes can be found
   // there by later ones.
   bool cache_prompt = true;
@@ -92,6 +150,14 @@ struct Request {
   // of a step; nothing limits how long they wait.
   int priority = 0;
   bool report_progress = false;  // asks for PrefillProgress events
+  // Whether there may be draft tokens, if EngineOptions::speculation asks for them. They do not change the
+  // text. With allowed_tokens there are none.
+  bool speculate = true;
+
+  // Whether something is asked about the prompt itself.
+  bool asks_about_prompt() const {
+    return score_from || prompt_logits || prompt_hidden || pooling || !candidates_at.empty();
+  }
 
   // Throws RequestError naming the first value out of range, including those of `sampling`. Limits of the
   // model (token ids, maximum length) are checked by Engine::submit.
@@ -121,6 +187,9 @@ struct TokenEvent {
   TokenId token = 0;
   std::string text;               // the text completed by this token, in whole UTF-8 characters; may be empty
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  // Draft tokens of the continuation so far, and how many of them the model chose, too.
+  std::size_t drafted_tokens = 0;
+  std::size_t accepted_tokens = 0;
   std::optional<TokenLogprob> logprob;
   std::vector<TokenLogprob> top_logprobs;  // most likely first
   FinishReason finish_reason = FinishReason::none;

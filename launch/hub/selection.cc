@@ -21,10 +21,18 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 // What the runtime reads beside the weights, as far as a repository has it: model/config, model/tokenizer.
-constexpr const char* kCompanions[] = {
-    kConfig,           "generation_config.json", "tokenizer.json",          "tekken.json",
-    "tokenizer.model", "tokenizer_config.json",  "special_tokens_map.json", "vocab.json",
-    "merges.txt",      "chat_template.jinja",    "chat_template.json"};
+constexpr const char* kCompanions[] = {kConfig,
+                                       "generation_config.json",
+                                       "tokenizer.json",
+                                       "tekken.json",
+                                       "tokenizer.model",
+                                       "tokenizer_config.json",
+                                       "special_tokens_map.json",
+                                       "vocab.json",
+                                       "merges.txt",
+                                       "vocab.txt",
+                                       "chat_template.jinja",
+                                       "chat_template.json"};
 
 bool has_safetensors(const HubListing& listing) {
   return listing.find(kConfig) != nullptr &&

@@ -17,6 +17,9 @@ ranks="$(sed -n 's/^[^#].*slots=\([0-9]*\).*/\1/p' "$hostfile" | awk "{ sum += \
 network=()
 [ -z "${TP_NET:-}" ] || network=(--mca btl_tcp_if_include "$TP_NET" --mca oob_tcp_if_include "$TP_NET")
 
+# A host that has vanished is noticed after 5 + 3 * 2 seconds; the defaults add up to minutes.
+keepalive=(--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3)
+
 # Each rank is bound to a NUMA domain, so that its memory is local to its threads.
-exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" --map-by numa --bind-to numa \
+exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" "${keepalive[@]}" --map-by numa --bind-to numa \
   tp-infer generate --model "$model" --prompt "$prompt" --verbose "${@:4}"

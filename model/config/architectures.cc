@@ -14,19 +14,93 @@ namespace {
 
 const std::vector<Family>& all_families() {
   static const std::vector<Family> families = {
-      families::apertus(),     families::arcee(),     families::bloom(),       families::cohere(),
-      families::cohere2(),     families::deepseek2(), families::deepseek3(),   families::dots1(),
-      families::ernie(),       families::ernie_moe(), families::exaone4(),     families::falcon(),
-      families::gemma(),       families::gemma2(),    families::gemma3(),      families::gemma3_multimodal(),
-      families::glm(),         families::glm4(),      families::glm4_moe(),    families::gpt2(),
-      families::gpt_bigcode(), families::gpt_neo(),   families::gpt_neox(),    families::gpt_oss(),
-      families::gptj(),        families::granite(),   families::granite_moe(), families::helium(),
-      families::hunyuan(),     families::llama(),     families::llama4(),      families::ministral(),
-      families::mistral(),     families::mixtral(),   families::mpt(),         families::nemotron(),
-      families::olmo(),        families::olmo2(),     families::olmo3(),       families::olmoe(),
-      families::opt(),         families::phi(),       families::phi3(),        families::phimoe(),
-      families::qwen2(),       families::qwen2_moe(), families::qwen3(),       families::qwen3_moe(),
-      families::seed_oss(),    families::smollm3(),   families::stablelm(),    families::starcoder2(),
+      families::apertus(),
+      families::arcee(),
+      families::bloom(),
+      families::cohere(),
+      families::cohere2(),
+      families::deepseek2(),
+      families::deepseek3(),
+      families::dots1(),
+      families::ernie(),
+      families::ernie_moe(),
+      families::exaone4(),
+      families::falcon(),
+      families::gemma(),
+      families::gemma2(),
+      families::gemma3(),
+      families::gemma3_multimodal(),
+      families::glm(),
+      families::glm4(),
+      families::glm4_moe(),
+      families::gpt2(),
+      families::gpt_bigcode(),
+      families::gpt_neo(),
+      families::gpt_neox(),
+      families::gpt_oss(),
+      families::gptj(),
+      families::granite(),
+      families::granite_moe(),
+      families::helium(),
+      families::hunyuan(),
+      families::llama(),
+      families::llama4(),
+      families::ministral(),
+      families::mistral(),
+      families::mixtral(),
+      families::mpt(),
+      families::nemotron(),
+      families::olmo(),
+      families::olmo2(),
+      families::olmo3(),
+      families::olmoe(),
+      families::opt(),
+      families::phi(),
+      families::phi3(),
+      families::phimoe(),
+      families::qwen2(),
+      families::qwen2_moe(),
+      families::qwen3(),
+      families::qwen3_moe(),
+      families::qwen3_next(),
+      families::reformer(),
+      families::seed_oss(),
+      families::smollm3(),
+      families::stablelm(),
+      families::starcoder2(),
+      families::albert(),
+      families::albert_masked_lm(),
+      families::albert_classifier(),
+      families::bert(),
+      families::bert_masked_lm(),
+      families::bert_classifier(),
+      families::big_bird(),
+      families::big_bird_masked_lm(),
+      families::big_bird_classifier(),
+      families::distilbert(),
+      families::distilbert_masked_lm(),
+      families::distilbert_classifier(),
+      families::longformer(),
+      families::longformer_masked_lm(),
+      families::longformer_classifier(),
+      families::modernbert(),
+      families::modernbert_masked_lm(),
+      families::modernbert_classifier(),
+      families::mpnet(),
+      families::mpnet_masked_lm(),
+      families::mpnet_classifier(),
+      families::roberta(),
+      families::roberta_masked_lm(),
+      families::roberta_classifier(),
+      families::embedding_gemma(),
+      families::dream(),
+      families::llada(),
+      families::sdar(),
+      families::bart(),
+      families::marian(),
+      families::mbart(),
+      families::pegasus(),
+      families::t5(),
   };
   return families;
 }
@@ -42,13 +116,39 @@ std::set<std::string> gguf_architectures() {
 
 DecoderSpec make_spec(const ModelConfig& config) { return family_of(config.architecture).make_spec(config); }
 
+HeadCounts head_counts(const AttentionPartSpec& spec) {
+  struct Visitor {
+    HeadCounts operator()(const AttentionSpec& part) const {
+      return {part.num_attention_heads, part.num_key_value_heads};
+    }
+    // Every rank has the one latent that all heads share.
+    HeadCounts operator()(const LatentAttentionSpec& part) const { return {part.num_attention_heads, 1}; }
+    HeadCounts operator()(const GatedDeltaNetSpec& part) const {
+      return {part.num_value_heads, part.num_key_heads};
+    }
+    HeadCounts operator()(const LshAttentionSpec& part) const {
+      return {part.num_attention_heads, part.num_attention_heads};
+    }
+  };
+  return std::visit(Visitor{}, spec);
+}
+
+bool is_recurrent(const AttentionPartSpec& spec) {
+  const auto* const attention = std::get_if<AttentionSpec>(&spec);
+  return std::holds_alternative<GatedDeltaNetSpec>(spec) ||
+         (attention != nullptr && attention->favor_features != 0);
+}
+
 std::size_t leaf_heads(const DecoderSpec& spec) {
+  if (!spec.same_bits) return 0;
   std::size_t most = 0;
   for (const BlockSpec& block : spec.blocks) {
-    const auto heads = [](const auto& attention) { return attention.num_attention_heads; };
-    most = std::max(most, std::visit(heads, block.attention));
+    most = std::max(most, head_counts(block.attention).heads);
   }
-  return spec.same_bits ? most : 0;
+  if (!spec.encoder) return most;
+  DecoderSpec encoder = *spec.encoder;
+  encoder.same_bits = true;
+  return std::max(most, leaf_heads(encoder));
 }
 
 const Family& family_of(const std::string& architecture) {

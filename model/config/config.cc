@@ -1,8 +1,12 @@
 #include "model/config/config.h"
 
 #include "model/config/architectures.h"
+#include "model/config/encoder_config.h"
+#include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
+#include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
+#include "model/config/seq2seq_config.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
@@ -40,6 +44,13 @@ nlohmann::json language_model_of(const nlohmann::json& document) {
   return fields;
 }
 
+// The name of a size of the decoder, in files that have one of the encoder beside it.
+std::string own_name(const JsonNode& fields, std::initializer_list<std::string> of_decoder,
+                     std::initializer_list<std::string> names) {
+  const std::string own = fields.name_of(of_decoder);
+  return fields.has(own) ? own : fields.name_of(names);
+}
+
 // A size that config.json must give, unless the family has a default.
 std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> names, std::size_t otherwise) {
   const std::string name = fields.name_of(names);
@@ -47,18 +58,22 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
 }
 
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.num_attention_heads =
-      size_of(fields, {"num_attention_heads", "n_head", "num_heads", "n_heads"}, config.num_attention_heads);
+  config.num_attention_heads = size_of(fields,
+                                       {own_name(fields, {"decoder_attention_heads"},
+                                                 {"num_attention_heads", "n_head", "num_heads", "n_heads"})},
+                                       config.num_attention_heads);
   // Falcon's multi_query means one KV head; num_kv_heads then counts in the new architecture only.
   config.multi_query = fields.boolean_or("multi_query", config.multi_query);
   const bool one_kv_head = config.multi_query && !config.new_decoder_architecture;
   config.num_key_value_heads =
-      one_kv_head ? 1
-                  : fields.size_or(fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv"}),
-                                   config.num_key_value_heads == 0 ? config.num_attention_heads
-                                                                   : config.num_key_value_heads);
+      one_kv_head
+          ? 1
+          : fields.size_or(
+                fields.name_of({"num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads"}),
+                config.num_key_value_heads == 0 ? config.num_attention_heads : config.num_key_value_heads);
   // With latent attention it is the rotated part.
-  config.head_dim = fields.size_or(fields.name_of({"qk_rope_head_dim", "head_dim"}), config.head_dim);
+  config.head_dim = fields.size_or(
+      fields.name_of({"qk_rope_head_dim", "head_dim", "attention_head_size", "d_kv"}), config.head_dim);
   if (config.head_dim == 0) {
     require<ConfigError>(
         config.hidden_size % config.num_attention_heads == 0,
@@ -76,17 +91,26 @@ void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& c
 }
 
 void read_sizes(const JsonNode& fields, std::size_t intermediate_per_hidden, ModelConfig& config) {
-  config.hidden_size = size_of(fields, {"hidden_size", "n_embd", "n_embed", "d_model"}, config.hidden_size);
+  config.hidden_size =
+      size_of(fields, {"hidden_size", "n_embd", "n_embed", "d_model", "dim"}, config.hidden_size);
   const std::string intermediate =
-      fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim"});
+      fields.name_of({"intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim", "hidden_dim",
+                      "mlp_hidden_size", "feed_forward_size", "decoder_ffn_dim", "d_ff"});
   config.intermediate_size = size_of(
       fields, {intermediate},
       intermediate_per_hidden == 0 ? config.intermediate_size : intermediate_per_hidden * config.hidden_size);
-  config.num_hidden_layers =
-      size_of(fields, {"num_hidden_layers", "n_layer", "num_layers", "n_layers"}, config.num_hidden_layers);
+  // Reformer's are what its list says.
+  const std::size_t listed = fields.list_or_empty("attn_layers", &JsonNode::string).size();
+  config.num_hidden_layers = size_of(fields,
+                                     {own_name(fields, {"decoder_layers", "num_decoder_layers"},
+                                               {"num_hidden_layers", "n_layer", "num_layers", "n_layers"})},
+                                     listed != 0 ? listed : config.num_hidden_layers);
   config.vocab_size = size_of(fields, {"vocab_size"}, config.vocab_size);
+  config.embedding_size =
+      fields.count_or(fields.name_of({"embedding_size", "word_embed_proj_dim"}), config.embedding_size);
   config.max_position_embeddings =
-      fields.size_or(fields.name_of({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len"}),
+      fields.size_or(fields.name_of({"max_position_embeddings", "n_positions", "seq_length", "max_seq_len",
+                                     "max_sequence_length"}),
                      config.max_position_embeddings);
 }
 
@@ -106,8 +130,10 @@ JsonNode rope_of_full_layers(const JsonNode& ropes, const std::string& where, Mo
 }
 
 void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base"}), config.rope_theta);
-  config.rope_local_base_freq = fields.number_or("rope_local_base_freq", config.rope_local_base_freq);
+  config.rope_theta = fields.number_or(fields.name_of({"rope_theta", "rotary_emb_base", "global_rope_theta"}),
+                                       config.rope_theta);
+  config.rope_local_base_freq = fields.number_or(fields.name_of({"rope_local_base_freq", "local_rope_theta"}),
+                                                 config.rope_local_base_freq);
   config.partial_rotary_factor = fields.number_or(
       fields.name_of({"partial_rotary_factor", "rotary_pct", "rope_percent"}), config.partial_rotary_factor);
   config.rotary_dim = fields.size_or("rotary_dim", config.rotary_dim);
@@ -190,8 +216,17 @@ std::vector<std::string> read_layer_types(const JsonNode& fields) {
   return types;
 }
 
+void read_recurrence(const JsonNode& fields, ModelConfig& config) {
+  config.full_attention_interval = fields.count_or("full_attention_interval", config.full_attention_interval);
+  config.linear_num_key_heads = fields.size_or("linear_num_key_heads", config.linear_num_key_heads);
+  config.linear_num_value_heads = fields.size_or("linear_num_value_heads", config.linear_num_value_heads);
+  config.linear_key_head_dim = fields.size_or("linear_key_head_dim", config.linear_key_head_dim);
+  config.linear_value_head_dim = fields.size_or("linear_value_head_dim", config.linear_value_head_dim);
+  config.linear_conv_kernel_dim = fields.size_or("linear_conv_kernel_dim", config.linear_conv_kernel_dim);
+}
+
 void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  const std::string window = fields.name_of({"sliding_window", "window_size"});
+  const std::string window = fields.name_of({"sliding_window", "window_size", "local_attention"});
   config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
   config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
   config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
@@ -206,10 +241,12 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
                                     : fields.size_or("attention_chunk_size", config.attention_chunk_size);
   for (const std::string& type : config.layer_types) {
     const bool is_chunked = type == "chunked_attention" && config.attention_chunk_size != 0;
-    require<ConfigError>(type == "full_attention" || type == "sliding_attention" || is_chunked,
-                         "{}: layer_types must be full_attention, sliding_attention or, with an "
-                         "attention_chunk_size, chunked_attention, found \"{}\"",
-                         where, type);
+    const bool is_recurrent = type == "linear_attention" && config.linear_num_value_heads != 0;
+    require<ConfigError>(
+        type == "full_attention" || type == "sliding_attention" || is_chunked || is_recurrent,
+        "{}: layer_types must be full_attention, sliding_attention or, with an "
+        "attention_chunk_size, chunked_attention, found \"{}\"",
+        where, type);
   }
 }
 
@@ -219,10 +256,8 @@ double number_or_none(const JsonNode& fields, const std::string& field, double o
 }
 
 void read_attention(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  require<ConfigError>(!fields.boolean_or("use_bidirectional_attention", false),
-                       "{}: expected a model that generates text, found use_bidirectional_attention: it "
-                       "attends to tokens that follow; use a model without it",
-                       where);
+  config.use_bidirectional_attention =
+      fields.boolean_or("use_bidirectional_attention", config.use_bidirectional_attention);
   config.attention_bias =
       fields.boolean_or(fields.name_of({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}),
                         config.attention_bias);
@@ -268,48 +303,6 @@ void read_multipliers(const JsonNode& fields, const std::string& where, ModelCon
                        where);
 }
 
-void read_experts(const JsonNode& fields, ModelConfig& config) {
-  config.num_experts = fields.count_or(
-      fields.name_of({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}),
-      config.num_experts);
-  if (config.num_experts == 0) return;
-  const std::string per_token = fields.name_of({"num_experts_per_tok", "moe_k"});
-  config.num_experts_per_tok = config.num_experts_per_tok == 0
-                                   ? fields.at(per_token).size()
-                                   : fields.size_or(per_token, config.num_experts_per_tok);
-  // Where all layers have experts, some families use intermediate_size for them.
-  config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
-                                                                             ? config.intermediate_size
-                                                                             : config.moe_intermediate_size);
-  config.shared_expert_intermediate_size =
-      fields.count_or("shared_expert_intermediate_size", config.shared_expert_intermediate_size);
-  config.n_shared_experts = fields.count_or(fields.name_of({"n_shared_experts", "moe_num_shared_experts"}),
-                                            config.n_shared_experts);
-  config.norm_topk_prob = fields.boolean_or("norm_topk_prob", config.norm_topk_prob);
-  config.routed_scaling_factor = fields.number_or("routed_scaling_factor", config.routed_scaling_factor);
-  config.scoring_func = fields.string_or("scoring_func", config.scoring_func);
-  config.topk_method = fields.string_or("topk_method", config.topk_method);
-  config.n_group = fields.size_or("n_group", config.n_group);
-  config.topk_group = fields.size_or("topk_group", config.topk_group);
-  config.decoder_sparse_step = fields.size_or("decoder_sparse_step", config.decoder_sparse_step);
-  config.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
-  config.first_k_dense_replace = fields.count_or("first_k_dense_replace", config.first_k_dense_replace);
-  config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
-  config.num_nextn_predict_layers =
-      fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
-  config.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
-  config.interleave_moe_layer_step =
-      fields.size_or("interleave_moe_layer_step", config.interleave_moe_layer_step);
-  config.intermediate_size_mlp = fields.count_or("intermediate_size_mlp", config.intermediate_size_mlp);
-  config.moe_layer_start_index = fields.count_or("moe_layer_start_index", config.moe_layer_start_index);
-  config.moe_layer_interval = fields.size_or("moe_layer_interval", config.moe_layer_interval);
-  config.moe_norm_min = fields.number_or("moe_norm_min", config.moe_norm_min);
-  config.router_jitter_noise = fields.number_or("router_jitter_noise", config.router_jitter_noise);
-  // -1 is the last one.
-  if (fields.number_or("moe_layer_end_index", -1) != -1)
-    config.moe_layer_end_index = fields.at("moe_layer_end_index").count();
-}
-
 void read_latent_attention(const JsonNode& fields, ModelConfig& config) {
   if (!fields.has("kv_lora_rank")) return;
   config.q_lora_rank = fields.count_or("q_lora_rank", 0);
@@ -329,6 +322,15 @@ void read_norms(const JsonNode& fields, const std::string& where, ModelConfig& c
                        "{}: expected rms_norm_eps >= 0, layer_norm_eps >= 0 and rope_theta > 0, found {}, {} "
                        "and {}",
                        where, config.rms_norm_eps, config.layer_norm_eps, config.rope_theta);
+  config.do_layer_norm_before = fields.boolean_or("do_layer_norm_before", config.do_layer_norm_before);
+}
+
+// A decoder whose config asks for what only encoders have.
+void require_causal(ModelKind kind, const std::string& where, const ModelConfig& config) {
+  require<ConfigError>(kind != ModelKind::decoder || !config.use_bidirectional_attention,
+                       "{}: expected a model that generates text, found use_bidirectional_attention: it "
+                       "attends to tokens that follow; use a model without it",
+                       where);
 }
 
 const Family& family_in(const std::string& where, const std::string& architecture) {
@@ -374,6 +376,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_heads(fields, name, config);
   read_rope(fields, name, config);
   read_layers_without_rope(fields, name, config);
+  if (family.defaults.linear_num_value_heads != 0) read_recurrence(fields, config);
   read_windows(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
@@ -381,18 +384,25 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_latent_attention(fields, config);
   read_experts(fields, config);
   read_norms(fields, name, config);
+  require_causal(family.kind, name, config);
+  if (family.kind != ModelKind::decoder) read_encoder(fields, name, config);
+  if (family.kind == ModelKind::diffusion) read_mask_token(fields, name, config);
+  read_reformer(fields, config);
   config.mlp_bias =
       fields.boolean_or(fields.name_of({"mlp_bias", "use_bias", "enable_bias", "bias"}), config.mlp_bias);
   config.logit_scale = fields.number_or("logit_scale", config.logit_scale);
   config.lm_head_bias = fields.boolean_or("lm_head_bias", config.lm_head_bias);
-  config.tie_word_embeddings = fields.boolean_or("tie_word_embeddings", config.tie_word_embeddings);
-  config.hidden_act = fields.string_or(
-      fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation"}),
-      config.hidden_act);
+  config.tie_word_embeddings =
+      fields.boolean_or(fields.name_of({"tie_word_embeddings", "weight_tying"}), config.tie_word_embeddings);
+  config.hidden_act =
+      fields.string_or(fields.name_of({"hidden_activation", "hidden_act", "activation_function", "activation",
+                                       "activation_type"}),
+                       config.hidden_act);
   const char* dtype_field = fields.has("dtype") ? "dtype" : "torch_dtype";
   config.torch_dtype = parse_dtype(fields.string_or(dtype_field, "float32"), name);
   if (const std::optional<JsonNode> eos = fields.find("eos_token_id"))
     config.eos_token_ids = eos->token_ids();
+  if (family.kind == ModelKind::seq2seq) read_seq2seq(fields, name, config);
   return config;
 }
 

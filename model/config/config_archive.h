@@ -25,9 +25,9 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
   archive& config.sliding_window& config.use_sliding_window& config.max_window_layers& config
       .layer_types& config.query_pre_attn_scalar& config.attn_logit_softcapping& config
       .final_logit_softcapping& config.scale_attn_weights& config.scale_attn_by_inverse_layer_idx& config
-      .use_parallel_residual& config.alibi& config.alibi_bias_max& config.clip_qkv& config.use_qk_norm& config
-      .logit_scale& config.multi_query& config.rotary_dim& config.parallel_attn& config
-      .new_decoder_architecture& config.num_ln_in_parallel_attn;
+      .use_parallel_residual& config.do_layer_norm_before& config.alibi& config.alibi_bias_max& config
+      .clip_qkv& config.use_qk_norm& config.logit_scale& config.multi_query& config.rotary_dim& config
+      .parallel_attn& config.new_decoder_architecture& config.num_ln_in_parallel_attn;
   archive& config.num_experts& config.num_experts_per_tok& config.moe_intermediate_size& config
       .shared_expert_intermediate_size& config.n_shared_experts& config.norm_topk_prob& config
       .routed_scaling_factor& config.scoring_func& config.topk_method& config.n_group& config
@@ -42,6 +42,18 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
   archive& config.rope_local_base_freq& config.sliding_window_pattern& config.attention_out_bias& config
       .no_rope_layers& config.no_rope_layer_interval& config.embedding_multiplier& config
       .residual_multiplier& config.attention_multiplier& config.logits_scaling;
+  archive& config.full_attention_interval& config.linear_num_key_heads& config.linear_num_value_heads& config
+      .linear_key_head_dim& config.linear_value_head_dim& config.linear_conv_kernel_dim;
+  archive& config.use_bidirectional_attention& config.type_vocab_size& config.pad_token_id& config
+      .embedding_size& config.num_hidden_groups& config.global_attn_every_n_layers& config
+      .relative_attention_num_buckets& config.relative_attention_max_distance& config.attention_window& config
+      .block_sparse& config.block_size& config.num_random_blocks& config.classifier_pooling& config
+      .classifier_activation& config.labels& config.attention_dilation& config.mask_token_id;
+  archive& config.attn_layers& config.local_attn_chunk_length& config.local_num_chunks_before& config
+      .lsh_attn_chunk_length& config.lsh_num_chunks_before& config.lsh_num_chunks_after& config
+      .num_hashes& config.num_buckets& config.hash_seed& config.axial_pos_shape& config.axial_pos_embds_dim;
+  archive& config.encoder_layers& config.encoder_attention_heads& config.encoder_intermediate_size& config
+      .gated_mlp& config.scale_embedding;
 }
 
 }  // namespace boost::serialization

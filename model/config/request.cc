@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
+#include <span>
 
 namespace tp {
 namespace {
@@ -48,14 +50,94 @@ std::uint64_t draw_seed() {
   return std::uniform_int_distribution<std::uint64_t>(0, (std::uint64_t{1} << 53) - 1)(device);
 }
 
+namespace {
+
+void require_one_for_each_token(std::span<const std::uint8_t> list, std::size_t tokens,
+                                std::string_view name) {
+  require<RequestError>(
+      list.empty() || list.size() == tokens,
+      "cannot compute the prompt: `{}` has {} entries, expected one for each of its {} tokens; "
+      "give as many, or none",
+      name, list.size(), tokens);
+}
+
+// What is asked about the prompt itself.
+void validate_asked(const Request& request) {
+  const int kinds = (request.score_from || request.prompt_logits ? 1 : 0) + (request.prompt_hidden ? 1 : 0) +
+                    (request.pooling ? 1 : 0) + (request.candidates_at.empty() ? 0 : 1);
+  require<RequestError>(kinds <= 1,
+                        "cannot answer everything about a prompt at once: expected one of scores or logits, "
+                        "prompt_hidden, pooling and candidates_at, found {}; ask for one",
+                        kinds);
+  const std::vector<std::size_t>& places = request.candidates_at;
+  const std::size_t positions =
+      request.decoder_prompt.empty() ? request.prompt.size() : request.decoder_prompt.size();
+  const bool ascend = std::ranges::adjacent_find(places, std::greater_equal<>()) == places.end();
+  require<RequestError>(
+      places.empty() || (ascend && places.back() < positions),
+      "cannot list candidates: expected ascending positions of a prompt of {} tokens, found "
+      "others; check `candidates_at`",
+      positions);
+  require<RequestError>(request.candidates >= 1, "cannot list {} candidates; ask for at least one",
+                        request.candidates);
+  require_one_for_each_token(request.token_types, request.prompt.size(), "token_types");
+  require_one_for_each_token(request.global_tokens, request.prompt.size(), "global_tokens");
+}
+
+void validate_unmasking(const Unmasking& unmasking) {
+  constexpr int kMaxSteps = 1 << 20;
+  require<RequestError>(
+      unmasking.steps >= 0 && unmasking.steps <= kMaxSteps,
+      "cannot unmask tokens: `steps` is {}, expected 1 to {}, or 0 for one pass per token; use as many as "
+      "tokens, or fewer",
+      unmasking.steps, kMaxSteps);
+  require<RequestError>(unmasking.block_length >= 0,
+                        "cannot unmask tokens: `block_length` is {}, expected >= 1, or 0 for the model's own",
+                        unmasking.block_length);
+  require<RequestError>(unmasking.threshold >= 0.0F && unmasking.threshold <= 1.0F,
+                        "cannot unmask tokens: `threshold` is {}, expected a probability in [0, 1]; use 1 to "
+                        "settle no more than the schedule says",
+                        unmasking.threshold);
+}
+
+// Beam search chooses by sums of log-probabilities and nothing else.
+void validate_beam_search(const Request& request) {
+  const int beams = request.beam_search->beams;
+  require<RequestError>(beams >= 1 && beams <= BeamSearch::kMaxBeams,
+                        "cannot search: `beams` is {}, expected 1 to {}; choose another number", beams,
+                        BeamSearch::kMaxBeams);
+  require<RequestError>(request.n <= beams,
+                        "cannot search: `n` is {}, expected at most the {} of `beams`; raise `beams`",
+                        request.n, beams);
+  require<RequestError>(std::isfinite(request.beam_search->length_penalty),
+                        "cannot search: `length_penalty` is {}, expected a finite number; use 1",
+                        request.beam_search->length_penalty);
+  const SamplingParams& sampling = request.sampling;
+  const auto refuse = [](bool asked, std::string_view what, std::string_view advice) {
+    require<RequestError>(!asked, "cannot search: beam search does not go with {}; {}", what, advice);
+  };
+  refuse(!sampling.greedy(), "a `temperature` above 0, as it draws nothing", "set it to 0");
+  refuse(sampling.repetition_penalty != 1.0F, "a `repetition_penalty`", "set it to 1");
+  refuse(sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F,
+         "presence and frequency penalties", "set them to 0");
+  refuse(!sampling.logit_bias.empty(), "`logit_bias`", "leave it out");
+  refuse(sampling.logprobs > 0, "log-probabilities of other tokens", "set `logprobs` to 0");
+  refuse(!request.stop.empty(), "stop texts", "leave `stop` out, or use `stop_token_ids`");
+  refuse(request.constraint || request.allowed_tokens, "constraints", "leave them out");
+  refuse(request.thinking.has_value(), "a limit of thinking", "leave it out");
+  refuse(request.asks_about_prompt(), "questions about the prompt", "ask them in another request");
+}
+
+}  // namespace
+
 void Request::validate() const {
   sampling.validate();
+  if (beam_search) validate_beam_search(*this);
   require<RequestError>(
       !prompt.empty(),
       "cannot continue a prompt: it has 0 tokens, expected at least 1; give a text, or the model's "
       "beginning-of-sequence token");
-  const bool asks_about_prompt = score_from.has_value() || prompt_logits;
-  require<RequestError>(max_tokens >= (asks_about_prompt ? 0 : 1),
+  require<RequestError>(max_tokens >= (asks_about_prompt() ? 0 : 1),
                         "cannot generate: `max_tokens` is {}, expected >= 1; ask for at least one token",
                         max_tokens);
   require<RequestError>(score_top >= 0, "cannot score the prompt: `score_top` is {}, expected >= 0",
@@ -64,11 +146,24 @@ void Request::validate() const {
                         "cannot generate: `n` is {}, expected 1 to {} continuations; ask for more in further "
                         "requests, with other seeds",
                         n, kMaxSamples);
+  require<RequestError>(!thinking || thinking->max_tokens >= 0,
+                        "cannot limit thinking: `max_thinking_tokens` is {}, expected >= 0; leave it out for "
+                        "no limit",
+                        thinking ? thinking->max_tokens : 0);
+  require<RequestError>(
+      !thinking || (!thinking->begin.empty() && !thinking->end.empty() && !thinking->end_ids.empty()),
+      "cannot limit thinking: its markers are empty, expected the texts between which this model thinks; "
+      "leave the limit out");
   require<RequestError>(!score_from || (*score_from >= 1 && *score_from < prompt.size()),
                         "cannot score token {} of {}; expected one of the prompt that has a token before it",
                         score_from.value_or(0), prompt.size());
+  validate_asked(*this);
+  require<RequestError>(!guess || !candidates_at.empty(),
+                        "cannot guess tokens: `guess` is set, but no positions are in `candidates_at`; give "
+                        "them, or leave it out");
+  if (unmasking) validate_unmasking(*unmasking);
   require<RequestError>(
-      attention == AttentionMask::causal || (max_tokens == 0 && prompt_logits && !score_from),
+      attention == AttentionMask::causal || (max_tokens == 0 && asks_about_prompt() && !score_from),
       "cannot continue or score a prompt with bidirectional attention, as its tokens attend to "
       "those that follow; set max_tokens to 0 and prompt_logits to true, or make it causal");
   require<RequestError>(

@@ -2,13 +2,16 @@
 // (architectures.h).
 #pragma once
 
+#include "model/config/diffusion_spec.h"
 #include "model/kernels/activation.h"
 #include "model/kernels/attention_pattern.h"
 #include "model/weights/tensor_names.h"
 #include "tp/model_config.h"
+#include "tp/model_kind.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -67,8 +70,32 @@ struct AttentionSpec {
   std::vector<float> alibi_slopes;  // [num_attention_heads]
   bool sinks = false;               // a learned logit of every head joins its softmax's denominator
   std::optional<QueryScalingSpec> query_scaling;
+  bool output_gate = false;    // queries come with gates, whose sigmoids are factors of what attention gives
+  bool relative_bias = false;  // scores gain the decoder's bias for their distance
+  bool global_projections = false;  // global tokens have queries of their own, and keys and values for these
+  // Not of the model: random features that approximate the softmax, with sums over the tokens before in place
+  // of keys and values (see kernels/favor.h); 0: it is exact.
+  std::size_t favor_features = 0;
 
   bool operator==(const AttentionSpec&) const = default;
+};
+
+// Attention among tokens whose queries fall into the same buckets of a hash, and which come next to each
+// other when they are sorted by these: queries are keys, too. Source: Kitaev et al., Reformer, 2020.
+struct LshAttentionSpec {
+  std::size_t num_attention_heads = 0;
+  std::size_t head_dim = 0;
+  std::size_t chunk_length = 0;   // sorted tokens see those of their chunk
+  std::size_t chunks_before = 1;  // and of so many on either side of it
+  std::size_t chunks_after = 0;
+  std::size_t num_hashes = 1;
+  std::vector<std::size_t> num_buckets{};  // even factors of their number; empty: by the sequence's length
+  std::size_t max_buckets = 0;             // of a single factor, where it is by the length
+  std::uint64_t hash_seed = 0;
+  std::size_t padded_to = 1;  // sequences longer than `unpadded` are filled up to multiples of this
+  std::size_t unpadded = 0;
+
+  bool operator==(const LshAttentionSpec&) const = default;
 };
 
 // Multi-head latent attention: keys and values of all heads are projected from one shared latent.
@@ -86,7 +113,33 @@ struct LatentAttentionSpec {
   bool operator==(const LatentAttentionSpec&) const = default;
 };
 
-using AttentionPartSpec = std::variant<AttentionSpec, LatentAttentionSpec>;
+// A recurrence in place of attention: every value head has a matrix that maps keys to values, which a token
+// first lets decay and then corrects towards its own value. Source: Yang, Kautz and Hatamizadeh, Gated Delta
+// Networks, 2024, as in Qwen3-Next.
+struct GatedDeltaNetSpec {
+  std::size_t num_key_heads = 0;
+  std::size_t num_value_heads = 0;
+  std::size_t key_head_dim = 0;
+  std::size_t value_head_dim = 0;
+  std::size_t conv_kernel = 0;  // tokens that queries, keys and values are convolved over, their own included
+  NormSpec norm;                // of every head's result, before its gate
+
+  bool operator==(const GatedDeltaNetSpec&) const = default;
+};
+
+// Attention, or what stands in its place.
+using AttentionPartSpec =
+    std::variant<AttentionSpec, LatentAttentionSpec, GatedDeltaNetSpec, LshAttentionSpec>;
+
+// The heads that ranks divide, and those that they share.
+struct HeadCounts {
+  std::size_t heads = 0;
+  std::size_t kv_heads = 0;
+};
+HeadCounts head_counts(const AttentionPartSpec& spec);
+
+// Whether it keeps a state in place of keys and values.
+bool is_recurrent(const AttentionPartSpec& spec);
 
 // down(activation(gate(x)) * up(x))
 struct GatedMlpSpec {
@@ -145,13 +198,19 @@ struct MixtureOfExpertsSpec {
 using FeedForwardSpec = std::variant<GatedMlpSpec, PlainMlpSpec, MixtureOfExpertsSpec>;
 
 struct BlockSpec {
-  // sequential: the feed-forward half reads what attention has added to; parallel: both read the same.
-  enum class Wiring : std::uint8_t { sequential, parallel };
+  // sequential: the feed-forward half reads what attention has added to; parallel: both read the same;
+  // post_norm: sequential, and the stream itself is normed behind either half; reversible: there are two
+  // streams, each of which one half reads and the other adds to.
+  enum class Wiring : std::uint8_t { sequential, parallel, post_norm, reversible };
 
   Wiring wiring = Wiring::sequential;
   std::optional<NormSpec> input_norm;  // absent in a block that norms only what its halves add
   AttentionPartSpec attention;
-  std::optional<NormSpec> post_attention_norm;    // of what attention adds
+  std::optional<NormSpec> post_attention_norm;  // of what attention adds
+  // Of a decoder's block that reads what an encoder has made of its input, between the other halves. Its norm
+  // is where those of the other halves are.
+  std::optional<AttentionSpec> cross_attention{};
+  std::optional<NormSpec> cross_attention_norm{};
   std::optional<NormSpec> pre_feed_forward_norm;  // absent too in a parallel block that has one norm for both
   FeedForwardSpec feed_forward;
   std::optional<NormSpec> post_feed_forward_norm;  // of what the feed-forward half adds
@@ -160,6 +219,65 @@ struct BlockSpec {
   bool operator==(const BlockSpec&) const = default;
 };
 
+// What all layers add to scores, by the distance of key and query: a table [num_buckets, heads], with a row
+// for every near distance and one for ranges of distances farther away. Source: Raffel et al., Exploring the
+// Limits of Transfer Learning (T5), 2020.
+struct RelativeBiasSpec {
+  std::size_t num_buckets = 0;
+  std::size_t max_distance = 0;  // from which on all distances have the same row
+  bool bidirectional = true;     // half of the rows are for keys behind the query
+  std::size_t num_attention_heads = 0;
+
+  bool operator==(const RelativeBiasSpec&) const = default;
+};
+
+// What stands between the last hidden state and the LM head: norm(activation(dense(x))) in masked language
+// models, dense(x) where token vectors have another size.
+struct HeadTransformSpec {
+  std::size_t size = 0;  // out_features
+  bool of_body = false;  // its name has the prefix of the model without a head
+  bool bias = true;
+  std::optional<Activation> activation{};
+  std::optional<NormSpec> norm{};
+
+  bool operator==(const HeadTransformSpec&) const = default;
+};
+
+// A layer over the pooled hidden state of a sequence: norm(activation(linear(x))).
+struct PooledLayerSpec {
+  enum class Activation : std::uint8_t { none, tanh, relu, gelu, gelu_tanh };
+
+  std::string name;
+  bool of_body = false;  // its name has the prefix of the model without a head
+  std::size_t out_features = 0;
+  bool bias = true;
+  Activation activation = Activation::none;
+  std::optional<NormSpec> norm{};  // under norm_name
+  std::string norm_name{};
+
+  bool operator==(const PooledLayerSpec&) const = default;
+};
+
+// Positions whose vector consists of two, one for the row and one for the column of a table that they are
+// laid out in. Source: Kitaev et al., Reformer, 2020.
+struct AxialPositionsSpec {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t row_size = 0;  // of the vectors
+  std::size_t column_size = 0;
+
+  bool operator==(const AxialPositionsSpec&) const = default;
+};
+
+struct SequenceHeadSpec {
+  Pooling pooling = Pooling::first;
+  std::vector<PooledLayerSpec> layers;
+  bool may_be_missing = false;  // not all checkpoints have it
+
+  bool operator==(const SequenceHeadSpec&) const = default;
+};
+
+// A stack of blocks: a decoder, or an encoder; or a decoder with the encoder that it reads.
 struct DecoderSpec {
   TensorNames names;
   std::size_t vocab_size = 0;
@@ -168,16 +286,63 @@ struct DecoderSpec {
   float embedding_scale = 1.0F;
   std::size_t learned_positions = 0;  // rows of a table of positions, added to the embedding; 0: no table
   std::size_t first_learned_position = 0;  // the row of position 0
-  std::optional<NormSpec> embedding_norm;
+  bool sinusoidal_positions = false;       // sines and cosines of positions are added, which are not stored
+  std::optional<AxialPositionsSpec> axial_positions{};  // in place of such a table
+  std::size_t token_types = 0;  // rows of a table of kinds of tokens, added, too; 0: no table
+  // Of token vectors where it is not hidden_size, to which they are projected, else 0. What is added to them
+  // has the same size, unless it is added behind a projection, which then has no bias.
+  std::size_t embedding_size = 0;
+  bool adds_behind_projection = false;
+  std::optional<NormSpec> embedding_norm;  // before the projection
+  std::optional<RelativeBiasSpec> relative_bias;
   std::vector<BlockSpec> blocks;
-  NormSpec final_norm;
+  std::optional<NormSpec> final_norm;  // absent where blocks norm the stream themselves
+  // Tokens see those that follow, too. A sequence is then computed in one step, and its keys and values are
+  // needed only while their layer is: all layers share the memory for them.
+  bool bidirectional = false;
+  // What a token gives depends on those that follow, though it does not see them, and so all of a sequence is
+  // computed again for every token that it generates.
+  bool recomputes = false;
+  bool has_lm_head = true;
+  std::optional<HeadTransformSpec> head_transform;  // in front of the LM head
+  std::optional<SequenceHeadSpec> sequence_head;
+  std::optional<DiffusionSpec> diffusion;
   bool tied_embeddings = false;
   bool lm_head_bias = false;
   float logit_scale = 1.0F;
   std::optional<float> logit_softcap;  // of scaled logits
+  // Of an encoder-decoder, whose blocks have cross-attention; it has the decoder's table of tokens. Null:
+  // none.
+  std::shared_ptr<const DecoderSpec> encoder{};
   // Not of the model: whether results have the same bits on any number of ranks.
   bool same_bits = false;
 };
+
+// Whether all of a sequence is computed in the same step, and its keys and values are needed only there.
+inline bool takes_whole_sequences(const DecoderSpec& spec) { return spec.bidirectional || spec.recomputes; }
+
+// Streams of hidden_size between blocks, side by side behind the last one.
+inline std::size_t streams_of(const DecoderSpec& spec) {
+  const bool two = !spec.blocks.empty() && spec.blocks.front().wiring == BlockSpec::Wiring::reversible;
+  return two ? 2 : 1;
+}
+
+// The size of a token's last hidden state.
+inline std::size_t state_size(const DecoderSpec& spec) { return streams_of(spec) * spec.hidden_size; }
+
+// The size of token vectors.
+inline std::size_t embedding_size(const DecoderSpec& spec) {
+  return spec.embedding_size != 0 ? spec.embedding_size : spec.hidden_size;
+}
+
+// The first block whose part is a Part, or none.
+template <class Part>
+const Part* first_part(const DecoderSpec& spec) {
+  for (const BlockSpec& block : spec.blocks) {
+    if (const auto* const part = std::get_if<Part>(&block.attention)) return part;
+  }
+  return nullptr;
+}
 
 // With same_bits, the most attention heads that a block has, on which the sizes of leaves depend (see
 // leaf_of); else 0.

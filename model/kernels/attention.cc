@@ -1,6 +1,7 @@
 #include "model/kernels/attention.h"
 
 #include "model/kernels/attention_scratch.h"
+#include "model/kernels/attention_sight.h"
 #include "model/kernels/isa.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "tp/internal/threads.h"
@@ -9,6 +10,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include <omp.h>
 
@@ -40,8 +42,10 @@ class Attention {
     for (const AttentionSpan& span : args.spans) {
       tiles_ += tiles_of(span);
       max_blocks_ = std::max(max_blocks_, span.block_table.size());
-      const std::size_t seen =
-          std::min(span.start_position + span.tokens, args.pattern.reach().value_or(SIZE_MAX));
+      const std::size_t near = args.pattern.reach().value_or(SIZE_MAX);
+      sights_.emplace_back(args.pattern, span, layout_);
+      const std::size_t far = sights_.back().far_splits().size() * kSplitPositions;
+      const std::size_t seen = near < SIZE_MAX - far ? std::min(span.keys(), near + far) : span.keys();
       longest_ = std::max(longest_, seen);
       work_ += span.tokens * seen * args.query.columns();
     }
@@ -60,6 +64,10 @@ class Attention {
   }
 
  private:
+  const Sight& sight(const Tile& tile) const {
+    return sights_[static_cast<std::size_t>(tile.span - args_.spans.data())];
+  }
+
   struct Heads {
     std::size_t begin;
     std::size_t end;
@@ -104,9 +112,9 @@ class Attention {
           const Tile whole = tile_of(span, i);
           gather_rows(whole, own);
           clear_total(whole, own);
-          const Splits splits = splits_of(whole, own);
-          for (std::size_t split = splits.begin; split < splits.end; ++split) {
-            attend(whole, split, own);
+          const SeenSplits splits = splits_of(whole, own);
+          for (std::size_t n = 0; n < splits.size(); ++n) {
+            attend(whole, splits[n], own);
             merge(own.split, whole.rows(), own.total);
           }
           write(whole, own.total);
@@ -127,46 +135,28 @@ class Attention {
       }
       // The same on every thread: tiles of a window differ in how many splits they touch.
       std::size_t most = 0;
-      for (std::size_t i = 0; i < tiles_; ++i) {
-        const Splits splits = splits_of(tile(i), scratch(i * at_once));
-        most = std::max(most, splits.end - splits.begin);
-      }
+      for (std::size_t i = 0; i < tiles_; ++i)
+        most = std::max(most, splits_of(tile(i), scratch(i * at_once)).size());
       for (std::size_t round = 0; round * at_once < most; ++round) {
 #pragma omp for schedule(static)
         for (std::size_t i = 0; i < tiles_ * at_once; ++i) {
           const Tile whole = tile(i / at_once);
-          const Splits splits = splits_of(whole, scratch(i));
-          const std::size_t split = splits.begin + round * at_once + i % at_once;
-          if (split < splits.end) attend(whole, split, scratch(i));
+          const SeenSplits splits = splits_of(whole, scratch(i));
+          const std::size_t next = round * at_once + i % at_once;
+          if (next < splits.size()) attend(whole, splits[next], scratch(i));
         }
 #pragma omp for schedule(static)
         for (std::size_t i = 0; i < tiles_; ++i) {
           const TileScratch first = scratch(i * at_once);
-          const Splits splits = splits_of(tile(i), first);
-          const std::size_t done = std::min(splits.begin + round * at_once, splits.end);
-          for (std::size_t n = 0; n < std::min(at_once, splits.end - done); ++n)
+          const std::size_t splits = splits_of(tile(i), first).size();
+          const std::size_t done = std::min(round * at_once, splits);
+          for (std::size_t n = 0; n < std::min(at_once, splits - done); ++n)
             merge(scratch(i * at_once + n).split, tile(i).rows(), first.total);
         }
       }
 #pragma omp for schedule(static)
       for (std::size_t i = 0; i < tiles_; ++i) write(tile(i), scratch(i * at_once).total);
     }
-  }
-
-  std::size_t visible_begin(std::size_t position) const {
-    const AttentionPattern& pattern = args_.pattern;
-    if (position < pattern.global_tokens) return 0;
-    const std::size_t begin = position + 1 - std::min(pattern.reach().value_or(position + 1), position + 1);
-    return pattern.chunk ? std::max(begin, position / *pattern.chunk * *pattern.chunk) : begin;
-  }
-
-  std::size_t visible_end(const AttentionSpan& span, std::size_t position) const {
-    if (args_.pattern.causal && !span.bidirectional) return position + 1;
-    std::size_t end = span.start_position + span.tokens;
-    if (args_.pattern.chunk)
-      end = std::min(end, (position / *args_.pattern.chunk + 1) * *args_.pattern.chunk);
-    if (!args_.pattern.window || position < args_.pattern.global_tokens) return end;
-    return std::min(end, position + *args_.pattern.reach());
   }
 
   // A row's query times the scale, filled up with zeros as the keys are.
@@ -183,47 +173,48 @@ class Attention {
   }
 
   void gather_rows(const Tile& tile, const TileScratch& out) const {
+    const Sight& seen = sight(tile);
     std::size_t row = 0;
     for (std::size_t token = tile.first; token < tile.last; ++token) {
       const std::size_t position = tile.span->start_position + token;
+      const Places visible = seen.visible(position);
       const float* query = args_.query.row(tile.span->first_token + token);
       for (std::size_t head = tile.head_begin; head < tile.head_end; ++head, ++row) {
         gather_query(query + head * layout_.key_dim, out.query + row * query_stride(layout_));
         out.position[row] = position;
-        out.visible_begin[row] = visible_begin(position);
-        out.visible_end[row] = visible_end(*tile.span, position);
-        out.visible_step[row] = position < args_.pattern.global_tokens ? 1 : args_.pattern.dilation;
+        out.visible_begin[row] = visible.begin;
+        out.visible_end[row] = visible.end;
         if (!args_.alibi_slopes.empty()) out.slopes[row] = args_.alibi_slopes[head];
+        if (!args_.relative_bias.empty())
+          out.bias[row] = args_.relative_bias.data() + head * (2 * args_.bias_reach + 1);
+        out.key_bias[row] = seen.sees_all(position) ? nullptr : tile.span->key_bias;
       }
     }
   }
 
-  // The blocks [begin, end) of a tile's sequence that its rows may see.
-  struct Blocks {
-    std::size_t begin;
-    std::size_t end;
-  };
-
-  Blocks blocks_of(const TileScratch& rows, std::size_t count) const {
-    // The kernel skips the blocks between global tokens and the window.
-    const std::size_t begin = args_.pattern.global_tokens > 0
-                                  ? 0
-                                  : *std::min_element(rows.visible_begin, rows.visible_begin + count);
+  // The blocks of a tile's sequence that its rows may see by their patterns.
+  Places blocks_of(const Tile& tile, const TileScratch& rows) const {
+    const std::size_t count = tile.rows();
+    const std::size_t begin = *std::min_element(rows.visible_begin, rows.visible_begin + count);
     const std::size_t end = *std::max_element(rows.visible_end, rows.visible_end + count);
     return {begin / layout_.block_size, (end + layout_.block_size - 1) / layout_.block_size};
   }
 
-  // The splits [begin, end) of a tile's sequence that its rows may see: split i consists of blocks_per_split
-  // blocks, from block i * blocks_per_split of the sequence on.
-  struct Splits {
-    std::size_t begin;
-    std::size_t end;
-  };
-
-  Splits splits_of(const Tile& tile, const TileScratch& rows) const {
-    const Blocks blocks = blocks_of(rows, tile.rows());
+  // The splits of a tile's sequence that its rows may see: split i consists of blocks_per_split blocks, from
+  // block i * blocks_per_split of the sequence on.
+  SeenSplits splits_of(const Tile& tile, const TileScratch& rows) const {
+    const Places blocks = blocks_of(tile, rows);
     const std::size_t size = blocks_per_split(layout_);
-    return {blocks.begin / size, (blocks.end + size - 1) / size};
+    return {{blocks.begin / size, (blocks.end + size - 1) / size}, sight(tile).far_splits()};
+  }
+
+  // The blocks of one of these splits.
+  Places blocks_of_split(const Tile& tile, std::size_t split, const TileScratch& rows) const {
+    const std::size_t size = blocks_per_split(layout_);
+    Places blocks = blocks_of(tile, rows);
+    if (sight(tile).is_far(split))
+      blocks = {0, (tile.span->keys() + layout_.block_size - 1) / layout_.block_size};
+    return {std::max(blocks.begin, split * size), std::min(blocks.end, (split + 1) * size)};
   }
 
   void clear_total(const Tile& tile, const TileScratch& own) const {
@@ -234,9 +225,7 @@ class Attention {
 
   // What the tile's rows, which have been gathered, see of one split.
   void attend(const Tile& tile, std::size_t split, const TileScratch& own) const {
-    const Blocks all = blocks_of(own, tile.rows());
-    const std::size_t begin = std::max(all.begin, split * blocks_per_split(layout_));
-    const std::size_t end = std::min(all.end, (split + 1) * blocks_per_split(layout_));
+    const auto [begin, end] = blocks_of_split(tile, split, own);
     for (std::size_t block = begin; block < end; ++block) {
       own.blocks[block - begin] = reinterpret_cast<const unsigned char*>(
           args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
@@ -260,10 +249,13 @@ class Attention {
              .position = own.position,
              .visible_begin = own.visible_begin,
              .visible_end = own.visible_end,
-             .visible_step = own.visible_step,
-             .global_tokens = args_.pattern.global_tokens,
+             .key_bias = sight(tile).is_far(split) ? own.key_bias : nullptr,
+             .has_key_bias = sight(tile).has_key_bias(),
+             .context = tile.span->keys(),
              .softcap = args_.softcap.value_or(0.0F),
              .slopes = args_.alibi_slopes.empty() ? nullptr : own.slopes,
+             .bias = args_.relative_bias.empty() ? nullptr : own.bias,
+             .bias_reach = args_.bias_reach,
              .out = own.split.out,
              .maxima = own.split.maxima,
              .sums = own.split.sums,
@@ -325,6 +317,7 @@ class Attention {
   const KvLayout& layout_;
   void (*kernel_)(const AttentionTile&);  // chosen before threads begin, as choosing may throw
   std::size_t largest_group_;
+  std::vector<Sight> sights_;  // of every span
   std::size_t tile_tokens_ = 1;
   std::size_t tiles_ = 0;
   std::size_t max_blocks_ = 0;

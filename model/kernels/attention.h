@@ -26,6 +26,11 @@ struct AttentionArgs {
   // [heads], or empty: logits that join the softmax's denominator and have no value. Source: Xiao et al.,
   // Efficient Streaming Language Models with Attention Sinks, 2023.
   std::span<const float> sinks = {};
+  // [heads, 2 * bias_reach + 1], or empty: added to scores by the key's position less the query's, from
+  // -bias_reach on; beyond, as at the ends. Source: Raffel et al., Exploring the Limits of Transfer Learning,
+  // 2020.
+  std::span<const float> relative_bias = {};
+  std::size_t bias_reach = 0;
   TensorView<float> scratch;  // [threads, attention_scratch(...)]
   TensorView<float> out;      // [tokens, heads * value_dim]
 };

@@ -91,7 +91,8 @@ struct TileScratch {
   std::size_t* position;
   std::size_t* visible_begin;
   std::size_t* visible_end;
-  std::size_t* visible_step;
+  const float** bias;
+  const float** key_bias;
   const unsigned char** blocks;
 
   TileScratch(Carver& carve, std::size_t rows, const KvLayout& layout, std::size_t max_blocks)
@@ -105,7 +106,8 @@ struct TileScratch {
         position(carve.take<std::size_t>(rows)),
         visible_begin(carve.take<std::size_t>(rows)),
         visible_end(carve.take<std::size_t>(rows)),
-        visible_step(carve.take<std::size_t>(rows)),
+        bias(carve.take<const float*>(rows)),
+        key_bias(carve.take<const float*>(rows)),
         blocks(carve.take<const unsigned char*>(max_blocks)) {}
 
  private:

@@ -30,6 +30,8 @@ const ActivationKernels& activation_kernels(Activation activation) {
       return all.gelu_tanh;
     case Activation::clamped_swiglu:
       return all.clamped_swiglu;
+    case Activation::sigmoid:
+      return all.sigmoid;
     case Activation::relu:
       return all.relu;
     case Activation::relu_squared:
@@ -61,6 +63,14 @@ void layer_norm(TensorView<const float> x, std::span<const float> gain, std::spa
 void activate(Activation activation, TensorView<float> x) {
   const ActivationKernels& kernels = activation_kernels(activation);
   for_rows(x, [&](std::size_t row) { kernels.activate(x.row(row), x.columns()); });
+}
+
+void multiply_activated(Activation activation, TensorView<const float> gate, TensorView<float> x) {
+  assert(gate.rows() == x.rows() && gate.columns() == x.columns());
+  const ActivationKernels& kernels = activation_kernels(activation);
+  for_rows(x, [&](std::size_t row) {
+    kernels.activate_and_multiply(gate.row(row), x.row(row), x.columns(), x.row(row));
+  });
 }
 
 void xielu(const Xielu& function, TensorView<float> x) {

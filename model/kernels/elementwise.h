@@ -28,6 +28,9 @@ void clip(float limit, TensorView<float> x);
 // out = activation(gate) * up. gate_up: [tokens, 2 * size], gates first; out: [tokens, size].
 void activate_and_multiply(Activation activation, TensorView<const float> gate_up, TensorView<float> out);
 
+// x = activation(gate) * x. Both [tokens, size].
+void multiply_activated(Activation activation, TensorView<const float> gate, TensorView<float> x);
+
 // x = cap * tanh(x / cap). [tokens, size]
 void softcap(float cap, TensorView<float> x);
 

@@ -40,6 +40,13 @@ void gather_rows(TensorView<const float> x, std::span<const std::size_t> rows, T
   for_rows(out, [&](std::size_t i) { std::copy_n(x.row(rows[i]), x.columns(), out.row(i)); });
 }
 
+void scatter_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> out) {
+  assert(x.rows() == rows.size() && out.columns() == x.columns());
+  if (x.empty()) return;
+  for_rows(TensorView<const float>(x),
+           [&](std::size_t i) { std::copy_n(x.row(i), x.columns(), out.row(rows[i])); });
+}
+
 void scale_rows(std::span<const float> factors, TensorView<float> x) {
   assert(factors.size() == x.rows());
   for_rows(x, [&](std::size_t row) {

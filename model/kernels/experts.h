@@ -18,6 +18,9 @@ void router_logits(TensorView<const float> x, TensorView<const float> weight, Te
 // out[i] = x[rows[i]]. x: [tokens, size], out: [rows.size(), size].
 void gather_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> out);
 
+// out[rows[i]] = x[i]. x: [rows.size(), size], out: [tokens, size].
+void scatter_rows(TensorView<const float> x, std::span<const std::size_t> rows, TensorView<float> out);
+
 // x[i] *= factors[i]. x: [factors.size(), size].
 void scale_rows(std::span<const float> factors, TensorView<float> x);
 

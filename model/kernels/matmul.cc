@@ -68,7 +68,7 @@ auto kernel_of(WeightType type, Path path) {
     case WeightType::int8:
       return kernels.int8;
     case WeightType::int4:
-      return kernels.int4;
+      return quant_kernels().multiply_int4;
     default:
       return quant_kernels().multiply;
   }
@@ -206,13 +206,8 @@ PanelProduct convert(TensorView<const float> x, const PackedView& weight, Path p
 
 // Floats of scratch for the panels that a thread unpacks.
 std::size_t unpacked_floats(const PackedLayout& weight, std::size_t tokens) {
-  if (is_scaled(weight.type)) {
-    return lines(scaled_kernels().scratch_bytes(weight.scaled, weight.in_features, weight.panels(), tokens) /
-                 sizeof(float));
-  }
-  const QuantFormat* const format = quant_format(weight.type);
-  if (format == nullptr) return 0;
-  return lines(quant_kernels().scratch_bytes(*format, weight.padded_in_features(), weight.panels()) /
+  if (!is_scaled(weight.type)) return 0;
+  return lines(scaled_kernels().scratch_bytes(weight.scaled, weight.in_features, weight.panels(), tokens) /
                sizeof(float));
 }
 
@@ -229,7 +224,7 @@ std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens
     case Path::pairs:
       return tokens * padded / 2 + copies;
     case Path::bytes:
-      return bytes_scratch(weight, tokens) + copies + threads * unpacked_floats(weight, tokens);
+      return bytes_scratch(weight, tokens) + copies;
     case Path::blas:
       return threads * kWidenedRows * in_features;
     default: {

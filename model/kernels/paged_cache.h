@@ -67,7 +67,15 @@ struct AttentionSpan {
   std::size_t tokens = 0;
   std::size_t start_position = 0;             // of the first token; the tokens before it are in the cache
   std::span<const std::int32_t> block_table;  // covers start_position + tokens positions
-  bool bidirectional = false;  // its tokens see those behind them, though the pattern is causal
+  bool bidirectional = false;    // its tokens see those behind them, though the pattern is causal
+  std::size_t causal_block = 1;  // where it is causal: its tokens see to the end of their block of so many
+  // Keys in the cache, if there are others than those up to the span's last token; else 0.
+  std::size_t context = 0;
+  // [keys], or null: what scores of a key gain, for tokens beyond the pattern, too; -infinity for keys that
+  // only the pattern shows.
+  const float* key_bias = nullptr;
+
+  std::size_t keys() const { return context != 0 ? context : start_position + tokens; }
 };
 
 // Writes the batch's keys [tokens, kv_heads * key_dim] and values [tokens, kv_heads * value_dim] to the

@@ -15,6 +15,14 @@ struct PartOf<LatentAttentionSpec> {
   using Part = LatentAttention;
 };
 template <>
+struct PartOf<GatedDeltaNetSpec> {
+  using Part = GatedDeltaNet;
+};
+template <>
+struct PartOf<LshAttentionSpec> {
+  using Part = LshAttention;
+};
+template <>
 struct PartOf<GatedMlpSpec> {
   using Part = GatedMlp;
 };
@@ -45,11 +53,39 @@ AttentionPart::AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec
 PartialSum AttentionPart::operator()(TensorView<const float> x, const StepContext& step,
                                      const kernels::PagedCache& cache) const {
   const TraceSpan span(step.tracer, Activity::attention, x.rows());
-  return std::visit([&](const auto& part) { return part(x, step, cache); }, part_);
+  return std::visit(
+      [&](const auto& part) {
+        if constexpr (requires { part(x, step); }) {  // without a cache
+          return part(x, step);
+        } else {
+          return part(x, step, cache);
+        }
+      },
+      part_);
 }
 
 kernels::KvLayout AttentionPart::kv_layout(KvType type, std::size_t block_size) const {
-  return std::visit([&](const auto& part) { return part.kv_layout(type, block_size); }, part_);
+  return std::visit(
+      [&](const auto& part) {
+        if constexpr (requires { part.kv_layout(type, block_size); }) {
+          return part.kv_layout(type, block_size);
+        } else {
+          return kernels::KvLayout{};
+        }
+      },
+      part_);
+}
+
+std::size_t AttentionPart::state_floats() const {
+  return std::visit(
+      [](const auto& part) {
+        if constexpr (requires { part.state_floats(); }) {
+          return part.state_floats();
+        } else {
+          return std::size_t{0};
+        }
+      },
+      part_);
 }
 
 FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
@@ -59,6 +95,12 @@ FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& sp
 PartialSum FeedForwardPart::operator()(TensorView<const float> x, const StepContext& step) const {
   const TraceSpan span(step.tracer, Activity::feed_forward, x.rows());
   return std::visit([&](const auto& part) { return part(x, step); }, part_);
+}
+
+std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
+                                                   std::size_t hidden_size, const BlockNames& names) {
+  if (!spec.cross_attention) return std::nullopt;
+  return CrossAttention(loader, *spec.cross_attention, hidden_size, names.cross_attention);
 }
 
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,

@@ -2,7 +2,10 @@
 #pragma once
 
 #include "model/layers/attention.h"
+#include "model/layers/cross_attention.h"
+#include "model/layers/gated_delta_net.h"
 #include "model/layers/latent_attention.h"
+#include "model/layers/lsh_attention.h"
 #include "model/layers/mixture_of_experts.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
@@ -14,7 +17,7 @@
 
 namespace tp {
 
-// Attention of any kind.
+// Attention of any kind, or what stands in its place.
 class AttentionPart {
  public:
   // Throws ConfigError or CheckpointError.
@@ -27,9 +30,11 @@ class AttentionPart {
 
   // What this rank caches of it.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  // Floats of the state that this rank keeps of a sequence, if it is recurrent; else 0.
+  std::size_t state_floats() const;
 
  private:
-  std::variant<Attention, LatentAttention> part_;
+  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention> part_;
 };
 
 // The other half of any kind.
@@ -48,5 +53,9 @@ class FeedForwardPart {
 
 std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
                                     const std::optional<NormSpec>& spec);
+
+// The half of a block that reads what an encoder has made of the input, where there is one.
+std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
+                                                   std::size_t hidden_size, const BlockNames& names);
 
 }  // namespace tp

@@ -1,12 +1,18 @@
-// The whole model on this rank: embedding, blocks, final norm, LM head.
+// The whole model on this rank: embedding, blocks, final norm, head. An encoder is one whose blocks see in
+// both directions, and a decoder may have one that it reads.
 #pragma once
 
 #include "model/config/spec.h"
 #include "model/layers/batch.h"
 #include "model/layers/decoder_block.h"
 #include "model/layers/embedding.h"
+#include "model/layers/head_transform.h"
+#include "model/layers/relative_bias.h"
+#include "model/layers/residual.h"
 #include "model/layers/rope.h"
+#include "model/layers/sequence_head.h"
 #include "model/memory/kv_cache.h"
+#include "parallel/stage.h"
 
 #include <cstddef>
 #include <functional>
@@ -26,6 +32,13 @@ struct StepLimits {
   std::size_t max_blocks = 0;  // of one sequence
 };
 
+// What a step makes a rank read and compute, as the shapes of its weights tell.
+struct StepWork {
+  LoadedWeights blocks;  // of all blocks: once per token, but of experts only those that tokens are routed to
+  LoadedWeights head;    // the LM head: once per row of logits
+  SumTally sums;         // over ranks
+};
+
 class Decoder {
  public:
   // Reads this rank's slices, from the cache if there is one that can be read, and holds them in the type
@@ -33,57 +46,111 @@ class Decoder {
   // communicate, unless the source's ColumnReader does.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
-          PackedCache* cache = nullptr);
+          PackedCache* cache = nullptr, Stage stage = {});
 
   // The same decoder without its weights: it can say what it takes of memory, and nothing is read. Throws as
   // the constructor does, as far as names and shapes tell.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                          std::optional<WeightType> weights);
+                          std::optional<WeightType> weights, Stage stage = {});
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding;
   // one more for a block whose query and key are normed as a whole.
   // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
   // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
-  // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. Collective; throws
-  // CommError.
+  // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. With an encoder
+  // these are those of the inputs (Batch::inputs), which are encoded first. Collective; throws CommError.
   using OnLogits = std::function<void(std::size_t first_output, TensorView<const float> local_logits)>;
   using OnHidden = std::function<void(std::size_t first_output, TensorView<const float> hidden)>;
+  // The residual stream between stages, [tokens, hidden_size]: every stage but the first receives it, and
+  // every one but the last sends it and has no outputs.
+  struct StageLinks {
+    std::function<void(TensorView<float> x)> receive{};
+    std::function<void(TensorView<const float> x)> send{};
+    // Called between blocks, so that what was sent before travels meanwhile.
+    std::function<void()> progress{};
+  };
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-               const OnLogits& on_logits, const OnHidden& on_hidden = {}) const;
+               const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links) const;
+  // The same of a model that is one stage.
+  void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+               const OnLogits& on_logits, const OnHidden& on_hidden = {}) const {
+    forward(comm, batch, cache, workspace, on_logits, on_hidden, {});
+  }
 
-  // What this rank caches of every layer.
+  // What this rank caches of every layer: nothing of recurrent ones, of which it keeps a state for every
+  // sequence, of so many floats. An encoder's layers follow those of its decoder.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
+  std::vector<std::size_t> state_floats() const;
 
-  // The tokens whose logits this rank computes.
-  Range local_vocab() const { return lm_head_.tokens(); }
+  // The tokens whose logits this rank computes; none but on the last stage.
+  Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
+  // What is computed of pooled hidden states; on the first rank of a model that has it, else null.
+  const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
   // Weights and biases that this rank holds, and their bytes.
-  std::size_t parameters() const { return loaded_.elements; }
-  std::size_t weight_bytes() const { return loaded_.bytes; }
+  std::size_t parameters() const { return all_loaded_.elements; }
+  std::size_t weight_bytes() const { return all_loaded_.bytes; }
   // Floats of workspace for any step within the limits, with as many threads as OpenMP has now: what such
   // steps take of a workspace that only counts.
   std::size_t workspace_floats(const StepLimits& limits) const;
-  // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank.
+  // Bytes that it holds beside the weights while ranks read columns together.
+  std::size_t largest_columns() const { return largest_columns_; }
+  // What a step of this many tokens takes.
+  StepWork work(std::size_t tokens) const;
+  // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank. Of a
+  // stage: all of which it has read nothing, for find_unused_tensors.
   const std::vector<std::string>& unused_tensors() const { return unused_tensors_; }
 
   static constexpr std::size_t kLogitRows = 32;
 
  private:
-  Decoder(const DecoderSpec& spec, const TensorNames& names, WeightLoader loader);
+  Decoder() = default;
+  // `tokens`: the table of a model that has this one as a part; null: it has its own.
+  void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
+            std::shared_ptr<const VocabShard> tokens = nullptr);
+
+  // Some rows behind the final norm, in groups of at most kLogitRows, as on_rows(first, [rows, hidden_size]).
+  template <class OnRows>
+  void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
+                const OnRows& on_rows) const;
+  // x: [rows, hidden_size] behind the final norm -> [rows, local_vocab]
+  TensorView<float> logits(TensorView<const float> x, const StepContext& step) const;
 
   // Without a communicator the step is of shapes, and `workspace` one that counts.
   void run(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
-           const OnLogits& on_logits, const OnHidden& on_hidden) const;
+           const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links,
+           SumTally* tally = nullptr) const;
+  // Calls use(x, step) with the stream behind the blocks, [tokens, hidden_size].
+  template <class Use>
+  void compute(Communicator* comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
+               const StageLinks& links, SumTally* tally, const Use& use) const;
+  // Runs the encoder, and has the blocks keep what they need of its states.
+  void encode(Communicator* comm, const Batch& inputs, const KvCache& cache, Workspace& workspace,
+              const OnHidden& on_hidden) const;
+  Residual begin(Communicator* comm, const StepContext& step, const StageLinks& links) const;
 
+  // Null or nothing is what a stage has no use for.
+  Stage stage_;
+  std::size_t hidden_size_ = 0;
+  std::size_t streams_ = 1;
   std::shared_ptr<const VocabShard> embed_tokens_;
-  VocabParallelEmbedding embedding_;
+  std::optional<VocabParallelEmbedding> embedding_;
   std::optional<Norm> embedding_norm_;
+  // [hidden_size, embedding_size], on every rank: of all that was summed; or a part of `embedding_`.
+  std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
+  std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  Norm final_norm_;
+  std::size_t first_layer_ = 0;             // of the cache: an encoder's follow those of its decoder
+  std::shared_ptr<const Decoder> encoder_;  // null: none
+  std::optional<Norm> final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
-  LmHead lm_head_;
+  std::optional<HeadTransform> head_transform_;
+  std::optional<LmHead> lm_head_;
+  std::optional<SequenceHead> sequence_head_;
   std::vector<Rope> ropes_;
   std::vector<std::string> unused_tensors_;
-  LoadedWeights loaded_;
+  LoadedWeights loaded_;      // but for the encoder
+  LoadedWeights all_loaded_;  // with it
+  std::size_t largest_columns_ = 0;
 };
 
 // Weights and biases of the whole model.

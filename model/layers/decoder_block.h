@@ -2,6 +2,8 @@
 #pragma once
 
 #include "model/layers/parallel_residual_block.h"
+#include "model/layers/post_norm_block.h"
+#include "model/layers/reversible_block.h"
 #include "model/layers/sequential_block.h"
 
 #include <cstddef>
@@ -9,10 +11,13 @@
 
 namespace tp {
 
-using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock>;
+using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock>;
 
 // Throws ConfigError or CheckpointError.
 DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
                         const BlockNames& names);
+
+// The half of a block that reads an encoder; null where there is none.
+const CrossAttention* cross_attention_of(const DecoderBlock& block);
 
 }  // namespace tp

@@ -3,6 +3,7 @@
 #include "model/kernels/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tp {
 
@@ -17,19 +18,41 @@ bool VocabShard::copy_row(std::size_t id, float* out) const {
   return true;
 }
 
+namespace {
+
+// Sines of the position in the first half of a vector, cosines in the second. Source: Vaswani et al.,
+// Attention Is All You Need, 2017; the halves are Marian's.
+void add_sinusoids(std::size_t position, float* out, std::size_t size) {
+  const std::size_t sines = (size + 1) / 2;
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::size_t pair = i < sines ? i : i - sines;
+    const double exponent = 2.0 * static_cast<double>(pair) / static_cast<double>(size);
+    const double angle = static_cast<double>(position) / std::pow(10000.0, exponent);
+    out[i] += static_cast<float>(i < sines ? std::sin(angle) : std::cos(angle));
+  }
+}
+
+}  // namespace
+
 PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
   const std::vector<TokenId>& tokens = step.batch.tokens;
-  const std::size_t hidden_size = tokens_->weight().in_features();
-  const TensorView<float> out = step.workspace.take(tokens.size(), hidden_size);
+  const TensorView<float> vectors = step.workspace.take(tokens.size(), tokens_->weight().in_features());
+  for (std::size_t row = 0; row < tokens.size() && !vectors.empty(); ++row) {
+    const bool owned = tokens_->copy_row(static_cast<std::size_t>(tokens[row]), vectors.row(row));
+    if (!owned) std::fill_n(vectors.row(row), vectors.columns(), 0.0F);
+    for (std::size_t i = 0; i < vectors.columns(); ++i) vectors(row, i) *= scale_;
+    // No table has them: the rank that has the token's vector adds them.
+    if (sinusoidal_ && owned) add_sinusoids(step.batch.positions[row], vectors.row(row), vectors.columns());
+  }
+  const TensorView<float> out = projection_ ? (*projection_)(vectors, step) : vectors;
   const Workspace::Frame frame(step.workspace);
-  const TensorView<float> position = step.workspace.take(1, hidden_size);
-  if (out.empty()) return PartialSum(out);
-  for (std::size_t row = 0; row < tokens.size(); ++row) {
-    if (!tokens_->copy_row(static_cast<std::size_t>(tokens[row]), out.row(row)))
-      std::fill_n(out.row(row), hidden_size, 0.0F);
-    for (std::size_t i = 0; i < hidden_size; ++i) out(row, i) *= scale_;
-    if (positions_ && positions_->copy_row(first_position_ + step.batch.positions[row], position.row(0)))
-      kernels::add(position, out.rows_from(row, 1));
+  const TensorView<float> more = step.workspace.take(1, out.columns());
+  for (std::size_t row = 0; row < tokens.size() && !out.empty(); ++row) {
+    if (positions_ && positions_->copy_row(first_position_ + step.batch.positions[row], more.row(0)))
+      kernels::add(more, out.rows_from(row, 1));
+    if (axial_) axial_->add(step.batch.positions[row], out.row(row));
+    const std::size_t type = step.batch.types.empty() ? 0 : step.batch.types[row];
+    if (types_ && types_->copy_row(type, more.row(0))) kernels::add(more, out.rows_from(row, 1));
   }
   return PartialSum(out);
 }

@@ -1,6 +1,7 @@
 // Token ids to vectors and vectors to logits, both sharded over the vocabulary.
 #pragma once
 
+#include "model/layers/axial_positions.h"
 #include "model/layers/linear.h"
 #include "model/layers/step_context.h"
 #include "model/memory/workspace.h"
@@ -34,18 +35,28 @@ class VocabShard {
 };
 
 // One rank has a token's vector; the others' addend is zero. Where a model has learned positions, the vector
-// of the token's position is added, which one rank has, too.
+// of the token's position is added, which one rank has, too, and where tokens have types, that of its type.
+// Token vectors may be projected before.
 class VocabParallelEmbedding {
  public:
-  // Token vectors are multiplied by `scale`. `positions` may be null; position 0 is its row `first_position`.
+  // Token vectors are multiplied by `scale`. `positions`, `types` and `projection`, which has no bias, may be
+  // null; position 0 is the row `first_position`. `axial`: on the rank that adds these. `sinusoidal`: sines
+  // and cosines of positions are added.
   VocabParallelEmbedding(std::shared_ptr<const VocabShard> tokens, float scale,
-                         std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0)
+                         std::shared_ptr<const VocabShard> positions, std::size_t first_position = 0,
+                         std::shared_ptr<const VocabShard> types = nullptr,
+                         std::shared_ptr<const ColumnParallelLinear> projection = nullptr,
+                         std::optional<AxialPositions> axial = std::nullopt, bool sinusoidal = false)
       : tokens_(std::move(tokens)),
         scale_(scale),
         positions_(std::move(positions)),
-        first_position_(first_position) {}
+        first_position_(first_position),
+        types_(std::move(types)),
+        projection_(std::move(projection)),
+        axial_(std::move(axial)),
+        sinusoidal_(sinusoidal) {}
 
-  // The step's tokens at their positions -> an addend of [tokens, hidden_size]
+  // The step's tokens at their positions -> an addend of [tokens, size of a vector]
   PartialSum operator()(const StepContext& step) const;
 
  private:
@@ -53,6 +64,10 @@ class VocabParallelEmbedding {
   float scale_;
   std::shared_ptr<const VocabShard> positions_;
   std::size_t first_position_;
+  std::shared_ptr<const VocabShard> types_;
+  std::shared_ptr<const ColumnParallelLinear> projection_;  // all of it on every rank
+  std::optional<AxialPositions> axial_;
+  bool sinusoidal_;
 };
 
 // Logits stay sharded: a rank has those of its own tokens.

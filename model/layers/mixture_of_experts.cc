@@ -22,8 +22,10 @@ std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpe
   const ExpertStacks stacks(loader.source(), names, spec.router.num_experts);
   std::vector<Expert> experts;
   experts.reserve(spec.router.num_experts);
+  const LoadedWeights before = loader.loaded();
   for (std::size_t index = 0; index < spec.router.num_experts; ++index)
     experts.emplace_back(loader, expert, stacks.expert(index, spec.intermediate_size, hidden_size));
+  loader.count_experts_since(before);
   return experts;
 }
 

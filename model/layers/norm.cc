@@ -7,10 +7,16 @@ namespace tp {
 
 namespace {
 
+// Early checkpoints of BERT have the names of its first code.
+std::string stored_name(const WeightLoader& loader, const std::string& name, const std::string& early) {
+  return loader.source().contains(name) || !loader.source().contains(early) ? name : early;
+}
+
 std::vector<float> load_gain(WeightLoader& loader, const std::string& layer, std::size_t size,
                              const NormSpec& spec, const std::string& reason) {
   if (!spec.gain) return std::vector<float>(size, 1.0F);
-  std::vector<float> gain = loader.whole_vector(tensor_names::weight_of(layer), size, reason);
+  const std::string name = stored_name(loader, tensor_names::weight_of(layer), layer + ".gamma");
+  std::vector<float> gain = loader.whole_vector(name, size, reason);
   for (float& element : gain) element += spec.gain_offset;
   return gain;
 }
@@ -19,7 +25,8 @@ std::vector<float> load_bias(WeightLoader& loader, const std::string& layer, std
                              const NormSpec& spec, const std::string& reason) {
   if (spec.kind == NormSpec::Kind::rms) return {};
   if (!spec.bias) return std::vector<float>(size);
-  return loader.whole_vector(tensor_names::bias_of(layer), size, reason);
+  const std::string name = stored_name(loader, tensor_names::bias_of(layer), layer + ".beta");
+  return loader.whole_vector(name, size, reason);
 }
 
 }  // namespace

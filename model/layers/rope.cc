@@ -97,8 +97,12 @@ RopeAngles Rope::operator()(std::span<const std::size_t> positions, Workspace& w
 std::vector<Rope> distinct_ropes(const DecoderSpec& spec) {
   std::vector<Rope> ropes;
   for (const BlockSpec& block : spec.blocks) {
-    const std::optional<RopeSpec>& rope = std::visit(
-        [](const auto& attention) -> const auto& { return attention.rope; }, block.attention);
+    const std::optional<RopeSpec> rope = std::visit(
+        [](const auto& part) -> std::optional<RopeSpec> {
+          if constexpr (requires { part.rope; }) return part.rope;
+          return std::nullopt;  // positions come from the order of the recurrence
+        },
+        block.attention);
     if (rope && std::ranges::find(ropes, *rope, &Rope::spec) == ropes.end())
       ropes.emplace_back(*rope, spec.max_position_embeddings);
   }

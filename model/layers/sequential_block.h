@@ -11,7 +11,8 @@
 namespace tp {
 
 // x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more, or instead,
-// or scaled.
+// or scaled. In a decoder that reads an encoder, x += cross_attention(norm(x)) is between the two, with an
+// all-reduce of its own.
 class SequentialBlock {
  public:
   SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
@@ -21,11 +22,15 @@ class SequentialBlock {
   void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
 
   const AttentionPart& attention() const { return attention_; }
+  // Null where there is none.
+  const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
 
  private:
   std::optional<Norm> input_norm_;
   AttentionPart attention_;
   std::optional<Norm> post_attention_norm_;
+  std::optional<Norm> cross_attention_norm_;
+  std::optional<CrossAttention> cross_attention_;
   std::optional<Norm> pre_feed_forward_norm_;
   FeedForwardPart feed_forward_;
   std::optional<Norm> post_feed_forward_norm_;

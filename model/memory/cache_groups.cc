@@ -9,7 +9,7 @@ namespace tp {
 namespace {
 
 CacheWindow window_of(const AttentionPattern& pattern) {
-  return pattern.causal && pattern.global_tokens == 0 ? pattern.reach() : std::nullopt;
+  return pattern.causal ? pattern.reach() : std::nullopt;
 }
 
 CacheWindow window_of(const BlockSpec& block) {
@@ -33,15 +33,28 @@ struct Alike {
   std::size_t groups(std::size_t slots) const { return (layers.size() + slots - 1) / slots; }
 };
 
+// Of the layers that have blocks.
 std::vector<Alike> alike_layers(const DecoderSpec& spec) {
   std::vector<Alike> kinds;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    if (is_recurrent(spec.blocks[layer].attention)) continue;
     const CacheWindow window = window_of(spec.blocks[layer]);
     auto kind = std::ranges::find(kinds, window, &Alike::window);
     if (kind == kinds.end()) kind = kinds.insert(kind, {window, {}});
     kind->layers.push_back(layer);
   }
   return kinds;
+}
+
+// All of these in one group.
+CacheGroups one_group(std::size_t layers, const std::vector<Alike>& kinds, CacheWindow window) {
+  CacheGroups groups{.windows = {window}, .slots = 0, .places = {}};
+  groups.places.resize(layers);
+  std::vector<std::size_t> cached;
+  for (const Alike& kind : kinds) cached.insert(cached.end(), kind.layers.begin(), kind.layers.end());
+  std::ranges::sort(cached);
+  for (const std::size_t layer : cached) groups.places[layer] = CacheGroups::Place{0, groups.slots++};
+  return groups;
 }
 
 // As many as leave at most a twentieth of the slots without a layer: a group more is a table more.
@@ -57,28 +70,64 @@ std::size_t slots_for(const std::vector<Alike>& kinds, std::size_t layers) {
   return slots;
 }
 
-}  // namespace
-
-CacheGroups CacheGroups::one(std::size_t layers, CacheWindow window) {
-  CacheGroups groups{.windows = {window}, .slots = layers};
-  for (std::size_t layer = 0; layer < layers; ++layer) groups.places.push_back({0, layer});
-  return groups;
-}
-
-CacheGroups CacheGroups::of(const DecoderSpec& spec) {
+CacheGroups groups_of_stack(const DecoderSpec& spec) {
   const std::size_t layers = spec.blocks.size();
+  if (takes_whole_sequences(spec)) return CacheGroups::in_turn(layers);
   const std::vector<Alike> kinds = alike_layers(spec);
-  if (kinds.size() == 1) return one(layers, kinds.front().window);
-  const bool alike = std::ranges::all_of(
-      spec.blocks, [&](const BlockSpec& block) { return cached_alike(block, spec.blocks.front()); });
-  if (!alike) return one(layers);  // their blocks cannot take each other's place
-  CacheGroups groups{.windows = {}, .slots = slots_for(kinds, layers)};
+  if (kinds.empty()) return one_group(layers, kinds, {});
+  if (kinds.size() == 1) return one_group(layers, kinds, kinds.front().window);
+  const BlockSpec& first = spec.blocks[kinds.front().layers.front()];
+  const bool alike = std::ranges::all_of(spec.blocks, [&](const BlockSpec& block) {
+    return is_recurrent(block.attention) || cached_alike(block, first);
+  });
+  if (!alike) return one_group(layers, kinds, {});  // their blocks cannot take each other's place
+  std::size_t cached = 0;
+  for (const Alike& kind : kinds) cached += kind.layers.size();
+  CacheGroups groups{.windows = {}, .slots = slots_for(kinds, cached), .places = {}};
   groups.places.resize(layers);
   for (const Alike& kind : kinds) {
     for (std::size_t i = 0; i < kind.layers.size(); ++i)
-      groups.places[kind.layers[i]] = {groups.windows.size() + i / groups.slots, i % groups.slots};
+      groups.places[kind.layers[i]] =
+          CacheGroups::Place{groups.windows.size() + i / groups.slots, i % groups.slots};
     groups.windows.resize(groups.windows.size() + kind.groups(groups.slots), kind.window);
   }
+  return groups;
+}
+
+}  // namespace
+
+CacheGroups CacheGroups::one(std::size_t layers, CacheWindow window) {
+  CacheGroups groups{.windows = {window}, .slots = layers, .places = {}};
+  for (std::size_t layer = 0; layer < layers; ++layer) groups.places.push_back(Place{0, layer});
+  return groups;
+}
+
+CacheGroups CacheGroups::with_layers(Range layers) const {
+  CacheGroups some{.windows = windows, .slots = 0, .places = {}};
+  std::vector<std::size_t> filled(windows.size());  // slots of every group
+  for (std::size_t layer = layers.begin; layer < layers.end; ++layer) {
+    std::optional<Place>& place = some.places.emplace_back();
+    if (places[layer]) place = Place{places[layer]->group, filled[places[layer]->group]++};
+  }
+  some.slots = std::ranges::max(filled);
+  return some;
+}
+
+std::size_t CacheGroups::cached_layers() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(places, [](const auto& place) { return place.has_value(); }));
+}
+
+// Keys and values that no later step needs: layers take turns with the memory of one.
+CacheGroups CacheGroups::in_turn(std::size_t layers) {
+  return {.slots = 1, .places = std::vector<std::optional<Place>>(layers, Place{})};
+}
+
+CacheGroups CacheGroups::of(const DecoderSpec& spec) {
+  CacheGroups groups = groups_of_stack(spec);
+  // An encoder's layers take turns with the blocks of the decoder's first one, which writes what it keeps of
+  // the input there when the encoder is done.
+  if (spec.encoder) groups.places.resize(spec.blocks.size() + spec.encoder->blocks.size(), Place{});
   return groups;
 }
 

@@ -32,7 +32,7 @@ std::vector<std::size_t> rows_in_file_order(const GgufRowOrder& order, std::size
 }
 
 GgufHeads heads_of(const DecoderSpec& spec) {
-  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
+  const auto* const attention = first_part<AttentionSpec>(spec);
   if (attention == nullptr) return {};
   return {attention->num_attention_heads, attention->num_key_value_heads, attention->head_dim};
 }
@@ -47,8 +47,10 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   write_hyperparameters(config, spec_, name, values_);
   source_ = open_checkpoint(folder);
   const GgufNames names(spec_.names.as_stored_in(*source_), heads_of(spec_));
+  Lists lists;
   for (ModelTensor& tensor : model_tensors(spec_, *source_))
-    add_tensor(names, std::move(tensor.name), tensor.shape);
+    add_tensor(names, std::move(tensor.name), tensor.shape, lists);
+  for (const auto& [key, list] : lists) values_.numbers(key, list);
   add_rope_factors();
   const GgufHeads heads = heads_of(spec_);
   facts_ = {.architecture = family_of(config.architecture).gguf.architecture,
@@ -59,13 +61,18 @@ CheckpointInput::CheckpointInput(const std::filesystem::path& folder, const std:
   write_vocabulary(folder);
 }
 
-void CheckpointInput::add_tensor(const GgufNames& names, std::string name, MatrixShape shape) {
+void CheckpointInput::add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists) {
   std::optional<GgufPlace> place = names.find(name);
   require<ConfigError>(
       place.has_value(),
       "cannot write {} as a GGUF file: expected tensors that such files have, found {}; use the "
       "checkpoint without converting it",
       name_, name);
+  if (!place->list.empty()) {
+    std::vector<float>& list = lists[place->list];
+    source_->read(name, shape, TensorSlice::whole(shape), {&list.emplace_back(), 1, 1});
+    return;
+  }
   // A tied embedding may be stored as the LM head only.
   if (spec_.tied_embeddings && place->tensor == "output.weight") place->tensor = "token_embd.weight";
   const bool is_vector = shape.rows == 1;
@@ -137,7 +144,7 @@ void CheckpointInput::read(std::size_t tensor, Range rows, float* out) const {
     const std::size_t first = row % rows_of_part;
     const std::size_t count = std::min(rows_of_part - first, rows.end - row);
     read_part(origin, origin.parts[part], {first, first + count}, out);
-    for (std::size_t i = 0; i < count * columns; ++i) out[i] -= origin.place.addend;
+    for (std::size_t i = 0; i < count * columns; ++i) out[i] = origin.place.stored(out[i]);
     out += count * columns;
     row += count;
   }

@@ -6,6 +6,7 @@
 #include "model/weights/checkpoint/weight_source.h"
 #include "model/weights/gguf_names.h"
 
+#include <map>
 #include <memory>
 
 namespace tp {
@@ -39,7 +40,10 @@ class CheckpointInput final : public QuantizeInput {
     std::vector<float> values{};      // of a tensor that is not in the checkpoint
   };
 
-  void add_tensor(const GgufNames& names, std::string name, MatrixShape shape);
+  // Numbers of all layers, in their order, by the key of the metadata.
+  using Lists = std::map<std::string, std::vector<float>>;
+
+  void add_tensor(const GgufNames& names, std::string name, MatrixShape shape, Lists& lists);
   void add_rope_factors();
   void write_vocabulary(const std::filesystem::path& folder);
   void read_part(const Origin& origin, const Stored& part, Range rows, float* out) const;

@@ -19,7 +19,7 @@ namespace {
 using Kind = RopeScaling::Kind;
 
 const AttentionSpec& attention_of(const DecoderSpec& spec, const std::string& model) {
-  const auto* const attention = std::get_if<AttentionSpec>(&spec.blocks.front().attention);
+  const auto* const attention = first_part<AttentionSpec>(spec);
   require<ConfigError>(
       attention != nullptr,
       "cannot write {} as a GGUF file: expected attention with heads of keys and values, found "
@@ -91,6 +91,18 @@ void write_correction(const ModelConfig& config, const RouterSpec& router, Archi
                   std::max(config.first_k_dense_replace, config.moe_layer_start_index));
 }
 
+// Keys of state space models, which recurrences share.
+void write_recurrence(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
+  const auto* const recurrence = first_part<GatedDeltaNetSpec>(spec);
+  if (recurrence == nullptr) return;
+  values.whole("ssm.conv_kernel", recurrence->conv_kernel);
+  values.whole("ssm.state_size", recurrence->key_head_dim);
+  values.whole("ssm.group_count", recurrence->num_key_heads);
+  values.whole("ssm.time_step_rank", recurrence->num_value_heads);
+  values.whole("ssm.inner_size", recurrence->num_value_heads * recurrence->value_head_dim);
+  values.whole("full_attention_interval", config.full_attention_interval);
+}
+
 void write_experts(const ModelConfig& config, const DecoderSpec& spec, ArchitectureValues& values) {
   const RouterSpec* const router = router_of(spec);
   if (router == nullptr) return;
@@ -152,6 +164,10 @@ bool rotate_alike(const std::optional<RopeSpec>& one, const std::optional<RopeSp
 
 // What differs between two blocks apart from windows, or nothing.
 std::string_view difference(BlockSpec one, BlockSpec other, std::size_t max_positions) {
+  if (is_recurrent(one.attention) || is_recurrent(other.attention)) {
+    if (one.attention != other.attention) return "its recurrent layers";
+    other.attention = one.attention = AttentionSpec();
+  }
   auto* const attention = std::get_if<AttentionSpec>(&one.attention);
   auto* const in_file = std::get_if<AttentionSpec>(&other.attention);
   if (attention == nullptr || in_file == nullptr) return "its attention";
@@ -210,9 +226,9 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   values.whole("attention.head_count_kv", attention.num_key_value_heads);
   values.whole("attention.key_length", attention.head_dim);
   values.whole("attention.value_length", attention.head_dim);
-  values.number(spec.final_norm.kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
-                                                            : "attention.layer_norm_epsilon",
-                spec.final_norm.eps);
+  values.number(spec.final_norm->kind == NormSpec::Kind::rms ? "attention.layer_norm_rms_epsilon"
+                                                             : "attention.layer_norm_epsilon",
+                spec.final_norm->eps);
   values.whole_if("attention.sliding_window", largest_window(spec));
   values.number_if("attn_logit_softcapping", attention.softcap.value_or(0.0F));
   values.number_if("final_logit_softcapping", spec.logit_softcap.value_or(0.0F));
@@ -232,6 +248,7 @@ void write_hyperparameters(const ModelConfig& config, const DecoderSpec& spec, c
   if (config.residual_multiplier != 1.0) values.number("residual_scale", config.residual_multiplier);
   if (config.logits_scaling != 1.0) values.number("logit_scale", config.logits_scaling);
   write_experts(config, spec, values);
+  write_recurrence(config, spec, values);
 }
 
 std::vector<RopeFactors> rope_factors(const DecoderSpec& spec) {

@@ -16,11 +16,20 @@ namespace {
 // Looking for tokens takes time proportional to their length at every place of a text.
 constexpr std::size_t kMaxContentSize = 1024;
 
+// What \w matches in Rust's engine: joiners and letters in circles or squares, too.
+bool is_of_word(char32_t code_point) {
+  const auto is_within = [&](char32_t first, char32_t last) {
+    return code_point >= first && code_point <= last;
+  };
+  return unicode::is_word_character(code_point) || is_within(0x200C, 0x200D) || is_within(0x24B6, 0x24E9) ||
+         is_within(0x1F130, 0x1F149) || is_within(0x1F150, 0x1F169) || is_within(0x1F170, 0x1F189);
+}
+
 bool is_inside_word(std::string_view text, const Span& span) {
   const std::string_view before = text.substr(0, span.begin);
   const std::string_view after = text.substr(span.end);
-  return (!before.empty() && unicode::is_word_character(utf8::last_character(before))) ||
-         (!after.empty() && unicode::is_word_character(utf8::first_character(after).code_point));
+  return (!before.empty() && is_of_word(utf8::last_character(before))) ||
+         (!after.empty() && is_of_word(utf8::first_character(after).code_point));
 }
 
 // Takes the white space around a token with it, but none before `limit`, which belongs to the token before.
@@ -61,15 +70,21 @@ AddedToken added_token_from_json(const JsonNode& json, TokenId id) {
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
                          const std::function<std::string(std::string)>& normalize)
     : tokens_(std::move(tokens)) {
-  for (std::size_t index = 0; index < tokens_.size(); ++index) {
-    const AddedToken& token = tokens_[index];
-    by_id_.emplace(token.id, index);
-    if (token.content.empty() || !by_content_.emplace(token.content, index).second) continue;
-    const std::string pattern = token.normalized ? normalize(token.content) : token.content;
-    if (pattern.empty()) continue;
-    (token.normalized ? normalized_ : raw_).insert(pattern, index);
-    has_normalized_control_ |= token.normalized && token.is_control();
+  for (const bool special : {true, false}) {
+    for (std::size_t index = 0; index < tokens_.size(); ++index)
+      if (tokens_[index].special == special) look_for(index, normalize);
   }
+}
+
+void AddedTokens::look_for(std::size_t index, const std::function<std::string(std::string)>& normalize) {
+  const AddedToken& token = tokens_[index];
+  by_id_.emplace(token.id, index);
+  if (token.content.empty() || !by_content_.emplace(token.content, index).second) return;
+  const std::string pattern = token.normalized ? normalize(token.content) : token.content;
+  StringSet& patterns = token.normalized ? normalized_ : raw_;
+  if (pattern.empty() || patterns.contains(pattern)) return;
+  patterns.insert(pattern, index);
+  has_normalized_control_ |= token.normalized && token.is_control();
 }
 
 AddedTokens AddedTokens::from_json(const JsonNode& json,

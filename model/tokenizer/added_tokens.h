@@ -45,8 +45,8 @@ struct Fragment {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // The ids must differ. Of tokens with the same content the first is looked for, and none without content.
-  // `normalize` is the tokenizer's normalizer.
+  // The ids must differ. Of tokens that look alike, perhaps only when they are normalized, the first special
+  // one is looked for, else the first, and none without content. `normalize` is the tokenizer's normalizer.
   AddedTokens(std::vector<AddedToken> tokens, const std::function<std::string(std::string)>& normalize);
 
   // `json`: the value of "added_tokens". Throws CheckpointError.
@@ -65,6 +65,7 @@ class AddedTokens {
   const AddedToken* by_id(TokenId id) const;
 
  private:
+  void look_for(std::size_t index, const std::function<std::string(std::string)>& normalize);
   std::vector<Fragment> split(const MarkedText& text, const StringSet& patterns) const;
 
   std::vector<AddedToken> tokens_;

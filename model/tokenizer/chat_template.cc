@@ -125,10 +125,12 @@ std::optional<ChatTemplate> ChatTemplate::load(const fs::path& model) {
         "file and give it",
         found.templates.file, kDefault, fmt::join(names, ", "));
   }
-  ChatTemplate result(jinja::Template(plain->second, found.templates.file));
+  ChatTemplate result(jinja::Template(plain->second, found.templates.file), plain->second);
   const auto with_tools = by_name.find(kWithTools);
-  if (with_tools != by_name.end())
+  if (with_tools != by_name.end()) {
     result.with_tools_.emplace(with_tools->second, fmt::format("{} ({})", found.templates.file, kWithTools));
+    result.source_ += with_tools->second;
+  }
   result.special_tokens_ = std::move(found.special_tokens);
   return result;
 }
@@ -140,7 +142,8 @@ std::optional<std::string> ChatTemplate::source_of(const fs::path& model) {
 }
 
 ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model) {
-  ChatTemplate result(jinja::Template(read_template(file), file.string()));
+  const std::string source = read_template(file);
+  ChatTemplate result(jinja::Template(source, file.string()), source);
   result.special_tokens_ = sources_of(model).special_tokens;
   return result;
 }

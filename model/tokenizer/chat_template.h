@@ -35,13 +35,18 @@ class ChatTemplate {
   // refuses the messages. May be called by several threads. `options.own` is not used.
   MarkedText render(const nlohmann::ordered_json& conversation, jinja::RenderOptions options = {}) const;
 
+  // The Jinja of the template, and of the one for conversations with tools if that is another.
+  const std::string& source() const { return source_; }
+
   // The text of eos_token; empty if the model names none.
   std::string eos_token() const;
 
  private:
-  explicit ChatTemplate(jinja::Template plain) : plain_(std::move(plain)) {}
+  ChatTemplate(jinja::Template plain, std::string source)
+      : plain_(std::move(plain)), source_(std::move(source)) {}
 
   jinja::Template plain_;
+  std::string source_;
   std::optional<jinja::Template> with_tools_;
   nlohmann::ordered_json special_tokens_ = nlohmann::ordered_json::object();
 };

@@ -46,6 +46,12 @@ void ByteLevelDecoder::push(std::string_view token, TokenTexts& out) {
   hand_on(text, out);
 }
 
+std::string ByteLevelDecoder::bytes_of(std::string_view token) {
+  std::string bytes;
+  byte_level::append_decoded(bytes, token);
+  return bytes;
+}
+
 void ByteLevelDecoder::finish(TokenTexts& out) {
   if (!pending_.empty()) out.emplace_back(utf8::kReplacement);
   pending_.clear();
@@ -55,6 +61,11 @@ void ByteFallbackDecoder::push(std::string_view token, TokenTexts& out) {
   if (const std::optional<char> byte = byte_of(token)) return push_byte(*byte, out);
   finish(out);
   out.emplace_back(token);
+}
+
+std::string ByteFallbackDecoder::bytes_of(std::string_view token) {
+  const std::optional<char> byte = byte_of(token);
+  return byte ? std::string(1, *byte) : std::string(token);
 }
 
 void ByteFallbackDecoder::push_byte(char byte, TokenTexts& out) {
@@ -112,6 +123,16 @@ void ReplaceDecoder::settle(TokenTexts& out) {
   pending_.clear();
 }
 
+// A literal may stand among bytes that are no characters.
+std::string ReplaceDecoder::bytes_of(std::string_view token) const {
+  if (literal_.empty()) return pattern_.replace(token, content_);
+  std::string bytes(token);
+  for (std::size_t place = 0; (place = bytes.find(literal_, place)) != std::string::npos;
+       place += content_.size())
+    bytes.replace(place, literal_.size(), content_);
+  return bytes;
+}
+
 StripDecoder::StripDecoder(std::string character, std::size_t start, std::size_t stop, bool joined)
     : character_(std::move(character)), start_(start), stop_(stop), joined_(joined), start_left_(start) {}
 
@@ -145,6 +166,14 @@ void StripDecoder::push(std::string_view token, TokenTexts& out) {
   const std::size_t certain = pending_.size() - strippable_end(pending_);
   hand_on(std::string_view(pending_).substr(0, certain), out);
   pending_.erase(0, certain);
+}
+
+std::string StripDecoder::bytes_of(std::string_view token) const {
+  if (joined_) return std::string(token);
+  for (std::size_t i = 0; i < start_ && token.starts_with(character_); ++i)
+    token.remove_prefix(character_.size());
+  token.remove_suffix(strippable_end(token));
+  return std::string(token);
 }
 
 void StripDecoder::settle(TokenTexts& out) {

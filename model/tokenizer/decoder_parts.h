@@ -8,6 +8,7 @@
 
 #include "model/tokenizer/metaspace.h"
 #include "model/tokenizer/regex.h"
+#include "model/tokenizer/word_decoders.h"
 
 #include <cstddef>
 #include <optional>
@@ -18,12 +19,11 @@
 
 namespace tp {
 
-using TokenTexts = std::vector<std::string>;
-
 // Every step has
 //   push     takes the next token
 //   settle   the text so far is complete (a prompt): hands on all but the beginning of an unfinished
 //   character finish   there are no more tokens: hands on the rest
+//   bytes_of gives the bytes that a token adds to a text amid others, which need not be whole characters
 
 // Without "decoder": tokens with a space between each two.
 class JoinWithSpaces {
@@ -31,6 +31,7 @@ class JoinWithSpaces {
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts&) {}
   void finish(TokenTexts&) {}
+  static std::string bytes_of(std::string_view token) { return " " + std::string(token); }
 
  private:
   bool is_first_ = true;
@@ -43,6 +44,7 @@ class ByteLevelDecoder {
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts&) {}
   void finish(TokenTexts& out);
+  static std::string bytes_of(std::string_view token);
 
  private:
   std::string pending_;  // the beginning of a character
@@ -55,6 +57,7 @@ class ByteFallbackDecoder {
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts& out);
   void finish(TokenTexts& out);
+  static std::string bytes_of(std::string_view token);
 
  private:
   void push_byte(char byte, TokenTexts& out);
@@ -73,6 +76,7 @@ class ReplaceDecoder {
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts& out);
   void finish(TokenTexts& out) { settle(out); }
+  std::string bytes_of(std::string_view token) const;
 
  private:
   Regex pattern_;
@@ -90,6 +94,7 @@ class StripDecoder {
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts& out);
   void finish(TokenTexts&) {}
+  std::string bytes_of(std::string_view token) const;
 
  private:
   std::string_view without_start(std::string_view text);
@@ -112,6 +117,7 @@ class MetaspaceDecoder {
   void push(std::string_view token, TokenTexts& out);
   void settle(TokenTexts&) {}
   void finish(TokenTexts&) {}
+  std::string bytes_of(std::string_view token) const { return mark_.replace(token, " "); }
 
  private:
   Regex mark_;
@@ -119,7 +125,8 @@ class MetaspaceDecoder {
   bool drops_marks_;
 };
 
-using DecoderPart = std::variant<JoinWithSpaces, ByteLevelDecoder, ByteFallbackDecoder, ReplaceDecoder,
-                                 StripDecoder, MetaspaceDecoder>;
+using DecoderPart =
+    std::variant<JoinWithSpaces, ByteLevelDecoder, ByteFallbackDecoder, ReplaceDecoder, StripDecoder,
+                 MetaspaceDecoder, WordPieceDecoder, WordEndDecoder, CtcDecoder>;
 
 }  // namespace tp

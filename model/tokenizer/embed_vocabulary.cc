@@ -142,7 +142,11 @@ std::vector<EmbeddedVocabulary> candidates(const SentencePieceModel& model, Embe
   return with_space_prefix_or_not(std::move(vocabulary));
 }
 
-std::vector<EmbeddedVocabulary> candidates(const Unigram&, const EmbeddedVocabulary&) { return {}; }
+// Models that GGUF files of this program cannot hold.
+template <class Model>
+std::vector<EmbeddedVocabulary> candidates(const Model&, const EmbeddedVocabulary&) {
+  return {};
+}
 
 bool agree_on(std::string_view text, const Tokenizer& one, const Tokenizer& other) {
   const std::vector<TokenId> ids = one.encode(text, AddSpecial::yes);

@@ -17,6 +17,13 @@ std::optional<std::string> border_mark_for(const std::string& text) {
   return std::nullopt;
 }
 
+std::size_t count_of(const std::string& text, const std::string& mark) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + mark.size()))
+    ++count;
+  return count;
+}
+
 std::string with_borders(const MarkedText& text, const std::string& mark) {
   std::string out;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -49,8 +56,13 @@ MarkedText without_borders(std::string_view text, const std::string& mark, bool 
 // The borders of input are marked in the text and found again in what the normalizer makes of it.
 MarkedText with_marks_of(const MarkedText& text, std::string normal, const Normalizer& normalizer) {
   if (const std::optional<std::string> mark = border_mark_for(text.text())) {
-    MarkedText marked = without_borders(normalizer(with_borders(text, *mark)), *mark, text.has_input(0, 1));
-    if (marked.text() == normal) return marked;
+    const std::string given = with_borders(text, *mark);
+    const std::string result = normalizer(given);
+    // A normalizer may remove the marks, or double them.
+    if (count_of(result, *mark) == count_of(given, *mark)) {
+      MarkedText marked = without_borders(result, *mark, text.has_input(0, 1));
+      if (marked.text() == normal) return marked;
+    }
   }
   return MarkedText::input(std::move(normal));
 }

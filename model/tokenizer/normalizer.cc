@@ -1,6 +1,8 @@
 #include "model/tokenizer/normalizer.h"
 
 #include "model/tokenizer/base64.h"
+#include "model/tokenizer/bert_normalizer.h"
+#include "model/tokenizer/byte_level.h"
 #include "model/tokenizer/json_pattern.h"
 #include "model/tokenizer/json_sequence.h"
 #include "model/tokenizer/precompiled_map.h"
@@ -19,6 +21,29 @@ PrecompiledMap map_from_json(const JsonNode& json) {
   return std::move(*map);
 }
 
+BertNormalizer bert_from_json(const JsonNode& json) {
+  BertNormalizer::Options options;
+  options.clean_text = json.boolean_or("clean_text", true);
+  options.spaces_around_chinese = json.boolean_or("handle_chinese_chars", true);
+  options.lowercase = json.boolean_or("lowercase", true);
+  options.strip_accents = json.boolean_or("strip_accents", options.lowercase);
+  return BertNormalizer(options);
+}
+
+std::string in_byte_level_alphabet(const std::string& text) {
+  std::string out;
+  byte_level::append_encoded(out, text);
+  return out;
+}
+
+// What SentencePiece's rules for machine translation ("nmt") do before NFKC: control characters are removed,
+// and invisible or special ones become spaces.
+Normalizer::Step nmt_cleaning() {
+  return [control = Regex::from_oniguruma(R"([\x01-\x08\x0B\x0E-\x1F\x7F\u008F\u009F])"),
+          space = Regex::from_oniguruma(R"([\t\n\f\r\u1680\u200B-\u200F\u2028\u2029\u2581\uFEFF\uFFFD])")](
+             const std::string& text) { return space.replace(control.replace(text, ""), " "); };
+}
+
 }  // namespace
 
 Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
@@ -30,6 +55,9 @@ Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
   if (type == "NFKD") return [](std::string text) { return unicode::normalize(std::move(text), Form::nfkd); };
   if (type == "Lowercase") return [](const std::string& text) { return unicode::to_lower(text); };
   if (type == "StripAccents") return [](const std::string& text) { return unicode::without_marks(text); };
+  if (type == "BertNormalizer") return bert_from_json(json);
+  if (type == "ByteLevel") return in_byte_level_alphabet;
+  if (type == "Nmt") return nmt_cleaning();
   if (type == "Prepend") {
     return [prefix = json.at("prepend").string()](const std::string& text) {
       return text.empty() ? text : prefix + text;
@@ -50,7 +78,8 @@ Normalizer::Step Normalizer::step_from_json(const JsonNode& json) {
     };
   }
   json.fail_unsupported_type(
-      "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Prepend, Replace, Strip, StripAccents or Precompiled");
+      "Sequence, NFC, NFD, NFKC, NFKD, BertNormalizer, ByteLevel, Lowercase, Nmt, Prepend, Replace, Strip, "
+      "StripAccents or Precompiled");
 }
 
 Normalizer Normalizer::from_json(const JsonNode& json) {

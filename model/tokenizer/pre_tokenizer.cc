@@ -2,7 +2,9 @@
 
 #include "model/tokenizer/json_pattern.h"
 #include "model/tokenizer/json_sequence.h"
+#include "model/tokenizer/script_runs.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
@@ -20,6 +22,17 @@ SplitBehavior behavior_from_json(const JsonNode& json) {
 
 Split split_by(std::string_view pattern, SplitBehavior behavior, bool invert = false) {
   return Split(Regex::from_oniguruma(pattern), behavior, invert);
+}
+
+constexpr std::string_view kPunctuation = R"([\p{P}$+<=>^`|~])";
+
+// Pieces of as many characters.
+Split fixed_length_from_json(const JsonNode& json) {
+  constexpr std::size_t longest_repetition = 65535;  // of PCRE2
+  const std::size_t length = json.size_or("length", 5);
+  if (length > longest_repetition)
+    json.fail(fmt::format("pieces of {} characters", length), fmt::format("at most {}", longest_repetition));
+  return split_by(fmt::format("[\\s\\S]{{1,{}}}", length), SplitBehavior::isolated);
 }
 
 PreTokenizerPart part_from_json(const JsonNode& json) {
@@ -40,24 +53,36 @@ PreTokenizerPart part_from_json(const JsonNode& json) {
   }
   if (type == "Punctuation") {
     const std::optional<JsonNode> behavior = json.find("behavior");
-    return split_by(R"([\p{P}$+<=>^`|~])",
-                    behavior ? behavior_from_json(*behavior) : SplitBehavior::isolated);
+    return split_by(kPunctuation, behavior ? behavior_from_json(*behavior) : SplitBehavior::isolated);
   }
   // Not Oniguruma's \w: this pattern is run by Rust's own engine.
   if (type == "Whitespace") {
     return split_by(R"([\w\u200C\u200D]+|[^\w\u200C\u200D\s]+)", SplitBehavior::removed, true);
   }
   if (type == "WhitespaceSplit") return split_by(R"(\s)", SplitBehavior::removed);
+  if (type == "CharDelimiterSplit")
+    return Split(Regex::literal(json.at("delimiter").character()), SplitBehavior::removed, false);
+  if (type == "FixedLength") return fixed_length_from_json(json);
+  if (type == "UnicodeScripts") return split_by(script_runs(), SplitBehavior::removed, true);
   json.fail_unsupported_type(
-      "Sequence, Split, ByteLevel, Metaspace, Digits, Punctuation, Whitespace or WhitespaceSplit");
+      "Sequence, Split, ByteLevel, Metaspace, Digits, Punctuation, Whitespace, WhitespaceSplit, "
+      "BertPreTokenizer, CharDelimiterSplit, FixedLength or UnicodeScripts");
 }
 
 }  // namespace
 
+PreTokenizer PreTokenizer::bert() {
+  return PreTokenizer(
+      {split_by(R"(\s)", SplitBehavior::removed), split_by(kPunctuation, SplitBehavior::isolated)});
+}
+
 PreTokenizer PreTokenizer::from_json(const JsonNode& json) {
   PreTokenizer pre_tokenizer;
-  for_each_in_sequence(json, "pretokenizers",
-                       [&](const JsonNode& part) { pre_tokenizer.parts_.push_back(part_from_json(part)); });
+  for_each_in_sequence(json, "pretokenizers", [&](const JsonNode& part) {
+    const std::vector<PreTokenizerPart> parts =
+        part.type() == "BertPreTokenizer" ? bert().parts_ : std::vector{part_from_json(part)};
+    pre_tokenizer.parts_.insert(pre_tokenizer.parts_.end(), parts.begin(), parts.end());
+  });
   return pre_tokenizer;
 }
 

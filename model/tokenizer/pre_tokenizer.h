@@ -19,6 +19,9 @@ class PreTokenizer {
 
   explicit PreTokenizer(std::vector<PreTokenizerPart> parts) : parts_(std::move(parts)) {}
 
+  // BERT's: white space is removed, and every punctuation mark is a piece.
+  static PreTokenizer bert();
+
   // `json`: the value of "pre_tokenizer". Throws CheckpointError.
   static PreTokenizer from_json(const JsonNode& json);
 

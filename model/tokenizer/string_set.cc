@@ -27,6 +27,11 @@ void StringSet::insert(std::string_view text, std::size_t value) {
   values_[node] = value;
 }
 
+bool StringSet::contains(std::string_view text) const {
+  const std::optional<Match> longest = longest_prefix_of(text);
+  return longest && longest->length == text.size();
+}
+
 std::optional<StringSet::Match> StringSet::longest_prefix_of(std::string_view text) const {
   std::optional<Match> longest;
   for_each_prefix_of(text, [&](const Match& match) { longest = match; });

@@ -22,6 +22,8 @@ class StringSet {
   // `text` must not be empty. A later value replaces an earlier one.
   void insert(std::string_view text, std::size_t value);
 
+  bool contains(std::string_view text) const;
+
   // Calls visit(match) for every string of the set that `text` begins with, the shortest first.
   template <class Visit>
   void for_each_prefix_of(std::string_view text, Visit&& visit) const {

@@ -27,6 +27,54 @@ StripDecoder strip_from_json(const JsonNode& json, bool joined) {
                       static_cast<std::size_t>(json.at("stop").integer_below(limit)), joined);
 }
 
+std::string text_that_is_not_empty(const JsonNode& json) {
+  if (json.string().empty()) json.fail_type("a text that is not empty");
+  return json.string();
+}
+
+bool is_of_words(const std::string& type) {
+  return type == "WordPiece" || type == "BPEDecoder" || type == "CTC";
+}
+
+DecoderPart word_decoder_from_json(const JsonNode& json, bool joined) {
+  const std::string& type = json.type();
+  if (joined)
+    json.fail(type + " behind a decoder that joins all tokens", "it in front of that", "use another model");
+  if (type == "WordPiece") return WordPieceDecoder(json.at("prefix").string(), json.at("cleanup").boolean());
+  if (type == "BPEDecoder") return WordEndDecoder(text_that_is_not_empty(json.at("suffix")));
+  return CtcDecoder(json.at("pad_token").string(), text_that_is_not_empty(json.at("word_delimiter_token")),
+                    json.at("cleanup").boolean());
+}
+
+DecoderPart decoder_part_from_json(const JsonNode& json, bool joined) {
+  const std::string& type = json.type();
+  if (type == "ByteLevel") return ByteLevelDecoder();
+  if (type == "ByteFallback") return ByteFallbackDecoder();
+  if (type == "Replace") return replace_from_json(json, joined);
+  if (type == "Strip") return strip_from_json(json, joined);
+  if (type == "Metaspace")
+    return MetaspaceDecoder(json.at("replacement").character(), prepend_scheme_from_json(json), joined);
+  if (is_of_words(type)) return word_decoder_from_json(json, joined);
+  json.fail_unsupported_type(
+      "Sequence, ByteLevel, ByteFallback, Fuse, Strip, Replace, Metaspace, WordPiece, BPEDecoder or CTC");
+}
+
+// Steps for words, whose tokens are whole characters, are simply given another token before.
+template <class Step>
+std::string bytes_amid_others(Step step, const std::string& token) {
+  if constexpr (requires { step.bytes_of(token); }) {
+    return step.bytes_of(token);
+  } else {
+    TokenTexts texts;
+    step.push("", texts);
+    texts.clear();
+    step.push(token, texts);
+    std::string bytes;
+    for (const std::string& text : texts) bytes += text;
+    return bytes;
+  }
+}
+
 }  // namespace
 
 TokenDecoder TokenDecoder::from_json(const JsonNode& json) {
@@ -34,24 +82,8 @@ TokenDecoder TokenDecoder::from_json(const JsonNode& json) {
   decoder.parts_.clear();
   bool joined = false;
   for_each_in_sequence(json, "decoders", [&](const JsonNode& part) {
-    const std::string& type = part.type();
-    if (type == "Fuse") {
-      joined = true;
-    } else if (type == "ByteLevel") {
-      decoder.parts_.emplace_back(ByteLevelDecoder());
-      joined = true;
-    } else if (type == "ByteFallback") {
-      decoder.parts_.emplace_back(ByteFallbackDecoder());
-    } else if (type == "Replace") {
-      decoder.parts_.emplace_back(replace_from_json(part, joined));
-    } else if (type == "Strip") {
-      decoder.parts_.emplace_back(strip_from_json(part, joined));
-    } else if (type == "Metaspace") {
-      decoder.parts_.emplace_back(
-          MetaspaceDecoder(part.at("replacement").character(), prepend_scheme_from_json(part), joined));
-    } else {
-      part.fail_unsupported_type("Sequence, ByteLevel, ByteFallback, Fuse, Strip, Replace or Metaspace");
-    }
+    if (part.type() != "Fuse") decoder.parts_.push_back(decoder_part_from_json(part, joined));
+    joined |= part.type() == "Fuse" || part.type() == "ByteLevel";
   });
   return decoder;
 }
@@ -63,6 +95,12 @@ TokenDecoder TokenDecoder::sentencepiece(bool strips_space) {
   decoder.parts_.emplace_back(ReplaceDecoder(Regex::literal(kMark), std::string(kMark), " ", false));
   decoder.parts_.emplace_back(ByteFallbackDecoder());
   if (strips_space) decoder.parts_.emplace_back(StripDecoder(" ", 1, 0, true));
+  return decoder;
+}
+
+TokenDecoder TokenDecoder::word_piece() {
+  TokenDecoder decoder;
+  decoder.parts_ = {WordPieceDecoder("##", true)};
   return decoder;
 }
 
@@ -88,6 +126,13 @@ void TokenDecoder::push(std::string_view token, std::string& out) {
 
 void TokenDecoder::settle(std::string& out) {
   run({}, out, [](auto& step, TokenTexts& rest) { step.settle(rest); });
+}
+
+std::string TokenDecoder::bytes_of(std::string_view token) const {
+  std::string bytes(token);
+  for (const DecoderPart& part : parts_)
+    bytes = std::visit([&](const auto& step) { return bytes_amid_others(step, bytes); }, part);
+  return bytes;
 }
 
 void TokenDecoder::finish(std::string& out) {

@@ -21,6 +21,9 @@ class TokenDecoder {
   // with.
   static TokenDecoder sentencepiece(bool strips_space);
 
+  // BERT's: a space before every token that does not go on with a word ("##ing") and is no punctuation.
+  static TokenDecoder word_piece();
+
   // `json`: the value of "decoder". Throws CheckpointError.
   static TokenDecoder from_json(const JsonNode& json);
 
@@ -34,6 +37,9 @@ class TokenDecoder {
 
   // Appends the rest. No token may follow.
   void finish(std::string& out);
+
+  // The bytes that a token adds to a text amid other tokens, which need not be whole characters.
+  std::string bytes_of(std::string_view token) const;
 
  private:
   template <class End>

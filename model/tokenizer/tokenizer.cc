@@ -72,6 +72,22 @@ std::vector<TokenId> Tokenizer::encode(const MarkedText& given, AddSpecial add_s
   return ids;
 }
 
+Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second) const {
+  require<CheckpointError>(!parts_.post_processor.pair.empty(),
+                           "cannot encode two texts as one: expected a tokenizer whose post_processor has a "
+                           "`pair`, found none; use a model for pairs of texts");
+  using Kind = PostProcessor::PairPiece::Kind;
+  Pair pair;
+  for (const PostProcessor::PairPiece& piece : parts_.post_processor.pair) {
+    const std::vector<TokenId> ids =
+        piece.kind == Kind::token ? std::vector<TokenId>{piece.token}
+                                  : encode(piece.kind == Kind::first_text ? first : second, AddSpecial::no);
+    pair.ids.insert(pair.ids.end(), ids.begin(), ids.end());
+    pair.types.resize(pair.ids.size(), piece.type);
+  }
+  return pair;
+}
+
 // Marks matter only to the control tokens that are looked for in it.
 MarkedText Tokenizer::normalized(const MarkedText& text) const {
   std::string plain = parts_.normalizer(text.text());
@@ -171,6 +187,15 @@ std::string_view Tokenizer::id_to_token(TokenId id) const {
 bool Tokenizer::is_special(TokenId id) const {
   const AddedToken* token = parts_.added.by_id(id);
   return token != nullptr && token->special;
+}
+
+bool Tokenizer::is_control(TokenId id) const {
+  const AddedToken* token = parts_.added.by_id(id);
+  return token != nullptr && token->is_control();
+}
+
+std::string Tokenizer::bytes_of(TokenId id) const {
+  return parts_.has_token(id) ? parts_.decoder.bytes_of(id_to_token(id)) : std::string();
 }
 
 }  // namespace tp

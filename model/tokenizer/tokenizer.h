@@ -6,9 +6,12 @@
 #include "model/tokenizer/normalizer.h"
 #include "model/tokenizer/post_processor.h"
 #include "model/tokenizer/pre_tokenizer.h"
+#include "model/tokenizer/renumbered_model.h"
 #include "model/tokenizer/sentencepiece_model.h"
 #include "model/tokenizer/token_decoder.h"
 #include "model/tokenizer/unigram.h"
+#include "model/tokenizer/word_level.h"
+#include "model/tokenizer/word_piece.h"
 #include "tp/marked_text.h"
 #include "tp/token_id.h"
 
@@ -32,7 +35,7 @@ enum class SkipSpecial : std::uint8_t { no, yes };
 
 // The part that makes tokens of pieces of text. Another kind of model is another alternative with the members
 // encode(piece, out) and vocabulary().
-using TokenModel = std::variant<Bpe, Unigram, SentencePieceModel>;
+using TokenModel = std::variant<Bpe, Unigram, SentencePieceModel, RenumberedModel, WordPiece, WordLevel>;
 
 // What a tokenizer is made of. Files of all formats are read to this.
 struct TokenizerParts {
@@ -73,6 +76,14 @@ class Tokenizer {
   // of input.
   std::vector<TokenId> encode(const MarkedText& text, AddSpecial add_special) const;
 
+  // Two texts as one input, as the tokenizer's template for pairs says, and the types of its tokens. Throws
+  // CheckpointError if there is none.
+  struct Pair {
+    std::vector<TokenId> ids;
+    std::vector<std::uint8_t> types;  // [ids]
+  };
+  Pair encode_pair(std::string_view first, std::string_view second) const;
+
   // The text of ids: well-formed UTF-8, with U+FFFD for bytes that are not. Throws RequestError for an id
   // that is not in the vocabulary.
   std::string decode(std::span<const TokenId> ids, SkipSpecial skip_special) const;
@@ -84,6 +95,10 @@ class Tokenizer {
   std::string_view id_to_token(TokenId id) const;
   // Whether an id is that of a control token, which SkipSpecial leaves out.
   bool is_special(TokenId id) const;
+  // Whether an id is that of a token which input cannot write: see AddedToken::is_control.
+  bool is_control(TokenId id) const;
+  // The bytes that a token adds to a text amid others; nothing for ids without a token.
+  std::string bytes_of(TokenId id) const;
 
   // The largest id + 1, added tokens included. Models often have a few more rows than this.
   std::size_t vocab_size() const { return vocab_size_; }

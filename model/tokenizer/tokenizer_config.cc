@@ -14,11 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A token is given as a string or as an object with "content" and flags.
-std::string text_of_token(const JsonNode& token) {
-  return token.is_string() ? token.string() : token.at("content").string();
-}
-
 // The new tokens replace those that have the same ids.
 void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
   std::vector<AddedToken> all = parts.added.all();
@@ -86,7 +81,8 @@ void make_special(const JsonNode& json, TokenizerParts& parts) {
 }
 
 void read_special_tokens(const JsonNode& json, TokenizerParts& parts) {
-  for (const char* key : {"bos_token", "eos_token", "unk_token", "pad_token"}) {
+  for (const char* key :
+       {"bos_token", "eos_token", "unk_token", "pad_token", "cls_token", "sep_token", "mask_token"}) {
     if (const auto token = json.find(key)) make_special(*token, parts);
   }
   if (const auto more = json.find("additional_special_tokens")) {
@@ -112,6 +108,10 @@ void apply_bos_and_eos_flags(const JsonNode& json, TokenizerParts& parts) {
 }
 
 }  // namespace
+
+std::string text_of_token(const JsonNode& token) {
+  return token.is_string() ? token.string() : token.at("content").string();
+}
 
 void apply_tokenizer_config(const fs::path& folder, TokenizerParts& parts) {
   for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {

@@ -3,10 +3,12 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/sentencepiece_file.h"
 #include "model/tokenizer/sentencepiece_normalizer.h"
+#include "model/tokenizer/seq2seq_files.h"
 #include "model/tokenizer/tekken_json.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/vocabulary_files.h"
+#include "model/tokenizer/word_piece_file.h"
 #include "model/weights/checkpoint/gguf_files.h"
 #include "tp/internal/require.h"
 
@@ -61,12 +63,16 @@ TokenizerParts parts_from_folder(const fs::path& folder) {
   if (is_there(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
   if (is_there(folder / kTekken)) return parts_from_json_file(folder / kTekken);
   if (is_there(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
+  if (is_there(folder / kT5File)) return parts_from_t5_file(folder);
+  if (has_marian_files(folder)) return parts_from_marian_files(folder);
+  if (has_vocabulary_files(folder)) return parts_from_vocabulary_files(folder);
   require<CheckpointError>(
-      has_vocabulary_files(folder),
-      "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tokenizer.model, or vocab.json "
-      "with merges.txt in this folder, found none; get them from where the model comes from",
+      is_there(folder / kWordPieceFile),
+      "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tokenizer.model, spiece.model, "
+      "vocab.json with merges.txt or source.spm, or vocab.txt in this folder, found none; get them from "
+      "where the model comes from",
       folder.string());
-  return parts_from_vocabulary_files(folder);
+  return parts_from_word_piece_file(folder);
 }
 
 TokenizerParts parts_from_gguf(const fs::path& file) {
@@ -86,7 +92,8 @@ bool holds_tokenizer(const fs::path& model) {
   if (const std::optional<fs::path> gguf = find_gguf(model))
     return gguf_vocabulary(GgufFiles(*gguf).metadata()).has_value();
   return is_there(model / "tokenizer.json") || is_there(model / kTekken) ||
-         is_there(model / "tokenizer.model") || has_vocabulary_files(model);
+         is_there(model / "tokenizer.model") || is_there(model / kT5File) || has_marian_files(model) ||
+         has_vocabulary_files(model) || is_there(model / kWordPieceFile);
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {

@@ -14,7 +14,10 @@ bool holds_tokenizer(const std::filesystem::path& model);
 //   tokenizer.json               the format of Hugging Face's `tokenizers` library
 //   tekken.json                  Mistral's
 //   tokenizer.model              SentencePiece's
+//   spiece.model                 SentencePiece's, of T5
+//   source.spm and vocab.json    Marian's
 //   vocab.json and merges.txt    byte-level BPE as GPT-2's repositories had it
+//   vocab.txt                    WordPiece as BERT's repositories had it
 // Beside all but the first, tokenizer_config.json and special_tokens_map.json are read too: see
 // tokenizer_config.h.
 //

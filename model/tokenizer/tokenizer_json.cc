@@ -2,6 +2,7 @@
 
 #include "model/tokenizer/bpe_json.h"
 #include "model/tokenizer/unigram_json.h"
+#include "model/tokenizer/word_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,12 +10,21 @@
 namespace tp {
 namespace {
 
+// Files of the library's first versions do not name the type; only BPE has merges, and only WordPiece a
+// prefix that is given.
+std::string type_of_model(const JsonNode& json) {
+  if (!json.has("type") && json.has("merges")) return "BPE";
+  if (!json.has("type") && json.has("continuing_subword_prefix")) return "WordPiece";
+  return json.type();
+}
+
 TokenModel model_from_json(const JsonNode& json) {
-  // Files of the library's first versions do not name the type; only BPE has merges.
-  const std::optional<JsonNode> type = json.find("type");
-  if (type ? type->string() == "BPE" : json.find("merges").has_value()) return bpe_from_json(json);
-  if (type && type->string() == "Unigram") return unigram_from_json(json);
-  json.fail_unsupported_type("BPE or Unigram");
+  const std::string type = type_of_model(json);
+  if (type == "BPE") return bpe_from_json(json);
+  if (type == "Unigram") return unigram_from_json(json);
+  if (type == "WordPiece") return word_piece_from_json(json);
+  if (type == "WordLevel") return word_level_from_json(json);
+  json.fail_unsupported_type("BPE, Unigram, WordPiece or WordLevel");
 }
 
 // The model's vocabulary and the added tokens must agree about what they both hold.

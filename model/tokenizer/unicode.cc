@@ -65,6 +65,16 @@ bool is_mark(char32_t code_point) {
          category == UTF8PROC_CATEGORY_ME;
 }
 
+template <class IsRemoved>
+std::string without(std::string_view text, IsRemoved&& is_removed) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](char32_t code_point) {
+    if (!is_removed(code_point)) utf8::append(out, code_point);
+  });
+  return out;
+}
+
 }  // namespace
 
 std::string normalize(std::string text, Form form) {
@@ -113,13 +123,10 @@ std::string to_upper(std::string_view text) {
   return out;
 }
 
-std::string without_marks(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for_each_character(text, [&](char32_t code_point) {
-    if (!is_mark(code_point)) utf8::append(out, code_point);
-  });
-  return out;
+std::string without_marks(std::string_view text) { return without(text, is_mark); }
+
+std::string without_nonspacing_marks(std::string_view text) {
+  return without(text, [](char32_t c) { return category_of(c) == UTF8PROC_CATEGORY_MN; });
 }
 
 std::string stripped(std::string_view text, bool left, bool right) {
@@ -167,6 +174,12 @@ bool is_letter(char32_t code_point) {
 }
 
 bool is_digit(char32_t code_point) { return category_of(code_point) == UTF8PROC_CATEGORY_ND; }
+
+bool is_control_format_or_private(char32_t code_point) {
+  const utf8proc_category_t category = category_of(code_point);
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+         category == UTF8PROC_CATEGORY_CO;
+}
 
 bool is_cased(char32_t code_point) {
   const auto character = static_cast<utf8proc_int32_t>(code_point);

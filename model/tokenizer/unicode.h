@@ -20,6 +20,9 @@ std::string to_upper(std::string_view text);
 // Without the characters of category M.
 std::string without_marks(std::string_view text);
 
+// Without those of category Mn.
+std::string without_nonspacing_marks(std::string_view text);
+
 // Without the white space at its ends.
 std::string stripped(std::string_view text, bool left, bool right);
 
@@ -32,6 +35,9 @@ bool is_word_character(char32_t code_point);
 // Letters, category L; digits, category Nd.
 bool is_letter(char32_t code_point);
 bool is_digit(char32_t code_point);
+
+// Categories Cc, Cf and Co.
+bool is_control_format_or_private(char32_t code_point);
 
 // Whether there is a lower and an upper case of it.
 bool is_cased(char32_t code_point);

@@ -5,6 +5,7 @@
 #include "model/tokenizer/vocabulary.h"
 #include "tp/token_id.h"
 
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -33,8 +34,8 @@ class Unigram {
   // `scores`: by id, [vocabulary.size()]. `options.unknown` has a token in `vocabulary`.
   Unigram(Vocabulary vocabulary, std::vector<double> scores, const Options& options);
 
-  // Appends the tokens of a piece of text (well-formed UTF-8). Takes time in the length of the piece times
-  // that of the longest token.
+  // Appends the tokens of a piece of text (well-formed UTF-8, less than 4 GiB). Takes time in the length of
+  // the piece times that of the longest token.
   void encode(std::string_view piece, std::vector<TokenId>& out) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -43,13 +44,26 @@ class Unigram {
   // The best way to write the text up to some place, by its last token.
   struct Best {
     double score = 0.0;
-    std::size_t begin = kNoBegin;  // of the last token
-    TokenId id = kNoToken;         // kNoToken: an unknown character
+    std::uint32_t begin = kNoBegin;  // of the last token
+    TokenId id = kNoToken;           // kNoToken: an unknown character
   };
-  static constexpr std::size_t kNoBegin = static_cast<std::size_t>(-1);
+  static constexpr std::uint32_t kNoBegin = static_cast<std::uint32_t>(-1);
   static constexpr TokenId kNoToken = -1;
 
-  std::vector<Best> best_ways(std::string_view piece) const;
+  // A part of the text that begins where all ways to write the text meet, and the best ways to its places.
+  struct Section {
+    std::size_t begin = 0;
+    std::vector<Best> best{1};  // of the places from `begin` on, as far as a token reaches
+
+    std::size_t reach() const { return begin + best.size() - 1; }
+    Best& at(std::size_t place) { return best[place - begin]; }
+    const Best& at(std::size_t place) const { return best[place - begin]; }
+  };
+
+  // Offers the tokens at `place`. Returns the length of the character there.
+  std::size_t go_on(std::string_view piece, std::size_t place, Section& section) const;
+  // Appends the tokens of a section up to its reach.
+  void append(std::string_view piece, const Section& section, std::vector<TokenId>& out) const;
 
   Vocabulary vocabulary_;
   std::vector<double> scores_;

@@ -4,7 +4,9 @@
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <fstream>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,12 +19,12 @@ namespace fs = std::filesystem;
 // The control token of these classes when no configuration names another.
 constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-std::string pre_tokenizer_of(const fs::path& folder) {
+// Empty if nobody says.
+std::string tokenizer_class(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return "gpt-2";
+  if (!fs::exists(file)) return {};
   const nlohmann::json document = read_json_file(file);
-  const std::optional<JsonNode> type = JsonNode(document, file).find("tokenizer_class");
-  return type && type->string().starts_with("Qwen2Tokenizer") ? "qwen2" : "gpt-2";
+  return JsonNode(document, file).string_or("tokenizer_class", "");
 }
 
 void read_vocabulary(const fs::path& file, EmbeddedVocabulary& vocabulary) {
@@ -57,12 +59,33 @@ void read_merges(const fs::path& file, EmbeddedVocabulary& vocabulary) {
   }
 }
 
+// RoBERTa's and BART's, whose texts are between <s> and </s>; files that do not name their class have a
+// <mask>.
+void put_between_ends(const std::string& type, EmbeddedVocabulary& vocabulary) {
+  const auto find = [&](std::string_view text) {
+    return static_cast<std::size_t>(std::ranges::find(vocabulary.tokens, text) - vocabulary.tokens.begin());
+  };
+  const std::size_t none = vocabulary.tokens.size();
+  const bool is_named =
+      type.starts_with("Roberta") || type.starts_with("Bart") || type.starts_with("Longformer");
+  const bool is_like_it = type.empty() && find("<mask>") != none;
+  if ((!is_named && !is_like_it) || find("<s>") == none || find("</s>") == none) return;
+  for (const char* text : {"<s>", "</s>", "<pad>", "<unk>", "<mask>"}) {
+    if (const std::size_t id = find(text); id != none) vocabulary.types[id] = TokenType::control;
+  }
+  vocabulary.bos = static_cast<TokenId>(find("<s>"));
+  vocabulary.eos = static_cast<TokenId>(find("</s>"));
+  vocabulary.add_bos = vocabulary.add_eos = true;
+}
+
 }  // namespace
 
 TokenizerParts parts_from_vocabulary_files(const fs::path& folder) {
   EmbeddedVocabulary vocabulary;
-  vocabulary.pre_tokenizer = pre_tokenizer_of(folder);
+  const std::string type = tokenizer_class(folder);
+  vocabulary.pre_tokenizer = type.starts_with("Qwen2Tokenizer") ? "qwen2" : "gpt-2";
   read_vocabulary(folder / "vocab.json", vocabulary);
+  put_between_ends(type, vocabulary);
   read_merges(folder / "merges.txt", vocabulary);
   return parts_from_vocabulary(std::move(vocabulary), folder.string());
 }

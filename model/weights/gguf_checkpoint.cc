@@ -52,10 +52,11 @@ Range window_of(const GgufType& type, Range elements, std::size_t row_elements) 
           std::min(row_elements, (elements.end + kSuper - 1) / kSuper * kSuper)};
 }
 
-void add(float addend, TensorView<float> out) {
-  if (addend == 0.0F) return;
+void restore(const GgufPlace& place, TensorView<float> out) {
+  if (place.keeps_values()) return;
   for (std::size_t row = 0; row < out.rows(); ++row) {
-    for (std::size_t column = 0; column < out.columns(); ++column) out(row, column) += addend;
+    for (std::size_t column = 0; column < out.columns(); ++column)
+      out(row, column) = place.restored(out(row, column));
   }
 }
 
@@ -91,9 +92,11 @@ bool GgufCheckpoint::contains(const std::string& name) const {
 
 std::vector<std::string> GgufCheckpoint::names() const {
   std::set<std::string> result;
-  for (const auto& [name, entry] : files_.tensors()) {
-    for (std::string& in_checkpoint : names_.in_checkpoint(entry.tensor))
-      result.insert(std::move(in_checkpoint));
+  for (const auto* const entries : {&files_.tensors(), &files_.listed()}) {
+    for (const auto& [name, entry] : *entries) {
+      for (std::string& in_checkpoint : names_.in_checkpoint(entry.tensor))
+        result.insert(std::move(in_checkpoint));
+    }
   }
   return {result.begin(), result.end()};
 }
@@ -204,7 +207,7 @@ void GgufCheckpoint::read_rows(const Matrix& matrix, const Columns& stored, cons
     const std::size_t row = matrix.place.rows.stored_row(slice.rows.begin + i);
     dequantize(matrix.type(), stored.row(row), stored.columns, out.row(i));
   }
-  add(matrix.place.addend, out);
+  restore(matrix.place, out);
   count_read(matrix, slice.rows.size(), slice.columns);
 }
 
@@ -225,7 +228,7 @@ void GgufCheckpoint::read_vector(const Matrix& matrix, Range columns, TensorView
     const std::size_t stored = matrix.place.rows.stored_row(columns.begin + i);
     dequantize(matrix.type(), matrix.row(0), {stored, stored + 1}, out.row(0) + i);
   }
-  add(matrix.place.addend, out);
+  restore(matrix.place, out);
   count_read(matrix, 1, columns);
 }
 
@@ -268,6 +271,7 @@ void GgufCheckpoint::done_with(const std::string& name) const {
 void GgufCheckpoint::refuse_missing(const std::string& tensor) const {
   std::vector<std::string> all;
   for (const auto& [name, entry] : files_.tensors()) all.push_back(name);
+  for (const auto& [name, entry] : files_.listed()) all.push_back(name);
   const std::string similar = similar_name(tensor, all);
   const std::string hint =
       similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));

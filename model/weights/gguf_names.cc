@@ -136,13 +136,27 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   add_projection(&BlockNames::q_proj, rotated);
   add_projection(&BlockNames::k_proj, rotated);
   add_projection(&BlockNames::v_proj, fused);
+  add_projection(&BlockNames::qkv_proj, fused);
 
+  for (const char* const parameter : {"alpha_p", "alpha_n", "beta", "eps"}) {
+    const std::string key = stored.activation + parameter;
+    if (!block.activation.empty()) add(block.activation + parameter, {.tensor = kBlock + key, .list = key});
+  }
   add(block.sinks, {.tensor = kBlock + stored.sinks});
   using Latent = LatentAttentionNames;
   for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
                            &Latent::kv_a_norm, &Latent::kv_b_proj})
     add(block.latent_attention.*layer, {.tensor = kBlock + stored.latent_attention.*layer});
+  add_delta_net(block.delta_net, stored.delta_net);
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
+}
+
+void GgufNames::add_delta_net(const GatedDeltaNetNames& names, const GatedDeltaNetNames& stored) {
+  using Names = GatedDeltaNetNames;
+  for (const auto layer : {&Names::in_proj_qkvz, &Names::in_proj_qkv, &Names::in_proj_z, &Names::in_proj_ba,
+                           &Names::conv, &Names::decay_bias, &Names::norm, &Names::out_proj})
+    add(names.*layer, {.tensor = kBlock + stored.*layer});
+  add(names.decay, {.tensor = kBlock + stored.decay, .is_negative_exp = true});
 }
 
 void GgufNames::add_experts(const ExpertNames& names, const ExpertNames& stored) {

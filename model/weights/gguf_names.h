@@ -9,6 +9,7 @@
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 #include "model/weights/tensor_names.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -45,8 +46,15 @@ struct GgufPlace {
   std::string tensor{};                 // "blk.3.attn_q.weight"
   std::optional<std::size_t> expert{};  // of a stack [experts, rows, columns]: which one
   GgufRowOrder rows{};
-  bool is_transposed = false;  // in the checkpoint, with regard to the file
-  float addend = 0.0F;         // what makes the file's values the checkpoint's
+  bool is_transposed = false;    // in the checkpoint, with regard to the file
+  float addend = 0.0F;           // what makes the file's values the checkpoint's
+  bool is_negative_exp = false;  // the file has -exp(value)
+  std::string list{};            // not a tensor, but numbers of all layers under this key of the metadata
+
+  // The checkpoint's value of one in the file, and the other way around.
+  float restored(float stored) const { return is_negative_exp ? std::log(-stored) : stored + addend; }
+  float stored(float value) const { return is_negative_exp ? -std::exp(value) : value - addend; }
+  bool keeps_values() const { return addend == 0.0F && !is_negative_exp; }
 };
 
 // What the order of rows depends on.
@@ -75,6 +83,7 @@ class GgufNames {
  private:
   void add(const std::string& name, GgufPlace place);
   void add_block(const TensorNames& names, const GgufHeads& heads);
+  void add_delta_net(const GatedDeltaNetNames& names, const GatedDeltaNetNames& stored);
   void add_experts(const ExpertNames& names, const ExpertNames& stored);
 
   // Patterns: names of layers or tensors with # for the number of a block and, after it, that of an expert.

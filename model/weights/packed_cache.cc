@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #define XXH_INLINE_ALL
+#include <fmt/ranges.h>
 #include <xxhash.h>
 
 namespace tp {
@@ -36,7 +37,7 @@ struct PackedCache::Header {
 namespace {
 
 // To be counted up when readers or WeightLoader give other values for the same files than before.
-constexpr int kLoadedVersion = 1;
+constexpr int kLoadedVersion = 2;
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;
@@ -84,13 +85,23 @@ void remove_abandoned(const std::filesystem::path& finished) {
   }
 }
 
+// Nothing where the model is one stage.
+std::string stage_text(Stage stage) {
+  return stage.is_whole() ? std::string() : fmt::format("stage-{}-of-{}.", stage.index, stage.count);
+}
+
+// Nothing where the ranks' shares are equal.
+std::string split_text(TpRank tp) {
+  return tp.split.empty() ? std::string() : fmt::format(" split {}", fmt::join(tp.split, ","));
+}
+
 // The path comes last, because the text may be cut.
 std::string text_of(const PackedCacheIdentity& identity) {
   return fmt::format(
-      "version {}/{}, packing {:016x}, source {:016x}, weights {}, leaves of {} heads, rank {} of {}, {}",
+      "version {}/{}, packing {:016x}, source {:016x}, weights {}, leaves of {} heads, {}rank {} of {}{}, {}",
       kVersion, kLoadedVersion, packing_fingerprint(), identity.source,
-      identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads, identity.tp.rank,
-      identity.tp.size, identity.model);
+      identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads, stage_text(identity.stage),
+      identity.tp.rank, identity.tp.size, split_text(identity.tp), identity.model);
 }
 
 // Differs where several caches of a folder are wanted at once.
@@ -99,8 +110,9 @@ std::string name_of_file(const PackedCacheIdentity& identity) {
       "{} {} {}", identity.model, identity.type ? name_of(*identity.type) : "auto", identity.leaf_heads);
   const std::filesystem::path model(identity.model);
   const std::filesystem::path name = model.has_filename() ? model.filename() : model.parent_path().filename();
-  return fmt::format("{}-{:08x}.rank-{}-of-{}.packed", name.string(),
-                     static_cast<std::uint32_t>(mixed(hash_of(which))), identity.tp.rank, identity.tp.size);
+  return fmt::format("{}-{:08x}.{}rank-{}-of-{}.packed", name.string(),
+                     static_cast<std::uint32_t>(mixed(hash_of(which))), stage_text(identity.stage),
+                     identity.tp.rank, identity.tp.size);
 }
 
 }  // namespace

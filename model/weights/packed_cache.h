@@ -8,6 +8,7 @@
 #pragma once
 
 #include "parallel/shard.h"
+#include "parallel/stage.h"
 #include "tp/memory_types.h"
 
 #include <cstddef>
@@ -29,6 +30,7 @@ struct PackedCacheIdentity {
   std::optional<WeightType> type{};
   std::size_t leaf_heads = 0;
   TpRank tp;
+  Stage stage{};
 };
 
 // Why a cache cannot be read on.

@@ -22,9 +22,10 @@ struct StoredProjection {
 };
 
 struct StoredQkv {
-  StoredProjection query;  // [num_attention_heads * head_dim, hidden_size]
-  StoredProjection key;    // [num_key_value_heads * head_dim, hidden_size]
-  StoredProjection value;  // [num_key_value_heads * head_dim, hidden_size]
+  StoredProjection query;   // [num_attention_heads * head_dim, hidden_size]
+  StoredProjection key;     // [num_key_value_heads * head_dim, hidden_size]
+  StoredProjection value;   // [num_key_value_heads * head_dim, hidden_size]
+  StoredProjection gate{};  // as `query`, behind each head of which it is stored, if there is one
 };
 StoredQkv stored_qkv(const BlockNames& names, const AttentionSpec& spec, std::size_t hidden_size);
 

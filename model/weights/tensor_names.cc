@@ -13,6 +13,12 @@ GatedMlpNames ExpertNames::expert(std::size_t index) const {
   return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};
 }
 
+BlockNames TensorNames::block(std::size_t layer) const {
+  BlockNames names = names_of_block(fmt::format("{}{}.", blocks, stored_block(layer)));
+  if (uses_qkv_proj) names.q_proj = names.k_proj = names.v_proj = names.qkv_proj;
+  return names;
+}
+
 TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   const auto has = [&](const std::string& layer) { return source.contains(tensor_names::weight_of(layer)); };
   struct Prefixes {
@@ -33,11 +39,15 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   TensorNames names = *this;
   names.prefix.clear();
   names.part_prefix.clear();
-  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.embedding_norm,
-                            &names.final_norm, &names.blocks}) {
+  names.body = used.body;
+  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.axial_positions,
+                            &names.token_types, &names.embedding_norm, &names.embedding_projection,
+                            &names.relative_bias, &names.final_norm, &names.blocks}) {
     if (!name->empty()) *name = used.body + *name;
   }
   names.lm_head = used.head + lm_head;
+  const std::string qkv_proj = names.block(0).qkv_proj;
+  names.uses_qkv_proj = !qkv_proj.empty() && has(qkv_proj);
   return names;
 }
 
@@ -46,6 +56,7 @@ BlockNames gguf_block() {
           .q_proj = "attn_q",
           .k_proj = "attn_k",
           .v_proj = "attn_v",
+          .qkv_proj = "attn_qkv",
           .q_norm = "attn_q_norm",
           .k_norm = "attn_k_norm",
           .sinks = "attn_sinks.weight",
@@ -55,6 +66,7 @@ BlockNames gguf_block() {
           .gate_proj = "ffn_gate",
           .up_proj = "ffn_up",
           .down_proj = "ffn_down",
+          .activation = "xielu.",
           .post_feed_forward_norm = "post_ffw_norm",
           .experts = {.router = "ffn_gate_inp",
                       .correction_bias = "exp_probs_b.bias",
@@ -69,7 +81,16 @@ BlockNames gguf_block() {
                                .kv_a_proj = "attn_kv_a_mqa",
                                .kv_a_norm = "attn_kv_a_norm",
                                .kv_b_proj = "attn_kv_b",
-                               .o_proj = "attn_output"}};
+                               .o_proj = "attn_output"},
+          .delta_net = {.in_proj_qkvz = "ssm_in",
+                        .in_proj_qkv = "attn_qkv",
+                        .in_proj_z = "attn_gate",
+                        .in_proj_ba = "ssm_ba",
+                        .conv = "ssm_conv1d",
+                        .decay = "ssm_a",
+                        .decay_bias = "ssm_dt.bias",
+                        .norm = "ssm_norm",
+                        .out_proj = "ssm_out"}};
 }
 
 namespace tensor_names {

@@ -53,6 +53,28 @@ struct LatentAttentionNames {
   std::string o_proj;
 };
 
+struct CrossAttentionNames {
+  std::string norm;
+  std::string q_proj;
+  std::string k_proj;
+  std::string v_proj;
+  std::string o_proj;
+};
+
+struct GatedDeltaNetNames {
+  // Queries, keys, values and gates of all heads, a key head's following each other; or in two tensors, the
+  // first with all queries, then all keys, then all values, the second with the gates.
+  std::string in_proj_qkvz;
+  std::string in_proj_qkv;
+  std::string in_proj_z;
+  std::string in_proj_ba;  // strengths and decays, a key head's following each other
+  std::string conv;
+  std::string decay;       // a tensor, not a layer
+  std::string decay_bias;  // a tensor, not a layer
+  std::string norm;
+  std::string out_proj;
+};
+
 // The tensors of one block, without ".weight" and ".bias". Those that a family does not have are empty, and
 // projections of the same name are stored as one.
 struct BlockNames {
@@ -65,6 +87,8 @@ struct BlockNames {
   std::string k_proj;
   std::string v_proj;
   FusedQkv fused_qkv = FusedQkv::stacked;
+  // Stands for the three of them where a file has them as one, though others of the family do not.
+  std::string qkv_proj{};
   std::string q_norm;
   std::string k_norm;
   std::string sinks;  // a tensor, not a layer
@@ -78,10 +102,17 @@ struct BlockNames {
   std::string post_feed_forward_norm;
   ExpertNames experts{};
   LatentAttentionNames latent_attention{};
+  GatedDeltaNetNames delta_net{};
+  CrossAttentionNames cross_attention{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
   // The gain of every query and key head is a tensor of its own, whose name follows q_norm or k_norm:
   // "norms.3".
   bool norm_tensor_per_head = false;
+  // Of global tokens, where these have projections of their own.
+  std::string q_global{};
+  std::string k_global{};
+  std::string v_global{};
+  std::string query_key_proj{};  // of attention whose queries are keys, too
 };
 
 // The layers of a block in GGUF files, whose names follow "blk.N.". They are the same for all families that
@@ -110,16 +141,32 @@ struct TensorNames {
   std::string part_prefix{};
   std::string embed_tokens;
   std::string embed_positions;
+  std::string axial_positions{};  // what the number of one of the two tables follows
+  std::string token_types{};
   std::string embedding_norm{};
+  std::string embedding_projection{};
+  std::string relative_bias{};
   std::string final_norm;
   std::string lm_head;
+  std::string lm_head_bias{};      // without ".bias"; empty: as lm_head
+  std::string lm_head_bias_row{};  // instead of it: a tensor [1, vocab_size], not a layer
+  std::string head_dense{};        // in front of the LM head, and the norm behind it
+  std::string head_norm{};
   std::string blocks;  // what the number of a block follows
   BlockNames (*names_of_block)(const std::string& prefix) = nullptr;
   std::vector<std::string> buffers = {"rotary_emb.inv_freq"};  // how names end that hold no weights
   std::vector<std::size_t> ignored_blocks{};                   // stored beside those of the decoder
+  std::vector<std::string> ignored_prefixes{};  // of tensors that predict more tokens at a time
+  std::vector<std::size_t> stored_blocks{};  // of every layer, where several share one; empty: its own number
+  std::string body{};                        // as_stored_in: the prefix of all that no head has
   GgufTensorNames gguf{};
+  bool uses_qkv_proj = false;  // BlockNames::qkv_proj is what is stored
 
-  BlockNames block(std::size_t layer) const { return names_of_block(blocks + std::to_string(layer) + "."); }
+  // The number of a layer's block.
+  std::size_t stored_block(std::size_t layer) const {
+    return stored_blocks.empty() ? layer : stored_blocks[layer];
+  }
+  BlockNames block(std::size_t layer) const;
 
   // With those prefixes in front of every name that the tensors of `source` have.
   TensorNames as_stored_in(const WeightSource& source) const;

@@ -12,6 +12,11 @@ bool is_buffer(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.buffers, [&](const std::string& end) { return tensor.ends_with(end); });
 }
 
+bool is_ignored(const TensorNames& names, const std::string& tensor) {
+  return std::ranges::any_of(names.ignored_prefixes,
+                             [&](const std::string& prefix) { return tensor.starts_with(prefix); });
+}
+
 bool is_of_ignored_block(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.ignored_blocks, [&](std::size_t block) {
     return tensor.starts_with(names.blocks + std::to_string(block) + ".");
@@ -20,15 +25,18 @@ bool is_of_ignored_block(const TensorNames& names, const std::string& tensor) {
 
 }  // namespace
 
-std::vector<std::string> find_unused_tensors(const TensorNames& names, const WeightSource& source,
-                                             TpRank tp) {
+std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span<const std::string> unread) {
   std::vector<std::string> unused;
-  if (!tp.is_first()) return unused;
   std::size_t of_ignored_blocks = 0;
-  for (const std::string& tensor : source.unread()) {
+  std::size_t ignored = 0;
+  for (const std::string& tensor : unread) {
     if (is_buffer(names, tensor)) continue;
     if (is_of_ignored_block(names, tensor)) {
       ++of_ignored_blocks;
+      continue;
+    }
+    if (is_ignored(names, tensor)) {
+      ++ignored;
       continue;
     }
     require<CheckpointError>(!tensor.starts_with(names.blocks),
@@ -37,10 +45,13 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, const Wei
                              printable(tensor));
     unused.push_back(tensor);
   }
-  if (of_ignored_blocks != 0) {
-    unused.push_back(fmt::format("{}{}.* ({} tensors for the prediction of more tokens at a time)",
-                                 names.blocks, names.ignored_blocks.front(), of_ignored_blocks));
-  }
+  const auto add = [&](const std::string& prefix, std::size_t tensors) {
+    unused.push_back(
+        fmt::format("{}* ({} tensors for the prediction of more tokens at a time)", prefix, tensors));
+  };
+  if (of_ignored_blocks != 0)
+    add(fmt::format("{}{}.", names.blocks, names.ignored_blocks.front()), of_ignored_blocks);
+  if (ignored != 0) add(names.ignored_prefixes.front(), ignored);
   return unused;
 }
 

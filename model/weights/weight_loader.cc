@@ -1,7 +1,6 @@
 #include "model/weights/weight_loader.h"
 
 #include "model/weights/staging.h"
-#include "model/weights/unused_tensors.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
@@ -101,6 +100,10 @@ LocalWeight WeightLoader::load(std::span<const Slice> slices, Sharded sharded, W
   kernels::PackedLayout layout{type, rows, columns, leaf_heads_ != 0, leaf, phase};
   if (kernels::is_scaled(type)) layout.scaled = scaled_format(slices, type);
   loaded_.bytes += layout.bytes();
+  if (sharded == Sharded::columns) {
+    for (const Slice& slice : slices)
+      largest_columns_ = std::max(largest_columns_, slice.part.size() * size_of(source_.dtype(slice.name)));
+  }
   if (!reads()) {
     for (const Slice& slice : slices) finish(slice);
     return LocalWeight::shape_of(layout);
@@ -356,21 +359,21 @@ std::vector<float> WeightLoader::part_of_vector(const std::string& name, std::si
   return elements_of({name, shape, TensorSlice::of_columns(shape, part)});
 }
 
-std::vector<std::string> WeightLoader::unused_tensors(const TensorNames& names) {
+std::vector<std::string> WeightLoader::unread_tensors() {
   if (!reads()) return {};
-  const std::uint64_t key = packed_cache_key("unused tensors", {});
-  std::vector<std::string> unused;
+  const std::uint64_t key = packed_cache_key("unread tensors", {});
+  std::vector<std::string> unread;
   if (has_cached()) {
     std::istringstream lines(cache_->read_text(key));
-    for (std::string line; std::getline(lines, line);) unused.push_back(line);
-    return unused;
+    for (std::string line; std::getline(lines, line);) unread.push_back(line);
+    return unread;
   }
-  unused = find_unused_tensors(names, source_, tp_);
+  if (tp_.is_first()) unread = source_.unread();
   if (cache_ != nullptr) {
-    const std::string text = fmt::format("{}", fmt::join(unused, "\n"));
+    const std::string text = fmt::format("{}", fmt::join(unread, "\n"));
     cache_->write(key, std::as_bytes(std::span(text)));
   }
-  return unused;
+  return unread;
 }
 
 std::optional<std::size_t> WeightLoader::first_different_row(const OwnedRows& part,

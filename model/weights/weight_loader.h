@@ -49,15 +49,20 @@ struct OwnedRows {
 // What has been loaded.
 struct LoadedWeights {
   std::size_t elements = 0;
-  std::size_t bytes = 0;  // that they take in memory
+  std::size_t bytes = 0;            // that they take in memory
+  std::size_t expert_elements = 0;  // of experts that tokens are routed to, like the next
+  std::size_t expert_bytes = 0;
 
   LoadedWeights& operator+=(const LoadedWeights& more) {
     elements += more.elements;
     bytes += more.bytes;
+    expert_elements += more.expert_elements;
+    expert_bytes += more.expert_bytes;
     return *this;
   }
   LoadedWeights operator-(const LoadedWeights& less) const {
-    return {elements - less.elements, bytes - less.bytes};
+    return {elements - less.elements, bytes - less.bytes, expert_elements - less.expert_elements,
+            expert_bytes - less.expert_bytes};
   }
 };
 
@@ -98,6 +103,14 @@ class WeightLoader {
   const LoadedWeights& loaded() const { return loaded_; }
   // Takes account of what is like something loaded before.
   void count(const LoadedWeights& more) { loaded_ += more; }
+  // What has been loaded since it was `before` are experts that tokens are routed to.
+  void count_experts_since(const LoadedWeights& before) {
+    loaded_.expert_elements += loaded_.elements - before.elements;
+    loaded_.expert_bytes += loaded_.bytes - before.bytes;
+  }
+  // The largest part of a matrix by columns, as it is stored, in bytes: where ranks read together they hold
+  // it beside the weights.
+  std::size_t largest_columns() const { return largest_columns_; }
 
   // The weights' owned rows under each other: [sum of rows, in_features]. Where they are of several types, as
   // values often are of another one than queries and keys, a weight for each run of one type.
@@ -117,8 +130,8 @@ class WeightLoader {
   std::vector<float> part_of_vector(const std::string& name, std::size_t size, Range part,
                                     const std::string& reason);
 
-  // The tensors that nothing has loaded; see find_unused_tensors.
-  std::vector<std::string> unused_tensors(const TensorNames& names);
+  // The stored tensors of which nothing has been loaded; on the first rank, which has a part of every tensor.
+  std::vector<std::string> unread_tensors();
 
   // The first of a layer's owned rows whose weights differ from those of `other`, if one does.
   std::optional<std::size_t> first_different_row(const OwnedRows& part, const StoredLayer& other);
@@ -188,6 +201,7 @@ class WeightLoader {
   std::size_t leaf_heads_;
   PackedCache* cache_;
   LoadedWeights loaded_;
+  std::size_t largest_columns_ = 0;
 };
 
 }  // namespace tp

@@ -28,6 +28,30 @@ std::size_t Answer::generated_tokens() const {
   return tokens;
 }
 
+namespace {
+
+std::size_t sum_over_continuations(const Answer& answer, std::size_t Continuation::*count) {
+  std::size_t sum = 0;
+  for (const Completion& completion : answer.completions) {
+    for (const Continuation& continuation : completion.continuations) sum += continuation.*count;
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::size_t Answer::reasoning_tokens() const {
+  return sum_over_continuations(*this, &Continuation::reasoning_tokens);
+}
+
+std::size_t Answer::drafted_tokens() const {
+  return sum_over_continuations(*this, &Continuation::drafted_tokens);
+}
+
+std::size_t Answer::accepted_tokens() const {
+  return sum_over_continuations(*this, &Continuation::accepted_tokens);
+}
+
 std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string sse_event(const Json& data) { return fmt::format("data: {}\n\n", json_text(data)); }

@@ -43,6 +43,9 @@ struct Answer {
   std::size_t prompt_tokens() const;
   std::size_t cached_tokens() const;
   std::size_t generated_tokens() const;
+  std::size_t reasoning_tokens() const;
+  std::size_t drafted_tokens() const;
+  std::size_t accepted_tokens() const;
   std::size_t discarded_tokens = 0;  // generated, but not of the best continuations
 };
 

@@ -21,6 +21,7 @@ struct ApiCall {
   int n = 1;
   int best_of = 0;              // continuations of which the n best are returned; 0: all are
   bool hides_logprobs = false;  // they serve only to find the best
+  nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
 };
 
 // Parses a JSON text of a client. Throws RequestError if it is none, nested too deeply, or no object.

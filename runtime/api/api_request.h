@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/tools/call_rules.h"
 #include "tp/token_id.h"
 
 #include <cstdint>
@@ -24,6 +25,7 @@ struct ApiRequest {
   std::optional<std::vector<TokenId>> ids{};
   std::optional<nlohmann::ordered_json>
       conversation{};  // the chat template's input: `messages`, and perhaps more
+  CallRules calls{};   // which tools the answer may or must call
   nlohmann::json settings = nlohmann::json::object();  // see request_fields.h
   std::string error{};  // why it cannot be served; the other members are then as far as they could be read
 };

@@ -67,6 +67,9 @@ void read_line(Json object, ApiRequest& request) {
     request.text = text.get<std::string>();
   }
   for (const char* field : {"prompt", "ids", "messages", "id"}) object.erase(field);
+  // Objects that are sorted by name would lose the order of a schema's properties.
+  if (object.contains("json_schema") && object.at("json_schema").is_structured())
+    object["json_schema"] = object.at("json_schema").dump();
   request.settings = object;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "runtime/tools/message_reader.h"
 #include "tp/request.h"
 
 #include <cstddef>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +21,14 @@ struct ScoredToken {
 
 // One continuation of a prompt, so far.
 struct Continuation {
-  std::string text;
+  std::string text;           // as it was generated
+  Message message;            // what it says
+  MessagePieces news;         // of the message, by the last token
+  std::size_t uncounted = 0;  // tokens that may be of the next piece
+  std::size_t reasoning_tokens = 0;
+  std::size_t drafted_tokens = 0;  // as in TokenEvent
+  std::size_t accepted_tokens = 0;
+  std::unique_ptr<MessageReader> reader;  // from the first token on
   std::vector<TokenId> token_ids;
   std::vector<ScoredToken> logprobs;  // one per token, or empty
   FinishReason finish_reason = FinishReason::none;
@@ -26,12 +36,15 @@ struct Continuation {
   std::string error;           // why it failed
 
   bool finished() const { return finish_reason != FinishReason::none; }
+  // OpenAI's name: "tool_calls" where it ended to call tools.
+  std::string_view finish_name() const;
 };
 
 // The result of a request: its n continuations.
 struct Completion {
   nlohmann::json settings =
       nlohmann::json::object();  // the effective settings, in the format of request_fields.h
+  AnswerSyntax syntax{};         // how its continuations are to be read
   std::size_t prompt_tokens = 0;
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
   // If asked for: of the prompt's tokens from the second one on, and the most likely tokens at their places.

@@ -3,6 +3,10 @@
 #include "runtime/api/request_fields.h"
 #include "tp/internal/require.h"
 
+#include <optional>
+#include <utility>
+#include <vector>
+
 namespace tp {
 namespace {
 
@@ -17,30 +21,80 @@ void require_short(std::size_t bytes, const Engine& engine) {
       bytes, engine.info().max_length);
 }
 
+// A limit of thinking gets the chat template's markers. One that nobody asked for is no matter where a model
+// does not think, or not before the text of a constraint.
+void complete_thinking(Request& request, bool is_asked, const ChatPrompts* chat, const MarkedText& prompt) {
+  if (!request.thinking) return;
+  std::optional<ThinkingLimit> limit;
+  if (request.constraint && request.constraint_preface.empty() && !is_asked) return request.thinking.reset();
+  if (chat != nullptr) limit = chat->thinking_limit(request.thinking->max_tokens, prompt);
+  require<RequestError>(limit || !is_asked,
+                        "`max_thinking_tokens` (`budget_tokens` of `thinking`): expected a chat with a model "
+                        "that thinks, found none: "
+                        "its chat template has no "
+                        "markers of thinking; leave it out");
+  request.thinking = std::move(limit);
+}
+
+// A request with `beams` has the model's other settings of a search, and draws nothing unless it says so.
+void begin_search(const nlohmann::json& settings, const BeamSearch& defaults, Request& request) {
+  if (!settings.contains("beams")) return;
+  if (!request.beam_search) request.beam_search = defaults;
+  if (settings.at("beams") != 1) request.sampling.temperature = 0.0F;
+}
+
+void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& chat, EngineRequest& result) {
+  Request& request = result.request;
+  const MarkedText text = chat.prompt_of(*asked.conversation);
+  require_short(text.size(), engine);
+  request.prompt = engine.encode(text);
+  const std::vector<TokenId>& ends = chat.stop_ids();
+  request.stop_token_ids.insert(request.stop_token_ids.end(), ends.begin(), ends.end());
+  const bool limits_thinking = asked.settings.contains("max_thinking_tokens");
+  AnswerSyntax syntax = chat.syntax_of(*asked.conversation, text);
+  syntax.has_one_call = asked.calls.has_one_call;
+  // Our own lines have the text as it is, and that of a constraint begins at once, unless thinking before it
+  // is limited.
+  const bool is_line = asked.form != ApiRequest::Form::chat_completion;
+  if (!is_line || (request.constraint && limits_thinking)) {
+    chat.hold(*asked.conversation, asked.calls, request, syntax);
+    request.visible_token_ids = chat.visible_ids();
+  }
+  if (!is_line) result.syntax = std::move(syntax);
+  complete_thinking(request, limits_thinking, &chat, text);
+}
+
 }  // namespace
 
-Request make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
-                            const ChatPrompts* chat) {
+nlohmann::json EngineRequest::settings() const {
+  nlohmann::json settings = fields_of(request);
+  if (is_held_to_calls) settings.erase("grammar");
+  return settings;
+}
+
+EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
+                                  const ChatPrompts* chat) {
   require<RequestError>(asked.error.empty(), "{}", asked.error);
   require<RequestError>(
       asked.form == ApiRequest::Form::line || engine.has_tokenizer(),
       "answers in OpenAI's form are texts, but the model has no tokenizer; give token ids in `ids`");
-  Request request = std::move(defaults);
+  EngineRequest result{.request = std::move(defaults)};
+  Request& request = result.request;
+  begin_search(asked.settings, engine.info().generation.beams, request);
   set_fields(asked.settings, request);
   // The response contains the seed, so that every result can be reproduced.
   if (!request.sampling.seed && !request.sampling.greedy()) request.sampling.seed = draw_seed();
+  const bool has_constraint = request.constraint.has_value();
   if (asked.conversation) {
     require<RequestError>(chat != nullptr, "cannot make a prompt of `messages`: there is no chat template");
-    const MarkedText text = chat->prompt_of(*asked.conversation);
-    require_short(text.size(), engine);
-    request.prompt = engine.encode(text);
-    const std::vector<TokenId>& ends = chat->stop_ids();
-    request.stop_token_ids.insert(request.stop_token_ids.end(), ends.begin(), ends.end());
+    add_chat(asked, engine, *chat, result);
   } else {
     require_short(asked.text.size(), engine);
     request.prompt = asked.ids ? *asked.ids : engine.encode(asked.text);
+    complete_thinking(request, asked.settings.contains("max_thinking_tokens"), nullptr, MarkedText());
   }
-  return request;
+  result.is_held_to_calls = request.constraint && !has_constraint;
+  return result;
 }
 
 }  // namespace tp

@@ -7,9 +7,18 @@
 
 namespace tp {
 
+struct EngineRequest {
+  Request request{};
+  AnswerSyntax syntax{};          // of the answer
+  bool is_held_to_calls = false;  // by a constraint that is none of the client's
+
+  // fields_of() what the client may send again for the same text.
+  nlohmann::json settings() const;
+};
+
 // Converts a client's request into an engine's: `defaults` overridden by its settings, with its prompt.
 // `chat` renders conversations and may be null for other requests. Throws RequestError.
-Request make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
-                            const ChatPrompts* chat);
+EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
+                                  const ChatPrompts* chat);
 
 }  // namespace tp

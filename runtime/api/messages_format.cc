@@ -1,14 +1,19 @@
 // Anthropic's Messages API.
 #include "runtime/api/answer_format.h"
+#include "runtime/api/message_blocks.h"
 
 #include <string>
+#include <utility>
 
 namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Kind = MessagePiece::Kind;
 
-const Continuation& text_of(const Answer& answer) { return answer.completions.front().continuations.front(); }
+const Continuation& continuation_of(const Answer& answer) {
+  return answer.completions.front().continuations.front();
+}
 
 Json usage_of(const Answer& answer) {
   const std::size_t cached = answer.cached_tokens();
@@ -20,10 +25,12 @@ Json usage_of(const Answer& answer) {
 
 // Why it ended, and with which of its texts.
 Json reason_of(const Answer& answer) {
-  const Continuation& text = text_of(answer);
+  const Continuation& text = continuation_of(answer);
   Json reason = {{"stop_reason", "end_turn"}, {"stop_sequence", nullptr}};
   if (text.finish_reason == FinishReason::length) reason["stop_reason"] = "max_tokens";
-  if (text.stop_reason.is_string())
+  if (text.finish_name() == "tool_calls")
+    reason["stop_reason"] = "tool_use";
+  else if (text.stop_reason.is_string())
     reason = {{"stop_reason", "stop_sequence"}, {"stop_sequence", Json(text.stop_reason)}};
   return reason;
 }
@@ -33,6 +40,20 @@ Json message_of(const Answer& answer, Json content) {
           {"role", "assistant"},      {"content", std::move(content)},
           {"model", answer.model},    {"stop_reason", nullptr},
           {"stop_sequence", nullptr}, {"usage", usage_of(answer)}};
+}
+
+// `text` is empty where the block only begins.
+Json block_of(const MessageBlock& block, const std::string& text) {
+  if (block.kind == Kind::reasoning) return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
+  if (block.kind == Kind::text) return {{"type", "text"}, {"text", text}};
+  const Json input = text.empty() ? Json::object() : Json::parse(text);
+  return {{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", input}};
+}
+
+Json delta_of(const MessageBlock& block, const std::string& text) {
+  if (block.kind == Kind::reasoning) return {{"type", "thinking_delta"}, {"thinking", text}};
+  if (block.kind == Kind::text) return {{"type", "text_delta"}, {"text", text}};
+  return {{"type", "input_json_delta"}, {"partial_json", text}};
 }
 
 const char* type_of(const ApiError& error) {
@@ -54,39 +75,35 @@ const char* type_of(const ApiError& error) {
   }
 }
 
-class MessagesFormat final : public AnswerFormat {
+class MessagesFormat final : public AnswerFormat, BlockStream {
  public:
   const char* id_prefix() const override { return "msg_"; }
 
   Json body(const Answer& answer) const override {
-    Json message = message_of(answer, Json::array({{{"type", "text"}, {"text", text_of(answer).text}}}));
+    Json content = Json::array();
+    for (const MessageBlock& block : blocks_of(continuation_of(answer).message))
+      content.push_back(block_of(block, block.text));
+    Json message = message_of(answer, std::move(content));
     message.update(reason_of(answer));
     return message;
   }
 
   std::string begin(const Answer&) override { return ""; }
 
-  std::string token(const Answer& answer, std::size_t, const TokenEvent& event) override {
-    std::string events;
-    if (!has_begun_) {
-      has_begun_ = true;
-      events += sse_event("message_start",
-                          {{"type", "message_start"}, {"message", message_of(answer, Json::array())}});
-      events += sse_event("content_block_start", {{"type", "content_block_start"},
-                                                  {"index", 0},
-                                                  {"content_block", {{"type", "text"}, {"text", ""}}}});
+  std::string token(const Answer& answer, std::size_t, const TokenEvent&) override {
+    if (!std::exchange(has_begun_, true)) {
+      events_ += sse_event("message_start",
+                           {{"type", "message_start"}, {"message", message_of(answer, Json::array())}});
     }
-    if (event.text.empty()) return events;
-    return events +
-           sse_event("content_block_delta", {{"type", "content_block_delta"},
-                                             {"index", 0},
-                                             {"delta", {{"type", "text_delta"}, {"text", event.text}}}});
+    add(continuation_of(answer).news);
+    return std::exchange(events_, {});
   }
 
   std::string progress(const Answer&, std::size_t, std::size_t, std::size_t) override { return ""; }
 
   std::string end(const Answer& answer) override {
-    return sse_event("content_block_stop", {{"type", "content_block_stop"}, {"index", 0}}) +
+    finish();
+    return std::exchange(events_, {}) +
            sse_event("message_delta",
                      {{"type", "message_delta"}, {"delta", reason_of(answer)}, {"usage", usage_of(answer)}}) +
            sse_event("message_stop", {{"type", "message_stop"}});
@@ -100,7 +117,22 @@ class MessagesFormat final : public AnswerFormat {
   }
 
  private:
+  void begin_block(const MessageBlock& block) override {
+    events_ += sse_event(
+        "content_block_start",
+        {{"type", "content_block_start"}, {"index", block.index}, {"content_block", block_of(block, "")}});
+  }
+  void extend_block(const MessageBlock& block, const std::string& text) override {
+    events_ += sse_event(
+        "content_block_delta",
+        {{"type", "content_block_delta"}, {"index", block.index}, {"delta", delta_of(block, text)}});
+  }
+  void end_block(const MessageBlock& block) override {
+    events_ += sse_event("content_block_stop", {{"type", "content_block_stop"}, {"index", block.index}});
+  }
+
   bool has_begun_ = false;
+  std::string events_;  // that are to be sent
 };
 
 }  // namespace

@@ -31,26 +31,31 @@ Json timings_of(const Answer& answer) {
   // The first tokens come with the prompts.
   const std::size_t decoded =
       generated > answer.completions.size() ? generated - answer.completions.size() : 0;
-  return {{"queued_ms", ms(times.queued)},
-          {"cache_n", cached},
-          {"prompt_n", computed},
-          {"prompt_ms", ms(times.prefill)},
-          {"prompt_per_second", rate(computed, times.prefill)},
-          {"predicted_n", generated},
-          {"predicted_ms", ms(times.decode)},
-          {"predicted_per_second", rate(decoded, times.decode)},
-          {"compute_ms", ms(times.compute)},
-          {"collectives_ms", ms(times.collectives)},
-          {"waiting_ms", ms(times.waiting)}};
+  Json timings = {{"queued_ms", ms(times.queued)},
+                  {"cache_n", cached},
+                  {"prompt_n", computed},
+                  {"prompt_ms", ms(times.prefill)},
+                  {"prompt_per_second", rate(computed, times.prefill)},
+                  {"predicted_n", generated},
+                  {"predicted_ms", ms(times.decode)},
+                  {"predicted_per_second", rate(decoded, times.decode)},
+                  {"compute_ms", ms(times.compute)},
+                  {"collectives_ms", ms(times.collectives)},
+                  {"waiting_ms", ms(times.waiting)}};
+  if (answer.drafted_tokens() > 0) {
+    timings["draft_n"] = answer.drafted_tokens();
+    timings["draft_n_accepted"] = answer.accepted_tokens();
+  }
+  return timings;
 }
 
 Json usage_of(const Answer& answer) {
-  const std::size_t prompt = answer.prompt_tokens();
-  const std::size_t generated = answer.generated_tokens();
-  return {{"prompt_tokens", prompt},
-          {"completion_tokens", generated},
-          {"total_tokens", prompt + generated},
-          {"prompt_tokens_details", {{"cached_tokens", answer.cached_tokens()}}}};
+  return openai_usage(answer.prompt_tokens(), answer.cached_tokens(), answer.generated_tokens(),
+                      answer.reasoning_tokens());
+}
+
+void add_text(Json& delta, const char* name, const std::string& text) {
+  delta[name] = delta.value(name, std::string()) + text;
 }
 
 Form form_of(const Answer& answer) { return answer.call.prompts.front().form; }
@@ -75,12 +80,15 @@ class OpenAiFormat final : public AnswerFormat {
   struct Choice {
     bool has_begun = false;
     std::size_t characters = 0;  // sent so far, to which text_offset refers
+    int calls = 0;               // begun so far
   };
 
   Json head(const Answer& answer, bool is_chunk) const;
   std::string chunk(const Answer& answer, Json choice) const;
   Choice& choice_at(std::size_t index);
   std::string first(const Answer& answer, std::size_t prompt, std::size_t index);
+  static Json delta_of(const MessagePieces& pieces, Choice& choice);
+  std::string last(const Answer& answer, const Continuation& continuation, std::size_t index) const;
 
   const Engine& engine_;
   std::vector<Choice> choices_;
@@ -142,6 +150,42 @@ std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::s
   return chunk(answer, std::move(echoed));
 }
 
+// All that a token adds, as one chunk: clients measure the times between them.
+Json OpenAiFormat::delta_of(const MessagePieces& pieces, Choice& choice) {
+  using Kind = MessagePiece::Kind;
+  Json delta = Json::object();
+  const auto calls = [&]() -> Json& { return delta["tool_calls"]; };
+  for (const MessagePiece& piece : pieces) {
+    if (piece.kind == Kind::text) add_text(delta, "content", piece.text);
+    if (piece.kind == Kind::reasoning) add_text(delta, "reasoning_content", piece.text);
+    if (piece.kind == Kind::call) {
+      calls().push_back({{"index", choice.calls++},
+                         {"id", piece.id},
+                         {"type", "function"},
+                         {"function", {{"name", piece.text}, {"arguments", ""}}}});
+    } else if (piece.kind == Kind::arguments) {
+      if (calls().empty())
+        calls().push_back({{"index", choice.calls - 1}, {"function", {{"arguments", ""}}}});
+      add_text(calls().back()["function"], "arguments", piece.text);
+    }
+  }
+  if (delta.empty()) delta["content"] = "";
+  return delta;
+}
+
+std::string OpenAiFormat::last(const Answer& answer, const Continuation& continuation,
+                               std::size_t index) const {
+  Json last = {{"index", index}};
+  if (is_chat(answer))
+    last["delta"] = Json::object();
+  else
+    last["text"] = "";
+  last["logprobs"] = nullptr;
+  last["finish_reason"] = std::string(continuation.finish_name());
+  if (!continuation.stop_reason.is_null()) last["stop_reason"] = Json(continuation.stop_reason);
+  return chunk(answer, std::move(last));
+}
+
 std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const TokenEvent& event) {
   const Completion& completion = answer.completions[prompt];
   const std::size_t index = prompt * completion.continuations.size() + static_cast<std::size_t>(event.sample);
@@ -149,15 +193,15 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
   Choice& choice = choice_at(index);
   const bool ended = event.finish_reason != FinishReason::none;
   Continuation piece;
-  piece.text = event.text;
   piece.finish_reason = event.finish_reason;
   if (event.logprob) piece.logprobs.push_back({*event.logprob, event.top_logprobs});
 
+  const Continuation& continuation = completion.continuations[static_cast<std::size_t>(event.sample)];
   // The token that ends a text often has none of its own.
-  if (!ended || !event.text.empty()) {
+  if (!ended || !event.text.empty() || !continuation.news.empty()) {
     Json json = {{"index", index}};
     if (is_chat(answer))
-      json["delta"] = {{"content", event.text}};
+      json["delta"] = delta_of(continuation.news, choice);
     else
       json["text"] = event.text;
     json["logprobs"] = openai_logprobs(form_of(answer), engine_, piece, choice.characters);
@@ -166,17 +210,7 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
     choice.characters += count_characters(event.text);
     events += chunk(answer, std::move(json));
   }
-  if (!ended) return events;
-  Json last = {{"index", index}};
-  if (is_chat(answer))
-    last["delta"] = Json::object();
-  else
-    last["text"] = "";
-  last["logprobs"] = nullptr;
-  last["finish_reason"] = std::string(name_of(event.finish_reason));
-  const Json reason = Json(completion.continuations[static_cast<std::size_t>(event.sample)].stop_reason);
-  if (!reason.is_null()) last["stop_reason"] = reason;
-  return events + chunk(answer, std::move(last));
+  return ended ? events + last(answer, continuation, index) : events;
 }
 
 std::string OpenAiFormat::progress(const Answer& answer, std::size_t total, std::size_t cached,

@@ -1,5 +1,6 @@
 #include "runtime/api/openai_request.h"
 
+#include "runtime/api/constraint_fields.h"
 #include "runtime/api/messages.h"
 #include "runtime/api/prompt_ids.h"
 #include "tp/internal/require.h"
@@ -38,12 +39,24 @@ const std::map<std::string, std::string>& settings() {
       {"repeat_penalty", "repetition_penalty"},
       {"ignore_eos", "ignore_eos"},
       {"min_tokens", "min_tokens"},
+      {"max_thinking_tokens", "max_thinking_tokens"},
+      {"thinking_token_budget", "max_thinking_tokens"},  // vLLM's name
       {"stop_token_ids", "stop_token_ids"},
       {"include_stop_str_in_output", "include_stop_str_in_output"},
       {"bad_words", "bad_words"},
+      {"beams", "beams"},
+      {"length_penalty", "length_penalty"},
+      {"early_stopping", "early_stopping"},
+      {"forced_bos_token_id", "forced_bos_token_id"},
       {"cache_prompt", "cache_prompt"},
       {"cache_salt", "cache_salt"},
       {"priority", "priority"},
+      {"speculate", "speculate"},
+      // Of diffusion language models.
+      {"steps", "steps"},
+      {"block_length", "block_length"},
+      {"unmask", "unmask"},
+      {"threshold", "threshold"},
   };
   return table;
 }
@@ -51,7 +64,6 @@ const std::map<std::string, std::string>& settings() {
 // Members that do not change the response.
 const std::set<std::string>& ignored() {
   static const std::set<std::string> names = {"metadata",
-                                              "parallel_tool_calls",
                                               "prompt_cache_key",
                                               "prompt_cache_retention",
                                               "service_tier",
@@ -72,38 +84,86 @@ const std::map<std::string, std::vector<Json>>& unsupported() {
       {"echo", {false}},
       {"function_call", {"none", "auto"}},
       {"functions", {Json::array()}},
-      {"grammar", {""}},
-      {"guided_choice", {}},
-      {"guided_grammar", {}},
-      {"guided_json", {}},
-      {"guided_regex", {}},
-      {"json_schema", {}},
       {"modalities", {Json::array({"text"})}},
       {"prompt_logprobs", {0}},
-      {"response_format", {Json{{"type", "text"}}}},
       {"skip_special_tokens", {true}},
       {"stream", {false}},
-      {"structured_outputs", {}},
       {"suffix", {""}},
-      {"tool_choice", {"none", "auto"}},
       {"truncate_prompt_tokens", {-1}},
   };
   return table;
 }
 
+std::string shown_part(const Json& json) {
+  constexpr std::size_t kMost = 200;
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+Json member_of(const Json& object, const char* name) {
+  return object.is_object() ? object.value(name, Json()) : Json();
+}
+
+void check_tool(const Json& tool) {
+  const Json function = member_of(tool, "function");
+  require<RequestError>(function.is_object(),
+                        "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}",
+                        shown_part(tool));
+  const Json name = function.value("name", Json());
+  require<RequestError>(name.is_string() && !name.get_ref<const std::string&>().empty(),
+                        "`tools`: expected functions with a `name`, found {}", shown_part(name));
+  const Json strict = function.value("strict", Json());
+  require<RequestError>(strict.is_null() || strict.is_boolean(),
+                        "`tools`: expected true or false as `strict` of `{}`, found {}",
+                        name.get_ref<const std::string&>(), shown_part(strict));
+}
+
+// "none", "auto", "required", or {"type": "function", "function": {"name": ...}}, whose name may also be
+// outside, as in the API of responses.
+void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
+  if (choice.is_null() || choice == Json("auto") || choice == Json("none")) return;
+  const Json inside = member_of(member_of(choice, "function"), "name");
+  const Json name = inside.is_null() ? member_of(choice, "name") : inside;
+  const bool is_named = member_of(choice, "type") == Json("function") && name.is_string();
+  require<RequestError>(
+      is_named || choice == Json("required"),
+      "`tool_choice`: expected none, auto, required or {{\"type\": \"function\", \"function\": "
+      "{{\"name\": ...}}}}, found {}",
+      shown_part(choice));
+  rules.required = true;
+  const bool is_known = std::any_of(tools.begin(), tools.end(), [&](const Json& tool) {
+    return !is_named || tool.at("function").at("name") == name;
+  });
+  require<RequestError>(is_known, "`tool_choice`: expected a tool of `tools`, found {}; add it there",
+                        is_named ? shown_part(name) : "none");
+  if (!is_named) return;
+  rules.name = name.get<std::string>();
+  rules.has_one_call = true;
+}
+
 // The functions that the model may ask for; the chat template describes them to it.
 void read_tools(const Json& tools, const Json& choice, ApiRequest& request) {
-  require<RequestError>(tools.is_array(), "`tools`: expected a list, found {}", tools.type_name());
-  for (const Json& tool : tools) {
-    const bool is_function = tool.is_object() && tool.contains("function") && tool.at("function").is_object();
-    require<RequestError>(is_function,
-                          "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}",
-                          tool.dump(-1, ' ', false, Json::error_handler_t::replace));
-    const Json strict = tool.at("function").value("strict", Json());
-    require<RequestError>(strict.is_null() || strict == Json(false),
-                          "`tools`: `strict` calls are not supported; leave it out");
-  }
+  require<RequestError>(tools.is_null() || tools.is_array(), "`tools`: expected a list, found {}",
+                        tools.type_name());
+  for (const Json& tool : tools) check_tool(tool);
+  read_tool_choice(choice, tools, request.calls);
   if (!tools.empty() && choice != Json("none")) (*request.conversation)["tools"] = tools;
+}
+
+void read_parallel_calls(const Json& value, ApiRequest& request) {
+  require<RequestError>(value.is_boolean(), "`parallel_tool_calls`: expected true or false, found {}",
+                        value.type_name());
+  if (!value.get<bool>()) request.calls.has_one_call = true;
+}
+
+// A matter of the template; what `chat_template_kwargs` says of it comes later and wins.
+void read_reasoning_effort(const Json& effort, ApiRequest& request) {
+  require<RequestError>(effort.is_string(),
+                        "`reasoning_effort`: expected a text such as low, medium or high, found {}",
+                        effort.dump());
+  (*request.conversation)["reasoning_effort"] = effort;
+  // Templates that know no efforts have a switch.
+  if (effort == Json("none")) (*request.conversation)["enable_thinking"] = false;
 }
 
 void read_prompt(const Json& prompt, ApiRequest& request) {
@@ -165,7 +225,7 @@ void read_member(const std::string& name, const Json& value, ApiRequest& request
     request.settings[setting->second] = value;
     return;
   }
-  if (ignored().contains(name)) return;
+  if (ignored().contains(name) || read_constraint_member(name, value, request)) return;
   const auto refused = unsupported().find(name);
   if (refused == unsupported().end() && unknown == UnknownMembers::ignore) return;
   require<RequestError>(refused != unsupported().end(), "there is no field `{}` that is known; leave it out",
@@ -184,16 +244,21 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownM
   request.form = form;
   require<RequestError>(body.is_object(), "expected an object with `{}`, found {}", prompt, body.type_name());
   std::set<std::string> read = {prompt, "model", "logprobs"};
-  if (is_chat) read.insert({"top_logprobs", "chat_template_kwargs", "tools"});
+  if (is_chat) {
+    read.insert({"top_logprobs", "chat_template_kwargs", "tools", "tool_choice", "parallel_tool_calls",
+                 "reasoning_effort"});
+  }
 
   const auto member = [&](const std::string& name) { return body.value(name, Json()); };
   if (!member("model").is_null()) read_model(member("model"), request);
   require<RequestError>(!member(prompt).is_null(), "expected `{}`, found none", prompt);
   if (is_chat) {
     request.conversation = Json{{"messages", read_messages(member(prompt))}};
+    if (!member("reasoning_effort").is_null()) read_reasoning_effort(member("reasoning_effort"), request);
+    if (!member("parallel_tool_calls").is_null()) read_parallel_calls(member("parallel_tool_calls"), request);
     if (!member("chat_template_kwargs").is_null())
       read_template_arguments(member("chat_template_kwargs"), request);
-    if (!member("tools").is_null()) read_tools(member("tools"), member("tool_choice"), request);
+    read_tools(member("tools"), member("tool_choice"), request);
   } else {
     read_prompt(member(prompt), request);
   }

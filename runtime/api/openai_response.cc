@@ -92,15 +92,36 @@ Json text_logprobs(const Engine& engine, const Continuation& continuation, std::
 
 Json usage_of(const Completion& completion) {
   std::size_t generated = 0;
-  for (const Continuation& continuation : completion.continuations)
+  std::size_t reasoning = 0;
+  for (const Continuation& continuation : completion.continuations) {
     generated += continuation.token_ids.size();
-  return {{"prompt_tokens", completion.prompt_tokens},
-          {"completion_tokens", generated},
-          {"total_tokens", completion.prompt_tokens + generated},
-          {"prompt_tokens_details", {{"cached_tokens", completion.cached_tokens}}}};
+    reasoning += continuation.reasoning_tokens;
+  }
+  return openai_usage(completion.prompt_tokens, completion.cached_tokens, generated, reasoning);
+}
+
+Json message_of(const Message& message) {
+  Json json = {{"role", "assistant"}, {"content", message.text}};
+  if (!message.reasoning.empty()) json["reasoning_content"] = message.reasoning;
+  if (message.calls.empty()) return json;
+  if (message.text.empty()) json["content"] = nullptr;
+  json["tool_calls"] = Json::array();
+  for (const ToolCall& call : message.calls) {
+    const Json function = {{"name", call.name}, {"arguments", call.arguments}};
+    json["tool_calls"].push_back({{"id", call.id}, {"type", "function"}, {"function", function}});
+  }
+  return json;
 }
 
 }  // namespace
+
+Json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated, std::size_t reasoning) {
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", generated},
+          {"total_tokens", prompt + generated},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}},
+          {"completion_tokens_details", {{"reasoning_tokens", reasoning}}}};
+}
 
 std::size_t count_characters(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
@@ -118,9 +139,9 @@ Json openai_choice(Form form, const Engine& engine, const Continuation& continua
   if (form == Form::text_completion)
     choice["text"] = continuation.text;
   else
-    choice["message"] = {{"role", "assistant"}, {"content", continuation.text}};
+    choice["message"] = message_of(continuation.message);
   choice["logprobs"] = openai_logprobs(form, engine, continuation);
-  choice["finish_reason"] = std::string(name_of(continuation.finish_reason));
+  choice["finish_reason"] = std::string(continuation.finish_name());
   // Not part of OpenAI's API.
   if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
   return choice;

@@ -34,6 +34,10 @@ nlohmann::ordered_json openai_logprobs(ApiRequest::Form form, const Engine& engi
 std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, const Completion& completion,
                      nlohmann::ordered_json& choice);
 
+// Tokens: of prompts, those of them that were cached, generated ones, and those of them that were thought.
+nlohmann::ordered_json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated,
+                                    std::size_t reasoning);
+
 // Of UTF-8.
 std::size_t count_characters(std::string_view text);
 

@@ -1,5 +1,6 @@
 #include "runtime/api/request_fields.h"
 
+#include "runtime/api/constraint_fields.h"
 #include "runtime/api/rounded.h"
 #include "tp/internal/require.h"
 
@@ -41,6 +42,11 @@ void read(const Json& value, int& target, int least) {
 void read(const Json& value, std::optional<std::uint64_t>& target) {
   if (!value.is_number_unsigned()) wrong_type("a whole number from 0 to 18446744073709551615", value);
   target = value.get<std::uint64_t>();
+}
+
+void read(const Json& value, std::optional<TokenId>& target) {
+  if (!is_int(value)) wrong_type("a token id", value);
+  target = value.get<int>();
 }
 
 void read(const Json& value, float& target) {
@@ -106,6 +112,7 @@ Json written(const T& value) {
 
 Json written(float value) { return rounded(value); }
 
+Json written(const std::optional<TokenId>& value) { return value ? Json(*value) : Json(); }
 Json written(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
 
 // How one setting is read from JSON and written to it.
@@ -136,6 +143,59 @@ Field of_sampling(T SamplingParams::*member) {
           [member](const Request& request) { return written(request.sampling.*member); }};
 }
 
+// The markers of thinking are the chat template's, see make_engine_request.
+Field thinking_limit() {
+  return {
+      [](const Json& value, Request& request) {
+        if (!request.thinking) request.thinking.emplace();
+        read(value, request.thinking->max_tokens, 0);
+      },
+      [](const Request& request) { return request.thinking ? Json(request.thinking->max_tokens) : Json(); }};
+}
+
+// One beam is no search.
+Field beams() {
+  return {
+      [](const Json& value, Request& request) {
+        if (!request.beam_search) request.beam_search.emplace();
+        read(value, request.beam_search->beams, 1);
+        if (request.beam_search->beams == 1) request.beam_search.reset();
+      },
+      [](const Request& request) { return request.beam_search ? Json(request.beam_search->beams) : Json(); }};
+}
+
+void require_beams(const Request& request) {
+  require<RequestError>(request.beam_search.has_value(),
+                        "it is a setting of beam search, expected `beams` with it, found none; add `beams`, "
+                        "more than 1, or leave it out");
+}
+
+Field length_penalty() {
+  return {[](const Json& value, Request& request) {
+            require_beams(request);
+            read(value, request.beam_search->length_penalty);
+          },
+          [](const Request& request) {
+            return request.beam_search ? Json(rounded(request.beam_search->length_penalty)) : Json();
+          }};
+}
+
+// As transformers has it: true, false or "never".
+Field early_stopping() {
+  using Stop = BeamSearch::Stop;
+  return {[](const Json& value, Request& request) {
+            require_beams(request);
+            if (!value.is_boolean() && value != "never") wrong_type("true, false or \"never\"", value);
+            const bool early = value.is_boolean() && value.get<bool>();
+            request.beam_search->stop = value.is_string() ? Stop::never : early ? Stop::early : Stop::likely;
+          },
+          [](const Request& request) {
+            if (!request.beam_search) return Json();
+            if (request.beam_search->stop == Stop::never) return Json("never");
+            return Json(request.beam_search->stop == Stop::early);
+          }};
+}
+
 // Not written if the request does not have it.
 Field rare(const Field& field) {
   return {field.set, [field](const Request& request) {
@@ -144,8 +204,58 @@ Field rare(const Field& field) {
           }};
 }
 
+Field of_constraint(const std::string& name) {
+  return {
+      [name](const Json& value, Request& request) { set_constraint_field(name, value, request.constraint); },
+      [name](const Request& request) { return constraint_field(name, request.constraint); }};
+}
+
+// One of Request::unmasking, which is there if any of them is.
+template <class Set, class Get>
+Field of_unmasking(const Set& set, const Get& get) {
+  return {
+      [set](const Json& value, Request& request) {
+        if (!request.unmasking) request.unmasking.emplace();
+        set(value, *request.unmasking);
+      },
+      [get](const Request& request) { return request.unmasking ? Json(get(*request.unmasking)) : Json(); }};
+}
+
+// 0, which stands for the default, is neither read nor written.
+Field of_unmasking(int Unmasking::*member) {
+  return of_unmasking(
+      [member](const Json& value, Unmasking& settings) {
+        read(value, settings.*member, 1);
+        if (settings.*member == 0) wrong_type("a whole number from 1", value);
+      },
+      [member](const Unmasking& settings) {
+        return settings.*member == 0 ? Json() : Json(settings.*member);
+      });
+}
+
+Field unmask_rule() {
+  return of_unmasking(
+      [](const Json& value, Unmasking& settings) {
+        const std::optional<UnmaskRule> rule =
+            value.is_string() ? find_unmask_rule(value.get<std::string>()) : std::nullopt;
+        if (!rule) wrong_type(fmt::format("one of {}", fmt::join(unmask_rules(), ", ")), value);
+        settings.rule = *rule;
+      },
+      [](const Unmasking& settings) { return std::string(name_of(settings.rule)); });
+}
+
+Field unmask_threshold() {
+  return of_unmasking([](const Json& value, Unmasking& settings) { read(value, settings.threshold); },
+                      [](const Unmasking& settings) { return rounded(settings.threshold); });
+}
+
 const std::map<std::string, Field>& all_fields() {
   static const std::map<std::string, Field> table = {
+      {"beams", beams()},
+      {"length_penalty", length_penalty()},
+      {"early_stopping", early_stopping()},
+      {"decoder_ids", rare(of_request(&Request::decoder_prompt))},
+      {"forced_bos_token_id", rare(of_request(&Request::forced_first))},
       {"max_tokens", of_request(&Request::max_tokens, 1)},
       {"n", of_request(&Request::n, 1)},
       {"ignore_eos", of_request(&Request::ignore_eos)},
@@ -153,9 +263,21 @@ const std::map<std::string, Field>& all_fields() {
       {"cache_prompt", rare(of_request(&Request::cache_prompt))},
       {"cache_salt", rare(of_request(&Request::cache_salt))},
       {"priority", rare(of_request(&Request::priority, std::numeric_limits<int>::min()))},
+      {"speculate", rare(of_request(&Request::speculate))},
       {"min_tokens", rare(of_request(&Request::min_tokens, 0))},
       {"stop_token_ids", rare(of_request(&Request::stop_token_ids))},
       {"include_stop_str_in_output", rare(of_request(&Request::include_stop_str_in_output))},
+      {"choice", of_constraint("choice")},
+      {"grammar", of_constraint("grammar")},
+      {"json_object", of_constraint("json_object")},
+      {"json_schema", of_constraint("json_schema")},
+      {"json_space", of_constraint("json_space")},
+      {"regex", of_constraint("regex")},
+      {"max_thinking_tokens", thinking_limit()},
+      {"steps", of_unmasking(&Unmasking::steps)},
+      {"block_length", of_unmasking(&Unmasking::block_length)},
+      {"unmask", unmask_rule()},
+      {"threshold", unmask_threshold()},
       {"bad_words", rare(of_request(&Request::bad_words))},
       {"bad_words_ids", rare(of_request(&Request::bad_words_ids))},
       {"logit_bias", rare(of_sampling(&SamplingParams::logit_bias))},
@@ -181,6 +303,7 @@ std::string known_fields() {
 }  // namespace
 
 void set_fields(const nlohmann::json& fields, Request& request) {
+  require_one_constraint(fields);
   for (const auto& [name, value] : fields.items()) {
     const auto field = all_fields().find(name);
     require<RequestError>(field != all_fields().end(), "there is no field `{}`; a line may have {}", name,

@@ -44,7 +44,11 @@ void add_item(const Json& item, Json& messages) {
     const Json function = {{"name", item.value("name", Json())},
                            {"arguments", item.value("arguments", Json())}};
     const Json call = {{"id", item.value("call_id", Json())}, {"type", "function"}, {"function", function}};
-    messages.push_back({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array({call})}});
+    // Calls at the same time are one message.
+    const bool continues = !messages.empty() && messages.back().contains("tool_calls");
+    if (!continues)
+      messages.push_back({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array()}});
+    messages.back()["tool_calls"].push_back(call);
   } else if (type == "function_call_output") {
     messages.push_back({{"role", "tool"},
                         {"tool_call_id", item.value("call_id", Json())},
@@ -99,26 +103,52 @@ void refuse_state(const Json& body) {
                         "`background` is not supported; leave it out");
 }
 
+// A client finds in the answer what it was an answer to.
+Json repeated_of(const Json& body) {
+  Json repeated = {{"instructions", nullptr},
+                   {"metadata", Json::object()},
+                   {"parallel_tool_calls", true},
+                   {"reasoning", {{"effort", nullptr}, {"summary", nullptr}}},
+                   {"text", {{"format", {{"type", "text"}}}}},
+                   {"tool_choice", "auto"},
+                   {"tools", Json::array()},
+                   {"user", nullptr}};
+  for (auto& [name, value] : repeated.items()) {
+    if (const Json given = body.value(name, Json()); !given.is_null()) value = given;
+  }
+  return repeated;
+}
+
 }  // namespace
 
 ApiCall read_responses_call(const Json& body) {
   refuse_state(body);
   Json chat = {{"messages", messages_of(body)}, {"tools", tools_of(body.value("tools", Json()))}};
-  for (const char* name : {"model", "stream", "temperature", "top_p", "tool_choice", "seed", "stop", "top_k",
-                           "min_p", "priority", "cache_salt", "chat_template_kwargs", "ignore_eos"}) {
+  for (const char* name :
+       {"model", "stream", "temperature", "top_p", "tool_choice", "seed", "stop", "top_k", "min_p",
+        "priority", "parallel_tool_calls", "max_thinking_tokens", "cache_salt", "chat_template_kwargs",
+        "ignore_eos", "steps", "block_length", "unmask", "threshold"}) {
     chat[name] = body.value(name, Json());
   }
   chat["max_tokens"] = body.value("max_output_tokens", Json());
+  if (const Json reasoning = body.value("reasoning", Json()); !reasoning.is_null()) {
+    require<RequestError>(reasoning.is_object(), "`reasoning`: expected an object, found {}",
+                          reasoning.type_name());
+    chat["reasoning_effort"] = reasoning.value("effort", Json());
+  }
   const Json text = body.value("text", Json());
   const Json format = text.is_object() ? text.value("format", Json()) : Json();
   if (!format.is_null()) chat["response_format"] = format;
   try {
-    return read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
+    ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
+    call.repeated = repeated_of(body);
+    return call;
   } catch (const RequestError& error) {
     // It names the members of a chat.
     std::string message = error.what();
     for (const auto& [name, original] : {std::pair<std::string, std::string>{"`messages`", "`input`"},
                                          {"`response_format`", "`text`"},
+                                         {"`reasoning_effort`", "`reasoning`"},
                                          {"`max_tokens`", "`max_output_tokens`"}}) {
       if (const std::size_t at = message.find(name); at != std::string::npos)
         message.replace(at, name.size(), original);

@@ -1,7 +1,9 @@
 // OpenAI's Responses API.
 #include "runtime/api/answer_format.h"
+#include "runtime/api/message_blocks.h"
 
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -9,105 +11,114 @@ namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
+using Kind = MessagePiece::Kind;
 
-const Continuation& text_of(const Answer& answer) { return answer.completions.front().continuations.front(); }
-
-bool is_incomplete(const Answer& answer) { return text_of(answer).finish_reason == FinishReason::length; }
-
-std::string message_id(const Answer& answer) {
-  return fmt::format("msg_{}", answer.id.substr(answer.id.find('_') + 1));
+const Continuation& continuation_of(const Answer& answer) {
+  return answer.completions.front().continuations.front();
 }
 
-Json part_of(const std::string& text) {
+bool is_incomplete(const Answer& answer) {
+  return continuation_of(answer).finish_reason == FinishReason::length;
+}
+
+std::string item_id(const Answer& answer, const MessageBlock& block) {
+  const char* const prefix = block.kind == Kind::reasoning ? "rs" : block.kind == Kind::call ? "fc" : "msg";
+  return fmt::format("{}_{}_{}", prefix, answer.id.substr(answer.id.find('_') + 1), block.index);
+}
+
+Json part_of(const MessageBlock& block, const std::string& text) {
+  if (block.kind == Kind::reasoning) return {{"type", "reasoning_text"}, {"text", text}};
   return {
       {"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
 }
 
-Json item_of(const Answer& answer, const char* status, Json content) {
-  return {{"type", "message"},
-          {"id", message_id(answer)},
-          {"status", status},
-          {"role", "assistant"},
-          {"content", std::move(content)}};
+// An item of the output; without its content, where it only begins.
+Json item_of(const Answer& answer, const MessageBlock& block, const char* status, bool is_empty) {
+  Json item = {{"id", item_id(answer, block)}, {"type", "message"}, {"status", status}};
+  if (block.kind == Kind::call) {
+    item.update({{"type", "function_call"},
+                 {"call_id", block.id},
+                 {"name", block.name},
+                 {"arguments", is_empty ? "" : block.text}});
+    return item;
+  }
+  if (block.kind == Kind::reasoning)
+    item.update({{"type", "reasoning"}, {"summary", Json::array()}});
+  else
+    item["role"] = "assistant";
+  item["content"] = is_empty ? Json::array() : Json::array({part_of(block, block.text)});
+  return item;
 }
+
+// Items are incomplete where the answer ended within them.
+const char* status_of(const Answer& answer) { return is_incomplete(answer) ? "incomplete" : "completed"; }
 
 // The response object, whose output is still empty while it is streamed.
 Json response_of(const Answer& answer, const char* status, Json output) {
-  const nlohmann::json& settings = answer.call.prompts.front().settings;
-  const Json text = {{"format", {{"type", "text"}}}};
+  const nlohmann::json& settings = answer.completions.front().settings;
   Json response = {{"id", answer.id},
                    {"object", "response"},
                    {"created_at", answer.created},
                    {"status", status},
                    {"error", nullptr},
                    {"incomplete_details", nullptr},
-                   {"instructions", nullptr},
                    {"max_output_tokens", settings.value("max_tokens", nlohmann::json())},
                    {"model", answer.model},
                    {"output", std::move(output)},
-                   {"parallel_tool_calls", true},
                    {"previous_response_id", nullptr},
                    {"store", false},
                    {"temperature", settings.value("temperature", nlohmann::json())},
-                   {"text", text},
-                   {"tool_choice", "auto"},
-                   {"tools", Json::array()},
                    {"top_p", settings.value("top_p", nlohmann::json())},
                    {"truncation", "disabled"},
-                   {"usage", nullptr},
-                   {"metadata", Json::object()}};
+                   {"usage", nullptr}};
+  response.update(answer.call.repeated);
   return response;
 }
 
-Json finished_response(const Answer& answer) {
-  const char* const status = is_incomplete(answer) ? "incomplete" : "completed";
-  const Json content = Json::array({part_of(text_of(answer).text)});
-  Json response = response_of(answer, status, Json::array({item_of(answer, status, content)}));
+Json finished_response(const Answer& answer, Json output) {
+  Json response = response_of(answer, status_of(answer), std::move(output));
   if (is_incomplete(answer)) response["incomplete_details"] = {{"reason", "max_output_tokens"}};
   response["usage"] = {{"input_tokens", answer.prompt_tokens()},
                        {"input_tokens_details", {{"cached_tokens", answer.cached_tokens()}}},
                        {"output_tokens", answer.generated_tokens()},
-                       {"output_tokens_details", {{"reasoning_tokens", 0}}},
+                       {"output_tokens_details", {{"reasoning_tokens", answer.reasoning_tokens()}}},
                        {"total_tokens", answer.prompt_tokens() + answer.generated_tokens()}};
   return response;
 }
 
-class ResponsesFormat final : public AnswerFormat {
+class ResponsesFormat final : public AnswerFormat, BlockStream {
  public:
   const char* id_prefix() const override { return "resp_"; }
-  Json body(const Answer& answer) const override { return finished_response(answer); }
+
+  Json body(const Answer& answer) const override {
+    Json output = Json::array();
+    for (const MessageBlock& block : blocks_of(continuation_of(answer).message))
+      output.push_back(
+          item_of(answer, block, block.kind == Kind::text ? status_of(answer) : "completed", false));
+    return finished_response(answer, std::move(output));
+  }
 
   std::string begin(const Answer& answer) override {
     const Json response = response_of(answer, "in_progress", Json::array());
-    std::string events = event("response.created", {{"response", response}});
-    return events += event("response.in_progress", {{"response", response}});
+    event("response.created", {{"response", response}});
+    event("response.in_progress", {{"response", response}});
+    return std::exchange(events_, {});
   }
 
-  std::string token(const Answer& answer, std::size_t, const TokenEvent& token) override {
-    std::string events;
-    if (!has_begun_) {
-      has_begun_ = true;
-      events += event("response.output_item.added",
-                      {{"output_index", 0}, {"item", item_of(answer, "in_progress", Json::array())}});
-      events += about_part("response.content_part.added", answer, {{"part", part_of("")}});
-    }
-    if (token.text.empty()) return events;
-    return events + about_part("response.output_text.delta", answer,
-                               {{"delta", token.text}, {"logprobs", Json::array()}});
+  std::string token(const Answer& answer, std::size_t, const TokenEvent&) override {
+    answer_ = &answer;
+    add(continuation_of(answer).news);
+    return std::exchange(events_, {});
   }
 
   std::string progress(const Answer&, std::size_t, std::size_t, std::size_t) override { return ""; }
 
   std::string end(const Answer& answer) override {
-    const std::string& text = text_of(answer).text;
-    const Json response = finished_response(answer);
-    std::string events =
-        about_part("response.output_text.done", answer, {{"text", text}, {"logprobs", Json::array()}});
-    events += about_part("response.content_part.done", answer, {{"part", part_of(text)}});
-    events +=
-        event("response.output_item.done", {{"output_index", 0}, {"item", response.at("output").front()}});
-    return events += event(is_incomplete(answer) ? "response.incomplete" : "response.completed",
-                           {{"response", response}});
+    answer_ = &answer;
+    finish();
+    event(is_incomplete(answer) ? "response.incomplete" : "response.completed",
+          {{"response", finished_response(answer, output_)}});
+    return std::exchange(events_, {});
   }
 
   Json error(const ApiError& error) const override { return openai_error(error); }
@@ -120,21 +131,53 @@ class ResponsesFormat final : public AnswerFormat {
   }
 
  private:
-  // Events are numbered in the order in which they are made: make them in statements of their own.
-  std::string event(const char* name, const Json& members) {
+  void begin_block(const MessageBlock& block) override {
+    event("response.output_item.added",
+          {{"output_index", block.index}, {"item", item_of(*answer_, block, "in_progress", true)}});
+    if (block.kind != Kind::call) about("response.content_part.added", block, {{"part", part_of(block, "")}});
+  }
+
+  void extend_block(const MessageBlock& block, const std::string& text) override {
+    Json delta = {{"delta", text}};
+    if (block.kind == Kind::text) delta["logprobs"] = Json::array();
+    about(name_of(block, "delta"), block, delta);
+  }
+
+  void end_block(const MessageBlock& block) override {
+    Json whole = {{block.kind == Kind::call ? "arguments" : "text", block.text}};
+    if (block.kind == Kind::text) whole["logprobs"] = Json::array();
+    about(name_of(block, "done"), block, whole);
+    if (block.kind != Kind::call)
+      about("response.content_part.done", block, {{"part", part_of(block, block.text)}});
+    const Json& item = output_.emplace_back(item_of(*answer_, block, status_of(*answer_), false));
+    event("response.output_item.done", {{"output_index", block.index}, {"item", item}});
+  }
+
+  static std::string name_of(const MessageBlock& block, const char* what) {
+    const char* const kind = block.kind == Kind::reasoning ? "reasoning_text"
+                             : block.kind == Kind::call    ? "function_call_arguments"
+                                                           : "output_text";
+    return fmt::format("response.{}.{}", kind, what);
+  }
+
+  // Events are numbered.
+  void event(const std::string& name, const Json& members) {
     Json data = {{"type", name}, {"sequence_number", number_++}};
     data.update(members);
-    return sse_event(name, data);
+    events_ += sse_event(name.c_str(), data);
   }
 
-  std::string about_part(const char* name, const Answer& answer, const Json& members) {
-    Json data = {{"item_id", message_id(answer)}, {"output_index", 0}, {"content_index", 0}};
+  void about(const std::string& name, const MessageBlock& block, const Json& members) {
+    Json data = {{"item_id", item_id(*answer_, block)}, {"output_index", block.index}};
+    if (block.kind != Kind::call) data["content_index"] = 0;
     data.update(members);
-    return event(name, data);
+    event(name, data);
   }
 
-  bool has_begun_ = false;
-  int number_ = 0;  // of the next event
+  const Answer* answer_ = nullptr;  // the one that events are made of
+  std::string events_;              // that are to be sent
+  Json output_ = Json::array();     // the items that are complete
+  int number_ = 0;                  // of the next event
 };
 
 }  // namespace

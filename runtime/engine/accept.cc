@@ -1,8 +1,12 @@
 #include "runtime/engine/accept.h"
 
+#include "runtime/constraint/request_constraint.h"
+#include "tp/error.h"
+
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -20,6 +24,8 @@ TokenEvent event_of(const Sequence& sequence) {
   event.request = sequence.state->id;
   event.sample = sequence.sample;
   event.cached_tokens = sequence.cached_tokens;
+  event.drafted_tokens = sequence.drafted_tokens;
+  event.accepted_tokens = sequence.accepted_tokens;
   return event;
 }
 
@@ -49,6 +55,16 @@ void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event)
   event.matched_stop = sequence.text->stop();
 }
 
+// A constraint may be satisfied without a token that ends the text.
+void advance_constraint(Sequence& sequence, TokenId token) {
+  const constraint::RequestConstraint& constraint = *sequence.state->constraint;
+  sequence.progress = constraint.after(sequence.constraint_progress(), token);
+  if (sequence.finish_reason == FinishReason::stop) return;
+  if (sequence.progress->state == constraint::kDead)
+    throw std::logic_error("a token was chosen that the constraint does not allow");
+  if (constraint.is_over(*sequence.progress)) sequence.finish_reason = FinishReason::stop;
+}
+
 TokenEvent append(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer) {
   RequestState& state = *sequence.state;
   if (state.times.first_token == RequestTimes::Clock::time_point{})
@@ -61,6 +77,7 @@ TokenEvent append(Sequence& sequence, const Chosen& chosen, const Tokenizer* tok
     event.top_logprobs = chosen.top_logprobs;
   }
   sequence.finish_reason = finish_reason_of(sequence, chosen.id);
+  if (state.constraint) advance_constraint(sequence, chosen.id);
   const std::vector<TokenId>& stops = state.request.stop_token_ids;
   if (sequence.finish_reason == FinishReason::stop && std::ranges::find(stops, chosen.id) != stops.end())
     event.matched_stop = chosen.id;
@@ -70,6 +87,13 @@ TokenEvent append(Sequence& sequence, const Chosen& chosen, const Tokenizer* tok
 }
 
 }  // namespace
+
+std::vector<TokenId> forced_next(const Sequence& sequence) {
+  const RequestState& state = *sequence.state;
+  const bool needs_logits = state.request.sampling.logprobs >= 0;
+  if (!state.constraint || sequence.finished() || needs_logits) return {};
+  return state.constraint->forced(sequence.constraint_progress());
+}
 
 TokenEvent fail(Sequence& sequence, std::string error) {
   TokenEvent event = event_of(sequence);
@@ -84,6 +108,8 @@ TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tok
     return append(sequence, chosen, tokenizer);
   } catch (const std::bad_alloc&) {
     return fail(sequence, kOutOfMemory);
+  } catch (const RequestError& error) {  // the constraint has become too large
+    return fail(sequence, error.what());
   }
 }
 

@@ -10,12 +10,16 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tp {
 
 // The error of a sequence that ends for lack of memory.
 inline constexpr const char* kOutOfMemory =
     "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
+
+// The tokens that a constraint leaves no choice about, and that need no logits.
+std::vector<TokenId> forced_next(const Sequence& sequence);
 
 // Ends the sequence with an error.
 TokenEvent fail(Sequence& sequence, std::string error);

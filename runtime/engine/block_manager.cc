@@ -28,19 +28,21 @@ std::size_t checked_block_size(std::size_t block_size) {
 }  // namespace
 
 BlockManager::BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows,
-                           BlockHash hash)
+                           BlockHash hash, std::size_t states)
     : block_size_(checked_block_size(block_size)),
       windows_(std::move(windows)),
       blocks_(checked_num_blocks(num_blocks)),
       free_(num_blocks),
-      contents_(windows_.size(), hash) {}
+      states_(states),
+      contents_(windows_.size() + (states != 0 ? 1 : 0), hash) {}
 
 std::size_t BlockManager::cached_blocks() const {
   return static_cast<std::size_t>(std::ranges::count_if(
       blocks_, [](const Block& block) { return block.owners == 0 && block.contents != kNoContents; }));
 }
 
-// The contents of the longest prefix of which every group has all blocks that the next token attends to.
+// The contents of the longest prefix of which every group has all blocks that the next token attends to, and
+// recurrent layers have the state.
 std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> tokens, ContentId salt) const {
   std::vector<ContentId> known;
   std::vector<std::size_t> held(groups(), 0);  // per group: how many of the last known contents have a block
@@ -51,7 +53,7 @@ std::vector<ContentId> BlockManager::longest_match(std::span<const TokenId> toke
     const ContentId next = contents_.find(preceding, tokens.subspan(known.size() * block_size_, block_size_));
     if (next == kNoContents) break;
     known.push_back(next);
-    bool all_held = true;
+    bool all_held = !keeps_states() || contents_.holder(next, groups()) != kNoSlot;
     for (std::size_t group = 0; group < groups(); ++group) {
       held[group] = contents_.holder(next, group) != kNoBlock ? held[group] + 1 : 0;
       const std::size_t needed = known.size() - first_block(group, known.size() * block_size_);
@@ -70,6 +72,7 @@ PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::str
   PrefixMatch match{.tables = std::vector(groups(), std::vector(known.size(), kNoBlock)),
                     .tokens = known.size() * block_size_};
   match.contents = known.empty() ? start : known.back();
+  if (keeps_states() && !known.empty()) match.state = contents_.holder(known.back(), groups());
   for (std::size_t group = 0; group < groups(); ++group) {
     for (std::size_t i = first_block(group, match.tokens); i < known.size(); ++i) {
       const BlockId found = contents_.holder(known[i], group);
@@ -81,11 +84,12 @@ PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::str
 }
 
 std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId> tokens,
-                                         std::string_view salt) {
+                                         std::string_view salt, std::size_t least) {
   const auto [entry, is_new] = sequences_.try_emplace(id);
   require<std::logic_error>(is_new, "sequence {} begins twice", id);
   const ContentId start = contents_.use_salt(salt);
   PrefixMatch match = match_prefix(tokens, salt);
+  if (match.tokens < least) match = match_prefix({}, salt);
   for (const std::vector<BlockId>& table : match.tables)
     std::ranges::for_each(table, [&](BlockId shared) { acquire(shared); });
   Sequence& started = entry->second;
@@ -94,6 +98,11 @@ std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId>
   contents_.use(match.contents);
   contents_.drop(start);  // as the text's contents, or the sequence, are its users now
   started.tables = std::move(match.tables);
+  if (keeps_states()) {
+    started.first_state = match.state;
+    if (match.state != kNoSlot) states_.touch(match.state);  // it is the last one to be taken
+    started.state = take_state();
+  }
   return match.tokens;
 }
 
@@ -135,9 +144,75 @@ void BlockManager::publish_full_blocks(Sequence& committed, std::span<const Toke
     for (std::size_t group = 0; group < groups(); ++group) {
       publish(committed.tables[group][i], contents, group);
     }
+    publish_state(committed, (i + 1) * block_size_, contents);
     committed.last_contents = contents;
     contents_.drop(preceding);
   }
+}
+
+StateSlot BlockManager::take_state() {
+  const StateSlots::Taken taken = states_.take();
+  if (taken.evicted != kNoContents) contents_.evict(taken.evicted, groups());
+  return taken.slot;
+}
+
+StateSlot BlockManager::take_trial_state(SequenceId id) {
+  Sequence& trying = sequence(id);
+  require<std::logic_error>(trying.trial_state == kNoSlot, "sequence {} tries two states", id);
+  return trying.trial_state = take_state();
+}
+
+void BlockManager::settle_trial_state(SequenceId id, bool keep) {
+  Sequence& settled = sequence(id);
+  const StateSlot trial = std::exchange(settled.trial_state, kNoSlot);
+  states_.release(keep ? std::exchange(settled.state, trial) : trial);
+}
+
+std::vector<StateSave> BlockManager::take_saves(SequenceId id, const SnapshotPositions& positions) {
+  Sequence& saving = sequence(id);
+  std::vector<StateSave> taken;
+  if (!saving.shared) return taken;
+  const auto take = [&](std::size_t position, bool replaceable) {
+    if (awaited_saves_ == states_.size() / 2) return;  // the others are for sequences
+    drop_latest(saving);
+    taken.push_back({position, take_state()});
+    saving.saves.push_back({taken.back(), replaceable});
+    ++awaited_saves_;
+  };
+  for (const std::size_t position : positions.kept) take(position, false);
+  if (positions.latest) take(*positions.latest, true);
+  return taken;
+}
+
+bool BlockManager::awaits_save(SequenceId id, std::size_t position) const {
+  return std::ranges::find(sequence(id).saves, position, &StateSave::position) != sequence(id).saves.end();
+}
+
+// Others find the state from now on, unless there is a snapshot with these contents already.
+void BlockManager::publish_state(Sequence& committed, std::size_t position, ContentId contents) {
+  const auto save = std::ranges::find(committed.saves, position, &StateSave::position);
+  if (save == committed.saves.end()) return;
+  const AwaitedSave taken = *save;
+  committed.saves.erase(save);
+  --awaited_saves_;
+  if (const StateSlot known = contents_.holder(contents, groups()); known != kNoSlot) {
+    states_.touch(known);
+    states_.release(taken.slot);
+  } else {
+    if (taken.replaceable) committed.latest = contents;
+    states_.keep(taken.slot, contents, taken.replaceable);
+    contents_.hold(contents, groups(), taken.slot);
+  }
+}
+
+// Drops the snapshot that a later one replaces, unless it is gone already or others have used it.
+void BlockManager::drop_latest(Sequence& saving) {
+  const ContentId contents = std::exchange(saving.latest, kNoContents);
+  if (contents == kNoContents) return;
+  const StateSlot slot = contents_.holder(contents, groups());
+  if (slot == kNoSlot || !states_.is_replaceable(slot)) return;
+  states_.drop(slot);
+  contents_.evict(contents, groups());
 }
 
 // Releases the blocks that neither the next token nor any later one attends to.
@@ -161,6 +236,10 @@ std::size_t BlockManager::missing_blocks(SequenceId id, std::size_t tokens, std:
 void BlockManager::end_sequence(SequenceId id) {
   const Sequence ended = std::move(sequence(id));
   sequences_.erase(id);
+  if (ended.state != kNoSlot) states_.release(ended.state);
+  if (ended.trial_state != kNoSlot) states_.release(ended.trial_state);
+  for (const StateSave& save : ended.saves) states_.release(save.slot);
+  awaited_saves_ -= ended.saves.size();
   // In reverse order, so that the first blocks, which more prompts share, are evicted last.
   for (std::size_t i = ended.length(); i-- > 0;) {
     for (const std::vector<BlockId>& table : ended.tables) release(table[i]);
@@ -220,6 +299,7 @@ void BlockManager::check_invariants() const {
   check_owners();
   check_contents();
   check_writable_blocks();
+  check_states();
 }
 
 // Every group has released exactly the blocks that the next token no longer attends to.
@@ -272,6 +352,30 @@ void BlockManager::check_contents() const {
     require<std::logic_error>(
         contents_.holder(blocks_[i].contents, blocks_[i].group) == static_cast<BlockId>(i),
         "the contents of block {} are in another block", i);
+  }
+}
+
+// A slot is a sequence's, awaits a save or is free; what it holds is indexed.
+void BlockManager::check_states() const {
+  std::vector<std::size_t> uses(states_.size(), 0);
+  std::size_t awaited = 0;
+  const auto use = [&](StateSlot slot) { ++uses.at(static_cast<std::size_t>(slot)); };
+  for (const auto& [id, owner] : sequences_) {
+    require<std::logic_error>((owner.state != kNoSlot) == keeps_states(), "sequence {} has no state", id);
+    if (owner.state != kNoSlot) use(owner.state);
+    if (owner.trial_state != kNoSlot) use(owner.trial_state);
+    for (const StateSave& save : owner.saves) use(save.slot);
+    awaited += owner.saves.size();
+  }
+  require<std::logic_error>(awaited == awaited_saves_, "{} saves are awaited, {} are counted", awaited_saves_,
+                            awaited);
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const auto slot = static_cast<StateSlot>(i);
+    require<std::logic_error>(uses[i] == (states_.is_free(slot) ? 0U : 1U), "state {} is used {} times{}", i,
+                              uses[i], states_.is_free(slot) ? ", but free" : "");
+    const ContentId contents = states_.contents(slot);
+    require<std::logic_error>(contents == kNoContents || contents_.holder(contents, groups()) == slot,
+                              "the contents of state {} are in another one", i);
   }
 }
 

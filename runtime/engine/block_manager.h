@@ -5,6 +5,8 @@
 #include "runtime/engine/cache_shape.h"
 #include "runtime/engine/content_tree.h"
 #include "runtime/engine/free_block_list.h"
+#include "runtime/engine/snapshots.h"
+#include "runtime/engine/state_slots.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -25,6 +27,13 @@ struct PrefixMatch {
   std::size_t tokens = 0;            // in these blocks
   std::size_t free_blocks = 0;       // of these, without an owner: acquiring them lowers free_blocks()
   ContentId contents = kNoContents;  // of the last block; without blocks, the salt's
+  StateSlot state = kNoSlot;         // the snapshot behind these tokens, of a model with recurrent layers
+};
+
+// A slot that is to hold a copy of a sequence's state behind its first `position` tokens.
+struct StateSave {
+  std::uint64_t position = 0;
+  StateSlot slot = kNoSlot;
 };
 
 // Allocates blocks of `block_size` tokens to sequences, and lets sequences with a common prefix share them.
@@ -48,13 +57,19 @@ struct PrefixMatch {
 // same time, each keeps its own blocks, and only those of the first are published. Without calls of commit
 // nothing is shared, and nothing is released before a sequence ends.
 //
+// States. Where layers are recurrent, a sequence has a slot of the state cache, too, and others hold
+// snapshots of states at block boundaries, which take_saves asks for and commit publishes. A prefix is found
+// up to a position that has one; the caller copies it to the sequence's slot before the sequence's first
+// step.
+//
 // Misuse (an unknown sequence, counts that do not fit) throws std::logic_error.
 class BlockManager {
  public:
   // `windows`: one per group. Throws ConfigError if a size is 0 or the number of blocks exceeds BlockId.
-  // `hash` is for tests.
+  // `states`: slots of the state cache, at least kStatesPerSequence for each sequence, or none. `hash` is for
+  // tests.
   BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows = {std::nullopt},
-               BlockHash hash = hash_of_block);
+               BlockHash hash = hash_of_block, std::size_t states = 0);
 
   std::size_t block_size() const { return block_size_; }
   std::size_t num_blocks() const { return blocks_.size(); }
@@ -70,9 +85,10 @@ class BlockManager {
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::string_view salt = {}) const;
 
   // Starts a sequence, which acquires the blocks of its cached prefix, and returns the number of tokens in
-  // them. Only sequences with an equal salt share blocks. Allocates no block, so it never fails for lack of
-  // blocks.
-  std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt = {});
+  // them. Only sequences with an equal salt share blocks. A prefix of fewer than `least` tokens is not used.
+  // Allocates no block, so it never fails for lack of blocks.
+  std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt = {},
+                             std::size_t least = 0);
 
   // Starts a sequence that has no cached prefix and publishes nothing.
   void begin_unshared_sequence(SequenceId id);
@@ -85,6 +101,24 @@ class BlockManager {
   // and publishes their full blocks, unless the sequence is unshared. Releases blocks that no token from
   // `computed_tokens` on attends to. `tokens` must begin with those of earlier calls.
   void commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens);
+
+  // Whether the model has recurrent layers.
+  bool keeps_states() const { return states_.exist(); }
+  // The sequence's slot, and the snapshot that it begins with: kNoSlot for zeros.
+  StateSlot state(SequenceId id) const { return sequence(id).state; }
+  StateSlot first_state(SequenceId id) const { return sequence(id).first_state; }
+  // Takes another slot for the sequence, which is to compute tokens that it may not keep, on a copy of its
+  // state. Then the sequence either keeps that slot in place of its own, or its own.
+  StateSlot take_trial_state(SequenceId id);
+  void settle_trial_state(SequenceId id, bool keep);
+  // Takes slots for copies of the sequence's state at these positions, which are block boundaries that it is
+  // about to compute. Fewer than wanted if too many await their steps, none for an unshared sequence.
+  std::vector<StateSave> take_saves(SequenceId id, const SnapshotPositions& positions);
+  // Slots, and how many of them hold snapshots.
+  std::size_t states() const { return states_.size(); }
+  std::size_t snapshots() const { return states_.snapshots(); }
+  // Whether a copy at this position has been asked for and not been published.
+  bool awaits_save(SequenceId id, std::size_t position) const;
 
   // The blocks that the sequence still lacks, at most, until its first `tokens` tokens are computed in chunks
   // of at most `chunk`.
@@ -109,11 +143,19 @@ class BlockManager {
     ContentId contents = kNoContents;
     std::size_t group = 0;  // whose layers the contents belong to
   };
+  struct AwaitedSave : StateSave {
+    bool replaceable = false;
+  };
   struct Sequence {
     std::vector<std::vector<BlockId>> tables;  // [groups]
     bool shared = true;
     std::size_t computed_tokens = 0;
     ContentId last_contents = kNoContents;  // of the last full and computed block, or its salt
+    StateSlot state = kNoSlot;
+    StateSlot first_state = kNoSlot;
+    StateSlot trial_state = kNoSlot;
+    std::vector<AwaitedSave> saves{};  // that are not published yet
+    ContentId latest = kNoContents;    // behind which it has a snapshot that the next one replaces
 
     std::size_t length() const { return tables.front().size(); }  // of every table
   };
@@ -133,18 +175,24 @@ class BlockManager {
   BlockId take_free();
   void publish(BlockId id, ContentId contents, std::size_t group);
   void publish_full_blocks(Sequence& committed, std::span<const TokenId> tokens, std::size_t computed_tokens);
+  StateSlot take_state();
+  void publish_state(Sequence& committed, std::size_t position, ContentId contents);
+  void drop_latest(Sequence& saving);
   void leave_windows(Sequence& committed, std::size_t computed_before);
 
   void check_tables() const;
   void check_owners() const;
   void check_contents() const;
   void check_writable_blocks() const;
+  void check_states() const;
 
   std::size_t block_size_;
   CacheWindows windows_;  // [groups]
   std::vector<Block> blocks_;
   FreeBlockList free_;  // without contents first, then from the least to the most recently used
-  ContentTree contents_;
+  StateSlots states_;
+  std::size_t awaited_saves_ = 0;  // of all sequences
+  ContentTree contents_;           // the holders of the group behind the last one are slots of states
   std::unordered_map<SequenceId, Sequence> sequences_;
 };
 

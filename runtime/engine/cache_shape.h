@@ -16,6 +16,7 @@ struct CacheShape {
   std::size_t block_size = 0;             // tokens
   std::size_t chunk = 0;                  // maximum tokens of one sequence per step
   CacheWindows windows = {std::nullopt};  // one per group of layers
+  std::size_t states = 0;                 // slots of the state cache, if layers are recurrent
 
   // The maximum number of blocks of `sequences` sequences with `tokens` tokens in total. Assumes that only
   // one of them has a partly filled last block.

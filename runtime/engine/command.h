@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/engine/block_manager.h"
+#include "runtime/engine/encoded_input.h"
 #include "tp/request.h"
 #include "tp/token_id.h"
 
@@ -20,7 +21,18 @@ struct SequenceStart {
   // The tokens before the sequence's first chunk, if penalties depend on them; its chunks contain the others.
   std::vector<TokenId> prefix{};
   std::uint64_t prompt_tokens = 0;  // the sequence's later tokens were generated
+  EncodedInput input{};             // which is not counted among these, nor in the prefix
   AttentionMask attention = AttentionMask::causal;
+  std::uint64_t attention_block = 1;  // of attention by blocks
+};
+
+// What a chunk does to the state cache, where layers are recurrent.
+struct ChunkState {
+  StateSlot slot = kNoSlot;  // the sequence's; a chunk from position 0 begins with zeros
+  // The slot that is copied to it before the step: the state at the chunk's start position, where the
+  // sequence does not continue from its last chunk.
+  StateSlot from = kNoSlot;
+  std::vector<StateSave> saves{};  // ascending, in the chunk
 };
 
 // Consecutive tokens of one sequence, to be computed in this step.
@@ -31,6 +43,7 @@ struct SequenceChunk {
   // Blocks allocated since the sequence's last chunk, appended to its tables: the same number for every
   // group, group by group. kNoBlock where no later token attends.
   std::vector<BlockId> new_blocks{};
+  ChunkState state{};
   // Set for its first chunk, and for the first one after a preemption: replaces all that the ranks know of
   // it.
   std::optional<SequenceStart> start{};
@@ -52,6 +65,11 @@ struct Candidates {
   bool entropy = false;
 };
 
+// A token per row, chosen according to the sequence's SamplingParams, and how sure the model is of it.
+struct Guess {
+  GuessSettings settings;
+};
+
 // The log-probability of one given token per row.
 struct Score {
   std::vector<TokenId> targets;  // [rows]
@@ -65,7 +83,8 @@ struct Hidden {};
 
 }  // namespace want
 
-using Want = std::variant<want::Choose, want::Candidates, want::Score, want::Logits, want::Hidden>;
+using Want =
+    std::variant<want::Choose, want::Candidates, want::Score, want::Logits, want::Hidden, want::Guess>;
 
 // Consecutive rows of a forward pass.
 struct RowRange {
@@ -82,6 +101,9 @@ struct Output {
 // One forward pass over a ragged batch.
 struct Forward {
   std::vector<TokenId> tokens;  // of all chunks, concatenated
+  // Of every token, as in Request; empty: 0 for all.
+  std::vector<std::uint8_t> token_types{};
+  std::vector<std::uint8_t> is_global{};
   std::vector<SequenceChunk> chunks;
   std::vector<Output> outputs;
   std::vector<SequenceId> ended;  // sequences that the ranks can drop
@@ -91,6 +113,8 @@ struct Forward {
 struct Report {};
 // Resets the counters of communication and time.
 struct ResetStatistics {};
+// Measures what the machine reaches at best, for rank 0.
+struct MeasurePeakRates {};
 // Starts recording a trace.
 struct StartTrace {};
 // Sends the recorded trace to rank 0.
@@ -100,6 +124,7 @@ struct Stop {
   std::int32_t exit_status = 0;
 };
 
-using Command = std::variant<Forward, Report, ResetStatistics, StartTrace, GatherTrace, Stop>;
+using Command =
+    std::variant<Forward, Report, ResetStatistics, MeasurePeakRates, StartTrace, GatherTrace, Stop>;
 
 }  // namespace tp

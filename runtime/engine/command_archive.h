@@ -23,12 +23,24 @@ void serialize(Archive& archive, tp::LogitBias& bias, unsigned /*version*/) {
 
 template <class Archive>
 void serialize(Archive& archive, tp::SequenceStart& start, unsigned /*version*/) {
-  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start.attention;
+  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start.attention& start
+      .attention_block;
+  archive& start.input.tokens& start.input.positions& start.input.blocks;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::StateSave& save, unsigned /*version*/) {
+  archive& save.position& save.slot;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::ChunkState& state, unsigned /*version*/) {
+  archive& state.slot& state.from& state.saves;
 }
 
 template <class Archive>
 void serialize(Archive& archive, tp::SequenceChunk& chunk, unsigned /*version*/) {
-  archive& chunk.sequence& chunk.start_position& chunk.tokens& chunk.new_blocks& chunk.start;
+  archive& chunk.sequence& chunk.start_position& chunk.tokens& chunk.new_blocks& chunk.state& chunk.start;
 }
 
 template <class Archive>
@@ -39,6 +51,11 @@ void serialize(Archive& archive, tp::want::Choose& want, unsigned /*version*/) {
 template <class Archive>
 void serialize(Archive& archive, tp::want::Candidates& want, unsigned /*version*/) {
   archive& want.count& want.entropy;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::want::Guess& want, unsigned /*version*/) {
+  archive& want.settings.measure& want.settings.filtered& want.settings.mask_token;
 }
 
 template <class Archive>
@@ -59,7 +76,8 @@ void serialize(Archive& archive, tp::Output& output, unsigned /*version*/) {
 
 template <class Archive>
 void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
-  archive& forward.tokens& forward.chunks& forward.outputs& forward.ended;
+  archive& forward.tokens& forward.token_types& forward.is_global& forward.chunks& forward.outputs& forward
+      .ended;
 }
 
 template <class Archive>
@@ -67,6 +85,9 @@ void serialize(Archive& /*archive*/, tp::Report& /*command*/, unsigned /*version
 
 template <class Archive>
 void serialize(Archive& /*archive*/, tp::ResetStatistics& /*command*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::MeasurePeakRates& /*command*/, unsigned /*version*/) {}
 
 template <class Archive>
 void serialize(Archive& /*archive*/, tp::StartTrace& /*command*/, unsigned /*version*/) {}

@@ -13,16 +13,21 @@
 #include "parallel/processors.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
+#include "runtime/engine/beam_searches.h"
 #include "runtime/engine/command_loop.h"
 #include "runtime/engine/engine_plan_archive.h"
 #include "runtime/engine/engine_setup.h"
 #include "runtime/engine/leader.h"
+#include "runtime/engine/measured_rows.h"
+#include "runtime/engine/measured_split.h"
+#include "runtime/engine/unmasker.h"
 #include "runtime/engine/worker.h"
 #include "tp/internal/require.h"
 #include "tp/version.h"
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -62,6 +67,12 @@ void agree_on_isa(Communicator& comm) {
   });
 }
 
+std::size_t start_threads(const Communicator& comm, const EngineOptions& options) {
+  const std::size_t threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
+  omp_set_num_threads(static_cast<int>(threads));
+  return threads;
+}
+
 // Broadcasts rank 0's plan and checks that all ranks can execute it together. Collective.
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   // Every rank detects a disagreement; fail_together turns that into one AgreedError.
@@ -69,10 +80,14 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
     require_agreement(comm, hash_of(kVersion), "the program's version",
                       "start the same program on every host");
   });
+  const bool measures = max_over_ranks(comm, comm.is_root() && options.measured_split ? 1 : 0) != 0;
+  const std::vector<double> measured =
+      measures ? measure_split(comm, start_threads(comm, options)) : std::vector<double>();
   EnginePlan plan;
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     plan = make_plan(options, comm.size());
+    if (measures) plan.split = measured;
     if (!options.kv_type) plan.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
   });
   broadcast_object(comm, plan);
@@ -90,19 +105,13 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   return plan;
 }
 
-std::size_t start_threads(const Communicator& comm, const EngineOptions& options) {
-  const std::size_t threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
-  omp_set_num_threads(static_cast<int>(threads));
-  return threads;
-}
-
 std::filesystem::path folder_of(const EnginePlan& plan) {
   const std::filesystem::path model(plan.model);
   return plan.synthetic ? model.parent_path() : model;
 }
 
 std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
-  if (plan.synthetic || !holds_tokenizer(folder_of(plan))) return std::nullopt;
+  if (!holds_tokenizer(folder_of(plan))) return std::nullopt;
   std::optional<Tokenizer> tokenizer = Tokenizer::load(folder_of(plan));
   tokenizer->pad_to(plan.config.vocab_size);
   return tokenizer;
@@ -113,33 +122,79 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
       plan.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
   info.default_sampling = defaults.sampling;
+  info.generation = defaults.generation;
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;
 }
 
+// Tokens that the cache should have room for; 0: those of max_sequences. Whole sequences are there for a
+// single step.
+std::size_t wanted_cache(const EnginePlan& plan, const EngineOptions& options) {
+  const bool for_steps = options.cache_tokens == 0 && takes_whole_sequences(plan.spec());
+  return for_steps ? 2 * plan.step_limits().tokens : options.cache_tokens;
+}
+
+bool has_global_tokens(const DecoderSpec& spec) {
+  return std::ranges::any_of(spec.blocks, [](const BlockSpec& block) {
+    const auto* attention = std::get_if<AttentionSpec>(&block.attention);
+    return attention != nullptr && attention->global_projections;
+  });
+}
+
 LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, const EngineOptions& options) {
+  const DecoderSpec spec = plan.spec();
   return {.model = plan.model,
           .vocab_size = plan.config.vocab_size,
           .max_length = plan.max_length,
           .eos_token_ids = info.eos_token_ids,
+          .generation = info.generation,
+          .kind = info.kind,
+          .bidirectional = spec.bidirectional,
+          .recomputes = spec.recomputes,
+          .token_types = spec.token_types,
+          .has_global_tokens = has_global_tokens(spec),
+          .diffusion = spec.diffusion,
           .cache_blocks = plan.cache_blocks,
-          .cache = plan.cache_shape(CacheGroups::of(make_spec(plan.config))),
+          .cache = plan.cache_shape(CacheGroups::of(spec)),
           .limits = {.prefill_chunk = plan.prefill_chunk,
                      .step_tokens = plan.step_limits().tokens,
                      .max_sequences = plan.max_sequences,
-                     .step_ms = options.step_ms},
+                     .step_ms = options.step_ms,
+                     .stages = plan.stages,
+                     .generates = !takes_whole_sequences(spec)},
           .queue = {.requests = options.max_queue, .prompt_tokens = options.max_queue_tokens}};
 }
 
 // Rank 0's half.
 struct Root {
-  Root(const EnginePlan& plan, const EngineInfo& info, const EngineOptions& options)
+  Root(const EnginePlan& plan, const LeaderOptions& options, std::unique_ptr<Speculator> speculator)
       : tokenizer(load_tokenizer(plan)),
-        leader(leader_options(plan, info, options), tokenizer ? &*tokenizer : nullptr) {}
+        leader(options, tokenizer ? &*tokenizer : nullptr, std::move(speculator)),
+        searches(leader, options, tokenizer ? &*tokenizer : nullptr) {
+    if (options.diffusion) unmasker.emplace(leader, options, tokenizer ? &*tokenizer : nullptr);
+  }
+
+  RequestId submit(Request request, EventSink sink) {
+    if (request.beam_search && !unmasker) return searches.submit(std::move(request), std::move(sink));
+    const bool unmasks = unmasker && request.max_tokens > 0;
+    return unmasks ? unmasker->submit(std::move(request), std::move(sink))
+                   : leader.submit(std::move(request), std::move(sink));
+  }
+  void cancel(RequestId request) {
+    if (unmasker && unmasker->cancel(request)) return;
+    if (!searches.cancel(request)) leader.cancel(request);
+  }
+  LeaderStatus status() const {
+    LeaderStatus status = leader.status();
+    if (unmasker) unmasker->add_to(status);
+    return status;
+  }
 
   std::optional<Tokenizer> tokenizer;
   Leader leader;
-  std::vector<TokenEvent> events;  // of requests without a sink, since the last step
-  double settle_seconds = 0.0;     // since the statistics were reset
+  BeamSearches searches;
+  std::optional<Unmasker> unmasker;  // of a diffusion language model
+  std::vector<TokenEvent> events;    // of requests without a sink, since the last step
+  double settle_seconds = 0.0;       // since the statistics were reset
 };
 
 }  // namespace
@@ -165,32 +220,49 @@ class Engine::Impl {
   CommandLoop loop_;
   EngineInfo info_;
   std::unique_ptr<Root> root_;  // null on other ranks
+
+ private:
+  // A step that has begun.
+  struct InFlight {
+    PlannedStep planned;
+    Stopwatch watch;
+  };
+  std::deque<InFlight> in_flight_;
 };
 
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress)
     : comm_(comm),
       plan_(agree_on_plan(comm, options)),
-      worker_(comm, plan_, {start_threads(comm, options), options.cache_tokens, options.packed_cache},
+      worker_(comm, plan_, {start_threads(comm, options), wanted_cache(plan_, options), options.packed_cache},
               progress),
       loop_(comm, worker_),
       info_(worker_.info()) {
+  std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     complete(info_, plan_);
-    root_ = std::make_unique<Root>(plan_, info_, options);
+    root_ = std::make_unique<Root>(plan_, leader_options(plan_, info_, options),
+                                   make_speculator(options.speculation, std::move(costs)));
   });
 }
 
+// Begins a step for every stage that would have none, and ends the first of them.
 void Engine::Impl::step() {
-  PlannedStep planned = leader().plan();
-  if (planned.chunks.empty()) return;
-  const Stopwatch step_watch;
-  const Outputs outputs =
-      loop_.run(planned.forward, [&](std::size_t output) { return planned.mask(output); });
-  const double step_seconds = step_watch.seconds();
+  while (in_flight_.size() < plan_.stages) {
+    PlannedStep planned = leader().plan();
+    if (planned.chunks.empty()) break;
+    in_flight_.push_back({std::move(planned), Stopwatch()});
+    const PlannedStep& begun = in_flight_.back().planned;
+    loop_.begin(begun.forward, [&](std::size_t output) { return begun.mask(output); });
+  }
+  if (in_flight_.empty()) return;
+  const Outputs outputs = loop_.finish();
+  const InFlight first = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  const double step_seconds = first.watch.seconds();
   const Stopwatch watch;
-  const TraceSpan span(comm_, Activity::sample, planned.forward.outputs.size());
-  leader().settle(planned, outputs, step_seconds);
+  const TraceSpan span(comm_, Activity::sample, first.planned.forward.outputs.size());
+  leader().settle(first.planned, outputs, step_seconds);
   root_->settle_seconds += watch.seconds();
 }
 
@@ -199,7 +271,7 @@ void Engine::Impl::serve(Request request, const EventSink& on_event) {
   std::string error;
   std::exception_ptr thrown;
   RequestId id = 0;
-  id = leader().submit(std::move(request), [&](const Event& event) {
+  id = root_->submit(std::move(request), [&](const Event& event) {
     ended = std::holds_alternative<RequestFinished>(event) ||
             std::holds_alternative<RequestCancelled>(event) || std::holds_alternative<RequestRejected>(event);
     if (const auto* token = std::get_if<TokenEvent>(&event)) error = token->error;
@@ -209,7 +281,7 @@ void Engine::Impl::serve(Request request, const EventSink& on_event) {
       on_event(event);
     } catch (...) {
       thrown = std::current_exception();
-      leader().cancel(id);
+      root_->cancel(id);
     }
   });
   while (!ended) step();
@@ -248,6 +320,7 @@ int Engine::follow() { return tp::follow(impl_->comm_, impl_->worker_); }
 std::vector<RankReport> Engine::reports() { return impl_->reports(); }
 TimeParts Engine::own_time() const { return impl_->worker_.own_time(); }
 void Engine::reset_statistics() { impl_->reset_statistics(); }
+std::optional<PeakRates> Engine::peak_rates() { return impl_->loop_.run(MeasurePeakRates{}).peak_rates; }
 void Engine::start_trace() { impl_->loop_.run(StartTrace{}); }
 std::vector<RankTrace> Engine::traces() { return impl_->loop_.run(GatherTrace{}).traces; }
 
@@ -267,6 +340,16 @@ std::string Engine::decode(std::span<const TokenId> ids) const {
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
 
+EncodedPair Engine::encode_pair(std::string_view first, std::string_view second) const {
+  require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give token ids");
+  Tokenizer::Pair pair = impl_->tokenizer()->encode_pair(first, second);
+  return {std::move(pair.ids), std::move(pair.types)};
+}
+
+std::optional<TokenId> Engine::find_token(std::string_view token) const {
+  return has_tokenizer() ? impl_->tokenizer()->token_to_id(token) : std::nullopt;
+}
+
 bool Engine::is_special(TokenId id) const { return has_tokenizer() && impl_->tokenizer()->is_special(id); }
 
 RequestId Engine::submit(Request request) {
@@ -276,11 +359,11 @@ RequestId Engine::submit(Request request) {
 }
 
 RequestId Engine::submit(Request request, EventSink sink) {
-  return impl_->leader().submit(std::move(request), std::move(sink));
+  return impl_->root_->submit(std::move(request), std::move(sink));
 }
 
-void Engine::cancel(RequestId request) { impl_->leader().cancel(request); }
-LeaderStatus Engine::status() const { return impl_->leader().status(); }
+void Engine::cancel(RequestId request) { impl_->root_->cancel(request); }
+LeaderStatus Engine::status() const { return impl_->root_->status(); }
 bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->root_->events.empty(); }
 void Engine::wake() { impl_->leader().wake(); }
 
@@ -306,6 +389,12 @@ void Engine::logits(std::span<const TokenId> tokens,
     for (std::size_t i = 0; rows != nullptr && i < rows->positions(); ++i)
       on_row(rows->first + i, rows->row(i));
   });
+}
+
+void Engine::run(Request request, const EventSink& on_event) { impl_->serve(std::move(request), on_event); }
+
+std::vector<float> Engine::sequence_head(std::vector<float> pooled) const {
+  return impl_->worker_.sequence_head(std::move(pooled));
 }
 
 std::vector<double> Engine::logprobs(std::span<const TokenId> tokens, std::size_t first) {

@@ -6,13 +6,15 @@
 #include "runtime/engine/engine_setup.h"
 
 #include <boost/serialization/string.hpp>
+#include <boost/serialization/vector.hpp>
 
 namespace boost::serialization {
 
 template <class Archive>
 void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
   archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.synthetic_blocks& plan.kv_type& plan
-      .block_size& plan.cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length& plan.same_bits;
+      .block_size& plan.cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length& plan
+      .same_bits& plan.stages& plan.ranks& plan.pretends& plan.split& plan.wire& plan.favor_features;
 }
 
 }  // namespace boost::serialization

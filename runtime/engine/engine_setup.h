@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace tp {
 
@@ -28,10 +30,21 @@ struct EnginePlan {
   std::uint64_t max_sequences = 0;
   std::uint64_t max_length = 0;
   bool same_bits = false;
+  std::uint64_t favor_features = 0;  // 0: exact attention
+  WireType wire = WireType::f32;
+  std::uint64_t stages = 1;     // of the pipeline
+  std::uint64_t ranks = 1;      // that a stage is divided among
+  bool pretends = false;        // of whom only the first are there, see EngineOptions::pretend_ranks
+  std::vector<double> split{};  // their shares, see TpRank
 
+  // What a rank of the communicator owns of the model. Refers to this plan.
+  TpRank tp(std::size_t rank) const { return {rank, ranks, split}; }
   // What the config and these options describe.
   DecoderSpec spec() const;
   StepLimits step_limits() const;
+  bool is_seq2seq() const;
+  // Positions of the cache that the longest sequence takes: of an encoder-decoder the input's, too.
+  std::size_t longest_sequence() const;
   // For a model whose layers form these groups.
   CacheShape cache_shape(const CacheGroups& groups) const;
 

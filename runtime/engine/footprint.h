@@ -5,6 +5,7 @@
 #include "model/weights/checkpoint/weight_source.h"
 #include "runtime/engine/engine_setup.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -16,16 +17,21 @@ struct MemoryNeed {
   std::uint64_t weights = 0;
   std::uint64_t workspace = 0;
   std::uint64_t other = 0;        // an allowance for the tokenizer, messages and stacks
+  std::uint64_t states = 0;       // of recurrent layers, for all sequences and snapshots
   std::uint64_t cache_block = 0;  // one block of the KV cache, in all layers of a group
+  std::uint64_t loading = 0;      // while weights are loaded, before there are workspace and cache
 
+  // At the peak, with a cache of this many blocks.
   std::uint64_t with_blocks(std::uint64_t blocks) const {
-    return weights + workspace + other + blocks * cache_block;
+    return weights + other + std::max(loading, workspace + states + blocks * cache_block);
   }
   MemoryNeed& operator+=(const MemoryNeed& more) {
     weights += more.weights;
     workspace += more.workspace;
     other += more.other;
+    states += more.states;
     cache_block += more.cache_block;
+    loading += more.loading;
     return *this;
   }
 };
@@ -38,9 +44,9 @@ class Footprint {
 
   const CacheGroups& groups() const { return groups_; }
 
-  // What the rank `tp` needs with the current number of OpenMP threads. `weights` overrides the in-memory
-  // weight type of the plan. Throws like Decoder's constructor.
-  MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}) const;
+  // What the rank `tp` of a stage needs with the current number of OpenMP threads. `weights` overrides the
+  // in-memory weight type of the plan. Throws like Decoder's constructor.
+  MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}, Stage stage = {}) const;
 
  private:
   const DecoderSpec& spec_;

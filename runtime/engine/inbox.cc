@@ -27,18 +27,42 @@ double seconds_of_queue(const LeaderStatus& status) {
 }  // namespace
 
 RequestId Inbox::submit(const std::shared_ptr<RequestState>& state) {
-  const std::size_t prompt_tokens = state->request.prompt.size();
   {
     const std::lock_guard lock(mutex_);
-    require_room(prompt_tokens);
-    contents_.submitted.push_back(state);
-    state->id = next_request_++;
-    ++submitted_.requests;
-    submitted_.prompt_tokens += prompt_tokens;
-    unpublished_ += static_cast<std::size_t>(state->request.n);
+    require_room(state->request.prompt.size());
+    add(state);
   }
   changed_.notify_one();
   return state->id;
+}
+
+RequestId Inbox::submit_again(const std::shared_ptr<RequestState>& state) {
+  {
+    const std::lock_guard lock(mutex_);
+    state->has_left_queue = true;  // its request was admitted: it takes no room from others
+    enqueue(state);
+  }
+  changed_.notify_one();
+  return state->id;
+}
+
+RequestId Inbox::reserve_id() {
+  const std::lock_guard lock(mutex_);
+  return next_request_++;
+}
+
+// The caller must hold the mutex.
+void Inbox::add(const std::shared_ptr<RequestState>& state) {
+  enqueue(state);
+  ++submitted_.requests;
+  submitted_.prompt_tokens += state->request.prompt.size();
+}
+
+// The caller must hold the mutex.
+void Inbox::enqueue(const std::shared_ptr<RequestState>& state) {
+  contents_.submitted.push_back(state);
+  state->id = next_request_++;
+  unpublished_ += static_cast<std::size_t>(state->request.n);
 }
 
 void Inbox::require_room(std::size_t prompt_tokens) const {

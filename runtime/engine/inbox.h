@@ -33,6 +33,10 @@ class Inbox {
 
   // Gives the request its number, and returns it. Throws OverloadedError if as many wait as may.
   RequestId submit(const std::shared_ptr<RequestState>& state);
+  // The same with a further pass of a request that was admitted before: it may always wait.
+  RequestId submit_again(const std::shared_ptr<RequestState>& state);
+  // A number that no request will have.
+  RequestId reserve_id();
   void cancel(RequestId request);
   // Ends the wait that is under way, or else the next one.
   void wake();
@@ -54,6 +58,8 @@ class Inbox {
   bool is_empty() const { return contents_.submitted.empty() && contents_.cancelled.empty(); }
   LeaderStatus current_status() const;
   void require_room(std::size_t prompt_tokens) const;
+  void add(const std::shared_ptr<RequestState>& state);
+  void enqueue(const std::shared_ptr<RequestState>& state);
 
   QueueLimits limits_;
 
@@ -63,7 +69,7 @@ class Inbox {
   RequestId next_request_ = 1;
   bool woken_ = false;
   LeaderStatus status_;
-  RequestCounts submitted_;      // since it was created
+  RequestCounts submitted_;      // since it was created, but for submit_again
   RequestCounts left_;           // of these, those that do not wait any more
   std::size_t unpublished_ = 0;  // continuations that status_ does not cover
 };

@@ -1,10 +1,13 @@
 #include "runtime/engine/leader.h"
 
+#include "runtime/constraint/request_constraint.h"
 #include "runtime/engine/accept.h"
 #include "runtime/engine/request_check.h"
+#include "runtime/engine/seq2seq_request.h"
 #include "runtime/text/bad_words.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
+#include <algorithm>
 #include <exception>
 #include <future>
 #include <new>
@@ -13,16 +16,20 @@ namespace tp {
 
 using Clock = RequestTimes::Clock;
 
-Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer)
+Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
-      blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows),
-      scheduler_(blocks_, options_.limits),
+      blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows, hash_of_block,
+              options_.cache.states),
+      scheduler_(blocks_, options_.limits, std::move(speculator)),
       inbox_(options_.queue) {
+  if (tokenizer != nullptr) constraints_.emplace(*tokenizer, options_.vocab_size, options_.eos_token_ids);
   publish_status();
 }
 
 RequestId Leader::submit(Request request, EventSink sink) {
+  complete_attention(request);
+  if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model, request);
   check_request(request, options_, tokenizer_ != nullptr);
   try {
     return inbox_.submit(make_state(std::move(request), std::move(sink)));
@@ -31,21 +38,77 @@ RequestId Leader::submit(Request request, EventSink sink) {
   }
 }
 
-std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink) const {
+RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first) {
+  complete_attention(request);
+  check_request(request, options_, tokenizer_ != nullptr);
+  const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink));
+  state->is_pass = true;
+  return is_first ? inbox_.submit(state) : inbox_.submit_again(state);
+}
+
+// What its model attends to. Cached prefixes are of whole blocks, and of blocks of the same length.
+void Leader::complete_attention(Request& request) const {
+  if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
+  if (!options_.diffusion || options_.diffusion->block_length == 0) return;
+  if (request.attention == AttentionMask::causal) request.attention = AttentionMask::by_blocks;
+  if (request.attention_block == 0) request.attention_block = options_.diffusion->block_length;
+  if (options_.cache.block_size % request.attention_block != 0) request.cache_prompt = false;
+  request.cache_salt = fmt::format("blocks of {} {}", request.attention_block, request.cache_salt);
+}
+
+std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink) {
   auto state = std::make_shared<RequestState>();
+  state->recomputes = options_.recomputes;
   state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
-  state->max_tokens = std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens),
-                                            options_.max_length - request.prompt.size());
+  if (options_.kind == ModelKind::seq2seq) state->input = lay_out_input(options_.cache.block_size, request);
+  const std::size_t own = request.prompt.size() - state->input.positions;
+  state->max_tokens =
+      std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens), options_.max_length - own);
   state->not_begun = state->open_samples = request.n;
   if (!request.ignore_eos) {
     state->end_ids = options_.eos_token_ids;
     state->end_ids.insert(state->end_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
   }
   state->bad_words = bad_words_of(request, tokenizer_);
+  add_defaults(options_.generation, request, *state);
   state->request = std::move(request);
+  state->constraint = constraint_of(*state);
+  if (state->constraint) state->constraint_start = state->constraint->start();
   state->sink = std::move(sink);
   state->times.queued = Clock::now();
   return state;
+}
+
+// What the model's files say about every text. A constraint leaves no room for tokens that are forced.
+void Leader::add_defaults(const GenerationDefaults& defaults, Request& request, RequestState& state) {
+  add_default_bad_words(defaults, state.end_ids, state.bad_words);
+  if (request.constraint) return request.forced_first.reset();
+  const bool is_at_beginning = request.prompt.size() == state.input.positions + 1;
+  if (!request.forced_first && is_at_beginning) request.forced_first = defaults.forced_first;
+  const bool may_end = static_cast<std::size_t>(request.min_tokens) < state.max_tokens;
+  if (!request.ignore_eos && may_end) state.forced_last = defaults.forced_last;
+}
+
+std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const RequestState& state) {
+  constexpr float kBan = -100.0F;
+  const Request& request = state.request;
+  if (!request.constraint || state.max_tokens == 0) return nullptr;
+  constraint::Bans bans{.ends = state.end_ids, .min_tokens = static_cast<std::size_t>(request.min_tokens)};
+  for (const LogitBias& bias : request.sampling.logit_bias) {
+    if (bias.bias <= kBan) bans.tokens.push_back(bias.id);
+  }
+  for (const std::vector<TokenId>& word : state.bad_words) {
+    if (word.size() == 1)
+      bans.tokens.push_back(word.front());
+    else
+      bans.sequences.push_back(word);
+  }
+  try {
+    return std::make_shared<const constraint::RequestConstraint>(
+        constraints_->compile(*request.constraint, request.constraint_preface), std::move(bans));
+  } catch (const RequestError& error) {
+    throw_error<RequestError>("`constraint`: {}", error.what());
+  }
 }
 
 void Leader::cancel(RequestId request) { inbox_.cancel(request); }
@@ -68,7 +131,7 @@ PlannedStep Leader::plan() {
   }
   for (const std::shared_ptr<Sequence>& sequence : planned.failed) {
     delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
-    count_end(FinishReason::error);
+    if (!sequence->state->is_pass) count_end(FinishReason::error);
     end(sequence->state, delivery);
   }
   start_masks(planned);
@@ -79,9 +142,23 @@ PlannedStep Leader::plan() {
 
 namespace {
 
+// Of the token after the sequence's own tokens and these drafts, which the constraint allows. Masks of states
+// that have been there before are known.
+std::shared_future<TokenMask> start_constraint_mask(const Sequence& sequence,
+                                                    std::span<const TokenId> drafts) {
+  constraint::Progress progress = sequence.constraint_progress();
+  for (const TokenId draft : drafts) progress = sequence.state->constraint->after(progress, draft);
+  const auto launch =
+      sequence.state->constraint->knows(progress) ? std::launch::deferred : std::launch::async;
+  return std::async(launch,
+                    [state = sequence.state, progress] { return state->constraint->allowed(progress); })
+      .share();
+}
+
 // Starts computing a mask on a thread of its own.
-std::shared_future<TokenMask> start_mask(const Sequence& sequence) {
+std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<const TokenId> drafts) {
   try {
+    if (sequence.state->constraint) return start_constraint_mask(sequence, drafts);
     const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
     std::vector<TokenId> generated(first, sequence.tokens.end());
     return std::async(std::launch::async,
@@ -96,14 +173,40 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence) {
   }
 }
 
+// A constraint may have no room for the end of thinking yet: in the middle of a character, for example.
+bool allows(const Sequence& sequence, TokenId token) {
+  if (!sequence.state->constraint) return true;
+  try {
+    const constraint::Progress next =
+        sequence.state->constraint->after(sequence.constraint_progress(), token);
+    return next.state != constraint::kDead;
+  } catch (const RequestError&) {  // the constraint has become too large, which its mask reports, too
+    return false;
+  }
+}
+
+std::shared_future<TokenMask> mask_of(TokenId only, std::size_t vocab_size) {
+  TokenMask mask(vocab_size);
+  mask.add(only);
+  std::promise<TokenMask> promise;
+  promise.set_value(std::move(mask));
+  return promise.get_future().share();
+}
+
 }  // namespace
 
 // Masks are computed while the ranks run the forward pass.
-void Leader::start_masks(PlannedStep& planned) {
+void Leader::start_masks(PlannedStep& planned) const {
   for (const PlannedStep::Chunk& chunk : planned.chunks) {
-    for (std::size_t output = chunk.first_output; output < chunk.first_output + chunk.outputs; ++output) {
+    const std::optional<TokenId> forced = chunk.sequence->forced_next();
+    for (std::size_t i = 0; i < chunk.outputs; ++i) {
+      const std::size_t output = chunk.first_output + i;
       const auto* choose = std::get_if<want::Choose>(&planned.forward.outputs[output].want);
-      if (choose != nullptr && choose->masked) planned.masks[output] = start_mask(*chunk.sequence);
+      if (choose == nullptr || !choose->masked) continue;
+      const auto drafts = std::span(chunk.drafts).first(std::min(i, chunk.drafts.size()));
+      const bool is_forced = forced && allows(*chunk.sequence, *forced);
+      planned.masks[output] =
+          is_forced ? mask_of(*forced, options_.vocab_size) : start_mask(*chunk.sequence, drafts);
     }
   }
 }
@@ -116,7 +219,7 @@ void Leader::drain_inbox(Delivery& delivery) {
     } catch (const std::bad_alloc&) {
       state->times.finished = Clock::now();
       scheduler_.drop(*state);
-      count_end(FinishReason::error, static_cast<std::size_t>(state->request.n));
+      if (!state->is_pass) count_end(FinishReason::error, static_cast<std::size_t>(state->request.n));
       delivery.emplace_back(state, RequestRejected{state->id, state->times, kOutOfMemory});
     }
   }
@@ -129,11 +232,7 @@ void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seco
   Delivery delivery;
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     tell_progress(chunk, delivery);
-    for (std::size_t output = chunk.first_output; output < chunk.first_output + chunk.outputs; ++output) {
-      if (const auto mask = step.masks.find(output); mask != step.masks.end())
-        check_mask(*chunk.sequence, mask->second, delivery);
-      settle_result(*chunk.sequence, outputs.results[output], delivery);
-    }
+    settle_chunk(step, chunk, outputs, delivery);
   }
   scheduler_.settle(step, seconds);
   for (const PlannedStep::Chunk& chunk : step.chunks) {
@@ -149,16 +248,47 @@ void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seco
   deliver(delivery);
 }
 
+namespace {
+
+// The token that the sequence has at this position by now.
+std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) {
+  return position < sequence.tokens.size() ? std::optional(sequence.tokens[position]) : std::nullopt;
+}
+
+}  // namespace
+
+// The row of a draft token holds what the model says of the sequence if that token and all before it were
+// chosen: as if they had been computed one by one. Rows behind another choice are worth nothing.
+void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
+                          Delivery& delivery) {
+  Sequence& sequence = *chunk.sequence;
+  sequence.drafted_tokens += chunk.drafts.size();
+  for (std::size_t i = 0; i < chunk.outputs; ++i) {
+    if (!chunk.drafts.empty() && i > 0) {
+      if (token_at(sequence, chunk.end + i - 1) != chunk.drafts[i - 1]) return;
+      ++sequence.accepted;
+      ++sequence.accepted_tokens;
+      if (token_at(sequence, chunk.end + i)) continue;  // a constraint has left no choice
+    }
+    const std::size_t output = chunk.first_output + i;
+    if (const auto mask = step.masks.find(output); mask != step.masks.end())
+      check_mask(sequence, mask->second, delivery);
+    settle_result(sequence, outputs.results[output], delivery);
+  }
+}
+
 // How much of its prompt has been computed once the chunk is.
 void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
   const Sequence& sequence = *chunk.sequence;
   const auto& state = sequence.state;
+  const EncodedInput& input = state->input;
   if (!state->request.report_progress || sequence.finished() || sequence.generated_tokens() > 0) return;
-  delivery.emplace_back(state, PrefillProgress{.request = state->id,
-                                               .sample = sequence.sample,
-                                               .total = sequence.prompt_tokens(),
-                                               .cached = sequence.cached_tokens,
-                                               .processed = sequence.computed_tokens + chunk.tokens});
+  delivery.emplace_back(
+      state, PrefillProgress{.request = state->id,
+                             .sample = sequence.sample,
+                             .total = input.tokens_until(sequence.prompt_tokens()),
+                             .cached = sequence.cached_tokens,
+                             .processed = input.tokens_until(sequence.computed_tokens + chunk.tokens)});
 }
 
 // A mask that could not be computed ends its sequence with an error.
@@ -178,12 +308,8 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
   const auto tell = [&](Event event) { delivery.emplace_back(state, std::move(event)); };
   if (const auto* chosen = std::get_if<std::vector<Chosen>>(&result)) {
     sequence.awaits_token = false;
-    for (const Chosen& token : *chosen) {
-      if (sequence.finished()) return;
-      TokenEvent event = accept(sequence, token, tokenizer_);
-      if (event.error.empty()) ++counters_.generated_tokens;
-      tell(std::move(event));
-    }
+    for (const Chosen& token : *chosen) append(sequence, token, delivery);
+    append_forced(sequence, delivery);
   } else if (const auto* logprobs = std::get_if<std::vector<double>>(&result)) {
     if (sequence.finished()) return;
     const std::size_t first = std::exchange(sequence.asked_from, sequence.asked_from + logprobs->size()) + 1;
@@ -191,19 +317,69 @@ void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& d
       return tell(std::move(*failure));
     tell(PromptLogprobs{state->id, first, *logprobs, std::exchange(sequence.prompt_top, {})});
   } else if (const auto* rows = std::get_if<std::vector<RowCandidates>>(&result)) {
+    if (!state->request.candidates_at.empty()) return settle_candidates(sequence, rows->front(), delivery);
     for (const RowCandidates& row : *rows) sequence.prompt_top.push_back(row.best);
+  } else if (const auto* guesses = std::get_if<std::vector<Guess>>(&result)) {
+    if (!sequence.finished()) settle_guesses(sequence, *guesses, delivery);
   } else if (const auto* rows = std::get_if<WholeRows>(&result)) {
-    if (sequence.finished()) return;
-    PromptLogits event{state->id, sequence.asked_from, rows->columns, rows->values};
-    sequence.asked_from += event.positions();
-    tell(event);
+    if (!sequence.finished()) settle_rows(sequence, *rows, delivery);
   }
+}
+
+// Does nothing if the sequence has ended.
+void Leader::append(Sequence& sequence, const Chosen& chosen, Delivery& delivery) {
+  if (sequence.finished()) return;
+  TokenEvent event = accept(sequence, chosen, tokenizer_);
+  if (event.error.empty()) ++counters_.generated_tokens;
+  delivery.emplace_back(sequence.state, std::move(event));
+}
+
+void Leader::append_forced(Sequence& sequence, Delivery& delivery) {
+  try {
+    for (auto forced = forced_next(sequence); !forced.empty(); forced = forced_next(sequence)) {
+      for (const TokenId token : forced) append(sequence, {.id = token}, delivery);
+    }
+  } catch (const RequestError& error) {  // the constraint has become too large
+    delivery.emplace_back(sequence.state, fail(sequence, error.what()));
+  }
+}
+
+void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery) {
+  const auto& state = sequence.state;
+  const std::size_t first = sequence.asked_from;
+  sequence.asked_from += rows.values.size() / rows.columns;
+  if (state->request.prompt_logits) {
+    delivery.emplace_back(state,
+                          PromptLogits{state->id, first - state->input.positions, rows.columns, rows.values});
+  } else if (sequence.pooler) {
+    sequence.pooler->add(rows.values, rows.columns);
+    if (!sequence.is_asked())
+      delivery.emplace_back(state, PooledHidden{state->id, sequence.pooler->pooled()});
+  } else {
+    delivery.emplace_back(state, PromptHidden{state->id, first, rows.columns, rows.values});
+  }
+}
+
+void Leader::settle_guesses(Sequence& sequence, const std::vector<Guess>& guesses, Delivery& delivery) {
+  const auto& state = sequence.state;
+  const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);
+  const std::size_t first = *place;
+  sequence.asked_from = first + guesses.size();
+  delivery.emplace_back(state, PromptGuesses{state->id, first, guesses});
+}
+
+void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery) {
+  if (sequence.finished()) return;
+  const auto& state = sequence.state;
+  const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);
+  sequence.asked_from = *place + 1;
+  delivery.emplace_back(state, PromptCandidates{state->id, *place - state->input.positions, row.best});
 }
 
 // A request's last event is sent when its last continuation has ended.
 void Leader::end_sequences(Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
-    count_end(sequence->finish_reason);
+    if (!sequence->state->is_pass) count_end(sequence->finish_reason);
     if (sequence->sample == 0) sequence->state->cached_tokens = sequence->cached_tokens;
     end(sequence->state, delivery);
   }
@@ -243,6 +419,8 @@ void Leader::publish_status() {
   scheduler_.describe(status);
   status.free_blocks = blocks_.free_blocks();
   status.used_blocks = blocks_.num_blocks() - status.free_blocks;
+  status.states = blocks_.states();
+  status.snapshots = blocks_.snapshots();
   inbox_.publish(status, scheduler_.left_queue());
 }
 

@@ -7,7 +7,9 @@
 //   }
 #pragma once
 
+#include "model/config/diffusion_spec.h"
 #include "model/tokenizer/tokenizer.h"
+#include "runtime/constraint/constraint_compiler.h"
 #include "runtime/engine/block_manager.h"
 #include "runtime/engine/inbox.h"
 #include "runtime/engine/outputs.h"
@@ -15,12 +17,14 @@
 #include "runtime/engine/sequence.h"
 #include "tp/event.h"
 #include "tp/leader_status.h"
+#include "tp/model_kind.h"
 #include "tp/request.h"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +37,13 @@ struct LeaderOptions {
   std::size_t vocab_size = 0;
   std::size_t max_length = 0;  // maximum tokens per sequence
   std::vector<TokenId> eos_token_ids;
+  GenerationDefaults generation{};
+  ModelKind kind = ModelKind::decoder;
+  bool bidirectional = false;                // all prompts are
+  bool recomputes = false;                   // all of a sequence for every token that it generates
+  std::size_t token_types = 0;               // that the model distinguishes; 0: none
+  bool has_global_tokens = false;            // prompts may have some
+  std::optional<DiffusionSpec> diffusion{};  // of a diffusion language model
   std::size_t cache_blocks = 0;
   CacheShape cache;
   SchedulerLimits limits;
@@ -41,13 +52,17 @@ struct LeaderOptions {
 
 class Leader {
  public:
-  // `tokenizer` may be null; else it must outlive this.
-  Leader(LeaderOptions options, const Tokenizer* tokenizer);
+  // `tokenizer` may be null; else it must outlive this. Without a speculator no step has draft tokens.
+  Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator = nullptr);
 
   // From any thread. Queues a request, whose events are passed to `sink`. Throws RequestError if it can never
   // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
   // in the queue.
   RequestId submit(Request request, EventSink sink);
+  // The same for the passes of which a larger request consists, which has the number that was reserved for
+  // it. No pass but the first is refused for others that wait.
+  RequestId reserve_id() { return inbox_.reserve_id(); }
+  RequestId submit_pass(Request request, EventSink sink, bool is_first);
   // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
   void cancel(RequestId request);
   // From any thread. As of the last call of plan() or settle(), plus requests submitted since.
@@ -78,12 +93,22 @@ class Leader {
   // Events to deliver: sinks are called last, when the leader's state is consistent.
   using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
 
-  std::shared_ptr<RequestState> make_state(Request request, EventSink sink) const;
+  void complete_attention(Request& request) const;
+  std::shared_ptr<RequestState> make_state(Request request, EventSink sink);
+  static void add_defaults(const GenerationDefaults& defaults, Request& request, RequestState& state);
+  std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
   void drain_inbox(Delivery& delivery);
-  static void start_masks(PlannedStep& planned);
+  void start_masks(PlannedStep& planned) const;
   static void check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery);
   static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
+  void settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
+                    Delivery& delivery);
   void settle_result(Sequence& sequence, const Result& result, Delivery& delivery);
+  void append(Sequence& sequence, const Chosen& chosen, Delivery& delivery);
+  void append_forced(Sequence& sequence, Delivery& delivery);
+  static void settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery);
+  static void settle_guesses(Sequence& sequence, const std::vector<Guess>& guesses, Delivery& delivery);
+  static void settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
   void end_sequences(Delivery& delivery);
   static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);
   void count_end(FinishReason reason, std::size_t continuations = 1);
@@ -92,6 +117,7 @@ class Leader {
 
   LeaderOptions options_;
   const Tokenizer* tokenizer_;
+  std::optional<constraint::ConstraintCompiler> constraints_;  // if there is a tokenizer
   BlockManager blocks_;
   Scheduler scheduler_;
   LeaderStatus counters_;  // those that the scheduler does not have

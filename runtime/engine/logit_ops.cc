@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 
 namespace tp {
@@ -26,6 +27,24 @@ float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& 
   return finite(value);
 }
 
+// Whole words of the mask are looked at together: most allow all of their tokens, or none.
+void rule_out_others(const TokenMask& allowed, TokenId first_id, std::span<float> logits) {
+  const std::span<const std::uint64_t> words = allowed.words();
+  for (std::size_t i = 0; i < logits.size();) {
+    const std::size_t id = static_cast<std::size_t>(first_id) + i;
+    const std::size_t count = std::min(64 - id % 64, logits.size() - i);
+    const std::uint64_t word = id / 64 < words.size() ? words[id / 64] : 0;
+    if (word == 0) {
+      std::ranges::fill(logits.subspan(i, count), -kInfinity);
+    } else if (word != ~std::uint64_t{0}) {
+      for (std::size_t bit = 0; bit < count; ++bit) {
+        if ((word >> (id % 64 + bit) & 1) == 0) logits[i + bit] = -kInfinity;
+      }
+    }
+    i += count;
+  }
+}
+
 }  // namespace
 
 bool needs_history(const SamplingParams& params) {
@@ -46,17 +65,17 @@ void apply(const LogitOps& ops, TokenId first_id, std::span<float> logits) {
     if (float* const logit = logit_of(bias.id)) *logit = finite(static_cast<double>(*logit) + bias.bias);
   }
   if (ops.history != nullptr) {
-    for (const auto& [id, counts] : ops.history->all()) {
-      if (float* const logit = logit_of(id)) *logit = penalised(*logit, counts, *ops.params);
+    for (auto [id, counts] : ops.history->all()) {
+      float* const logit = logit_of(id);
+      if (logit == nullptr) continue;
+      counts.generated -= static_cast<std::uint32_t>(std::ranges::count(ops.later, id));
+      *logit = penalised(*logit, counts, *ops.params);
     }
   }
   for (const TokenId id : ops.banned) {
     if (float* const logit = logit_of(id)) *logit = -kInfinity;
   }
-  if (ops.allowed == nullptr) return;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!ops.allowed->contains(first_id + static_cast<TokenId>(i))) logits[i] = -kInfinity;
-  }
+  if (ops.allowed != nullptr) rule_out_others(*ops.allowed, first_id, logits);
 }
 
 }  // namespace tp

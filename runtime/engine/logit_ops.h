@@ -15,6 +15,7 @@ namespace tp {
 struct LogitOps {
   const SamplingParams* params = nullptr;  // for the penalties
   const TokenHistory* history = nullptr;   // null: none
+  std::span<const TokenId> later{};  // of the history's generated tokens, those that come after this row
   std::span<const LogitBias> bias{};
   std::span<const TokenId> banned{};
   const TokenMask* allowed = nullptr;  // null: all tokens

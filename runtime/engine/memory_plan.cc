@@ -41,8 +41,9 @@ struct Pool {
   }
   // Cache blocks that fit.
   std::uint64_t room() const {
-    const std::uint64_t taken = need.with_blocks(0) + reserve;
-    return available > taken ? (available - taken) / need.cache_block : 0;
+    const std::uint64_t taken = need.weights + need.workspace + need.states + need.other + reserve;
+    if (available <= taken) return 0;
+    return need.cache_block == 0 ? UINT64_MAX : (available - taken) / need.cache_block;
   }
 };
 
@@ -73,15 +74,32 @@ std::vector<Pool> pools_of(std::span<const RankMemory> ranks, const Placement& p
 
 // Tokens that all sequences together can have in this many blocks.
 std::size_t tokens_in(const EnginePlan& plan, const Footprint& footprint, std::uint64_t blocks) {
-  return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.max_length);
+  return plan.cache_shape(footprint.groups()).tokens_in(blocks, plan.max_sequences, plan.longest_sequence());
+}
+
+// How many sequences have room for their states, if it is these that are too many; else 0.
+std::size_t sequences_that_fit(const EnginePlan& plan, const std::vector<Pool>& pools, std::uint64_t blocks) {
+  std::uint64_t fit = plan.max_sequences;
+  for (const Pool& pool : pools) {
+    const std::uint64_t missing = pool.lacks(blocks);
+    if (missing == 0) continue;
+    if (missing >= pool.need.states) return 0;
+    fit = std::min(fit, plan.max_sequences * (pool.need.states - missing) / pool.need.states);
+  }
+  return fit < plan.max_sequences ? fit : 0;
 }
 
 // Changes that would make a cache of this many blocks fit.
-std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint, std::size_t ranks,
-                                  const std::vector<Pool>& pools, const Pool& full, std::uint64_t blocks) {
+std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footprint,
+                                  std::span<const RankMemory> all, const std::vector<Pool>& pools,
+                                  const Pool& full, std::uint64_t blocks) {
+  const std::size_t ranks = all.size() / plan.stages;  // of a stage
   const auto need_of = [&](const Pool& pool, WeightType type) {
     MemoryNeed need;
-    for (const std::size_t rank : pool.ranks) need += footprint.of({rank, ranks}, type);
+    for (const std::size_t rank : pool.ranks) {
+      const RankMemory& memory = all[rank];
+      need += footprint.of({memory.tensor_rank, ranks}, type, {memory.stage, plan.stages});
+    }
     return need;
   };
   std::vector<std::string> found;
@@ -102,7 +120,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
   // The need per rank falls with their number, so that the fewest are found by bisection.
   std::size_t too_few = ranks / step;  // as multiples of `step`, like the next
   std::size_t enough = plan.config.num_attention_heads / step;
-  if (enough > too_few && fits(enough * step)) {
+  if (plan.stages == 1 && enough > too_few && fits(enough * step)) {
     while (enough - too_few > 1) {
       const std::size_t middle = too_few + (enough - too_few) / 2;
       (fits(middle * step) ? enough : too_few) = middle;
@@ -110,6 +128,8 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     found.push_back(fmt::format("{} ranks", enough * step));
     if (full.is_host) found.back() += fmt::format(" on {} times as many hosts", enough);
   }
+  if (const std::size_t sequences = sequences_that_fit(plan, pools, blocks); sequences > 0)
+    found.push_back(fmt::format("`max_sequences` {}", sequences));
   if (const std::size_t tokens = tokens_in(plan, footprint, full.room()); tokens > 0)
     found.push_back(fmt::format("a smaller cache (`cache_tokens` {})", tokens));
   return found;
@@ -119,11 +139,12 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
                          const std::vector<std::string>& would_fit) {
   throw_error<ConfigError>(
       "cannot load the model: {} on {} would need {} of memory (weights {}, workspace {}, a cache of {} "
-      "tokens {}, other {}), but only {} are available ({}); {}",
+      "tokens {}, {}other {}), but only {} are available ({}); {}",
       pool.is_host ? fmt::format("{} rank{}", pool.ranks.size(), pool.ranks.size() == 1 ? "" : "s")
                    : fmt::format("rank {}", pool.ranks.front()),
       pool.host, format_bytes(pool.need.with_blocks(blocks)), format_bytes(pool.need.weights),
       format_bytes(pool.need.workspace), tokens, format_bytes(blocks * pool.need.cache_block),
+      pool.need.states == 0 ? std::string() : fmt::format("states {}, ", format_bytes(pool.need.states)),
       format_bytes(pool.need.other), format_bytes(pool.available), pool.limit,
       would_fit.empty() ? "use a smaller model, or hosts with more memory"
                         : fmt::format("what would fit: {}", fmt::join(would_fit, "; or ")));
@@ -131,9 +152,13 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
 
 }  // namespace
 
-RankMemory describe_memory(const Footprint& footprint, TpRank tp) {
+RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage) {
   const AvailableMemory available = available_memory();
-  RankMemory memory{.need = footprint.of(tp), .memory = available.bytes, .addresses = available_addresses()};
+  RankMemory memory{.need = footprint.of(tp, {}, stage),
+                    .memory = available.bytes,
+                    .addresses = available_addresses(),
+                    .tensor_rank = tp.rank,
+                    .stage = stage.index};
   available.limit.copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
   return memory;
 }
@@ -141,7 +166,7 @@ RankMemory describe_memory(const Footprint& footprint, TpRank tp) {
 CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::span<const RankMemory> ranks,
                      const Placement& placement, std::size_t tokens) {
   const CacheShape shape = plan.cache_shape(footprint.groups());
-  const std::uint64_t longest = shape.blocks_for(plan.max_length);
+  const std::uint64_t longest = shape.blocks_for(plan.longest_sequence());
   const std::uint64_t wanted =
       tokens != 0 ? shape.blocks_for(tokens, plan.max_sequences) : plan.max_sequences * longest;
   const std::uint64_t least = std::min({wanted, longest, shape.blocks_for(kLeastTokens)});
@@ -149,8 +174,8 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
   const Pool& full =
       *std::ranges::max_element(pools, {}, [&](const Pool& pool) { return pool.lacks(least); });
   if (full.lacks(least) > 0)
-    refuse(full, least, shape.tokens_in(least, 1, plan.max_length),
-           remedies(plan, footprint, ranks.size(), pools, full, least));
+    refuse(full, least, shape.tokens_in(least, 1, plan.longest_sequence()),
+           remedies(plan, footprint, ranks, pools, full, least));
 
   const Pool& tight = *std::ranges::min_element(pools, {}, &Pool::room);
   CachePlan cache;
@@ -161,9 +186,9 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
       "except the cache takes {}; smaller types (`weights`, `kv_type`) or more hosts leave more memory for "
       "it",
       tokens != 0 ? tokens_in(plan, footprint, cache.blocks)
-                  : shape.tokens_in(cache.blocks, 1, plan.max_length),
+                  : shape.tokens_in(cache.blocks, 1, plan.longest_sequence()),
       tokens != 0 ? fmt::format("{}", tokens)
-                  : fmt::format("the {} of the longest sequence", plan.max_length),
+                  : fmt::format("the {} of the longest sequence", plan.longest_sequence()),
       tight.host, format_bytes(tight.available), tight.limit, format_bytes(tight.need.with_blocks(0)));
   return cache;
 }

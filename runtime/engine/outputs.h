@@ -1,6 +1,7 @@
 // The results of a command, on rank 0.
 #pragma once
 
+#include "tp/peak_rates.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
 #include "tp/token_id.h"
@@ -42,13 +43,16 @@ struct WholeRows {
 };
 
 // By the alternative of Want: Choose; Candidates; Score, the log-probabilities, NaN if logits are NaN or
-// infinite; Logits or Hidden.
-using Result = std::variant<std::vector<Chosen>, std::vector<RowCandidates>, std::vector<double>, WholeRows>;
+// infinite; Logits or Hidden; Guess.
+using Result = std::variant<std::vector<Chosen>, std::vector<RowCandidates>, std::vector<double>, WholeRows,
+                            std::vector<Guess>>;
 
 struct Outputs {
   std::vector<Result> results{};      // of a Forward, in the order of its outputs
   std::vector<RankReport> reports{};  // of a Report, in rank order
   std::vector<RankTrace> traces{};    // of a GatherTrace, in rank order
+  // Of MeasurePeakRates, over all ranks; none where memory does not suffice.
+  std::optional<PeakRates> peak_rates{};
 };
 
 }  // namespace tp

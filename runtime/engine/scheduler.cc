@@ -22,9 +22,31 @@ std::pair<int, std::uint64_t> place_in_cache(const std::shared_ptr<Sequence>& se
   return {sequence->priority(), sequence->admission};
 }
 
-// Whether only its next token is missing: such sequences come before prompts.
+// Whether only its next token is missing, besides what it computes again: such sequences come before prompts.
 bool lacks_one_token(const Sequence& sequence) {
-  return sequence.planned_tokens + 1 == sequence.tokens.size();
+  return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
+}
+
+// What a step takes of the sequence's next `tokens` tokens, at least a block where attention is by blocks; 0
+// if it has no `room` for one.
+std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
+  const std::size_t block = sequence.attention_block();
+  const std::size_t left = sequence.work() - sequence.planned_tokens;
+  if (block == 1 || tokens >= left) return tokens;
+  const std::size_t begin = sequence.planned_tokens;
+  const std::size_t end = std::max((begin + tokens) / block, begin / block + 1) * block;
+  tokens = std::min(end - begin, left);
+  return tokens <= room ? tokens : 0;
+}
+
+// Appends what the tokens [begin, end) of a prompt are marked with, for the batch's tokens from `first` on;
+// unless others are marked, 0 stands for no mark.
+void append_marks(const std::vector<std::uint8_t>& marks, std::size_t begin, std::size_t end,
+                  std::size_t first, std::vector<std::uint8_t>& all) {
+  if (marks.empty() || begin >= marks.size()) return;
+  all.resize(first);
+  all.insert(all.end(), marks.begin() + static_cast<std::ptrdiff_t>(begin),
+             marks.begin() + static_cast<std::ptrdiff_t>(std::min(end, marks.size())));
 }
 
 }  // namespace
@@ -38,12 +60,16 @@ TokenMask PlannedStep::mask(std::size_t output) const noexcept {
 }
 
 PlannedStep Scheduler::plan() {
-  Draft draft;
-  draft_decoding(draft);
-  draft_prompts(draft);
+  Step step;
+  add_decoding(step);
+  add_prompts(step);
+  if (speculator_) add_drafts(step);
   PlannedStep planned;
-  for (const std::shared_ptr<Sequence>& sequence : draft.sequences) add_chunk(sequence, planned);
-  planned.failed = std::move(draft.failed);
+  for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
+  // Of tokens without a kind, nothing is sent behind the last one that has one.
+  if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
+  if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
+  planned.failed = std::move(step.failed);
   if (planned.chunks.empty()) {
     if (has_work() && steps_in_flight_ == 0 && planned.failed.empty())
       throw std::logic_error("the scheduler found no sequence that fits into the cache");
@@ -54,36 +80,45 @@ PlannedStep Scheduler::plan() {
   return planned;
 }
 
-void Scheduler::draft_decoding(Draft& draft) {
+void Scheduler::add_decoding(Step& step) {
   Sequences decoding;
   std::ranges::copy_if(running_, std::back_inserter(decoding),
                        [](const auto& sequence) { return lacks_one_token(*sequence) && !sequence->idle(); });
   std::ranges::stable_sort(decoding, {}, &Sequence::priority);
+  const std::size_t most = decoding_limit();
   for (const std::shared_ptr<Sequence>& sequence : decoding) {
-    if (draft.tokens == limits_.step_tokens) return;
-    if (sequence->admission != 0) try_grant(sequence, 1, draft);  // else preempted for another
+    const std::size_t tokens = 1 + sequence->redo;
+    if (step.sequences.size() == most || step.tokens + tokens > limits_.step_tokens) return;
+    if (sequence->admission != 0) try_grant(sequence, tokens, step);  // else preempted for another
   }
 }
 
-void Scheduler::draft_prompts(Draft& draft) {
+// Of a pipeline's steps in flight, each has a part of the sequences that generate.
+std::size_t Scheduler::decoding_limit() const {
+  const auto generates = [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); };
+  const auto all = static_cast<std::size_t>(std::ranges::count_if(running_, generates));
+  return std::min(limits_.step_tokens, std::max<std::size_t>(1, (all + limits_.stages - 1) / limits_.stages));
+}
+
+void Scheduler::add_prompts(Step& step) {
   constexpr std::size_t kMostTurns = 64;  // of a step, to bound the work of planning it
-  const std::size_t budget = prompt_budget(draft);
-  const std::size_t end = draft.tokens + budget;
+  const std::size_t budget = prompt_budget(step);
+  const std::size_t end = step.tokens + budget;
   const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
   Sequences prompts;
   std::ranges::copy_if(running_, std::back_inserter(prompts),
                        [](const auto& sequence) { return !lacks_one_token(*sequence); });
   QueueTurn queue{.next = waiting_.begin(), .without_room = {}};
-  while (draft.tokens < end) {
-    const std::size_t tokens = std::min(turn, end - draft.tokens);
+  while (step.tokens < end) {
+    const std::size_t tokens = std::min(turn, end - step.tokens);
     std::erase_if(prompts, [&](const auto& sequence) { return grantable(*sequence) == 0; });
     const auto next = std::ranges::min_element(prompts, {}, place_in_turn);
-    if (is_open(queue, draft) && (next == prompts.end() || std::pair((*queue.next)->priority(),
-                                                                     queue_turn_) <= place_in_turn(*next))) {
-      if (const std::shared_ptr<Sequence> begun = admit_next(queue, tokens, draft)) prompts.push_back(begun);
+    if (is_open(queue, step) && (next == prompts.end() ||
+                                 std::pair((*queue.next)->priority(), queue_turn_) <= place_in_turn(*next))) {
+      if (const std::shared_ptr<Sequence> begun = admit_next(queue, tokens, step)) prompts.push_back(begun);
     } else if (next == prompts.end()) {
       return;
-    } else if (try_grant(*next, tokens, draft)) {
+    } else if (try_grant(*next, tokens, step)) {
       (*next)->last_turn = ++turns_;
     } else {
       prompts.erase(next);
@@ -92,8 +127,8 @@ void Scheduler::draft_prompts(Draft& draft) {
 }
 
 // How many tokens of prompts the step may compute.
-std::size_t Scheduler::prompt_budget(const Draft& draft) const {
-  const std::size_t room = limits_.step_tokens - draft.tokens;
+std::size_t Scheduler::prompt_budget(const Step& step) const {
+  const std::size_t room = limits_.step_tokens - step.tokens;
   const bool generates = std::ranges::any_of(
       running_, [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); });
   if (limits_.step_ms == 0.0 || !generates) return room;
@@ -103,65 +138,74 @@ std::size_t Scheduler::prompt_budget(const Draft& draft) const {
 // How many more of the sequence's tokens the step could have.
 std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
+  if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
   const bool has_rows = sequence.is_asked() && sequence.state->request.prompt_logits;
   const bool few = has_rows && !sequence.indivisible();
   const std::size_t most = few ? std::min(limits_.prefill_chunk, kMaxWholeRows) : limits_.prefill_chunk;
-  return std::min(most - sequence.granted, sequence.work() - sequence.planned_tokens);
+  return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
 }
 
-// Adds up to `tokens` of the sequence's next tokens to the step; false if the cache has no room.
-bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Draft& draft) {
+// Adds up to `tokens` of the sequence's next tokens to the step; false if the cache, or the step, has no
+// room.
+bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
-  tokens = std::min(tokens, grantable(sequence));
-  if (!try_reserve(sequence, sequence.planned_tokens + tokens, draft)) return false;
-  if (sequence.granted == 0) draft.sequences.push_back(shared);
+  tokens =
+      in_whole_blocks(sequence, std::min(tokens, grantable(sequence)), limits_.step_tokens - step.tokens);
+  if (tokens == 0 || !try_reserve(sequence, sequence.planned_tokens + tokens, step)) return false;
+  if (sequence.granted == 0) step.sequences.push_back(shared);
   sequence.granted += tokens;
   sequence.planned_tokens += tokens;
-  draft.tokens += tokens;
+  step.tokens += tokens;
   return true;
 }
 
 // Reserves blocks, for a sequence's first tokens in a step at the expense of others if need be. One that is
 // in flight keeps its blocks until it is settled, and one in this step unless it is less urgent.
-bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Draft& draft) {
+bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step) {
   std::vector<BlockId> new_blocks;
   while (!blocks_.try_reserve(sequence.id, total_tokens, new_blocks)) {
     const std::shared_ptr<Sequence> last = *std::ranges::max_element(running_, {}, place_in_cache);
     const bool is_behind = last.get() != &sequence && last->in_flight == 0 &&
                            (last->granted == 0 || last->priority() > sequence.priority());
     if (sequence.granted > 0 || !is_behind) return false;
-    preempt(last, draft);
+    preempt(last, step);
   }
   return true;
 }
 
 // Releases a running sequence's blocks and returns it to the queue.
-void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence, Draft& draft) {
-  std::erase(draft.sequences, sequence);
-  draft.tokens -= std::exchange(sequence->granted, 0);
-  draft.preempts = true;
+void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence, Step& step) {
+  std::erase(step.sequences, sequence);
+  step.tokens -= std::exchange(sequence->granted, 0);
+  step.preempts = true;
+  take_back(sequence);
+  ++preemptions_;
+}
+
+// Lets a running sequence wait, to be computed from its first token on.
+void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
   blocks_.end_sequence(sequence->id);
   if (sequence->announced) ended_.push_back(sequence->id);
   sequence->admission = 0;
   sequence->computed_tokens = 0;
   sequence->planned_tokens = 0;
+  sequence->redo = 0;
   running_.remove(sequence);
   waiting_.put_back(sequence);
-  ++preemptions_;
 }
 
 // Whether another sequence may begin. When the cache is so full that one had to be preempted, none may.
-bool Scheduler::is_open(const QueueTurn& queue, const Draft& draft) {
-  return !queue.closed && !draft.preempts && queue.next != waiting_.end() &&
+bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
+  return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
          running_.size() < limits_.max_sequences && blocks_.free_blocks() > 0;
 }
 
 // Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it; null if
 // there is none, or one has failed.
-std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t tokens, Draft& draft) {
+std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t tokens, Step& step) {
   while (queue.next != waiting_.end()) {
     const std::shared_ptr<Sequence> sequence = *queue.next;
-    const Admission admission = try_admit(sequence, tokens, draft);
+    const Admission admission = try_admit(sequence, tokens, step);
     if (admission == Admission::admitted || admission == Admission::failed) {
       queue.next = waiting_.dequeue(queue.next);
       for (const auto& passed : queue.without_room) {
@@ -182,16 +226,17 @@ std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t to
 
 // Admits a sequence, with its first tokens in the step, if possible.
 Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens,
-                                          Draft& draft) {
+                                          Step& step) {
   try {
     if (sequence->tokens.empty()) sequence->tokens = sequence->state->request.prompt;
   } catch (const std::bad_alloc&) {
-    draft.failed.push_back(sequence);
+    step.failed.push_back(sequence);
     return Admission::failed;
   }
   if (waits_for_prefix(*sequence)) return Admission::waits;
-  if (sequence->indivisible()) tokens = sequence->work();
-  if (draft.tokens + tokens > limits_.step_tokens) return Admission::no_room;
+  if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
+  const std::size_t least = std::min(sequence->work(), sequence->attention_block());
+  if (step.tokens + std::max(tokens, least) > limits_.step_tokens) return Admission::no_room;
   begin(*sequence);
   if (!has_room_for_prompt(*sequence)) {
     blocks_.end_sequence(sequence->id);
@@ -203,126 +248,71 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   running_.push_back(sequence);
   if (sequence->uses_prefix_cache()) prefix_queries_ += sequence->work();
   prefix_hits_ += sequence->computed_tokens;
-  require<std::logic_error>(try_grant(sequence, tokens, draft),
-                            "sequence {}: the cache has no room after all", sequence->id);
+  if (blocks_.first_state(sequence->id) != kNoSlot) ++snapshot_hits_;
+  require<std::logic_error>(try_grant(sequence, tokens, step), "sequence {}: the cache has no room after all",
+                            sequence->id);
   sequence->last_turn = ++turns_;
   queue_turn_ = ++turns_;
   return Admission::admitted;
 }
 
-// Looks up the sequence's prefix in the cache, if it may use it.
-void Scheduler::begin(Sequence& sequence) {
-  const std::span<const TokenId> tokens(sequence.tokens);
-  // Prompt outputs need the logits of their position even if the cache has its keys and values.
-  const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
-  if (sequence.uses_prefix_cache())
-    sequence.computed_tokens =
-        blocks_.begin_sequence(sequence.id, tokens.first(needed), sequence.state->request.cache_salt);
-  else
-    blocks_.begin_unshared_sequence(sequence.id);
-  sequence.planned_tokens = sequence.computed_tokens;
-  if (sequence.generated_tokens() == 0) sequence.cached_tokens = sequence.computed_tokens;
-  sequence.sent_blocks = 0;
-  sequence.announced = false;
-}
-
-// Whether the cache has room for all of a sequence that has just begun, besides the rest of the prompts that
-// are being computed.
-bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
-  const auto missing = [&](const Sequence& prompt) {
-    return blocks_.missing_blocks(prompt.id, prompt.work(), limits_.prefill_chunk);
-  };
-  std::size_t blocks = missing(sequence);
-  for (const std::shared_ptr<Sequence>& running : running_) {
-    if (!running->idle()) blocks += missing(*running);
-  }
-  return blocks <= blocks_.free_blocks();
-}
-
-// Whether a running sequence, not a less urgent one, is computing full blocks that this one could then find
-// in the cache. Every pair of sequences is compared only once.
-bool Scheduler::waits_for_prefix(Sequence& sequence) {
-  if (!sequence.uses_prefix_cache()) return false;
-  const auto still_computing = [&](const Sequence* other) {
-    return other != nullptr && other->admission != 0 && !other->finished() &&
-           other->computed_tokens < sequence.shared_tokens;
-  };
-  if (still_computing(sequence.ahead.lock().get())) return true;
-  sequence.ahead.reset();
-  sequence.shared_tokens = 0;
-  const std::size_t longest = sequence.work() - 1;  // the last token is always computed
-  for (auto next = running_.rbegin(); next != running_.rend(); ++next) {
-    const Sequence& other = **next;
-    if (other.admission <= sequence.compared_to) break;
-    if (other.computed_tokens == other.work() || !other.uses_prefix_cache()) continue;
-    if (other.priority() > sequence.priority()) continue;
-    if (other.state->request.cache_salt != sequence.state->request.cache_salt) continue;
-    const auto [end, other_end] = std::ranges::mismatch(sequence.tokens, other.tokens);
-    const auto common = std::min(static_cast<std::size_t>(end - sequence.tokens.begin()), longest);
-    const std::size_t shared = common / blocks_.block_size() * blocks_.block_size();
-    if (shared <= std::max(sequence.shared_tokens, other.computed_tokens)) continue;
-    sequence.ahead = *next;
-    sequence.shared_tokens = shared;
-  }
-  sequence.compared_to = admissions_;
-  return !sequence.ahead.expired();
-}
-
-// Adds the tokens that the sequence was granted to the step.
+// Adds the tokens that the sequence was granted to the step, and its drafts.
 void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& planned) {
   Sequence& sequence = *shared;
   Forward& forward = planned.forward;
   const std::size_t tokens = std::exchange(sequence.granted, 0);
   const std::size_t end = sequence.planned_tokens;
   const std::size_t begin = end - tokens;
-  if (sequence.decodes() && tokens == 1)
+  std::vector<TokenId> drafts = std::exchange(sequence.drafts, {});
+  const std::size_t redo = std::exchange(sequence.redo, 0);
+  if (sequence.decodes() && tokens == 1 + redo)
     ++planned.decoding;
   else
     planned.prompt_tokens += tokens;
 
+  // What fills an input's last block is not computed.
+  const EncodedInput& input = sequence.state->input;
+  const std::size_t computed = begin < input.positions ? input.tokens : tokens;
   SequenceChunk chunk;
   chunk.sequence = sequence.id;
   chunk.start_position = begin;
-  chunk.tokens = static_cast<std::uint32_t>(tokens);
+  chunk.tokens = static_cast<std::uint32_t>(computed + drafts.size());
   if (!sequence.announced) chunk.start = start_of(sequence, begin);
   chunk.new_blocks = take_unsent_blocks(sequence);
+  if (blocks_.keeps_states())
+    chunk.state = drafts.empty() ? take_states(sequence, {begin, end}) : take_trial_state(sequence);
   sequence.announced = true;
 
-  std::vector<Output> outputs = outputs_of(sequence, begin, end, forward.tokens.size());
-  planned.chunks.push_back({shared, tokens, forward.outputs.size(), outputs.size()});
+  std::vector<Output> outputs = outputs_of(sequence, begin, end, forward.tokens.size(), drafts);
+  const std::size_t first_output = forward.outputs.size();
+  planned.chunks.push_back({shared, tokens, end, drafts, first_output, outputs.size()});
   std::ranges::move(outputs, std::back_inserter(forward.outputs));
   const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(begin);
-  forward.tokens.insert(forward.tokens.end(), first, first + static_cast<std::ptrdiff_t>(tokens));
+  const Request& request = sequence.state->request;
+  append_marks(request.token_types, begin, end, forward.tokens.size(), forward.token_types);
+  append_marks(request.global_tokens, begin, end, forward.tokens.size(), forward.is_global);
+  forward.tokens.insert(forward.tokens.end(), first, first + static_cast<std::ptrdiff_t>(computed));
+  forward.tokens.insert(forward.tokens.end(), drafts.begin(), drafts.end());
   forward.chunks.push_back(std::move(chunk));
   sequence.awaits_token = end == sequence.tokens.size() && sequence.state->max_tokens > 0;
   ++sequence.in_flight;
 }
 
-// The entries of its tables that the ranks do not have yet: new blocks and, with its first chunk, cached
-// ones.
-std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
-  std::vector<BlockId> unsent;
-  for (std::size_t group = 0; group < blocks_.groups(); ++group) {
-    const auto added = blocks_.table(sequence.id, group).subspan(sequence.sent_blocks);
-    unsent.insert(unsent.end(), added.begin(), added.end());
-  }
-  sequence.sent_blocks = blocks_.table(sequence.id).size();
-  return unsent;
-}
-
 void Scheduler::settle(const PlannedStep& step, double seconds) {
   if (step.chunks.empty()) return;
   --steps_in_flight_;
-  times_.add(step.prompt_tokens, step.decoding, seconds);
+  count_drafts(step, seconds);
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     Sequence& sequence = *chunk.sequence;
     --sequence.in_flight;
     const std::size_t before = std::min(sequence.computed_tokens, sequence.prompt_tokens());
-    sequence.computed_tokens += chunk.tokens;
+    advance(chunk);
     computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
     const FinishReason reason = sequence.finish_reason;
     if (reason != FinishReason::error && reason != FinishReason::cancelled)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
+    if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())
+      take_back(chunk.sequence);
   }
 }
 
@@ -336,6 +326,7 @@ std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
     removed.push_back(sequence);
     return true;
   });
+  forget(removed);
   return removed;
 }
 
@@ -363,6 +354,8 @@ void Scheduler::describe(LeaderStatus& status) const {
   status.prefix_queries = prefix_queries_;
   status.prefix_hits = prefix_hits_;
   status.preemptions = preemptions_;
+  status.snapshot_hits = snapshot_hits_;
+  if (speculator_) status.speculation = speculator_->counts();
   status.prefill_tokens_per_second = times_.prefill_tokens_per_second();
   status.decode_tokens_per_second = times_.decode_tokens_per_second();
 }
@@ -384,7 +377,8 @@ void Scheduler::check_invariants() const {
   for (const std::shared_ptr<Sequence>& sequence : running_) {
     check(*sequence, sequence->admission > last_admission, "it is not in the order of admission");
     last_admission = sequence->admission;
-    check(*sequence, sequence->granted == 0, "it keeps tokens of a step that was planned");
+    check(*sequence, sequence->granted == 0 && sequence->drafts.empty() && sequence->accepted == 0,
+          "it keeps tokens of a step that was planned");
     check(*sequence, sequence->computed_tokens <= sequence->planned_tokens, "more is computed than planned");
     check(*sequence, (sequence->computed_tokens == sequence->planned_tokens) == (sequence->in_flight == 0),
           "what is planned and not computed is not in flight");

@@ -1,11 +1,13 @@
 // Decides what the next step computes. Rank 0 only; no communication and no tensors.
 #pragma once
 
+#include "parallel/shard.h"
 #include "runtime/engine/block_manager.h"
 #include "runtime/engine/command.h"
 #include "runtime/engine/sequence.h"
 #include "runtime/engine/step_times.h"
 #include "runtime/engine/waiting_queue.h"
+#include "runtime/speculation/speculator.h"
 #include "tp/leader_status.h"
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -24,9 +27,12 @@ struct SchedulerLimits {
   std::size_t step_tokens = 512;    // maximum tokens per step
   std::size_t max_sequences = 16;   // maximum running sequences
   double step_ms = 0.0;             // see EngineOptions
+  std::size_t stages = 1;           // steps that should have something to compute at the same time
+  bool generates = true;            // whether any sequence may, token by token
 
   // Maximum tokens of an indivisible sequence: a step has room for it however many others generate.
   std::size_t indivisible_tokens() const {
+    if (!generates) return prefill_chunk;
     const std::size_t others = std::min(max_sequences, step_tokens) - 1;
     return std::min(prefill_chunk, step_tokens - others);
   }
@@ -36,8 +42,10 @@ struct SchedulerLimits {
 struct PlannedStep {
   struct Chunk {
     std::shared_ptr<Sequence> sequence;
-    std::size_t tokens = 0;
-    std::size_t first_output = 0;  // index of this chunk's first one in forward.outputs
+    std::size_t tokens = 0;         // its own; in the forward pass `drafts` follow
+    std::size_t end = 0;            // the position behind these tokens
+    std::vector<TokenId> drafts{};  // if there are any, each of the chunk's outputs chooses a token
+    std::size_t first_output = 0;   // index of this chunk's first one in forward.outputs
     std::size_t outputs = 0;
   };
 
@@ -70,7 +78,17 @@ struct PlannedStep {
 // that has computed the common blocks.
 //
 // An indivisible sequence is admitted to a step with room for all of its tokens, whatever step_ms is; until
-// there is one, it waits as others do for room in the cache.
+// there is one, it waits as others do for room in the cache. So does one with an input to encode, unless the
+// cache has that; its decoder's tokens follow in later steps.
+//
+// With a Speculator, a sequence that generates may have draft tokens behind its own: as far as the step and
+// the cache have room for them when everything else is planned. Nothing is preempted for drafts. What is
+// computed of them counts when they have been accepted; the cache's positions of others are written again. A
+// recurrent layer's state cannot be cut: drafts are computed on a copy of it, and if not all of them are
+// accepted, the sequence computes those that were again, from its old state, in its next step, which has no
+// drafts.
+//
+// A sequence that is recomputed for every token waits, before all others, each time that it has got one.
 //
 // Steps may be planned while others are in flight: what those compute counts as planned, sequences that await
 // a token are skipped, and sequences in flight are not preempted. Steps are settled in the order in which
@@ -81,8 +99,9 @@ class Scheduler {
   // Waiting sequences that a step considers without being able to admit them.
   static constexpr std::size_t kMaxLookedAt = 64;
 
-  // `blocks` must outlive it.
-  Scheduler(BlockManager& blocks, SchedulerLimits limits) : blocks_(blocks), limits_(limits) {}
+  // `blocks` must outlive it. Without a speculator there are no drafts.
+  Scheduler(BlockManager& blocks, SchedulerLimits limits, std::unique_ptr<Speculator> speculator = nullptr)
+      : blocks_(blocks), limits_(limits), speculator_(std::move(speculator)) {}
 
   // Queues a request's samples. Each one's prompt and continuation must fit in the cache.
   void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
@@ -100,9 +119,9 @@ class Scheduler {
   // sequence has failed.
   PlannedStep plan();
 
-  // To be called when a step has been run, in `seconds` (0: unknown), and its tokens have been appended to
-  // their sequences. Publishes the computed blocks of its sequences, except those that failed or were
-  // cancelled.
+  // To be called when a step has been run, in `seconds` (0: unknown), its tokens have been appended to their
+  // sequences, and Sequence::accepted says how many drafts are among them. Publishes the computed blocks of
+  // its sequences, except those that failed or were cancelled.
   void settle(const PlannedStep& step, double seconds = 0.0);
 
   // Removes and returns the sequences that have ended, and releases their blocks. Those in flight are removed
@@ -120,7 +139,7 @@ class Scheduler {
   using Sequences = std::vector<std::shared_ptr<Sequence>>;
 
   // The step that is being planned.
-  struct Draft {
+  struct Step {
     Sequences sequences;  // with tokens in it
     std::size_t tokens = 0;
     bool preempts = false;
@@ -140,26 +159,38 @@ class Scheduler {
     failed,   // for lack of memory
   };
 
-  void draft_decoding(Draft& draft);
-  void draft_prompts(Draft& draft);
-  std::size_t prompt_budget(const Draft& draft) const;
+  void add_decoding(Step& step);
+  std::size_t decoding_limit() const;
+  void add_prompts(Step& step);
+  std::size_t prompt_budget(const Step& step) const;
   std::size_t grantable(const Sequence& sequence) const;
-  bool try_grant(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Draft& draft);
-  bool try_reserve(const Sequence& sequence, std::size_t total_tokens, Draft& draft);
-  void preempt(const std::shared_ptr<Sequence>& sequence, Draft& draft);
+  bool try_grant(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Step& step);
+  bool try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step);
+  void preempt(const std::shared_ptr<Sequence>& sequence, Step& step);
+  void take_back(const std::shared_ptr<Sequence>& sequence);
 
-  bool is_open(const QueueTurn& queue, const Draft& draft);
-  std::shared_ptr<Sequence> admit_next(QueueTurn& queue, std::size_t tokens, Draft& draft);
-  Admission try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Draft& draft);
+  void add_drafts(Step& step);
+  std::size_t draft_room(const Sequence& sequence, const Step& step) const;
+  void advance(const PlannedStep::Chunk& chunk);
+  void count_drafts(const PlannedStep& step, double seconds);
+  void forget(const Sequences& removed);
+
+  bool is_open(const QueueTurn& queue, const Step& step);
+  std::shared_ptr<Sequence> admit_next(QueueTurn& queue, std::size_t tokens, Step& step);
+  Admission try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Step& step);
   void begin(Sequence& sequence);
   bool has_room_for_prompt(const Sequence& sequence) const;
   bool waits_for_prefix(Sequence& sequence);
+  bool will_keep_state(Sequence& running, std::size_t position) const;
 
   void add_chunk(const std::shared_ptr<Sequence>& sequence, PlannedStep& planned);
   std::vector<BlockId> take_unsent_blocks(Sequence& sequence) const;
+  ChunkState take_states(Sequence& sequence, Range computed);
+  ChunkState take_trial_state(const Sequence& sequence);
 
   BlockManager& blocks_;
   SchedulerLimits limits_;
+  std::unique_ptr<Speculator> speculator_;
   StepTimes times_;
   WaitingQueue waiting_;
   std::list<std::shared_ptr<Sequence>> running_;  // in the order of admission
@@ -172,6 +203,7 @@ class Scheduler {
   std::uint64_t prefix_queries_ = 0;
   std::uint64_t prefix_hits_ = 0;
   std::uint64_t preemptions_ = 0;
+  std::uint64_t snapshot_hits_ = 0;
 };
 
 }  // namespace tp

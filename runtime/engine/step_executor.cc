@@ -4,9 +4,11 @@
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
 #include "runtime/engine/max_logit.h"
+#include "runtime/engine/packed_masks.h"
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace tp {
@@ -21,11 +23,13 @@ Result room_for(const Output& output) {
     Result operator()(const want::Score&) const { return std::vector<double>(rows); }
     Result operator()(const want::Logits&) const { return WholeRows{}; }
     Result operator()(const want::Hidden&) const { return WholeRows{}; }
+    Result operator()(const want::Guess&) const { return std::vector<Guess>(rows); }
   };
   return std::visit(Visitor{output.rows.count}, output.want);
 }
 
 bool is_choice(const Output& output) { return std::holds_alternative<want::Choose>(output.want); }
+bool is_guess(const Output& output) { return std::holds_alternative<want::Guess>(output.want); }
 bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
 bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
 
@@ -77,25 +81,42 @@ void conclude(const Output& output, std::size_t offset, std::span<const ShardRow
 }  // namespace
 
 StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
-                           Workspace& workspace, std::size_t vocab_size, bool same_bits)
+                           Workspace& workspace, std::size_t vocab_size, std::vector<Range> vocab_shards,
+                           Stage stage, Decoder::StageLinks links, bool same_bits)
     : comm_(comm),
       decoder_(decoder),
       cache_(cache),
       workspace_(workspace),
-      largest_shard_(0),
+      vocab_size_(vocab_size),
+      vocab_shards_(std::move(vocab_shards)),
+      stage_(stage),
+      links_(std::move(links)),
       same_bits_(same_bits),
       sequences_(cache.groups()) {
-  for (std::size_t rank = 0; rank < comm.size(); ++rank) {
-    vocab_shards_.push_back(shard_columns(vocab_size, {rank, comm.size()}));
-    largest_shard_ = std::max(largest_shard_, vocab_shards_.back().size());
+  for (const Range& shard : vocab_shards_) largest_shard_ = std::max(largest_shard_, shard.size());
+}
+
+// In the order of the chunks: the slot that one takes may be what an earlier one has begun with.
+void StepExecutor::restore_states(const Forward& forward) const {
+  for (const SequenceChunk& chunk : forward.chunks) {
+    if (chunk.state.from == kNoSlot) continue;
+    cache_.states().copy(static_cast<std::size_t>(chunk.state.from),
+                         static_cast<std::size_t>(chunk.state.slot));
   }
 }
 
 std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& masks) {
   Batch batch = sequences_.begin(forward);
   if (forward.tokens.empty()) return {};
+  restore_states(forward);
+  if (!stage_.is_last()) {
+    decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
+    return {};
+  }
   std::vector<Row> rows;    // with logits, of all outputs, concatenated
   std::vector<Row> hidden;  // whose hidden states are wanted
+  // Hidden states of an encoder-decoder are those of its inputs.
+  std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
   results_.clear();
   masks_.clear();
   for (std::size_t index = 0; index < forward.outputs.size(); ++index) {
@@ -103,7 +124,8 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     results_.push_back(room_for(output));
     for (std::size_t offset = 0; offset < output.rows.count; ++offset) {
       (is_hidden(output) ? hidden : rows).push_back({&output, index, offset});
-      (is_hidden(output) ? batch.hidden_rows : batch.output_rows).push_back(output.rows.first + offset);
+      const std::size_t row = sequences_.batch_row(output.sequence, output.rows.first + offset);
+      (is_hidden(output) ? hidden_rows : batch.output_rows).push_back(row);
     }
   }
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
@@ -115,7 +137,7 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     for (std::size_t i = 0; i < states.rows(); ++i)
       append_row(hidden[first + i].index, {states.row(i), states.columns()});
   };
-  decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden);
+  decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden, links_);
   return std::move(results_);
 }
 
@@ -140,11 +162,16 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
     if (is_choice(*rows[i].output)) choices[choice++].row_max = maxima[i];
   }
   std::vector<ShardRow> chosen = choice_.contribute(comm_, choices, first_id);
+  const std::vector<GuessRow> guesses = guess_rows(rows, local_logits);
+  std::vector<ShardRow> guessed = contribute_guesses(comm_, guesses, first_id);
   std::vector<ShardRow> parts;
   std::vector<ShardRowSize> sizes;
-  for (std::size_t i = 0, choice = 0; i < rows.size(); ++i) {
+  for (std::size_t i = 0, choice = 0, guess = 0; i < rows.size(); ++i) {
     const Output& output = *rows[i].output;
-    if (is_choice(output)) {
+    if (is_guess(output)) {
+      sizes.push_back(kGuessSize);
+      parts.push_back(std::move(guessed[guess++]));
+    } else if (is_choice(output)) {
       sizes.push_back(choice_size(*choices[choice].params, largest_shard_));
       parts.push_back(std::move(chosen[choice++]));
     } else {
@@ -154,9 +181,11 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
     }
   }
   const std::vector<std::vector<ShardRow>> all = gather_rows(comm_, parts, sizes);
-  for (std::size_t i = 0, choice = 0; i < all.size(); ++i) {
+  for (std::size_t i = 0, choice = 0, guess = 0; i < all.size(); ++i) {
     const auto& [output, index, offset] = rows[i];
-    if (is_choice(*output))
+    if (is_guess(*output))
+      std::get<std::vector<Guess>>(results_[index])[offset] = conclude_guess(guesses[guess++], all[i]);
+    else if (is_choice(*output))
       std::get<std::vector<Chosen>>(results_[index])[offset] = conclude_choice(choices[choice++], all[i]);
     else
       conclude(*output, offset, all[i], results_[index]);
@@ -167,7 +196,7 @@ void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const flo
 std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
                                                            TensorView<const float> local_logits) {
   const auto wants_sums = [&](const Row& row) {
-    if (!is_choice(*row.output)) return !is_whole(*row.output);
+    if (!is_choice(*row.output)) return !is_whole(*row.output) && !is_guess(*row.output);
     return sequences_.start(row.output->sequence).sampling.logprobs >= 0;
   };
   if (!same_bits_ || std::ranges::none_of(rows, wants_sums))
@@ -180,29 +209,25 @@ std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> 
   return {maxima.begin(), maxima.end()};
 }
 
-// Receives the masks of all rows that have one, in one broadcast.
+// Receives the masks of all rows that have one, in two broadcasts: how large they are, and what they contain.
 void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& masks) {
-  const std::size_t vocab_size = vocab_shards_.back().end;
   std::vector<TokenMask*> wanted;
   for (const Row& row : rows) {
     const auto* choose = std::get_if<want::Choose>(&row.output->want);
     if (choose == nullptr || !choose->masked || masks_.contains(row.index)) continue;
     TokenMask& mask = masks_[row.index];
     if (comm_.is_root()) mask = masks(row.index);
-    if (mask.words().size() != TokenMask(vocab_size).words().size()) mask = TokenMask(vocab_size);
+    if (mask.words().size() != TokenMask(vocab_size_).words().size()) mask = TokenMask(vocab_size_);
     wanted.push_back(&mask);
   }
   if (wanted.empty()) return;
-  std::vector<std::uint64_t> message;
-  for (const TokenMask* mask : wanted)
-    message.insert(message.end(), mask->words().begin(), mask->words().end());
-  broadcast_bytes(comm_, std::as_writable_bytes(std::span(message)));
-  auto words = message.begin();
-  for (TokenMask* mask : wanted) {
-    const auto size = static_cast<std::ptrdiff_t>(mask->words().size());
-    std::copy_n(words, size, mask->words().begin());
-    words += size;
-  }
+  std::vector<std::uint32_t> tokens(wanted.size());
+  std::optional<PackedMasks> packed;
+  if (comm_.is_root()) tokens = packed.emplace(wanted).tokens;
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(tokens)));
+  if (!packed) packed.emplace(std::move(tokens), TokenMask(vocab_size_).words().size());
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(packed->values)));
+  if (!comm_.is_root()) packed->unpack(wanted);
 }
 
 std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
@@ -220,9 +245,28 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     const auto& choose = std::get<want::Choose>(output.want);
     choice.ops = {.params = &start.sampling, .bias = start.sampling.logit_bias, .banned = choose.banned};
     if (choose.masked) choice.ops.allowed = &masks_.at(rows[i].index);
-    if (needs_history(start.sampling)) choice.ops.history = &sequences_.history_at(output.sequence, row);
+    if (!needs_history(start.sampling)) continue;
+    choice.ops.history = &sequences_.history(output.sequence);
+    choice.ops.later = sequences_.history_after(output.sequence, row);
   }
   return choices;
+}
+
+std::vector<GuessRow> StepExecutor::guess_rows(std::span<const Row> rows,
+                                               TensorView<const float> local_logits) const {
+  std::vector<GuessRow> guesses;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Output& output = *rows[i].output;
+    if (!is_guess(output)) continue;
+    const SequenceStart& start = sequences_.start(output.sequence);
+    guesses.push_back(
+        {.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()},
+         .params = &start.sampling,
+         .key = {start.seed, start.sample,
+                 sequences_.position_after(output.sequence, output.rows.first + rows[i].offset)},
+         .settings = std::get<want::Guess>(output.want).settings});
+  }
+  return guesses;
 }
 
 void StepExecutor::append_row(std::size_t output, std::span<const float> row) {
@@ -233,7 +277,7 @@ void StepExecutor::append_row(std::size_t output, std::span<const float> row) {
 }
 
 void StepExecutor::collect_whole(const Row& row, TensorView<const float> local_row) {
-  std::vector<float> whole(comm_.is_root() ? vocab_shards_.back().end : 0);
+  std::vector<float> whole(comm_.is_root() ? vocab_size_ : 0);
   gather_columns(comm_, local_row, vocab_shards_, TensorView<float>(whole.data(), 1, whole.size()));
   append_row(row.index, whole);
 }

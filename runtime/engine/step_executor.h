@@ -6,6 +6,7 @@
 #include "runtime/engine/outputs.h"
 #include "runtime/engine/rank_sequences.h"
 #include "runtime/engine/sharded_choice.h"
+#include "runtime/engine/sharded_guess.h"
 #include "tp/communicator.h"
 #include "tp/token_mask.h"
 
@@ -25,11 +26,14 @@ using MaskSource = std::function<TokenMask(std::size_t output)>;
 // Runs the model and collects the wanted outputs on rank 0.
 class StepExecutor {
  public:
+  // `comm`: the ranks of this stage. `vocab_shards`: the tokens whose logits each of them computes, [ranks].
+  // Only the last stage has outputs; `links` connect it with the others, if there are any.
   StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
-               std::size_t vocab_size, bool same_bits = false);
+               std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
+               Decoder::StageLinks links, bool same_bits = false);
 
-  // Collective: every rank runs the same pass. Only rank 0 returns results and calls `masks`, once the logits
-  // are computed.
+  // Collective: every rank runs the same pass. Only the last stage's first rank returns results and calls
+  // `masks`, once the logits are computed.
   std::vector<Result> run(const Forward& forward, const MaskSource& masks);
 
   // Seconds spent choosing tokens and collecting results, including the wait for other ranks.
@@ -43,6 +47,7 @@ class StepExecutor {
     std::size_t offset = 0;  // within the output's rows
   };
 
+  void restore_states(const Forward& forward) const;
   void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);
   void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
   void collect_whole(const Row& row, TensorView<const float> local_row);
@@ -50,14 +55,18 @@ class StepExecutor {
   std::vector<std::optional<float>> row_maxima(std::span<const Row> rows,
                                                TensorView<const float> local_logits);
   std::vector<ChoiceRow> choice_rows(std::span<const Row> rows, TensorView<const float> local_logits);
+  std::vector<GuessRow> guess_rows(std::span<const Row> rows, TensorView<const float> local_logits) const;
   void receive_masks(std::span<const Row> rows, const MaskSource& masks);
 
   Communicator& comm_;
   const Decoder& decoder_;
   const KvCache& cache_;
   Workspace& workspace_;
+  std::size_t vocab_size_;
   std::vector<Range> vocab_shards_;  // [ranks]
-  std::size_t largest_shard_;
+  std::size_t largest_shard_ = 0;
+  Stage stage_;
+  Decoder::StageLinks links_;
   bool same_bits_;
   RankSequences sequences_;
   ShardedChoice choice_;

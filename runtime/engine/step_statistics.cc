@@ -41,6 +41,8 @@ void StepStatistics::fill(RankReport& report) const {
   report.all_reduces = stats.all_reduce.calls;
   report.all_reduce_bytes = stats.all_reduce.bytes;
   report.all_reduce_seconds = stats.all_reduce.seconds;
+  report.wire_bytes = stats.wire.bytes;
+  report.wire_seconds = stats.wire.seconds;
   report.inexact_sums = stats.inexact_sums;
   report.gather_seconds = exchange_seconds_;
   report.time = own_time();

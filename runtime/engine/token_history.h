@@ -25,6 +25,8 @@ class TokenHistory {
   // Keeps only the first `size` tokens.
   void truncate(std::size_t size);
   std::size_t size() const { return tokens_.size(); }
+  // The last `count` tokens. Valid until the history changes.
+  std::span<const TokenId> last(std::size_t count) const { return std::span(tokens_).last(count); }
 
   // How often a token occurs in the prompt and in the generated text.
   Counts counts(TokenId token) const;

@@ -56,8 +56,8 @@ std::shared_ptr<Sequence> WaitingQueue::make_sample(const std::shared_ptr<Reques
   sequence->id = next_id_++;
   sequence->sample = state->request.n - state->not_begun;
   --state->not_begun;
-  if (state->request.score_from) sequence->asked_from = *state->request.score_from - 1;
-  if (state->request.prompt_logits) sequence->asked_from = 0;
+  sequence->asked_from = state->first_asked();
+  if (state->request.pooling) sequence->pooler.emplace(*state->request.pooling);
   sequence->state = state;
   return sequence;
 }

@@ -12,16 +12,46 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
                       .seed = state.seed,
                       .sample = static_cast<std::uint64_t>(sequence.sample),
                       .prefix = {},
-                      .prompt_tokens = sequence.prompt_tokens(),
-                      .attention = state.request.attention};
-  if (needs_history(start.sampling)) {
-    const auto begin = sequence.tokens.begin();
-    start.prefix.assign(begin, begin + static_cast<std::ptrdiff_t>(position));
+                      .prompt_tokens = sequence.prompt_tokens() - state.input.positions,
+                      .input = state.input,
+                      .attention = state.request.attention,
+                      .attention_block = sequence.attention_block()};
+  if (needs_history(start.sampling) && position > state.input.positions) {
+    const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(state.input.positions);
+    start.prefix.assign(first, sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position));
   }
   return start;
 }
 
 namespace {
+
+// Of positions one after the other as one output.
+void ask_for_guesses(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
+                     std::vector<Output>& outputs) {
+  const Request& request = sequence.state->request;
+  std::size_t next = SIZE_MAX;  // position that the last output would be extended by
+  for (const std::size_t position : request.candidates_at) {
+    if (position < begin || position >= end) continue;
+    if (position == next)
+      ++outputs.back().rows.count;
+    else
+      outputs.push_back({sequence.id,
+                         {static_cast<std::uint32_t>(first_row + (position - begin)), 1},
+                         want::Guess{*request.guess}});
+    next = position + 1;
+  }
+}
+
+void ask_for_candidates(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
+                        std::vector<Output>& outputs) {
+  const Request& request = sequence.state->request;
+  for (const std::size_t position : request.candidates_at) {
+    if (position < begin || position >= end) continue;
+    outputs.push_back({sequence.id,
+                       {static_cast<std::uint32_t>(first_row + (position - begin)), 1},
+                       want::Candidates{.count = static_cast<std::uint32_t>(request.candidates)}});
+  }
+}
 
 // Adds the outputs for the prompt's positions [begin, end), which are in the chunk. Candidates come before
 // the scores, as Leader::settle_result expects.
@@ -32,6 +62,12 @@ void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t e
                 want::Logits{}};
   const Request& request = sequence.state->request;
   if (request.prompt_logits) return outputs.push_back(std::move(output));
+  if (request.prompt_hidden || request.pooling) {
+    output.want = want::Hidden{};
+    return outputs.push_back(std::move(output));
+  }
+  if (request.guess) return ask_for_guesses(sequence, begin, end, first_row, outputs);
+  if (!request.candidates_at.empty()) return ask_for_candidates(sequence, begin, end, first_row, outputs);
   if (request.score_top > 0) {
     outputs.push_back(output);
     outputs.back().want = want::Candidates{.count = static_cast<std::uint32_t>(request.score_top)};
@@ -42,13 +78,11 @@ void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t e
   outputs.push_back(std::move(output));
 }
 
-// Tokens that must not come next: those that would end the sequence too early, or complete a bad word.
-std::vector<TokenId> banned_next(const Sequence& sequence) {
-  const RequestState& state = *sequence.state;
+// Tokens that must not come after those generated: they would end the sequence too early, or complete a bad
+// word.
+std::vector<TokenId> banned_after(std::span<const TokenId> generated, const RequestState& state) {
   std::vector<TokenId> banned;
-  if (sequence.generated_tokens() < static_cast<std::size_t>(state.request.min_tokens))
-    banned = state.end_ids;
-  const std::span<const TokenId> generated = std::span(sequence.tokens).subspan(sequence.prompt_tokens());
+  if (generated.size() < static_cast<std::size_t>(state.request.min_tokens)) banned = state.end_ids;
   for (const std::vector<TokenId>& word : state.bad_words) {
     const std::size_t begun = word.size() - 1;
     if (begun > generated.size()) continue;
@@ -61,18 +95,27 @@ std::vector<TokenId> banned_next(const Sequence& sequence) {
 }  // namespace
 
 std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std::size_t end,
-                               std::size_t first_row) {
+                               std::size_t first_row, std::span<const TokenId> drafts) {
   std::vector<Output> outputs;
-  const Request& request = sequence.state->request;
   const std::size_t first = std::max(begin, sequence.asked_from);
-  // No prompt token follows the last one, so there is nothing to score at its position.
-  const std::size_t last = std::min(end, request.prompt.size() - (request.prompt_logits ? 0 : 1));
+  const std::size_t last = std::min(end, sequence.state->asked_end());
   if (sequence.is_asked() && first < last)
     ask_about_prompt(sequence, first, last, first_row + (first - begin), outputs);
-  if (sequence.state->max_tokens > 0 && end == sequence.tokens.size())
+  if (sequence.state->max_tokens == 0 || end != sequence.tokens.size()) return outputs;
+  const bool is_masked = sequence.is_masked() || sequence.forced_next().has_value();
+  const auto after_prompt = static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
+  std::vector<TokenId> generated(sequence.tokens.begin() + after_prompt, sequence.tokens.end());
+  const auto choose = [&](std::size_t row) {
     outputs.push_back({sequence.id,
-                       {static_cast<std::uint32_t>(first_row + (end - begin) - 1), 1},
-                       want::Choose{banned_next(sequence), request.allowed_tokens != nullptr}});
+                       {static_cast<std::uint32_t>(row), 1},
+                       want::Choose{banned_after(generated, *sequence.state), is_masked}});
+  };
+  std::size_t row = first_row + (end - begin) - 1;
+  choose(row);
+  for (const TokenId draft : drafts) {
+    generated.push_back(draft);
+    choose(++row);
+  }
   return outputs;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/engine/command.h"
 #include "runtime/engine/engine_setup.h"
 #include "runtime/engine/outputs.h"
+#include "runtime/engine/pipeline.h"
 #include "runtime/engine/step_executor.h"
 #include "runtime/engine/step_statistics.h"
 #include "tp/communicator.h"
@@ -12,6 +13,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 namespace tp {
 
@@ -32,8 +34,15 @@ class Worker {
   // Without what only rank 0 knows.
   const EngineInfo& info() const { return info_; }
 
-  // Collective: every rank runs the same command. Only rank 0 has masks and gets outputs.
+  // The stages that the ranks form.
+  Pipeline& pipeline() { return pipeline_; }
+
+  // Collective: every rank runs the same command. Only rank 0 has masks and gets outputs; with several stages
+  // those of a Forward come later, by Pipeline::receive_results.
   Outputs run(const Command& command, const MaskSource& masks = {});
+
+  // On rank 0 of a model that has one: what its head makes of a pooled hidden state.
+  std::vector<float> sequence_head(std::vector<float> pooled) const;
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
   TimeParts own_time() const { return statistics_.own_time(); }
@@ -46,11 +55,16 @@ class Worker {
   Outputs run_command(const Forward& forward, const MaskSource& masks);
   Outputs run_command(const Report& command);
   Outputs run_command(const ResetStatistics& command);
+  Outputs run_command(const MeasurePeakRates& command);
   Outputs run_command(const StartTrace& command);
   Outputs run_command(const GatherTrace& command);
   Outputs run_command(const Stop& command);
 
+  std::vector<Result> run_stage(const Forward& forward, const MaskSource& masks);
+
   Communicator& comm_;
+  Pipeline pipeline_;
+  std::size_t vocab_size_;
   EngineInfo info_;
   std::unique_ptr<Model> model_;
   StepExecutor executor_;

@@ -1,8 +1,6 @@
 #include "runtime/serve/generation.h"
 
-#include "runtime/api/engine_request.h"
 #include "runtime/api/openai_response.h"
-#include "runtime/api/request_fields.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -72,11 +70,12 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   std::vector<Request> requests;
   std::size_t choices = 0;
   for (const ApiRequest& prompt : call.prompts) {
-    const Request& request = requests.emplace_back(make_request(call, prompt));
+    const EngineRequest accepted = make_request(call, prompt);
+    const Request& request = requests.emplace_back(accepted.request);
     choices += static_cast<std::size_t>(request.n);
     require<RequestError>(choices <= kMaxChoices,
                           "`n`: expected at most {} continuations of all prompts, found more", kMaxChoices);
-    expect_answer_of(request);
+    expect_answer_of(accepted);
   }
   answer_.call = std::move(call);
   for (ApiRequest& prompt : answer_.call.prompts) {  // which may be large
@@ -89,10 +88,11 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   return requests;
 }
 
-Request Generation::make_request(const ApiCall& call, const ApiRequest& prompt) const {
+EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& prompt) const {
   const OpenModel& model = service_.model;
-  Request request =
+  EngineRequest accepted =
       make_engine_request(prompt, model.defaults, *model.engine, model.chat ? &*model.chat : nullptr);
+  Request& request = accepted.request;
   const EngineInfo& info = model.engine->info();
   const std::size_t room = std::min(info.max_length, info.cache_tokens);
   if (!prompt.settings.contains("max_tokens"))
@@ -103,13 +103,15 @@ Request Generation::make_request(const ApiCall& call, const ApiRequest& prompt) 
   }
   request.report_progress = call.stream && call.return_progress;
   if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
-  return request;
+  return accepted;
 }
 
-void Generation::expect_answer_of(const Request& request) {
+void Generation::expect_answer_of(const EngineRequest& accepted) {
+  const Request& request = accepted.request;
   Completion& completion = answer_.completions.emplace_back();
-  completion.settings = fields_of(request);
+  completion.settings = accepted.settings();
   completion.prompt_tokens = request.prompt.size();
+  completion.syntax = accepted.syntax;
   completion.continuations.resize(static_cast<std::size_t>(request.n));
   paces_.emplace_back(static_cast<std::size_t>(request.n));
   answer_.prompts.push_back(request.prompt);
@@ -266,7 +268,7 @@ void Generation::finish() {
   } else {
     service_.respond_json(*exchange_, 200, format_->body(answer_));
   }
-  close(200, std::string(name_of(answer_.completions.front().continuations.front().finish_reason)));
+  close(200, std::string(answer_.completions.front().continuations.front().finish_name()));
 }
 
 void Generation::choose_best() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/api/answer_format.h"
+#include "runtime/api/engine_request.h"
 #include "runtime/http/http_exchange.h"
 #include "runtime/serve/service.h"
 #include "runtime/serve/worker_pool.h"
@@ -39,8 +40,8 @@ class Generation : public std::enable_shared_from_this<Generation> {
 
   void check(const ApiCall& call) const;
   std::vector<Request> make_requests(ApiCall call);
-  Request make_request(const ApiCall& call, const ApiRequest& prompt) const;
-  void expect_answer_of(const Request& request);
+  EngineRequest make_request(const ApiCall& call, const ApiRequest& prompt) const;
+  void expect_answer_of(const EngineRequest& accepted);
   // Runs on the queue; an exception ends the call with an error.
   void post(std::function<void()> task);
   void submit(const std::vector<Request>& requests);

@@ -73,8 +73,36 @@ void add_load(Text& text, const LeaderStatus& status) {
   text.counter("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
                status.prefix_queries);
   text.counter("prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", status.prefix_hits);
+  if (status.states != 0) {
+    text.gauge("state_slots", "States of recurrent layers that there is room for.", status.states);
+    text.gauge("state_snapshots", "Of these, kept for later prompts to begin with.", status.snapshots);
+    text.counter("state_snapshot_hits_total", "Continuations that began with a snapshot.",
+                 status.snapshot_hits);
+  }
   text.counter("num_preemptions_total", "Continuations whose cache blocks were released, to be recomputed.",
                status.preemptions);
+}
+
+// Draft tokens, of which there are only some with speculation.
+void add_speculation(Text& text, const SpeculationCounts& counts) {
+  if (counts.drafts == 0) return;
+  text.counter("spec_decode_num_drafts_total", "Drafts, one for a sequence and step.", counts.drafts);
+  text.counter("spec_decode_num_draft_tokens_total", "Draft tokens.", counts.drafted_tokens());
+  text.counter("spec_decode_num_accepted_tokens_total", "Draft tokens that the model chose, too.",
+               counts.accepted_tokens());
+  struct ByPlace {
+    const char* name;
+    const char* help;
+    const std::array<std::uint64_t, kMaxDraftTokens>& counts;
+  };
+  for (const ByPlace& metric : {ByPlace{"spec_decode_num_draft_tokens_per_pos_total",
+                                        "Draft tokens by place in the draft.", counts.drafted},
+                                ByPlace{"spec_decode_num_accepted_tokens_per_pos_total",
+                                        "Accepted ones by place in the draft.", counts.accepted}}) {
+    text.head(metric.name, "counter", metric.help);
+    for (std::size_t place = 0; place < kMaxDraftTokens && counts.drafted[place] > 0; ++place)
+      text.value(metric.name, metric.counts[place], fmt::format("position=\"{}\"", place));
+  }
 }
 
 void add_ranks(Text& text, const std::vector<RankReport>& reports) {
@@ -180,6 +208,7 @@ std::string Metrics::text(const std::string& model, const LeaderStatus& status, 
   Text text(model);
   text.gauge("ready", "Whether requests are taken.", is_ready ? 1 : 0);
   add_load(text, status);
+  add_speculation(text, status.speculation);
   text.counter("prompt_tokens_total", "Prompt tokens of all requests.", prompt_tokens_);
   text.counter("generation_tokens_total", "Tokens generated.", generated_tokens_);
   text.head("request_success_total", "counter", "Requests that have ended, by reason.");

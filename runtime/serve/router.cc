@@ -32,6 +32,7 @@ constexpr Route kRoutes[] = {
      .run = endpoints::count_message_tokens,
      .is_anthropic = true},
     {.path = "/v1/embeddings", .method = "POST", .run = endpoints::embeddings},
+    {.path = "/v1/rerank", .method = "POST", .run = endpoints::rerank},
     {.path = "/v1/models", .method = "GET", .run = endpoints::models},
     {.path = "/v1/models/*", .method = "GET", .run = endpoints::model},
     {.path = "/v1/tokenize", .method = "POST", .run = endpoints::tokenize},

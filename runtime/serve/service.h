@@ -8,6 +8,7 @@
 #include "runtime/serve/request_log.h"
 #include "runtime/serve/worker_pool.h"
 #include "runtime/text/chat_prompts.h"
+#include "runtime/text/embedder.h"
 #include "tp/engine.h"
 
 #include <atomic>
@@ -42,7 +43,9 @@ struct ServeOptions {
 struct OpenModel {
   Engine* engine = nullptr;
   std::optional<ChatPrompts> chat{};
-  std::string chat_error{};   // why there is no chat
+  std::string chat_error{};  // why there is no chat
+  std::optional<Embedder> embedder{};
+  std::string no_embedder{};  // why there is none
   Request defaults{};         // for what a request leaves out
   std::size_t max_queue = 0;  // as in EngineOptions
 };

@@ -74,6 +74,16 @@ const char* name_of_state(ServerState state) {
   return "";
 }
 
+Json speculation_object(const SpeculationCounts& counts) {
+  Json places = Json::array();
+  for (std::size_t i = 0; i < kMaxDraftTokens && counts.drafted[i] > 0; ++i)
+    places.push_back({{"drafted", counts.drafted[i]}, {"accepted", counts.accepted[i]}});
+  return {{"drafts", counts.drafts},
+          {"drafted_tokens", counts.drafted_tokens()},
+          {"accepted_tokens", counts.accepted_tokens()},
+          {"by_position", std::move(places)}};
+}
+
 Json rank_object(const RankReport& report, std::size_t rank) {
   return {{"rank", rank},
           {"host", report.host},
@@ -110,14 +120,6 @@ void model(Service& service, const Exchange& exchange) {
          .code = "model_not_found"});
   }
   service.respond_json(*exchange, 200, model_object(service, name));
-}
-
-void embeddings(Service&, const Exchange&) {
-  throw ApiException(
-      {.status = 501,
-       .type = error_type_of(501),
-       .message = "embeddings are not supported yet: no model is pooled; use a server that has them",
-       .code = "not_supported"});
 }
 
 void health(Service& service, const Exchange& exchange) {
@@ -167,6 +169,11 @@ void status(Service& service, const Exchange& exchange) {
                      {"capacity_tokens", info.cache_tokens},
                      {"prefix_queries", load.prefix_queries},
                      {"prefix_hits", load.prefix_hits}};
+    if (load.states != 0) {
+      body["cache"].update(
+          {{"states", load.states}, {"snapshots", load.snapshots}, {"snapshot_hits", load.snapshot_hits}});
+    }
+    if (load.speculation.drafts > 0) body["speculation"] = speculation_object(load.speculation);
     body["step"] = {{"tokens", load.last_step_tokens}, {"seconds", rounded(load.last_step_seconds)}};
     Json ranks = Json::array();
     for (const RankReport& report : service.metrics.reports())

@@ -41,7 +41,7 @@ std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
   service.require_model(call.prompts.front().model);
   const Engine& engine = *service.model.engine;
   Request defaults = service.model.defaults;
-  return make_engine_request(call.prompts.front(), defaults, engine, &chat_of(service)).prompt;
+  return make_engine_request(call.prompts.front(), defaults, engine, &chat_of(service)).request.prompt;
 }
 
 }  // namespace

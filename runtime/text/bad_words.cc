@@ -17,4 +17,12 @@ std::vector<std::vector<TokenId>> bad_words_of(const Request& request, const Tok
   return words;
 }
 
+void add_default_bad_words(const GenerationDefaults& defaults, std::span<const TokenId> ends,
+                           std::vector<std::vector<TokenId>>& words) {
+  for (const std::vector<TokenId>& word : defaults.bad_words) {
+    const bool is_end = word.size() == 1 && std::ranges::find(ends, word.front()) != ends.end();
+    if (!word.empty() && !is_end) words.push_back(word);
+  }
+}
+
 }  // namespace tp

@@ -6,6 +6,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tp {
 
@@ -20,8 +21,10 @@ class Detokenizer {
   // `prompt`: the ids before the generated ones, or the last of them (containing some text, as tokenizers may
   // treat the first word of a text differently). Their text is not returned, but the first generated token is
   // spaced as one that follows them, and a character that begins in the prompt is returned once it is
-  // complete. The tokenizer must outlive this object. Throws RequestError for an id outside the vocabulary.
-  Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> prompt, SkipSpecial skip_special);
+  // complete. Of the generated tokens, control tokens among `visible` are never skipped. The tokenizer must
+  // outlive this object. Throws RequestError for an id outside the vocabulary.
+  Detokenizer(const Tokenizer& tokenizer, std::span<const TokenId> prompt, SkipSpecial skip_special,
+              std::vector<TokenId> visible = {});
 
   // The text completed by this token. Throws RequestError for an id outside the vocabulary and is then
   // unchanged.
@@ -34,6 +37,7 @@ class Detokenizer {
   const Tokenizer* tokenizer_;
   TokenDecoder decoder_;
   SkipSpecial skip_special_;
+  std::vector<TokenId> visible_;
 };
 
 }  // namespace tp

@@ -1,22 +1,12 @@
 #include "runtime/text/stop_matcher.h"
 
+#include "runtime/text/overlap.h"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 namespace tp {
-namespace {
-
-// The length of the longest proper prefix of `stop` that `text` ends with.
-std::size_t overlap(std::string_view text, std::string_view stop) {
-  for (std::size_t size = std::min(text.size(), stop.size() - 1); size > 0; --size) {
-    if (text.substr(text.size() - size) == stop.substr(0, size)) return size;
-  }
-  return 0;
-}
-
-}  // namespace
-
 std::string StopMatcher::push(const std::string& piece) {
   if (matched()) return {};
   held_ += piece;

@@ -133,6 +133,7 @@ TEST(GroupCheckpoint, ReadsNumbersOf8BitsAndColumnsInAnyOrder) {
       }
     }
   };
+  expect({values, kRows, 384, 64, false, false, 8}, GroupFormat::awq, 8, WeightType::int8_scaled);
   for (const GroupFormat format :
        {GroupFormat::gptq, GroupFormat::gptq_v2, GroupFormat::packed, GroupFormat::packed_zeros,
         GroupFormat::packed_int8_zeros, GroupFormat::int8}) {
@@ -177,6 +178,63 @@ TEST(GroupCheckpoint, MultipliesF8ByTheScaleOfItsBlock) {
   EXPECT_TRUE(source->unread().empty());
 }
 
+// Powers of two by their exponents, in blocks and, as MXFP8, in groups of 32; the ends of their range, too.
+TEST(GroupCheckpoint, TakesExponentsForScalesOfF8) {
+  const auto expect = [](const std::string& type, std::size_t block_rows, std::size_t block_columns,
+                         const std::vector<std::size_t>& shape) {
+    SCOPED_TRACE(type);
+    const reference::F8Quantized weight(random_values(40 * 96), 40, 96, block_rows, block_columns, type);
+    const Folder folder(weight.tensors("w", ".weight_scale_inv", shape),
+                        {{"quant_method", "fp8"}, {"weight_block_size", {block_rows, block_columns}}});
+    const auto source = folder.open();
+    EXPECT_EQ(source->group_type("w.weight", {0, 96}), WeightType::f8_e4m3);
+    EXPECT_EQ(source->scales_of("w.weight").type, kernels::ScaleType::bf16);
+    EXPECT_EQ(read(*source, "w.weight", {40, 96}, TensorSlice::whole({40, 96})), weight.values());
+  };
+  expect("F8_E8M0", 16, 32, {3, 3});
+  expect("U8", 1, 32, {40, 3});
+
+  const std::vector<TestTensor> tensors = {{"w", "F8_E4M3", {3, 1}, "\x38\x38\x38"},  // 1, three times
+                                           {"w_scale", "F8_E8M0", {3, 1}, std::string("\0\x01\xfe", 3)}};
+  const auto source = Folder(tensors, {{"quant_method", "fp8"}}).open();
+  EXPECT_EQ(read(*source, "w", {3, 1}, TensorSlice::whole({3, 1})),
+            (std::vector<float>{0x1p-127F, 0x1p-126F, 0x1p127F}));
+}
+
+// With one scale, with one for every row, and with blocks, whose scales have four dimensions.
+TEST(GroupCheckpoint, ReadsWhatModelOptWrites) {
+  const auto expect = [](const nlohmann::json& config, std::size_t block_rows, std::size_t block_columns,
+                         const std::vector<std::size_t>& shape) {
+    SCOPED_TRACE(config.dump());
+    const reference::F8Quantized weight(random_values(300 * 160), 300, 160, block_rows, block_columns, "F32");
+    std::vector<TestTensor> tensors = weight.tensors("w", ".weight_scale", shape);
+    tensors.push_back({"w.input_scale", "F32", {}, "1234"});
+    const Folder folder(tensors, config);
+    EXPECT_EQ(read(*folder.open(), "w.weight", {300, 160}, TensorSlice::whole({300, 160})), weight.values());
+  };
+  expect({{"quant_method", "modelopt"}, {"quant_algo", "FP8"}}, 300, 160, {});
+  expect({{"quant_method", "modelopt"}, {"quant_algo", "FP8_PER_CHANNEL_PER_TOKEN"}}, 1, 160, {300});
+  expect({{"quant_method", "modelopt"}, {"quant_algo", "fp8_pb_wo"}}, 128, 128, {3, 1, 2, 1});
+}
+
+TEST(GroupCheckpoint, ReadsModelOptsFileBesideTheConfig) {
+  const reference::F8Quantized weight(random_values(32 * 64), 32, 64, 32, 64, "F32");
+  const auto open_with = [&](const std::string& algorithm) {
+    test::TemporaryDirectory folder;
+    folder.write("model.safetensors", test::safetensors_file(weight.tensors("w", ".weight_scale", {})));
+    folder.write("config.json", "{}");
+    folder.write(
+        "hf_quant_config.json",
+        nlohmann::json{{"producer", {{"name", "modelopt"}}},
+                       {"quantization", {{"quant_algo", algorithm}, {"exclude_modules", {"lm_head"}}}}}
+            .dump());
+    return read(*open_checkpoint(folder.path()), "w.weight", {32, 64}, TensorSlice::whole({32, 64}));
+  };
+  EXPECT_EQ(open_with("FP8"), weight.values());
+  EXPECT_CONTAINS(error_of<ConfigError>([&] { open_with("W4A8_AWQ"); }),
+                  "hf_quant_config.json: quantization_config: quant_algo must be FP8, ");
+}
+
 TEST(GroupCheckpoint, KnowsTheScalesOfF8ByTheirShape) {
   const auto types_with = [](const TestTensor& scales) {
     const std::vector<TestTensor> tensors = {{"w", "F8_E4M3", {300, 150}, std::string(300 * 150, '1')},
@@ -209,7 +267,7 @@ TEST(GroupCheckpoint, WantsScalesForF8) {
       error_with({weight, test::counting_tensor("w_scale_inv", {1, 3})}),
       "w_scale_inv is [1, 3], expected [1, 1] (blocks of 128 x 128), [2, groups] or one number; config");
   EXPECT_CONTAINS(error_with({weight, {"w_scale_inv", "F64", {1, 1}, "12345678"}}),
-                  "w_scale_inv has the type F64, expected F32 F16 BF16");
+                  "w_scale_inv has the type F64, expected F32 F16 BF16 F8_E8M0 U8");
 }
 
 // Scales of activations are for programs that quantize these, too.
@@ -274,8 +332,8 @@ TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
   config["checkpoint_format"] = "marlin";
   EXPECT_CONTAINS(refusal_of(config), "checkpoint_format must be gptq or gptq_v2, found marlin");
   config = reference::quantization_config(GroupFormat::awq, 128);
-  config["bits"] = 8;
-  EXPECT_CONTAINS(refusal_of(config), "bits must be 4, found 8");
+  config["bits"] = 3;
+  EXPECT_CONTAINS(refusal_of(config), "bits must be 4 or 8, found 3");
   config["bits"] = 4;
   config["version"] = "gemv";
   EXPECT_CONTAINS(refusal_of(config), "version must be gemm, found gemv");
@@ -292,8 +350,11 @@ TEST(GroupCheckpoint, RefusesOtherQuantizationsByName) {
   EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"fmt", "e5m2"}}), "fmt must be e4m3, found e5m2");
   EXPECT_CONTAINS(refusal_of({{"quant_method", "fp8"}, {"weight_block_size", {128}}}),
                   "weight_block_size must be two numbers, found 1");
-  EXPECT_CONTAINS(refusal_of({{"quant_method", "bitsandbytes"}}),
-                  "quant_method must be awq, gptq, compressed-tensors, fp8 or mxfp4, found bitsandbytes");
+  EXPECT_CONTAINS(
+      refusal_of({{"quant_method", "bitsandbytes"}}),
+      "quant_method must be awq, gptq, compressed-tensors, fp8, modelopt or mxfp4, found bitsandbytes");
+  EXPECT_CONTAINS(refusal_of({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}),
+                  "quant_algo must be FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO or MXFP8, found NVFP4");
 }
 
 TEST(GroupCheckpoint, RefusesDamagedParts) {

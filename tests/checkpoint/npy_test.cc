@@ -50,7 +50,7 @@ TEST(Npy, WhatIsWrittenIsReadBack) {
     const NpyArray array = read_npy(path);
     EXPECT_EQ(array.shape, (std::vector<std::size_t>{rows, columns}));
     EXPECT_EQ(array.values, values);
-    EXPECT_EQ(array.view().rows(), rows);
+    EXPECT_EQ(array.view().rows(), columns == 0 ? 0 : rows);
     EXPECT_EQ(array.view().columns(), columns);
     EXPECT_EQ(directory.files(), std::vector<std::string>{"x.npy"});
   }
@@ -173,9 +173,9 @@ TEST(Npy, RefusesOtherFiles) {
   EXPECT_CONTAINS(with_dictionary("{}"), "float32");
   EXPECT_CONTAINS(with_dictionary("{'descr': '<f8', 'fortran_order': False, 'shape': (3,)}"), "float32");
   EXPECT_CONTAINS(with_dictionary("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}"), "C order");
-  for (const std::string shape : {"()", "(1, 2, 3)", "6", "(-6,)", "(99999999999999999999,)", ""}) {
+  for (const std::string shape : {"()", "(1, 1, 2, 3)", "6", "(-6,)", "(99999999999999999999,)", ""}) {
     EXPECT_CONTAINS(with_dictionary("{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + "}"),
-                    "one or two dimensions");
+                    "one to three dimensions");
   }
   for (const std::string shape : {"(2, 2)", "(7,)", "(0,)", "(2684354560, 2684354560)"}) {
     EXPECT_CONTAINS(with_dictionary("{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + "}"),

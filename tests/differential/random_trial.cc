@@ -36,6 +36,9 @@ std::vector<TokenId> random_prompt(Random& random, std::size_t vocab_size) {
   const std::size_t beginning = random.integer(1, 3);
   for (std::size_t i = 0; i < common; ++i)
     prompt[i] = static_cast<TokenId>((i * 31 * beginning + beginning) % vocab_size);
+  // Some repeat themselves, so that there is something to guess.
+  const std::size_t period = one_in(random, 2) ? random.integer(1, 8) : size;
+  for (std::size_t i = period; i < size; ++i) prompt[i] = prompt[i - period];
   return prompt;
 }
 
@@ -70,6 +73,7 @@ Request random_request(Random& random, std::size_t vocab_size) {
   if (one_in(random, 5)) request.bad_words_ids = {random_tokens(random, 1, vocab_size)};
   if (one_in(random, 6) && request.prompt.size() > 1)
     request.score_from = random.integer(1, request.prompt.size() - 1);
+  if (one_in(random, 6)) request.speculate = false;
   if (one_in(random, 3)) request.priority = static_cast<int>(random.integer(0, 2)) - 1;
   if (one_in(random, 3)) request.cache_salt = "another user";
   return request;
@@ -90,6 +94,12 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
   options.block_size = random.integer(1, 32);
   options.cache_tokens = random.integer(kLongest + options.block_size, 4 * kLongest);
   if (random.coin()) options.step_ms = 0.001;  // always exceeded, so that chunks do not depend on the machine
+  if (!one_in(random, 3)) {
+    // What pays depends on the machine.
+    options.speculation = {.drafts = DraftKind::ngram,
+                           .tokens = random.integer(1, kMaxDraftTokens),
+                           .always = !one_in(random, 8)};
+  }
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
     TrialRequest& one = trial.requests.emplace_back();
     one.request = random_request(random, vocab_size);
@@ -100,9 +110,11 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
 }
 
 std::string describe(const EngineOptions& options) {
-  return fmt::format("prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}",
-                     options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
-                     options.step_ms, options.model.filename().string());
+  const SpeculationOptions& speculation = options.speculation;
+  return fmt::format(
+      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}, drafts of {}",
+      options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens, options.step_ms,
+      options.model.filename().string(), speculation.drafts == DraftKind::none ? 0 : speculation.tokens);
 }
 
 std::string describe(const Request& request) {

@@ -120,6 +120,29 @@ TEST(PagedAttention, OfAPromptInChunksEqualsThatOfTheWholePrompt) {
   }
 }
 
+// A token sees its block and those before it: as if each block saw all up to its end.
+TEST(PagedAttention, ByBlocksEqualsThatOfEveryBlockSeeingAllUpToItsEnd) {
+  constexpr std::size_t kLength = 41;
+  const std::vector<std::size_t> kv_of_head = {0, 0, 1, 1, 1};
+  const std::size_t width = kv_of_head.size() * kShape.key_dim;
+  for (const std::size_t block : {1U, 2U, 4U, 6U, 16U, 41U, 100U}) {
+    PagedSequences sequences(4, kShape, {kLength});
+    const reference::RandomTensor query(sequences.random(), kLength, width);
+    const reference::RandomTensor found(sequences.random(), kLength, width);
+    const reference::RandomTensor expected(sequences.random(), kLength, width);
+    sequences.store(0, 0, kLength);
+    kernels::AttentionSpan span{0, kLength, 0, sequences.table(0)};
+    span.causal_block = block;
+    sequences.attend(query.view(), {span}, kv_of_head, {}, sequences.table(0).size(), found.view());
+    for (std::size_t begin = 0; begin < kLength; begin += block) {
+      const std::size_t count = std::min(block, kLength - begin);
+      sequences.attend(query.view().rows_from(begin, count), {{0, count, begin, sequences.table(0), true}},
+                       kv_of_head, {}, sequences.table(0).size(), expected.view().rows_from(begin, count));
+    }
+    EXPECT_EQ(found.memory(), expected.memory()) << "blocks of " << block;
+  }
+}
+
 TEST(AttentionScratch, DoesNotGrowWithTheLengthOfTheSequenceButForItsBlockTable) {
   const kernels::KvLayout layout{KvType::bf16, 2, 32, 64, 64};
   const std::vector<std::size_t> kv_of_head = {0, 0, 0, 0, 1, 1, 1, 1};

@@ -103,26 +103,14 @@ TEST(PagedAttention, MixesPromptChunksAndSingleTokensInABatch) {
   }
 }
 
-// Longformer's patterns.
-TEST(PagedAttention, SeesDilatedWindowsAndGlobalTokens) {
-  reference::Random random(17);
-  for (int round = 0; round < 60; ++round) {
-    const AttentionPattern pattern{.causal = random.coin(),
-                                   .window = random.integer(1, 12),
-                                   .dilation = random.integer(1, 5),
-                                   .global_tokens = random.integer(0, 9)};
-    const std::size_t length = random.integer(1, 200);
-    PagedSequences sequences(static_cast<std::uint64_t>(round), {2, 6, random.integer(1, 20)}, {length, 7});
-    sequences.expect_attention({random.integer(1, length), 7}, grouped(4, 2), pattern, kTolerance);
-  }
-}
-
-// Llama 4's pattern. Chunks are no multiples of blocks, and tiles have tokens of several chunks.
-TEST(PagedAttention, SeesTheTokensOfItsOwnChunk) {
+// Llama 4's and Reformer's patterns. Chunks are no multiples of blocks, and tiles have tokens of several
+// chunks.
+TEST(PagedAttention, SeesTheTokensOfItsOwnChunkAndOfThoseBefore) {
   reference::Random random(23);
   for (int round = 0; round < 40; ++round) {
     AttentionPattern pattern{.causal = random.integer(0, 3) != 0};
     pattern.chunk = random.integer(1, 40);
+    pattern.chunks_before = random.integer(0, 2);
     if (random.integer(0, 3) == 0) pattern.window = random.integer(1, 50);
     const std::size_t length = random.integer(1, 150);
     PagedSequences sequences(static_cast<std::uint64_t>(round), {2, 6, random.integer(1, 20)}, {length, 7});
@@ -170,8 +158,7 @@ TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
       sequences.expect_attention({67, 130, 1}, grouped(6, 3), {}, kPairTolerance);
       sequences.expect_attention({50, 33, 1}, grouped(2, 1), {.window = 21}, kPairTolerance, 2.0F);
       sequences.expect_attention({50, 33, 1}, grouped(4, 2), {.causal = false, .window = {}}, kPairTolerance);
-      sequences.expect_attention({9, 40, 1}, grouped(4, 2), {.window = 9, .dilation = 3, .global_tokens = 5},
-                                 kPairTolerance);
+      sequences.expect_attention({9, 40, 1}, grouped(4, 2), {.chunk = 9, .chunks_before = 1}, kPairTolerance);
     }
   }
   // More query heads on one KV head than a tile has rows, and values that are not whole vectors.
@@ -221,8 +208,6 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
       const double tolerance = type == KvType::bf16 ? kPairTolerance : kTolerance;
       sequences.expect_attention({1}, grouped(3, 3), {}, tolerance);
       sequences.expect_attention({2}, grouped(3, 3), {.window = 1024}, tolerance);
-      sequences.expect_attention({1}, grouped(3, 3), {.window = 700, .dilation = 3, .global_tokens = 20},
-                                 tolerance);
     }
   }
 }
@@ -241,24 +226,13 @@ TEST(PagedAttention, ComputesBidirectionalSequencesBesideCausalOnes) {
 }
 
 // The window of a tile's first token begins at the end of a split, and that of its last token touches two
-// more splits than a window has; with a global token, a tile reads splits far before the window.
+// more splits than a window has.
 TEST(PagedAttention, SplitsTheWindowsOfSeveralTokensAmongThreads) {
   const int threads = omp_get_max_threads();
   omp_set_num_threads(4);
-  for (const std::size_t global_tokens : {0U, 1U}) {
-    PagedSequences sequences(global_tokens, {.kv_heads = 1, .key_dim = 16, .block_size = 32}, {4157});
-    sequences.expect_attention({64}, {0}, {.window = 1535, .global_tokens = global_tokens}, kTolerance);
-  }
+  PagedSequences sequences(0, {.kv_heads = 1, .key_dim = 16, .block_size = 32}, {4157});
+  sequences.expect_attention({64}, {0}, {.window = 1535}, kTolerance);
   omp_set_num_threads(threads);
-}
-
-// Threads read parts of which the first steps hold nothing that the token sees.
-TEST(PagedAttention, SplitsADilatedWindowAmongThreads) {
-  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
-    PagedSequences sequences(2500, {.kv_heads = 1, .key_dim = 32, .block_size = 32, .type = type}, {2500});
-    sequences.expect_attention({1}, grouped(3, 3), {.window = 10, .dilation = 200},
-                               type == KvType::bf16 ? kPairTolerance : kTolerance);
-  }
 }
 
 // So long that rows see whole steps.

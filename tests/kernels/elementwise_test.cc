@@ -144,7 +144,21 @@ INSTANTIATE_TEST_SUITE_P(All, ActivationTest,
                          testing::Values(kernels::Activation::silu, kernels::Activation::gelu,
                                          kernels::Activation::gelu_tanh, kernels::Activation::relu,
                                          kernels::Activation::relu_squared,
-                                         kernels::Activation::clamped_swiglu));
+                                         kernels::Activation::clamped_swiglu, kernels::Activation::sigmoid));
+
+TEST(MultiplyActivated, GatesARowWhereItIs) {
+  for (std::size_t width = 1; width <= 40; ++width) {
+    Random random(width);
+    const RandomTensor gate(random, 3, width, 2);
+    const RandomTensor x(random, 3, width, 1);
+    Matrix expected = reference::activate(kernels::Activation::sigmoid, Matrix(gate.view()));
+    for (std::size_t row = 0; row < 3; ++row) {
+      for (std::size_t i = 0; i < width; ++i) expected(row, i) *= x.view()(row, i);
+    }
+    kernels::multiply_activated(kernels::Activation::sigmoid, gate.view(), x.view());
+    EXPECT_CLOSE(x.view(), expected, 5e-7) << width;
+  }
+}
 
 TEST(Xielu, EqualsTheReferenceForEveryWidth) {
   const kernels::Xielu function{.positive = 0.8F, .negative = 1.3F, .linear = 0.5F, .eps = -1e-6F};

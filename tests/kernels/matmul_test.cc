@@ -210,7 +210,7 @@ TEST(Matmul, OfGatesAndUpsEqualsTheirProductActivated) {
         EXPECT_TRUE(type == WeightType::f32 || kernels::tile_kernels() == nullptr);
         continue;
       }
-      std::vector<float> scratch(kernels::matmul_scratch(weight.layout, tokens));
+      std::vector<float> scratch(kernels::matmul_gated_scratch(weight.layout, tokens));
       const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
       std::vector<float> both(tokens * 2 * size);
       kernels::matmul(x.view(), weight.view(), scratch_view, {both.data(), tokens, 2 * size});
@@ -239,7 +239,7 @@ TEST(Matmul, OfGatesAndUpsInTilesIsTheNextProductsInput) {
       const Packed weight(type, rows.view());
       const Packed next(type, next_rows.view());
       if (!kernels::can_gate(weight.layout, tokens) || !kernels::takes_tiles(next.layout, tokens)) continue;
-      std::vector<float> scratch(std::max(kernels::matmul_scratch(weight.layout, tokens),
+      std::vector<float> scratch(std::max(kernels::matmul_gated_scratch(weight.layout, tokens),
                                           kernels::matmul_scratch(next.layout, tokens)));
       const TensorView<float> scratch_view(scratch.data(), 1, scratch.size());
       std::vector<float> gated(tokens * size);

@@ -29,9 +29,8 @@ struct CacheShape {
 inline reference::Pattern reference_of(const kernels::AttentionPattern& pattern) {
   return {.causal = pattern.causal,
           .window = pattern.window,
-          .dilation = pattern.dilation,
-          .global_tokens = pattern.global_tokens,
-          .chunk = pattern.chunk};
+          .chunk = pattern.chunk,
+          .chunks_before = pattern.chunks_before};
 }
 
 // A cache filled with NaN, so that reading a slot that nobody wrote is seen.
@@ -184,10 +183,14 @@ class PagedSequences {
  private:
   // Overwrites the blocks that no token from `position` on sees.
   void lose_unseen_blocks(std::size_t sequence, std::size_t position, kernels::AttentionPattern pattern) {
-    if (!pattern.causal || !pattern.reach() || pattern.global_tokens != 0) return;
+    if (!pattern.causal || !pattern.reach()) return;
     const std::size_t reach = *pattern.reach();
     std::size_t first_seen = position < reach ? 0 : position + 1 - reach;
-    if (pattern.chunk) first_seen = std::max(first_seen, position / *pattern.chunk * *pattern.chunk);
+    if (pattern.chunk) {
+      const std::size_t chunk = position / *pattern.chunk;
+      const std::size_t first = chunk - std::min(chunk, pattern.chunks_before);
+      first_seen = std::max(first_seen, first * *pattern.chunk);
+    }
     const std::size_t bytes = cache_.layout.block_bytes();
     for (std::size_t i = 0; i < first_seen / shape_.block_size; ++i)
       std::fill_n(memory_.data() + static_cast<std::size_t>(tables_[sequence][i]) * bytes, bytes,

@@ -20,7 +20,7 @@ Arguments batch(const TextModel& model) {
           "--greedy", "--max-tokens", "6",          "--ignore-eos"};
 }
 
-std::string lines_of(const std::vector<json>& requests) {
+std::string request_lines(const std::vector<json>& requests) {
   std::string text;
   for (const json& request : requests) text += request.dump() + "\n";
   return text;
@@ -38,14 +38,14 @@ std::vector<json> in_order(const std::string& output) {
 
 // The only continuation of one line.
 json answer(const TextModel& model, const json& request) {
-  const Finished finished = run(kNoMpirun, batch(model), {.input = lines_of({request})});
+  const Finished finished = run(kNoMpirun, batch(model), {.input = request_lines({request})});
   expect_success(finished);
   return json_lines(finished.out).at(0);
 }
 
 // The errors of lines that cannot be served.
 std::vector<std::string> errors_of(const TextModel& model, const std::vector<json>& requests) {
-  const Finished finished = run(kNoMpirun, batch(model), {.input = lines_of(requests)});
+  const Finished finished = run(kNoMpirun, batch(model), {.input = request_lines(requests)});
   EXPECT_EQ(finished.status, 1);
   std::vector<std::string> errors;
   for (const json& line : json_lines(finished.out)) errors.push_back(line.value("error", "no error"));
@@ -84,7 +84,7 @@ TEST(Batch, EveryLineIsAnsweredAsIfItWereAlone) {
   std::vector<json> alone;
   for (const json& request : requests) alone.push_back(answer(model, request));
   for (const std::size_t ranks : {1, 2, 3, 4}) {
-    const Finished finished = run(ranks, batch(model), {.input = lines_of(requests)});
+    const Finished finished = run(ranks, batch(model), {.input = request_lines(requests)});
     expect_success(finished);
     const std::vector<json> lines = in_order(finished.out);
     ASSERT_EQ(lines.size(), requests.size());
@@ -235,7 +235,7 @@ TEST(Batch, MoreLinesThanAreWorkedOnAtOnceAreAllAnswered) {
   for (int i = 0; i < 20; ++i) requests.push_back({{"prompt", "Hi"}, {"id", i}, {"max_tokens", 1 + i % 3}});
   Arguments arguments = batch(model);
   arguments.insert(arguments.end(), {"--max-batch", "2"});
-  const Finished finished = run(kNoMpirun, arguments, {.input = lines_of(requests)});
+  const Finished finished = run(kNoMpirun, arguments, {.input = request_lines(requests)});
   expect_success(finished);
   const std::vector<json> lines = in_order(finished.out);
   ASSERT_EQ(lines.size(), requests.size());

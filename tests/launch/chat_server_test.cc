@@ -118,6 +118,34 @@ TEST(ChatServer, SendsTheConversationAndPrintsTheAnswer) {
   EXPECT_EQ(request.field("authorization"), "");
 }
 
+// Thinking is not for scripts; calls are printed as calls, and the next line is what they return.
+TEST(ChatServer, PrintsCallsOfToolsAndSendsWhatTheyReturn) {
+  const auto call = [](json function, json more = json::object()) {
+    json entry = {{"index", 0}, {"function", std::move(function)}};
+    entry.update(more);
+    return event(chunk({{"tool_calls", {entry}}}));
+  };
+  const std::string calls =
+      kStream + event(chunk({{"role", "assistant"}, {"content", nullptr}})) +
+      event(chunk({{"reasoning_content", "I look it up."}})) + event(chunk({{"content", "Let me see."}})) +
+      call({{"name", "get_weather"}, {"arguments", ""}}, {{"id", "abc"}, {"type", "function"}}) +
+      call({{"arguments", "{\"city\": "}}) + call({{"arguments", "\"Oslo\"}"}}) +
+      event(chunk(json::object(), "tool_calls")) + "data: [DONE]\n\n";
+  const FakeServer server({calls, kHello});
+  const Finished finished = chat(server.address(), "The weather?\nsunny\n", {"--max-thinking-tokens", "9"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(finished.out, "Let me see.\nget_weather({\"city\": \"Oslo\"})\nHello!\n");
+  EXPECT_EQ(finished.err, "(the next message is what get_weather returns)\n");
+  EXPECT_EQ(server.question(0).at("max_thinking_tokens"), 9);
+  const json messages = server.question(1).at("messages");
+  ASSERT_EQ(messages.size(), 3U);
+  EXPECT_EQ(messages[1].at("tool_calls")[0].at("id"), "abc");
+  EXPECT_EQ(messages[1].at("tool_calls")[0].at("function"),
+            (json{{"name", "get_weather"}, {"arguments", "{\"city\": \"Oslo\"}"}}));
+  EXPECT_EQ(messages[2],
+            (json{{"role", "tool"}, {"content", "sunny"}, {"tool_call_id", "abc"}, {"name", "get_weather"}}));
+}
+
 TEST(ChatServer, SendsTheOptionsThatWereGiven) {
   const FakeServer server({kHello});
   const Finished finished =

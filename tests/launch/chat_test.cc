@@ -38,13 +38,6 @@ class Chat : public testing::Test {
   const std::string template_ = directory_.write("chat.jinja", kDemoTemplate);
 };
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST_F(Chat, ContinuesTheRenderedTextAtEveryRankCount) {
   // generate puts BOS in front; here the template has written it, and it must not be there twice.
   const std::string expected = run(kNoMpirun, {"generate", "--prompt", "Once upon a time", "--no-echo",

@@ -86,12 +86,12 @@ TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
   std::filesystem::copy_file(kFixture / "model.safetensors", folder.path() / "model.safetensors");
   folder.write("config.json", config_with({{"quant_method", "bitsandbytes"}}).dump());
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
-    expect_one_error(
-        run(ranks, {"generate", "--model", folder.path().string(), "--tokens",
-                    (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
-        1,
-        "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8 or mxfp4, found "
-        "bitsandbytes; take the model");
+    expect_one_error(run(ranks, {"generate", "--model", folder.path().string(), "--tokens",
+                                 (kFixture / "prompt.json").string(), "--max-tokens", "2"}),
+                     1,
+                     "quantization_config: quant_method must be awq, gptq, compressed-tensors, fp8, modelopt "
+                     "or mxfp4, found "
+                     "bitsandbytes; take the model");
   }
 }
 

@@ -1,6 +1,7 @@
 // Models that do not fit into memory: said before anything is loaded, instead of a process that the kernel
 // kills.
 
+#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -71,6 +72,81 @@ TEST(Memory, ThatIsTooLittleForTheCacheMakesItSmallerAndIsSaid) {
   EXPECT_CONTAINS(finished.err, "tp-infer: the KV cache has room for ");
   EXPECT_CONTAINS(finished.err, " tokens instead of 1000000000000: ");
   EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+}
+
+// A checkpoint of 75 million parameters in bf16, 150 MB, whose largest matrices have 17.
+std::filesystem::path write_checkpoint(const TemporaryDirectory& directory) {
+  constexpr std::size_t kHidden = 1024, kIntermediate = 4096, kVocabulary = 8192, kLayers = 4;
+  std::vector<TestTensor> tensors;
+  const auto add = [&](const std::string& name, std::vector<std::size_t> shape) {
+    std::size_t elements = 1;
+    for (const std::size_t extent : shape) elements *= extent;
+    std::vector<std::uint16_t> values(elements);
+    for (std::size_t i = 0; i < elements; ++i)  // bf16 from 0.0078 to 0.0156, and their negatives
+      values[i] = static_cast<std::uint16_t>(0x3C00 | (i * 40503 >> 3 & 0x7F) | (i & 1) << 15);
+    tensors.push_back({name + ".weight", "BF16", std::move(shape), bytes_of(values)});
+  };
+  add("model.embed_tokens", {kVocabulary, kHidden});
+  add("model.norm", {kHidden});
+  for (std::size_t layer = 0; layer < kLayers; ++layer) {
+    const std::string block = "model.layers." + std::to_string(layer) + ".";
+    for (const char* name : {"input_layernorm", "post_attention_layernorm"}) add(block + name, {kHidden});
+    for (const char* name : {"q_proj", "k_proj", "v_proj", "o_proj"})
+      add(block + "self_attn." + name, {kHidden, kHidden});
+    for (const char* name : {"gate_proj", "up_proj"}) add(block + "mlp." + name, {kIntermediate, kHidden});
+    add(block + "mlp.down_proj", {kHidden, kIntermediate});
+  }
+  directory.write("model.safetensors", safetensors_file(tensors));
+  directory.write("config.json", json{{"architectures", {"LlamaForCausalLM"}},
+                                      {"hidden_size", kHidden},
+                                      {"intermediate_size", kIntermediate},
+                                      {"num_hidden_layers", kLayers},
+                                      {"num_attention_heads", 16},
+                                      {"vocab_size", kVocabulary},
+                                      {"torch_dtype", "bfloat16"},
+                                      {"tie_word_embeddings", true}}
+                                     .dump());
+  return directory.path();
+}
+
+// What a rank's memory was at most from the start of loading to the end of a prompt, beyond its weights, its
+// cache and its workspace; and these together.
+struct PeakOfRank {
+  double beyond = 0.0;
+  double planned = 0.0;
+};
+
+std::vector<PeakOfRank> peaks_of(std::size_t ranks, const std::filesystem::path& model,
+                                 const std::string& weights) {
+  const Finished finished = run(
+      ranks, {"bench", "--model", model, "--weights", weights, "--prompt", "8", "--generate", "0", "--json"});
+  expect_success(finished);
+  std::vector<PeakOfRank> peaks;
+  const json row = json_lines(finished.out).at(0);
+  for (const json& rank : row.at("per_rank")) {
+    double planned = 0.0;
+    for (const char* part : {"weight_bytes", "cache_bytes", "workspace_bytes"})
+      planned += rank.at(part).get<double>();
+    peaks.push_back({rank.at("peak_resident_bytes").get<double>() - planned, planned});
+  }
+  return peaks;
+}
+
+// The program without a model, libraries and MPI, is what a tiny model takes. A file of which more than the
+// matrix that is being converted stayed mapped, or a second copy of the weights, would be noticed.
+TEST(Memory, OfLoadingIsLittleMoreThanWhatIsKept) {
+  if (TP_SANITIZED) GTEST_SKIP() << "sanitizers take memory of their own";
+  constexpr double kMatrixAndNoise = 28e6;
+  const TemporaryDirectory directory;
+  const TextModel tiny;
+  const std::filesystem::path model = write_checkpoint(directory);
+  for (const std::size_t ranks : {1, 2}) {
+    const double program = peaks_of(ranks, tiny.path(), "f32").front().beyond;
+    for (const char* weights : {"f32", "f16", "bf16", "int8", "int4"}) {
+      for (const PeakOfRank& rank : peaks_of(ranks, model, weights))
+        EXPECT_LE(rank.beyond, program + 0.05 * rank.planned + kMatrixAndNoise) << weights << ", " << ranks;
+    }
+  }
 }
 
 }  // namespace

@@ -96,6 +96,13 @@ void expect_success(const Finished& finished) {
   EXPECT_EQ(finished.err, "");
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
 std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> values;
   std::istringstream lines(text);

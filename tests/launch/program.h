@@ -42,7 +42,9 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // That it ended well and printed nothing on stderr.
 void expect_success(const Finished& finished);
 
-// The lines of a text, each of which must be JSON.
+// The lines of a text, without their ends.
+std::vector<std::string> lines_of(const std::string& text);
+// The same, each of which must be JSON.
 std::vector<nlohmann::json> json_lines(const std::string& text);
 
 }  // namespace tp::test

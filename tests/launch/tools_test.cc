@@ -177,23 +177,62 @@ TEST(Inspect, AFolderWithItsConfigOnlySaysWhatIsNotKnown) {
   EXPECT_CONTAINS(text.out, "checkpoint                not present");
 }
 
+// A fixture with a chunk of 32 tokens, as text and as JSON.
+std::pair<std::string, json> inspected(const std::string& fixture, const std::string& context) {
+  const std::vector<std::string> args = {
+      "inspect", "--model", fixture_folder(fixture), "--prefill-chunk", "32", "--context", context};
+  std::vector<std::string> as_json = args;
+  as_json.push_back("--json");
+  return {run(kNoMpirun, args).out, json::parse(run(kNoMpirun, as_json).out)};
+}
+
+int cache_bytes(const json& plan) { return plan.at("ranks").at(0).at("cache_bytes").get<int>(); }
+
 // Half of gemma2-bf16's layers see 8 tokens. Blocks of 32: a window and a chunk of 32 lie in at most 3.
 TEST(Inspect, CountsOfWindowedLayersTheWindowsBlocksOnly) {
-  const auto inspected = [&](const std::string& context) {
-    const std::vector<std::string> args = {
-        "inspect", "--model", fixture_folder("gemma2-bf16"), "--prefill-chunk", "32", "--context", context};
-    std::vector<std::string> as_json = args;
-    as_json.push_back("--json");
-    return std::pair(run(kNoMpirun, args).out, json::parse(run(kNoMpirun, as_json).out));
-  };
-  const auto [short_text, short_plan] = inspected("32");
-  const auto [long_text, long_plan] = inspected("256");
-  const auto bytes = [](const json& plan) { return plan.at("ranks").at(0).at("cache_bytes").get<int>(); };
+  const auto [short_text, short_plan] = inspected("gemma2-bf16", "32");
+  const auto [long_text, long_plan] = inspected("gemma2-bf16", "256");
   EXPECT_EQ(short_plan.at("windowed_layers"), 2);
-  EXPECT_EQ(2 * bytes(long_plan), (8 + 3) * bytes(short_plan));
+  EXPECT_EQ(2 * cache_bytes(long_plan), (8 + 3) * cache_bytes(short_plan));
   EXPECT_CONTAINS(short_text, "sliding_window            8 tokens, in 2 layers\n");
   EXPECT_CONTAINS(short_text, "cache for 32 tokens in bf16:\n");
   EXPECT_CONTAINS(long_text, "cache for 256 tokens in bf16 (1.5 times as much without windows):\n");
+}
+
+// Three of four layers see 8 tokens, or chunks of 8.
+TEST(Inspect, CountsTheBlocksOfWindowsAndChunksOfEveryFamily) {
+  for (const char* fixture : {"cohere2", "gemma3-multimodal-layout", "llama4-scout", "olmo3"}) {
+    const auto [text, long_plan] = inspected(fixture, "256");
+    EXPECT_EQ(4 * cache_bytes(long_plan), (8 + 3 * 3) * cache_bytes(inspected(fixture, "32").second))
+        << fixture;
+    EXPECT_CONTAINS(text, "(1.9 times as much without windows):\n");
+    EXPECT_CONTAINS(text, std::string(fixture) == "llama4-scout"
+                              ? "attention_chunk_size      8 tokens, in 3 layers\n"
+                              : "sliding_window            8 tokens, in 3 layers\n");
+  }
+}
+
+// Three of qwen3next's four layers are recurrent: what they keep does not depend on the context.
+TEST(Inspect, ShowsTheStatesOfRecurrentLayers) {
+  const auto inspected = [&](const std::string& context) {
+    const Finished finished = run(kNoMpirun, {"inspect", "--model", fixture_folder("qwen3next"), "--ranks",
+                                              "2", "--context", context, "--json"});
+    expect_success(finished);
+    return json::parse(finished.out);
+  };
+  const json plan = inspected("256");
+  EXPECT_EQ(plan.at("recurrent_layers"), 3);
+  EXPECT_EQ(plan.at("states"), 64);
+  // Of a key head and two value heads: 3 inputs of the convolution, and 12 rows of 16.
+  const int state = (3 * (2 * 12 + 2 * 12) + 2 * 12 * 16) * 4;
+  EXPECT_EQ(plan.at("ranks").at(1).at("state_bytes"), 64 * 3 * state);
+  // Two of f32 for every token of the other layer's KV head.
+  EXPECT_EQ(plan.at("ranks").at(1).at("cache_bytes"), 256 * 2 * 16 * 4);
+  EXPECT_EQ(inspected("512").at("ranks").at(1).at("state_bytes"), 64 * 3 * state);
+  const Finished text = run(kNoMpirun, {"inspect", "--model", fixture_folder("qwen3next")});
+  expect_success(text);
+  EXPECT_CONTAINS(text.out, "recurrent layers          3, 64 states for 16 sequences and their snapshots\n");
+  EXPECT_CONTAINS(text.out, "states");
 }
 
 TEST(Inspect, SaysWhatIsWrong) {
@@ -247,6 +286,21 @@ TEST(Bench, TimesOnlyStepsInWhichAllSequencesGenerate) {
   EXPECT_EQ(too_few.status, 1);
   EXPECT_CONTAINS(too_few.err,
                   "cannot measure batches of 6: the first sequence has ended when the last one begins");
+}
+
+// The demo model has a tokenizer.
+TEST(Bench, ComparesStepsWithAndWithoutMasks) {
+  const Finished finished =
+      run(2, {"bench", "--prompt", "8", "--generate", "12", "--batch", "1,2", "--constraint", "--json"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  const std::vector<json> rows = json_lines(finished.out);
+  ASSERT_EQ(rows.size(), 8U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("phase"), i % 4 == 0 ? "prefill" : i % 4 == 3 ? "masked" : "decode");
+    EXPECT_EQ(rows[i].at("batch"), i < 4 ? 1 : 2);
+  }
+  EXPECT_CONTAINS(finished.err, "masks of 1 schemas: ");
+  EXPECT_CONTAINS(finished.err, "masks of 2 schemas: ");
 }
 
 TEST(Bench, HeadersAreTwoSpacesApart) {

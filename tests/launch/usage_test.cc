@@ -75,6 +75,11 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
        "keep it with auto"},
       {{"generate", "--prompt", "x", "--max-length", "0"},
        "expected a whole number from 1 to 1099511627776, found 0"},
+      {{"generate", "--prompt", "x", "--speculate", "ngram:16"},
+       "--speculate: expected off, ngram or ngram:N with N from 1 to 15, found ngram:16"},
+      {{"generate", "--prompt", "x", "--speculate", "ngram:"}, "expected off, ngram or ngram:N"},
+      {{"generate", "--prompt", "x", "--speculate", "ngram:4:ever"}, "expected off, ngram or ngram:N"},
+      {{"serve", "--speculate", "draft"}, "expected off, ngram or ngram:N with N from 1 to 15, found draft"},
       {{"logits", "--output", "x"}, "expected --tokens FILE, found none; add it"},
       {{"perplexity", "--file", "x", "--window", "1"},
        "expected a whole number from 2 to 1099511627776, found 1"},
@@ -140,7 +145,8 @@ TEST(Usage, AnOptionOfAnotherCommandIsSaidToBeOne) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"chat", "--n", "2"}, "there is no option --n here; it belongs to generate"},
       {{"chat", "--logprobs", "2"}, "there is no option --logprobs here; it belongs to generate"},
-      {{"--prompt", "x"}, "there is no option --prompt here; it belongs to generate, bench"},
+      {{"--prompt", "x"},
+       "there is no option --prompt here; it belongs to generate, embed, classify, fill-mask, plan, bench"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
   const std::string help = run(kNoMpirun, {"chat", "--help"}).out;

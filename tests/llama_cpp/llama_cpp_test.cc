@@ -132,10 +132,53 @@ TEST_F(LlamaCpp, ContinuesTheDemoModelAsWeDo) {
     expect_alike(TP_DEMO_MODEL, weights, tolerance, kPrompts);
 }
 
-// A Llama of random weights whose rows are blocks of 256, with the demo model's tokenizer.
+// What a family has beside Llama's fields and tensors.
+struct WideFamily {
+  json config;
+  std::vector<std::string> head_norms;
+  // Gemma's gains are stored less 1, its LM head is the embedding, and Gemma 2 and 3 have two more norms.
+  bool is_gemma = false;
+  std::size_t layers = 3;
+};
+
+WideFamily wide_llama() {
+  return {.config = {{"architectures", {"LlamaForCausalLM"}},
+                     {"hidden_act", "silu"},
+                     {"tie_word_embeddings", false}},
+          .head_norms = {}};
+}
+
+// Windows end within the texts that are compared, and there are layers without one.
+WideFamily wide_gemma2() {
+  return {.config = {{"architectures", {"Gemma2ForCausalLM"}},
+                     {"hidden_activation", "gelu_pytorch_tanh"},
+                     {"head_dim", 64},
+                     {"query_pre_attn_scalar", 64},
+                     {"sliding_window", 8},
+                     {"attn_logit_softcapping", 6.0},
+                     {"final_logit_softcapping", 10.0}},
+          .head_norms = {},
+          .is_gemma = true};
+}
+
+WideFamily wide_gemma3() {
+  return {.config = {{"architectures", {"Gemma3ForCausalLM"}},
+                     {"hidden_activation", "gelu_pytorch_tanh"},
+                     {"head_dim", 64},
+                     {"query_pre_attn_scalar", 64},
+                     {"sliding_window", 8},
+                     {"sliding_window_pattern", 6},
+                     {"rope_theta", 1000000.0},
+                     {"rope_local_base_freq", 10000.0}},
+          .head_norms = {"q_norm", "k_norm"},
+          .is_gemma = true,
+          .layers = 7};
+}
+
+// A model of random weights whose rows are blocks of 256, with the demo model's tokenizer.
 class WideModel {
  public:
-  explicit WideModel(const fs::path& folder) : folder_(folder) {
+  WideModel(const fs::path& folder, WideFamily family) : folder_(folder), family_(std::move(family)) {
     fs::create_directories(folder_);
     for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
       fs::copy_file(fs::path(TP_DEMO_MODEL) / name, folder_ / name);
@@ -148,25 +191,24 @@ class WideModel {
   static constexpr std::size_t kHidden = 256;
   static constexpr std::size_t kIntermediate = 512;
   static constexpr std::size_t kVocab = 1536;
-  static constexpr std::size_t kLayers = 3;
   static constexpr std::size_t kKvSize = 128;
+  static constexpr std::size_t kHeadSize = 64;
 
-  static json config() {
-    return {{"architectures", {"LlamaForCausalLM"}},
-            {"hidden_act", "silu"},
-            {"hidden_size", kHidden},
-            {"intermediate_size", kIntermediate},
-            {"num_hidden_layers", kLayers},
-            {"num_attention_heads", 4},
-            {"num_key_value_heads", 2},
-            {"vocab_size", kVocab},
-            {"max_position_embeddings", 512},
-            {"rms_norm_eps", 1e-5},
-            {"rope_theta", 10000.0},
-            {"tie_word_embeddings", false},
-            {"bos_token_id", 0},
-            {"eos_token_id", 1},
-            {"torch_dtype", "float32"}};
+  json config() const {
+    json config = {{"hidden_size", kHidden},
+                   {"intermediate_size", kIntermediate},
+                   {"num_hidden_layers", family_.layers},
+                   {"num_attention_heads", 4},
+                   {"num_key_value_heads", 2},
+                   {"vocab_size", kVocab},
+                   {"max_position_embeddings", 512},
+                   {"rms_norm_eps", 1e-5},
+                   {"rope_theta", 10000.0},
+                   {"bos_token_id", 0},
+                   {"eos_token_id", 1},
+                   {"torch_dtype", "float32"}};
+    config.update(family_.config);
+    return config;
   }
 
   // Uniform with this deviation.
@@ -188,36 +230,55 @@ class WideModel {
                             double gain = 1.0) {
       all.push_back(tensor(name, {rows, columns}, gain / std::sqrt(static_cast<double>(columns))));
     };
-    const auto norm = [&](const std::string& name) { all.push_back(tensor(name, {kHidden}, 0.1, 1.0F)); };
-    matrix("model.embed_tokens", kVocab, kHidden, 16.0);
-    for (std::size_t layer = 0; layer < kLayers; ++layer) {
+    const auto norm = [&](const std::string& name, std::size_t size = kHidden) {
+      all.push_back(tensor(name, {size}, 0.1, family_.is_gemma ? 0.0F : 1.0F));
+    };
+    // Gemma multiplies embeddings by 16, the root of hidden_size, but not where they are the LM head.
+    matrix("model.embed_tokens", kVocab, kHidden, family_.is_gemma ? 4.0 : 16.0);
+    for (std::size_t layer = 0; layer < family_.layers; ++layer) {
       const std::string block = fmt::format("model.layers.{}.", layer);
       norm(block + "input_layernorm");
       matrix(block + "self_attn.q_proj", kHidden, kHidden);
       matrix(block + "self_attn.k_proj", kKvSize, kHidden);
       matrix(block + "self_attn.v_proj", kKvSize, kHidden);
       matrix(block + "self_attn.o_proj", kHidden, kHidden);
+      for (const std::string& name : family_.head_norms) norm(block + "self_attn." + name, kHeadSize);
       norm(block + "post_attention_layernorm");
+      if (family_.is_gemma) {
+        norm(block + "pre_feedforward_layernorm");
+        norm(block + "post_feedforward_layernorm");
+      }
       matrix(block + "mlp.gate_proj", kIntermediate, kHidden);
       matrix(block + "mlp.up_proj", kIntermediate, kHidden);
       matrix(block + "mlp.down_proj", kHidden, kIntermediate);
     }
     norm("model.norm");
-    matrix("lm_head", kVocab, kHidden, 4.0);  // so that tokens differ in their logits
+    if (!family_.is_gemma) matrix("lm_head", kVocab, kHidden, 4.0);  // so that tokens differ in their logits
     return all;
   }
 
   fs::path folder_;
+  WideFamily family_;
   reference::Random random_{31};
 };
 
 TEST_F(LlamaCpp, ContinuesAModelOfSuperBlocksAsWeDo) {
-  const WideModel model(directory_.path() / "wide");
+  const WideModel model(directory_.path() / "wide", wide_llama());
   expect_alike(model.folder(), "f32", 0.02, kPrompts);
   expect_alike(model.folder(), "f16", 0.03, kPrompts);
   for (const char* weights : {"int8", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "q4_k_m", "q5_k_m", "q4_1",
                               "q5_0", "q5_1", "iq4_nl", "iq4_xs", "mxfp4"})
     expect_alike(model.folder(), weights, 0.5, kPrompts);
+}
+
+TEST_F(LlamaCpp, ContinuesGemmasAsWeDo) {
+  for (const auto& [name, family] :
+       {std::pair{"gemma2", wide_gemma2()}, std::pair{"gemma3", wide_gemma3()}}) {
+    const WideModel model(directory_.path() / name, family);
+    expect_alike(model.folder(), "f32", 0.05, kPrompts);
+    for (const char* weights : {"int8", "q4_k", "q6_k", "q4_k_m"})
+      expect_alike(model.folder(), weights, 0.5, kPrompts);
+  }
 }
 
 }  // namespace

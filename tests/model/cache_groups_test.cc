@@ -40,7 +40,7 @@ void expect_consistent(const DecoderSpec& spec, const CacheGroups& groups) {
   ASSERT_EQ(groups.places.size(), spec.blocks.size());
   std::set<std::pair<std::size_t, std::size_t>> taken;
   for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
-    const auto& [group, slot] = groups.places[layer];
+    const auto& [group, slot] = groups.places[layer].value();
     EXPECT_LT(slot, groups.slots);
     EXPECT_TRUE(taken.emplace(group, slot).second) << "two layers in one place";
     EXPECT_EQ(groups.windows.at(group), std::get<AttentionSpec>(spec.blocks[layer].attention).pattern.window);
@@ -77,13 +77,18 @@ TEST(CacheGroups, AreOneWithoutAWindowWhereBlocksDifferInSize) {
   EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{std::nullopt});
 }
 
-TEST(CacheGroups, KeepWhatIsSeenFromAfar) {
+TEST(CacheGroups, KeepTheChunksBeforeTheirOwn) {
   DecoderSpec spec = model_with({8, 8});
-  for (BlockSpec& block : spec.blocks) std::get<AttentionSpec>(block.attention).pattern.global_tokens = 1;
-  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{std::nullopt});
   for (BlockSpec& block : spec.blocks)
-    std::get<AttentionSpec>(block.attention).pattern = {.window = 8, .dilation = 3};
-  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{22});
+    std::get<AttentionSpec>(block.attention).pattern = {.chunk = 8, .chunks_before = 2};
+  EXPECT_EQ(CacheGroups::of(spec).windows, CacheWindows{24});
+}
+
+// As of Reformer: what a token gives depends on those that follow, and nothing of a step is kept.
+TEST(CacheGroups, ShareOnePlaceWhereSequencesAreComputedWhole) {
+  DecoderSpec spec = model_with({{}, {}});
+  spec.recomputes = true;
+  EXPECT_EQ(CacheGroups::of(spec).slots, 1U);
 }
 
 TEST(CacheGroups, KeepNoMoreThanAChunk) {
@@ -91,6 +96,50 @@ TEST(CacheGroups, KeepNoMoreThanAChunk) {
   for (std::size_t layer = 0; layer < 3; ++layer)
     std::get<AttentionSpec>(spec.blocks[layer].attention).pattern = {.chunk = 8192};
   EXPECT_EQ(CacheGroups::of(spec).windows, (CacheWindows{8192, 8192, 8192, std::nullopt}));
+}
+
+// As Qwen3-Next: layers with attention between such as keep a state, which take nothing of a block.
+TEST(CacheGroups, LeaveOutRecurrentLayers) {
+  DecoderSpec spec = model_with({{}, {}, {}, {}});
+  for (const std::size_t layer : {0U, 2U})
+    spec.blocks[layer].attention = GatedDeltaNetSpec{.num_key_heads = 2,
+                                                     .num_value_heads = 4,
+                                                     .key_head_dim = 8,
+                                                     .value_head_dim = 8,
+                                                     .conv_kernel = 4,
+                                                     .norm = {}};
+  CacheGroups groups = CacheGroups::of(spec);
+  EXPECT_EQ(groups.windows, CacheWindows{std::nullopt});
+  EXPECT_EQ(groups.slots, 2U);
+  EXPECT_EQ(groups.cached_layers(), 2U);
+  EXPECT_FALSE(groups.places[0] || groups.places[2]);
+  EXPECT_EQ(groups.places[1], (CacheGroups::Place{0, 0}));
+  EXPECT_EQ(groups.places[3], (CacheGroups::Place{0, 1}));
+  std::get<AttentionSpec>(spec.blocks[3].attention).pattern.window = 8;
+  groups = CacheGroups::of(spec);
+  EXPECT_EQ(groups.windows, (CacheWindows{std::nullopt, 8}));
+  EXPECT_EQ(groups.slots, 1U);
+  spec.blocks[1].attention = spec.blocks[3].attention = spec.blocks[0].attention;
+  EXPECT_EQ(CacheGroups::of(spec).cached_layers(), 0U);
+}
+
+TEST(StateCache, GivesEveryLayerItsPartOfASlot) {
+  const std::vector<std::size_t> floats = {5, 0, 20};
+  const StateCache states(floats, 3);
+  EXPECT_EQ(StateCache::slot_bytes(floats), (16 + 32) * sizeof(float));
+  EXPECT_EQ(states.capacity_bytes(), 3 * (16 + 32) * sizeof(float));
+  for (std::size_t slot = 0; slot < 3; ++slot) {
+    for (const std::size_t layer : {0U, 2U})
+      std::fill_n(states.layer(layer).at(slot), floats[layer], static_cast<float>(10 * slot + layer));
+  }
+  states.copy(2, 0);
+  states.copy(1, 1);
+  for (const std::size_t layer : {0U, 2U}) {
+    for (std::size_t i = 0; i < floats[layer]; ++i) {
+      EXPECT_EQ(states.layer(layer).at(0)[i], static_cast<float>(20 + layer));
+      EXPECT_EQ(states.layer(layer).at(1)[i], static_cast<float>(10 + layer));
+    }
+  }
 }
 
 // Layers of different groups share the bytes of a slot, those of one group share nothing.
@@ -105,7 +154,7 @@ TEST(KvCache, GivesEveryLayerTheBytesOfItsSlot) {
   EXPECT_EQ(cache.capacity_bytes(), 10 * 2 * layout.block_bytes());
   for (std::size_t one = 0; one < 6; ++one) {
     for (std::size_t other = 0; other < one; ++other) {
-      const bool same_slot = groups.places[one].slot == groups.places[other].slot;
+      const bool same_slot = groups.places[one]->slot == groups.places[other]->slot;
       EXPECT_EQ(cache.layer(one).base == cache.layer(other).base, same_slot);
     }
   }

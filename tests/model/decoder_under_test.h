@@ -35,7 +35,8 @@ class DecoderUnderTest {
         tp_{comm.rank(), comm.size()},
         decoder_(spec_, source, tp_, options.weights),
         blocks_((options.length + options.block_size - 1) / options.block_size),
-        cache_(decoder_.kv_layouts(options.kv_type, options.block_size), blocks_ + 1),
+        cache_(decoder_.kv_layouts(options.kv_type, options.block_size), blocks_ + 1,
+               StateCache(decoder_.state_floats(), 2)),
         workspace_(decoder_.workspace_floats(limits())) {
     // Backwards, and never block 0: a table that is ignored is noticed.
     for (std::size_t block = 0; block < blocks_; ++block)
@@ -48,16 +49,18 @@ class DecoderUnderTest {
   const DecoderSpec& spec() const { return spec_; }
   std::size_t length() const { return length_; }
   StepLimits limits() const {
-    return {.tokens = std::min(options_.chunk, options_.length),
-            .outputs = std::min(options_.chunk, options_.length),
+    return {.tokens = std::min(chunk(), options_.length),
+            .outputs = std::min(chunk(), options_.length),
             .kv_type = options_.kv_type,
             .block_size = options_.block_size,
             .max_blocks = blocks_};
   }
 
-  // Appends tokens to the sequence, chunk by chunk. Returns their logits on this rank: [tokens, local_vocab].
+  // Appends tokens to the sequence, chunk by chunk, or computes all of it again if the model does. Returns
+  // their logits on this rank: [tokens, local_vocab].
   std::vector<float> append(std::span<const TokenId> tokens) {
     std::vector<float> logits;
+    if (spec_.recomputes) return recompute(tokens);
     for (std::size_t begin = 0; begin < tokens.size(); begin += options_.chunk)
       step(tokens.subspan(begin, std::min(options_.chunk, tokens.size() - begin)), true, logits);
     return logits;
@@ -70,7 +73,10 @@ class DecoderUnderTest {
       step(tokens.subspan(begin, std::min(options_.chunk, tokens.size() - begin)), false, none);
   }
 
-  void restart() { length_ = 0; }
+  void restart() {
+    length_ = 0;
+    recomputed_.clear();
+  }
 
   // The most likely token after the last of `local_logits`, over all ranks. Collective.
   TokenId best(const std::vector<float>& local_logits) const {
@@ -109,10 +115,23 @@ class DecoderUnderTest {
   }
 
  private:
+  std::size_t chunk() const { return spec_.recomputes ? options_.length : options_.chunk; }
+
+  std::vector<float> recompute(std::span<const TokenId> tokens) {
+    recomputed_.insert(recomputed_.end(), tokens.begin(), tokens.end());
+    length_ = 0;
+    std::vector<float> logits;
+    step(recomputed_, true, logits);
+    const std::size_t earlier = (recomputed_.size() - tokens.size()) * local_vocab().size();
+    logits.erase(logits.begin(), logits.begin() + static_cast<std::ptrdiff_t>(earlier));
+    return logits;
+  }
+
   void step(std::span<const TokenId> tokens, bool with_logits, std::vector<float>& logits) {
     Batch batch;
     batch.tokens.assign(tokens.begin(), tokens.end());
     batch.spans[0].push_back({0, tokens.size(), length_, table_});
+    batch.states.push_back({.slot = 1, .saves = {}});
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       batch.positions.push_back(length_ + i);
       if (with_logits) batch.output_rows.push_back(i);
@@ -134,6 +153,7 @@ class DecoderUnderTest {
   Workspace workspace_;
   std::vector<std::int32_t> table_;
   std::size_t length_ = 0;
+  std::vector<TokenId> recomputed_;  // of a model that does
 };
 
 }  // namespace tp::test

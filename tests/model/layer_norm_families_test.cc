@@ -268,10 +268,6 @@ TEST(LayerNormFamilies, RefuseVariantsThatThePartsCannotExpress) {
   const auto refusal = [](const std::string& architecture, const json& more) {
     return test::refusal_of(with(small(architecture), more));
   };
-  EXPECT_EQ(
-      refusal("OPTForCausalLM", {{"do_layer_norm_before", false}, {"word_embed_proj_dim", 512}}),
-      "config.json: do_layer_norm_before must be true for OPTForCausalLM, found false: this variant of the "
-      "family is not supported; use a model without it");
   EXPECT_NE(
       refusal("MptForCausalLM", {{"attn_config", {{"qk_ln", true}}}}).find("attn_config.qk_ln must be false"),
       std::string::npos);

@@ -31,6 +31,17 @@ std::size_t replicated_parameters(const LatentAttentionSpec& spec, std::size_t h
   return (ranks - 1) * rows * hidden_size;
 }
 
+// Key heads that several ranks need are on each of them, and all taps of the convolution everywhere.
+std::size_t replicated_parameters(const GatedDeltaNetSpec& spec, std::size_t hidden_size, std::size_t ranks) {
+  std::size_t held = 0;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    held += shard_heads(spec.num_value_heads, spec.num_key_heads, {rank, ranks}).local_kv_heads();
+  const std::size_t channels =
+      2 * spec.num_key_heads * spec.key_head_dim + spec.num_value_heads * spec.value_head_dim;
+  return 2 * (held - spec.num_key_heads) * spec.key_head_dim * hidden_size +
+         (ranks - 1) * channels * spec.conv_kernel;
+}
+
 // And routes.
 std::size_t replicated_parameters(const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
                                   std::size_t ranks) {

@@ -33,12 +33,14 @@ struct Ways {
         patience{placement, {}},
         exchange(comm.handle(), patience),
         messages(exchange, placement.hosts),
-        shared(SharedMemoryAllReduce::create(comm.handle(), patience, exchange, why)) {}
+        host_roots(comm.handle(), patience),
+        shared(SharedMemoryAllReduce::create(comm.handle(), patience, exchange, host_roots.wire(), why)) {}
 
   Placement placement;
   Patience patience;
   Exchange exchange;
   MessageAllReduce messages;
+  HostRoots host_roots;
   std::string why;
   std::unique_ptr<SharedMemoryAllReduce> shared;
 };
@@ -102,7 +104,8 @@ TEST(SharedMemoryAllReduce, HasEachPageInTheMemoryOfOneRank) {
     std::int64_t sum = 0;
     for (const std::size_t other : ways.placement.own_host()) sum += all[other];
     const std::size_t slots = ways.shared == nullptr ? 0 : ways.placement.own_host().size();
-    EXPECT_EQ(static_cast<std::size_t>(sum) * WindowSlot::kPageBytes, slots * sizeof(WindowSlot));
+    const WindowLayout layout{slots, ways.placement.hosts.size() > 1};
+    EXPECT_EQ(static_cast<std::size_t>(sum) * WindowSlot::kPageBytes, slots * layout.slot_bytes());
     const bool is_root = ways.placement.own_host().front() == comm.rank();
     if (ways.shared != nullptr && ways.placement.hosts.size() > 1 && !is_root) {
       EXPECT_EQ(pages, 1);
@@ -133,6 +136,11 @@ TEST(AllReduce, HasTheSameBitsWhicheverWayItGoes) {
       };
       check(ways.messages, "messages");
       if (ways.shared != nullptr) check(*ways.shared, "shared");
+      if (ways.placement.hosts.size() != comm.size() || comm.size() == 1) continue;
+      for (const WireWay way : {WireWay::one_shot, WireWay::two_shot}) {
+        ways.host_roots.wire()->use(WireType::f32, {{1, way}});
+        check(*ways.host_roots.wire(), way == WireWay::one_shot ? "one-shot" : "two-shot");
+      }
     }
   }
 }
@@ -169,6 +177,11 @@ TEST(AllReduce, OfDoublesOnAGridHasTheBitsOfTheExactSumWhateverTheHosts) {
       };
       check(ways.messages, "messages");
       if (ways.shared != nullptr) check(*ways.shared, "shared");
+      if (ways.placement.hosts.size() != comm.size() || comm.size() == 1) continue;
+      for (const WireWay way : {WireWay::one_shot, WireWay::two_shot}) {
+        ways.host_roots.wire()->use(WireType::f32, {{1, way}});
+        check(*ways.host_roots.wire(), way == WireWay::one_shot ? "one-shot" : "two-shot");
+      }
     }
   }
 }

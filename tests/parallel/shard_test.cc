@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -201,6 +202,55 @@ TEST(ShardColumns, AreWholeTilesWhereThereAreManyAndFairWhereThereAreFew) {
       }
     }
   }
+}
+
+TEST(SplitByWeights, FollowsTheWeightsInWholeGranules) {
+  const std::vector<double> split = {2, 1, 1};
+  const auto part = [&](std::size_t total, std::size_t rank, std::size_t granule = 1) {
+    return split_by_weights(total, {rank, 3, split}, granule);
+  };
+  EXPECT_EQ(part(32, 0), (Range{0, 16}));
+  EXPECT_EQ(part(32, 1), (Range{16, 24}));
+  EXPECT_EQ(part(32, 2), (Range{24, 32}));
+  EXPECT_EQ(part(100, 0, 32), (Range{0, 64}));
+  EXPECT_EQ(part(100, 1, 32), (Range{64, 96}));
+  EXPECT_EQ(part(100, 2, 32), (Range{96, 100}));
+}
+
+TEST(SplitByWeights, CoversEverythingOnceAndGivesEveryRankSomething) {
+  const std::vector<std::vector<double>> splits = {{1, 1}, {1000, 1}, {1, 1000, 1}, {0.3, 0.1, 0.2, 7, 1}};
+  for (const std::vector<double>& split : splits) {
+    for (std::size_t total = 0; total <= 70; ++total) {
+      for (const std::size_t granule : {1U, 8U, 32U}) {
+        std::size_t end = 0;
+        for (std::size_t rank = 0; rank < split.size(); ++rank) {
+          const Range part = split_by_weights(total, {rank, split.size(), split}, granule);
+          ASSERT_EQ(part.begin, end) << total << " rank " << rank;
+          ASSERT_LE(part.begin, part.end);
+          if ((total + granule - 1) / granule >= split.size()) {
+            ASSERT_FALSE(part.empty()) << total << " " << rank;
+          }
+          end = part.end;
+        }
+        ASSERT_EQ(end, total);
+      }
+    }
+  }
+}
+
+TEST(SplitByWeights, IsEvenWithoutWeights) {
+  for (std::size_t total = 0; total <= 70; ++total)
+    EXPECT_EQ(split_by_weights(total, {1, 3}, 8), split_evenly(total, {1, 3}, 8));
+}
+
+TEST(ShardHeads, OfWeightedRanksOverlapWhereTheyShareAKvHead) {
+  const std::vector<double> split = {3, 1};
+  const HeadShard first = shard_heads(8, 2, {0, 2, split});
+  const HeadShard second = shard_heads(8, 2, {1, 2, split});
+  EXPECT_EQ(first.query_heads, (Range{0, 6}));
+  EXPECT_EQ(first.kv_heads, (Range{0, 2}));
+  EXPECT_EQ(second.query_heads, (Range{6, 8}));
+  EXPECT_EQ(second.kv_heads, (Range{1, 2}));
 }
 
 }  // namespace

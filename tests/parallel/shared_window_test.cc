@@ -12,13 +12,13 @@ constexpr std::size_t kPage = WindowSlot::kPageBytes;
 
 // The reader of a byte of a buffer.
 std::size_t reader(const WindowLayout& layout, std::size_t rank, std::size_t buffer, std::size_t byte) {
-  return layout.reader(rank, offsetof(WindowSlot, buffers) + buffer * kPiece + byte);
+  return layout.reader(rank, WindowSlot::kPageBytes + buffer * kPiece + byte);
 }
 
 TEST(SharedWindow, IsNearTheOneWhoseItIsWhereAllReadIt) {
   const WindowLayout two{2, false};
   for (const std::size_t rank : {0, 1}) {
-    for (std::size_t offset = 0; offset < sizeof(WindowSlot); offset += kPage)
+    for (std::size_t offset = 0; offset < two.slot_bytes(); offset += kPage)
       EXPECT_EQ(two.reader(rank, offset), rank) << offset;
   }
 }

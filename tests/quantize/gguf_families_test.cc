@@ -1,6 +1,7 @@
 // Every family's GGUF files give the logits of its checkpoints.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
+#include "model/quantize/hyperparameters.h"
 #include "model/quantize/model_tensors.h"
 #include "model/quantize/quantize_model.h"
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
@@ -12,7 +13,9 @@
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 
+#include <cmath>
 #include <fstream>
+#include <map>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -77,10 +80,11 @@ TEST(GgufFamilies, GiveTheLogitsOfTheOriginalModellingCode) {
   }
 }
 
-// A fixture whose heads of queries and keys get norms, with gains of their own, which no fixture has.
-class NormedHeads {
+// A fixture that can get more tensors, as norms of heads of queries and keys, which no fixture has.
+class ChangedModel {
  public:
-  explicit NormedHeads(const std::string& name, const std::string& field) : fixture_(find(name)) {
+  // `field` of its config becomes true.
+  explicit ChangedModel(const std::string& name, const std::string& field = "") : fixture_(find(name)) {
     std::ifstream stream(fixture_.folder / "config.json");
     json_ = nlohmann::json::parse(stream);
     const auto source = SafetensorsCheckpoint::open(fixture_.folder);
@@ -90,7 +94,7 @@ class NormedHeads {
                    {values.data(), tensor.shape.rows, tensor.shape.columns});
       add(tensor.name, tensor.shape, values);
     }
-    json_[field] = true;
+    if (!field.empty()) json_[field] = true;
   }
 
   static bool is_here(const std::string& name) {
@@ -134,9 +138,9 @@ std::vector<float> gains(std::size_t size, std::size_t seed) {
 }
 
 TEST(GgufFamilies, HaveCoheresNormsOfHeads) {
-  if (!NormedHeads::is_here("cohere")) GTEST_SKIP() << "not all fixtures are here";
+  if (!ChangedModel::is_here("cohere")) GTEST_SKIP() << "not all fixtures are here";
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
-  NormedHeads model("cohere", "use_qk_norm");
+  ChangedModel model("cohere", "use_qk_norm");
   const ModelConfig config = model.config();
   for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     const std::string attention = fmt::format("model.layers.{}.self_attn.", layer);
@@ -155,10 +159,106 @@ TEST(GgufFamilies, HaveCoheresNormsOfHeads) {
                logits_of(config, *checkpoint, model.prompt()));
 }
 
+using Renaming = std::vector<std::pair<std::string, std::string>>;
+
+std::string renamed(std::string name, const Renaming& renaming) {
+  for (const auto& [from, to] : renaming) {
+    if (const std::size_t place = name.find(from); place != name.npos) name.replace(place, from.size(), to);
+  }
+  return name;
+}
+
+// The sizes of a model's config.json, as metadata.
+GgufBuilder sizes_of(const ModelConfig& config, const std::string& architecture) {
+  GgufBuilder file;
+  file.text("general.architecture", architecture);
+  for (const auto& [key, number] : {std::pair{"context_length", config.max_position_embeddings},
+                                    {"embedding_length", config.hidden_size},
+                                    {"block_count", config.num_hidden_layers},
+                                    {"feed_forward_length", config.intermediate_size},
+                                    {"rope.dimension_count", rotary_dim(config)},
+                                    {"attention.head_count", config.num_attention_heads},
+                                    {"attention.head_count_kv", config.num_key_value_heads}})
+    file.whole(fmt::format("{}.{}", architecture, key), static_cast<std::uint32_t>(number));
+  const auto number = [&](const char* key, double value) {
+    file.value(fmt::format("{}.{}", architecture, key), GgufKind::f32, le(static_cast<float>(value)));
+  };
+  number("attention.layer_norm_epsilon", config.layer_norm_eps);
+  number("attention.layer_norm_rms_epsilon", config.rms_norm_eps);
+  number("rope.freq_base", config.rope_theta);
+  return file;
+}
+
+// The model with its queries, keys and values in one tensor, the queries first.
+std::string with_fused_qkv(const ChangedModel& model, const std::string& architecture,
+                           const Renaming& renaming) {
+  GgufBuilder file = sizes_of(model.config(), architecture);
+  std::map<std::string, std::map<char, const TestTensor*>> parts;
+  for (const TestTensor& tensor : model.tensors()) {
+    const std::string name = renamed(tensor.name, renaming);
+    const std::size_t place = name.find("self_attn.");
+    if (place == name.npos)
+      file.tensor(name, {tensor.shape.begin(), tensor.shape.end()}, "F32", tensor.data);
+    else
+      parts[renamed(name, {{name.substr(place, std::string("self_attn.q_proj").size()), "attn_qkv"}})]
+           [name.at(place + std::string("self_attn.").size())] = &tensor;
+  }
+  for (const auto& [name, qkv] : parts) {
+    std::vector<std::uint64_t> shape(qkv.at('q')->shape.begin(), qkv.at('q')->shape.end());
+    shape.front() += 2 * qkv.at('k')->shape.front();
+    file.tensor(name, shape, "F32", qkv.at('q')->data + qkv.at('k')->data + qkv.at('v')->data);
+  }
+  return file.file();
+}
+
+void expect_same_with_fused_qkv(const std::string& fixture, const std::string& architecture,
+                                const Renaming& renaming) {
+  if (!ChangedModel::is_here(fixture)) GTEST_SKIP() << "not all fixtures are here";
+  const ChangedModel model(fixture);
+  const TemporaryDirectory directory;
+  model.write(directory);
+  const TemporaryDirectory converted;
+  const std::filesystem::path path =
+      converted.write("model.gguf", with_fused_qkv(model, architecture, renaming));
+  const ModelConfig config = load_config(path);
+  EXPECT_EQ(config.architecture, model.config().architecture);
+  expect_equal(logits_of(config, *GgufCheckpoint::open(path), model.prompt()),
+               logits_of(model.config(), *SafetensorsCheckpoint::open(directory.path()), model.prompt()));
+}
+
+// As llama.cpp's converter writes ChatGLM's own checkpoints, which have it so.
+TEST(GgufFamilies, HaveChatGlmsQueriesKeysAndValuesInOneTensor) {
+  if (test::world().size() > 4) GTEST_SKIP() << "four heads";
+  expect_same_with_fused_qkv("glm", "chatglm",
+                             {{"model.embed_tokens", "token_embd"},
+                              {"model.norm", "output_norm"},
+                              {"lm_head", "output"},
+                              {"model.layers.", "blk."},
+                              {"input_layernorm", "attn_norm"},
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"self_attn.o_proj", "attn_output"},
+                              {"mlp.gate_up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"}});
+}
+
+// As files that were made of Phi-2's first checkpoint have it.
+TEST(GgufFamilies, HavePhi2sQueriesKeysAndValuesInOneTensor) {
+  if (test::world().size() > 4) GTEST_SKIP() << "four heads";
+  expect_same_with_fused_qkv("phi2", "phi2",
+                             {{"model.embed_tokens", "token_embd"},
+                              {"model.final_layernorm", "output_norm"},
+                              {"lm_head", "output"},
+                              {"model.layers.", "blk."},
+                              {"input_layernorm", "attn_norm"},
+                              {"self_attn.dense", "attn_output"},
+                              {"mlp.fc1", "ffn_up"},
+                              {"mlp.fc2", "ffn_down"}});
+}
+
 // As llama.cpp's converter writes it: the gains of all heads in one tensor, everything else as it was.
 TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";
-  NormedHeads model("stablelm-qkvbias", "qk_layernorm");
+  ChangedModel model("stablelm-qkvbias", "qk_layernorm");
   GgufBuilder file;
   file.text("general.architecture", "stablelm");
   for (const auto& [key, number] : {std::pair{"context_length", 256U},
@@ -171,25 +271,21 @@ TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
     file.whole(fmt::format("stablelm.{}", key), number);
   file.value("stablelm.attention.layer_norm_epsilon", GgufKind::f32, le(1e-5F));
   file.value("stablelm.rope.freq_base", GgufKind::f32, le(10000.0F));
-  const std::vector<std::pair<std::string, std::string>> names = {{"model.embed_tokens", "token_embd"},
-                                                                  {"model.norm", "output_norm"},
-                                                                  {"lm_head", "output"},
-                                                                  {"model.layers.", "blk."},
-                                                                  {"input_layernorm", "attn_norm"},
-                                                                  {"post_attention_layernorm", "ffn_norm"},
-                                                                  {"self_attn.q_proj", "attn_q"},
-                                                                  {"self_attn.k_proj", "attn_k"},
-                                                                  {"self_attn.v_proj", "attn_v"},
-                                                                  {"self_attn.o_proj", "attn_output"},
-                                                                  {"mlp.gate_proj", "ffn_gate"},
-                                                                  {"mlp.up_proj", "ffn_up"},
-                                                                  {"mlp.down_proj", "ffn_down"}};
+  const Renaming names = {{"model.embed_tokens", "token_embd"},
+                          {"model.norm", "output_norm"},
+                          {"lm_head", "output"},
+                          {"model.layers.", "blk."},
+                          {"input_layernorm", "attn_norm"},
+                          {"post_attention_layernorm", "ffn_norm"},
+                          {"self_attn.q_proj", "attn_q"},
+                          {"self_attn.k_proj", "attn_k"},
+                          {"self_attn.v_proj", "attn_v"},
+                          {"self_attn.o_proj", "attn_output"},
+                          {"mlp.gate_proj", "ffn_gate"},
+                          {"mlp.up_proj", "ffn_up"},
+                          {"mlp.down_proj", "ffn_down"}};
   for (const TestTensor& tensor : model.tensors()) {
-    std::string name = tensor.name;
-    for (const auto& [from, to] : names) {
-      if (const std::size_t place = name.find(from); place != name.npos) name.replace(place, from.size(), to);
-    }
-    file.tensor(name, {tensor.shape.begin(), tensor.shape.end()}, "F32", tensor.data);
+    file.tensor(renamed(tensor.name, names), {tensor.shape.begin(), tensor.shape.end()}, "F32", tensor.data);
   }
   for (std::size_t layer = 0; layer < 3; ++layer) {
     for (const char kind : {'q', 'k'}) {
@@ -213,6 +309,228 @@ TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
   const std::vector<float> expected = logits_of(model.config(), *checkpoint, model.prompt());
   for (const std::filesystem::path& one : {path, written})
     expect_equal(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
+}
+
+// As llama.cpp's converter writes them: lists with a number for every layer, whose keys do not begin with the
+// architecture. A single number stands for all layers.
+TEST(GgufFamilies, HaveApertusActivationsInTheirMetadata) {
+  if (!ChangedModel::is_here("apertus")) GTEST_SKIP() << "not all fixtures are here";
+  if (test::world().size() > 4) GTEST_SKIP() << "four heads";
+  const ChangedModel model("apertus");
+  GgufBuilder file = sizes_of(model.config(), "apertus");
+  const Renaming names = {{"model.embed_tokens", "token_embd"},
+                          {"model.norm", "output_norm"},
+                          {"lm_head", "output"},
+                          {"model.layers.", "blk."},
+                          {"attention_layernorm", "attn_norm"},
+                          {"feedforward_layernorm", "ffn_norm"},
+                          {"self_attn.q_proj", "attn_q"},
+                          {"self_attn.k_proj", "attn_k"},
+                          {"self_attn.v_proj", "attn_v"},
+                          {"self_attn.o_proj", "attn_output"},
+                          {"self_attn.q_norm", "attn_q_norm"},
+                          {"self_attn.k_norm", "attn_k_norm"},
+                          {"mlp.up_proj", "ffn_up"},
+                          {"mlp.down_proj", "ffn_down"}};
+  std::map<std::string, std::string> lists;
+  for (const TestTensor& tensor : model.tensors()) {
+    const std::string function = "act_fn.";
+    if (const std::size_t place = tensor.name.find(function); place != std::string::npos)
+      lists["xielu." + tensor.name.substr(place + function.size())] += tensor.data;
+    else
+      file.tensor(renamed(tensor.name, names), {tensor.shape.begin(), tensor.shape.end()}, "F32",
+                  tensor.data);
+  }
+  ASSERT_EQ(lists.size(), 4U);
+  for (const RopeFactors& factors : rope_factors(make_spec(model.config())))
+    file.tensor(factors.name, {factors.factors.size()}, "F32", test::bytes_of(factors.factors));
+  for (const auto& [key, numbers] : lists) {
+    if (key == "xielu.eps")  // the same in all layers
+      file.value(key, GgufKind::f32, numbers.substr(0, sizeof(float)));
+    else
+      file.value(
+          key, GgufKind::array,
+          le(static_cast<std::uint32_t>(GgufKind::f32), std::uint64_t{numbers.size() / sizeof(float)}) +
+              numbers);
+  }
+  const TemporaryDirectory directory;
+  model.write(directory);
+  const TemporaryDirectory converted;
+  const std::filesystem::path path = converted.write("model.gguf", file.file());
+  const std::filesystem::path written = converted.path() / "written.gguf";
+  write_f32(directory.path(), written);
+  const std::vector<float> expected =
+      logits_of(model.config(), *SafetensorsCheckpoint::open(directory.path()), model.prompt());
+  for (const std::filesystem::path& one : {path, written})
+    expect_equal(logits_of(load_config(one), *GgufCheckpoint::open(one), model.prompt()), expected);
+}
+
+TEST(GgufFamilies, NeedTheNumbersOfApertusActivationsForEveryLayer) {
+  if (!ChangedModel::is_here("apertus")) GTEST_SKIP() << "not all fixtures are here";
+  const ChangedModel model("apertus");
+  const TemporaryDirectory directory;
+  const auto error_of = [&](const GgufBuilder& file) -> std::string {
+    try {
+      const auto source = GgufCheckpoint::open(directory.write("model.gguf", file.file()));
+      source->expect("model.layers.1.mlp.act_fn.beta", {1, 1}, "");
+    } catch (const CheckpointError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  GgufBuilder file = sizes_of(model.config(), "apertus");
+  EXPECT_EQ(error_of(GgufBuilder(file).numbers("xielu.beta", GgufKind::f32, std::vector<float>{0.5F})),
+            "model.gguf: there is no tensor blk.1.xielu.beta (the most similar one is blk.0.xielu.beta); the "
+            "metadata and the tensors must be of the same model");
+  EXPECT_EQ(error_of(GgufBuilder(file).numbers("xielu.beta", GgufKind::f64, std::vector<double>{0.5, 0.5})),
+            "model.gguf: xielu.beta has numbers of the kind f64, expected f32; convert the model again");
+  EXPECT_EQ(error_of(GgufBuilder(file).value("xielu.beta", GgufKind::f32, le(0.5F))), "no error");
+}
+
+// What llama.cpp's converter makes of Qwen3-Next's tensors.
+class QwenNextFile {
+ public:
+  static constexpr std::uint32_t kKeyHeads = 2, kValueHeads = 4, kKeyDim = 12, kValueDim = 12, kExperts = 6;
+
+  QwenNextFile() {
+    file_.text("general.architecture", "qwen3next");
+    for (const auto& [key, number] : {std::pair{"context_length", 512U},
+                                      {"embedding_length", 48U},
+                                      {"block_count", 4U},
+                                      {"feed_forward_length", 64U},
+                                      {"rope.dimension_count", 4U},
+                                      {"attention.head_count", 4U},
+                                      {"attention.head_count_kv", 2U},
+                                      {"attention.key_length", 16U},
+                                      {"attention.value_length", 16U},
+                                      {"expert_count", kExperts},
+                                      {"expert_used_count", 2U},
+                                      {"expert_feed_forward_length", 24U},
+                                      {"expert_shared_feed_forward_length", 24U},
+                                      {"ssm.conv_kernel", 4U},
+                                      {"ssm.state_size", kKeyDim},
+                                      {"ssm.group_count", kKeyHeads},
+                                      {"ssm.time_step_rank", kValueHeads},
+                                      {"ssm.inner_size", kValueHeads * kValueDim},
+                                      {"full_attention_interval", 4U}})
+      file_.whole(fmt::format("qwen3next.{}", key), number);
+    file_.value("qwen3next.attention.layer_norm_rms_epsilon", GgufKind::f32, le(1e-6F));
+    file_.value("qwen3next.rope.freq_base", GgufKind::f32, le(1e7F));
+  }
+
+  void add(const std::string& name, MatrixShape shape, std::vector<float> values) {
+    if (name.ends_with("norm.weight") && !name.ends_with("linear_attn.norm.weight")) {
+      for (float& value : values) value += 1.0F;
+    }
+    if (name.ends_with("A_log")) {
+      for (float& value : values) value = -std::exp(value);
+    }
+    if (name.ends_with("in_proj_qkvz.weight")) return split(name, shape.columns, values);
+    if (const std::size_t expert = name.find(".mlp.experts."); expert != name.npos) {
+      // The experts follow each other, in the order of their numbers.
+      const std::string stack = name.substr(0, expert) + name.substr(name.rfind('.', name.size() - 8));
+      auto& [one, all] = stacks_[stack];
+      one = shape;
+      all.insert(all.end(), values.begin(), values.end());
+      return;
+    }
+    store(renamed(name), shape, values);
+  }
+
+  std::string bytes() {
+    for (const auto& [name, stack] : stacks_) {
+      const auto& [shape, values] = stack;
+      file_.tensor(renamed(name), {kExperts, shape.rows, shape.columns}, "F32", test::bytes_of(values));
+    }
+    return file_.file();
+  }
+
+ private:
+  static std::string renamed(std::string name) {
+    static const std::vector<std::pair<std::string, std::string>> names = {
+        {"model.embed_tokens", "token_embd"},
+        {"model.norm", "output_norm"},
+        {"lm_head", "output"},
+        {"model.layers.", "blk."},
+        {"input_layernorm", "attn_norm"},
+        {"post_attention_layernorm", "post_attention_norm"},
+        {"self_attn.q_proj", "attn_q"},
+        {"self_attn.k_proj", "attn_k"},
+        {"self_attn.v_proj", "attn_v"},
+        {"self_attn.o_proj", "attn_output"},
+        {"self_attn.q_norm", "attn_q_norm"},
+        {"self_attn.k_norm", "attn_k_norm"},
+        {"linear_attn.in_proj_qkv.", "attn_qkv."},
+        {"linear_attn.in_proj_z", "attn_gate"},
+        {"linear_attn.in_proj_ba", "ssm_ba"},
+        {"linear_attn.conv1d", "ssm_conv1d"},
+        {"linear_attn.A_log", "ssm_a"},
+        {"linear_attn.dt_bias", "ssm_dt.bias"},
+        {"linear_attn.norm", "ssm_norm"},
+        {"linear_attn.out_proj", "ssm_out"},
+        {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+        {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+        {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+        {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+        {"mlp.gate.", "ffn_gate_inp."},
+        {".gate_proj", ".ffn_gate_exps"},
+        {".up_proj", ".ffn_up_exps"},
+        {".down_proj", ".ffn_down_exps"}};
+    for (const auto& [from, to] : names) {
+      if (const std::size_t place = name.find(from); place != name.npos) name.replace(place, from.size(), to);
+    }
+    return name;
+  }
+
+  void store(const std::string& name, MatrixShape shape, const std::vector<float>& values) {
+    std::vector<std::uint64_t> extents = {shape.columns};
+    if (shape.rows > 1) extents.insert(extents.begin(), shape.rows);
+    file_.tensor(name, extents, "F32", test::bytes_of(values));
+  }
+
+  // All queries, all keys and all values in one tensor, the gates in another.
+  void split(const std::string& name, std::size_t columns, const std::vector<float>& values) {
+    constexpr std::size_t kValues = kValueHeads / kKeyHeads * kValueDim;  // of a key head
+    constexpr std::size_t kParts[] = {kKeyDim, kKeyDim, kValues, kValues};
+    std::vector<float> parts[4];
+    auto from = values.begin();
+    for (std::size_t head = 0; head < kKeyHeads; ++head) {
+      for (std::size_t part = 0; part < 4; ++part) {
+        const auto end = from + static_cast<std::ptrdiff_t>(kParts[part] * columns);
+        parts[part].insert(parts[part].end(), from, end);
+        from = end;
+      }
+    }
+    std::vector<float> qkv = parts[0];
+    qkv.insert(qkv.end(), parts[1].begin(), parts[1].end());
+    qkv.insert(qkv.end(), parts[2].begin(), parts[2].end());
+    const std::string prefix = renamed(name.substr(0, name.find("linear_attn.")));
+    store(prefix + "attn_qkv.weight", {qkv.size() / columns, columns}, qkv);
+    store(prefix + "attn_gate.weight", {parts[3].size() / columns, columns}, parts[3]);
+  }
+
+  GgufBuilder file_;
+  std::map<std::string, std::pair<MatrixShape, std::vector<float>>> stacks_;
+};
+
+TEST(GgufFamilies, HaveQwenNextsProjectionsInTwoTensorsAsLlamaCppWritesThem) {
+  if (test::world().size() > 4) GTEST_SKIP() << "four heads";
+  const Fixture fixture = reference::fixture("qwen3next");
+  const ModelConfig config = load_config(fixture.folder);
+  const auto checkpoint = SafetensorsCheckpoint::open(fixture.folder);
+  QwenNextFile file;
+  for (const ModelTensor& tensor : model_tensors(make_spec(config), *checkpoint)) {
+    std::vector<float> values(tensor.shape.size());
+    checkpoint->read(tensor.name, tensor.shape, TensorSlice::whole(tensor.shape),
+                     {values.data(), tensor.shape.rows, tensor.shape.columns});
+    file.add(tensor.name, tensor.shape, std::move(values));
+  }
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.write("model.gguf", file.bytes());
+  const auto source = GgufCheckpoint::open(path);
+  DecoderUnderTest decoder(test::world(), load_config(path), *source, {.weights = WeightType::f32});
+  EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 4 * fixture.noise);
+  EXPECT_TRUE(decoder.decoder().unused_tensors().empty());
 }
 
 }  // namespace

@@ -11,8 +11,10 @@ namespace {
 using test::bytes_of;
 using test::TestTensor;
 
-// AWQ's pack_intweight: the n-th four bits of a word are output kAwqOrder[n] of eight.
+// AWQ's pack_intweight: the n-th number of a word is output kAwqOrder[n] of eight, or kAwqOrderOf8Bits[n] of
+// four.
 constexpr std::size_t kAwqOrder[8] = {0, 2, 4, 6, 1, 3, 5, 7};
+constexpr std::size_t kAwqOrderOf8Bits[4] = {0, 2, 1, 3};
 
 std::vector<std::size_t> in_order(std::size_t columns, std::size_t group) {
   std::vector<std::size_t> order;
@@ -41,7 +43,8 @@ template <class Number>
 std::uint32_t GroupQuantized::word_of(bool is_awq, const Number& number) const {
   std::uint32_t word = 0;
   for (std::size_t n = 0; n < per_word(); ++n) {
-    const std::uint32_t of_word = number(is_awq ? kAwqOrder[n] : n) & ((1U << bits_) - 1);
+    const std::size_t awq = bits_ == 4 ? kAwqOrder[n] : kAwqOrderOf8Bits[n];
+    const std::uint32_t of_word = number(is_awq ? awq : n) & ((1U << bits_) - 1);
     word |= of_word << (bits_ * n);
   }
   return word;
@@ -244,6 +247,7 @@ F8Quantized::F8Quantized(const std::vector<float>& values, std::size_t out, std:
   }
   for (float& scale : scales_) {
     if (scale_type == "BF16") scale = kernels::bf16_to_float(kernels::float_to_bf16(scale));
+    if (scale_type == "F8_E8M0" || scale_type == "U8") scale = std::ldexp(1.0F, std::ilogb(scale) + 1);
   }
   for (std::size_t i = 0; i < values.size(); ++i)
     elements_.push_back(nearest_f8(values[i] / scales_[scale_index(i / in, i % in)]));
@@ -268,10 +272,16 @@ std::vector<float> F8Quantized::values() const {
 std::vector<TestTensor> F8Quantized::tensors(const std::string& layer, const std::string& scales,
                                              std::vector<std::size_t> shape) const {
   std::vector<std::uint16_t> halves;
-  for (const float scale : scales_) halves.push_back(kernels::float_to_bf16(scale));
+  std::vector<std::uint8_t> exponents;
+  for (const float scale : scales_) {
+    halves.push_back(kernels::float_to_bf16(scale));
+    exponents.push_back(static_cast<std::uint8_t>(std::ilogb(scale) + 127));
+  }
   return {{layer + ".weight", "F8_E4M3", {out_, in_}, bytes_of(elements_)},
           {layer + scales, scale_type_, std::move(shape),
-           scale_type_ == "F32" ? bytes_of(scales_) : bytes_of(halves)}};
+           scale_type_ == "F32"    ? bytes_of(scales_)
+           : scale_type_ == "BF16" ? bytes_of(halves)
+                                   : bytes_of(exponents)}};
 }
 
 }  // namespace tp::reference

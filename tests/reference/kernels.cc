@@ -61,6 +61,8 @@ double activated(kernels::Activation activation, double x) {
       return std::pow(std::max(x, 0.0), 2.0);
     case kernels::Activation::clamped_swiglu:
       return std::min(x, 7.0) / (1.0 + std::exp(-1.702 * std::min(x, 7.0)));
+    case kernels::Activation::sigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
     case kernels::Activation::relu:
       break;
   }

@@ -43,17 +43,17 @@ struct Pattern {
   bool causal = true;
   std::optional<std::size_t> window;
   std::size_t dilation = 1;
-  std::size_t global_tokens = 0;
   double softcap = 0.0;                      // 0: none
   std::span<const float> alibi_slopes = {};  // [heads] or empty
   std::span<const float> sinks = {};         // [heads] or empty
   std::optional<std::size_t> chunk = {};
+  std::size_t chunks_before = 0;  // that are seen, too
 
   // Whether the token at `position` sees the one at `other`.
   bool sees(std::size_t position, std::size_t other) const {
     if (causal && other > position) return false;
-    if (chunk && position / *chunk != other / *chunk) return false;
-    if (position < global_tokens || other < global_tokens) return true;
+    if (chunk && other / *chunk > position / *chunk) return false;
+    if (chunk && other / *chunk + chunks_before < position / *chunk) return false;
     const std::size_t distance = other > position ? other - position : position - other;
     return distance % dilation == 0 && (!window || distance / dilation < *window);
   }

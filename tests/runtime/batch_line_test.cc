@@ -182,6 +182,68 @@ TEST(RequestFields, ReadBiasesStopsAndBadWordsAndTellThemWhereTheyAreSet) {
   for (const auto& [name, value] : fields.items()) EXPECT_FALSE(fields_of(Request()).contains(name)) << name;
 }
 
+TEST(OpenAIBatchLine, ReadsConstraintsInAllTheirForms) {
+  const json schema = {{"type", "object"}};
+  const std::vector<std::pair<json, json>> cases = {
+      {{{"response_format", {{"type", "json_object"}}}}, {{"json_object", true}}},
+      {{{"response_format",
+         {{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"strict", true}, {"schema", schema}}}}}},
+       {{"json_schema", R"({"type":"object"})"}}},
+      {{{"guided_json", schema}}, {{"json_schema", R"({"type":"object"})"}}},
+      {{{"guided_json", R"({"type": "object"})"}}, {{"json_schema", R"({"type": "object"})"}}},
+      {{{"guided_regex", "a+"}}, {{"regex", "a+"}}},
+      {{{"guided_choice", {"a", "b"}}}, {{"choice", {"a", "b"}}}},
+      {{{"guided_grammar", "root ::= \"x\""}}, {{"grammar", "root ::= \"x\""}}},
+      {{{"grammar", ""}}, json::object()},
+      {{{"structured_outputs", {{"regex", "a+"}, {"json", nullptr}}}}, {{"regex", "a+"}}},
+      {{{"structured_outputs", {{"json_object", true}}}, {"json_space", "compact"}},
+       {{"json_object", true}, {"json_space", "compact"}}},
+  };
+  for (const auto& [members, settings] : cases) {
+    const ApiRequest request = chat(members);
+    EXPECT_EQ(request.error, "");
+    EXPECT_EQ(request.settings, settings) << members;
+    Request engine_request;
+    set_fields(request.settings, engine_request);
+    EXPECT_EQ(engine_request.constraint.has_value(), !settings.empty());
+    for (const auto& [name, value] : settings.items()) EXPECT_EQ(fields_of(engine_request).at(name), value);
+  }
+}
+
+TEST(RequestFields, TurnDraftTokensOff) {
+  Request request;
+  EXPECT_FALSE(fields_of(request).contains("speculate"));
+  set_fields({{"speculate", false}}, request);
+  EXPECT_FALSE(request.speculate);
+  EXPECT_EQ(fields_of(request).at("speculate"), false);
+  EXPECT_EQ(chat({{"speculate", false}}).settings, json({{"speculate", false}}));
+}
+
+TEST(RequestFields, KeepTheOrderOfASchemasProperties) {
+  const ApiRequest request =
+      read_batch_line(R"({"prompt": "x", "json_schema": {"properties": {"z": {}, "a": {}}}})", "");
+  EXPECT_EQ(request.settings.at("json_schema"), R"({"properties":{"z":{},"a":{}}})");
+}
+
+TEST(RequestFields, RefuseSeveralConstraintsAndWrongTypes) {
+  Request request;
+  const auto error_of = [&](const json& fields) {
+    try {
+      set_fields(fields, request);
+    } catch (const RequestError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_CONTAINS(error_of({{"regex", "a"}, {"choice", {"a"}}}),
+                  "expected one of choice, grammar, json_object");
+  EXPECT_CONTAINS(error_of({{"regex", 5}}), "`regex`: expected a text, found 5");
+  EXPECT_CONTAINS(error_of({{"choice", "a"}}), "`choice`: expected a list of texts, found \"a\"");
+  EXPECT_CONTAINS(error_of({{"json_object", "x"}}), "`json_object`: expected true or false, found \"x\"");
+  EXPECT_CONTAINS(error_of({{"json_object", true}, {"json_space", "wide"}}),
+                  "`json_space`: expected compact or flexible, found \"wide\"");
+}
+
 TEST(RequestFields, RefuseBiasesOfWhatAreNoTokenIds) {
   Request request;
   for (const json& biases : {json{{"five", 1}}, json{{"5x", 1}}, json{{"5", "x"}}, json::array({1}), json(3)})
@@ -193,7 +255,12 @@ TEST(OpenAIBatchLine, RefusesWhatItCannotDo) {
       {{{"stream", true}}, "`stream` is not supported, found true; leave it out"},
       {{{"tools", {{{"type", "function"}}}}},
        "`tools`: expected {\"type\": \"function\", \"function\": {...}}"},
-      {{{"response_format", {{"type", "json_object"}}}}, "`response_format` is not supported"},
+      {{{"response_format", {{"type", "xml"}}}},
+       "`response_format`: expected the type text, json_object or json_schema, found {\"type\":\"xml\"}"},
+      {{{"response_format", {{"type", "json_schema"}}}},
+       "\"schema\": {...}}}, found {\"type\":\"json_schema\"}"},
+      {{{"structured_outputs", {{"lark", "x"}}}},
+       "`structured_outputs`: expected json, json_object, regex, choice or grammar, found `lark`"},
       {{{"max_token", 5}}, "there is no field `max_token`"},
       {{{"top_logprobs", 5}}, "`top_logprobs` needs \"logprobs\": true"},
       {{{"logprobs", 5}}, "`logprobs`: expected true or false, found 5"},

@@ -365,6 +365,114 @@ TEST(BlockManager, ReservesForAllGroupsOrForNone) {
   EXPECT_TRUE(std::ranges::equal(manager.table(1, 1), Blocks{2, 3}));
 }
 
+// Computes all of a sequence's tokens and keeps its state at some positions.
+std::size_t run_recurrent(BlockManager& manager, SequenceId id, const Tokens& tokens,
+                          const std::vector<std::size_t>& kept) {
+  const std::size_t cached = manager.begin_sequence(id, tokens);
+  EXPECT_EQ(manager.first_state(id) != kNoSlot, cached != 0);
+  EXPECT_NE(manager.state(id), kNoSlot);
+  Blocks new_blocks;
+  EXPECT_TRUE(manager.try_reserve(id, tokens.size(), new_blocks));
+  manager.take_saves(id, {.kept = kept});
+  manager.check_invariants();
+  manager.commit(id, tokens, tokens.size());
+  manager.check_invariants();
+  return cached;
+}
+
+TEST(BlockManager, FindsAPrefixOfARecurrentModelUpToAStateThatWasKept) {
+  BlockManager manager(32, 4, {std::nullopt}, hash_of_block, 8);
+  EXPECT_EQ(run_recurrent(manager, 1, tokens_from(0, 20), {8}), 0U);
+  EXPECT_EQ(manager.match_prefix(tokens_from(0, 20)).tokens, 8U);
+  EXPECT_EQ(manager.match_prefix(tokens_from(0, 8)).tokens, 0U) << "the last token is computed";
+  EXPECT_EQ(run_recurrent(manager, 2, tokens_from(0, 20), {16}), 8U);
+  EXPECT_EQ(manager.match_prefix(tokens_from(0, 20)).tokens, 16U);
+  for (const SequenceId id : {1, 2}) manager.end_sequence(id);
+  manager.check_invariants();
+  EXPECT_EQ(run_recurrent(manager, 3, tokens_from(0, 20), {}), 16U);
+}
+
+TEST(BlockManager, EvictsTheStateThatWasUsedLeastRecently) {
+  BlockManager manager(200, 4, {std::nullopt}, hash_of_block, 4);
+  const auto kept = [&](TokenId first) { return manager.match_prefix(tokens_from(first, 12)).tokens != 0; };
+  for (TokenId i = 0; i < 3; ++i) {
+    run_recurrent(manager, 1, tokens_from(100 * i, 12), {8});
+    manager.end_sequence(1);
+  }
+  EXPECT_TRUE(kept(0) && kept(100) && kept(200));
+  run_recurrent(manager, 1, tokens_from(0, 12), {});  // the slot beside the snapshots, which is used again
+  manager.end_sequence(1);
+  run_recurrent(manager, 1, tokens_from(300, 12), {8});
+  manager.end_sequence(1);
+  EXPECT_TRUE(kept(0) && kept(200) && kept(300));
+  EXPECT_FALSE(kept(100));
+}
+
+TEST(BlockManager, KeepsOneStateOfWhatTwoSequencesCompute) {
+  BlockManager manager(32, 4, {std::nullopt}, hash_of_block, 8);
+  const Tokens tokens = tokens_from(0, 12);
+  for (const SequenceId id : {1, 2}) {
+    Blocks new_blocks;
+    manager.begin_sequence(id, tokens);
+    EXPECT_TRUE(manager.try_reserve(id, tokens.size(), new_blocks));
+    EXPECT_EQ(manager.take_saves(id, {.kept = {8}}).size(), 1U);
+    EXPECT_TRUE(manager.awaits_save(id, 8));
+  }
+  for (const SequenceId id : {1, 2}) manager.commit(id, tokens, 12);
+  EXPECT_FALSE(manager.awaits_save(1, 8));
+  manager.check_invariants();
+  manager.end_sequence(1);
+  manager.end_sequence(2);
+  EXPECT_EQ(manager.match_prefix(tokens).tokens, 8U);
+}
+
+TEST(BlockManager, KeepsStatesForSequencesWhenMoreCopiesAreWanted) {
+  BlockManager manager(200, 1, {std::nullopt}, hash_of_block, 8);
+  const Tokens tokens = tokens_from(0, 100);
+  SnapshotPositions wanted{.kept = std::vector<std::size_t>(50)};
+  std::iota(wanted.kept.begin(), wanted.kept.end(), 1);
+  manager.begin_sequence(1, tokens);
+  EXPECT_EQ(manager.take_saves(1, wanted).size(), 4U);
+  manager.begin_sequence(2, tokens_from(500, 9));
+  EXPECT_EQ(manager.take_saves(2, wanted).size(), 0U);
+  manager.end_sequence(1);
+  EXPECT_EQ(manager.take_saves(2, wanted).size(), 4U);
+  manager.begin_unshared_sequence(3);
+  EXPECT_EQ(manager.take_saves(3, wanted).size(), 0U) << "nobody would find them";
+  manager.check_invariants();
+}
+
+TEST(BlockManager, KeepsTheLatestStateOfASequenceUnlessOthersHaveUsedIt) {
+  BlockManager manager(64, 4, {std::nullopt}, hash_of_block, 8);
+  const Tokens tokens = tokens_from(0, 40);
+  const auto compute = [&](SequenceId id, std::size_t end) {
+    Blocks new_blocks;
+    EXPECT_TRUE(manager.try_reserve(id, end, new_blocks));
+    EXPECT_EQ(manager.take_saves(id, {.latest = end}).size(), 1U);
+    manager.commit(id, tokens, end);
+    manager.check_invariants();
+  };
+  const auto found = [&](std::size_t beginning) {
+    return manager.match_prefix(std::span(tokens).first(beginning)).tokens;
+  };
+  manager.begin_sequence(1, tokens);
+  compute(1, 8);
+  EXPECT_EQ(found(40), 8U);
+  compute(1, 16);
+  EXPECT_EQ(found(40), 16U);
+  EXPECT_EQ(found(12), 0U) << "the later one has replaced it";
+  EXPECT_EQ(manager.snapshots(), 1U);
+  manager.begin_sequence(2, std::span(tokens).first(20));
+  compute(1, 24);
+  EXPECT_EQ(found(40), 24U);
+  EXPECT_EQ(found(20), 16U) << "the other sequence has begun with it";
+  EXPECT_EQ(manager.snapshots(), 2U);
+  manager.end_sequence(1);
+  manager.end_sequence(2);
+  EXPECT_EQ(found(40), 24U) << "at the end of a sequence it stays";
+  manager.check_invariants();
+}
+
 TEST(BlockManager, RefusesSizesThatCannotWork) {
   EXPECT_THROW(BlockManager(0, 16), ConfigError);
   EXPECT_THROW(BlockManager(16, 0), ConfigError);

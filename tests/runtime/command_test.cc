@@ -28,6 +28,7 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
   forward.tokens = {5, 0, 2147483647};
   forward.chunks.resize(2);
   forward.chunks[0] = {.sequence = 1ULL << 40, .start_position = 7, .tokens = 3, .new_blocks = {4, 9}};
+  forward.chunks[0].state = {.slot = 3, .from = 8, .saves = {{9, 5}, {10, 0}}};
   SequenceStart& start_sent = forward.chunks[0].start.emplace();
   start_sent.seed = 1ULL << 60;
   start_sent.sample = 8;
@@ -58,6 +59,12 @@ TEST(Command, BringsAForwardPassWithAllItSays) {
   EXPECT_EQ(received.chunks[0].start_position, 7U);
   EXPECT_EQ(received.chunks[0].tokens, 3U);
   EXPECT_EQ(received.chunks[0].new_blocks, (std::vector<BlockId>{4, 9}));
+  EXPECT_EQ(received.chunks[0].state.slot, 3);
+  EXPECT_EQ(received.chunks[0].state.from, 8);
+  ASSERT_EQ(received.chunks[0].state.saves.size(), 2U);
+  EXPECT_EQ(received.chunks[0].state.saves[0].position, 9U);
+  EXPECT_EQ(received.chunks[0].state.saves[0].slot, 5);
+  EXPECT_EQ(received.chunks[1].state.slot, kNoSlot);
   EXPECT_FALSE(received.chunks[1].start.has_value());
   ASSERT_TRUE(received.chunks[0].start.has_value());
   const SequenceStart& start = *received.chunks[0].start;

@@ -117,6 +117,28 @@ TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
   EXPECT_EQ(status, 0);
 }
 
+// Of a model in stages, each of which reads other tensors.
+TEST(EngineErrors, NameATensorThatNoStageUses) {
+  Communicator& comm = test::world();
+  if (comm.size() % 2 != 0) GTEST_SKIP() << "stages of equally many ranks";
+  const OwnDirectory directory;
+  TinyCheckpoint checkpoint;
+  checkpoint.config["num_hidden_layers"] = 2;
+  checkpoint.add_layer(1);
+  checkpoint.reshape("score.weight", {2, 8});
+  checkpoint.write("model");
+  const int status = run_engine(comm, {.model = "model", .pipeline = 2}, [](Engine& engine) {
+    EXPECT_EQ(engine.info().unused_tensors, std::vector<std::string>{"score.weight"});
+  });
+  EXPECT_EQ(status, 0);
+  checkpoint.reshape("model.layers.1.self_attn.q_proj.bias", {8});
+  checkpoint.write("model");
+  EXPECT_EQ(
+      refusal(comm, {.pipeline = 2}),
+      "the checkpoint has a tensor model.layers.1.self_attn.q_proj.bias that a model of its config.json "
+      "does not use; config.json and the weights must be of the same model");
+}
+
 TEST(EngineErrors, NameAFamilyThatIsNotSupported) {
   Communicator& comm = test::world();
   const std::string text =
@@ -213,6 +235,10 @@ TEST(EngineErrors, NameOptionsThatCannotWork) {
   EXPECT_NE(refusal(comm, {.model = "", .block_size = 0}), "no error");
   EXPECT_EQ(refusal(comm, {.model = "", .step_ms = -1.0}),
             "`step_ms` must be a number of milliseconds, or 0 for no limit, found -1");
+  EXPECT_EQ(
+      refusal(comm, {.model = "", .same_bits = true, .wire = WireType::int8}),
+      "`same_bits` needs the `wire` type f32, found int8: sums that are rounded on their way depend on the "
+      "hosts; do without one of the two");
 }
 
 std::string request_refusal(Engine& engine, const Request& request) {

@@ -79,6 +79,36 @@ inline Continuation run_alone(Engine& engine, const Request& request) {
   return run_all(engine)[{id, 0}];
 }
 
+// The tokens of every request's samples.
+using Texts = std::vector<std::vector<std::vector<TokenId>>>;
+
+// Of requests that run beside each other, or one after the other.
+inline Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool one_by_one) {
+  std::vector<RequestId> ids;
+  Continuations all;
+  for (const Request& request : requests) {
+    ids.push_back(engine.submit(request));
+    if (one_by_one) all.merge(run_all(engine));
+  }
+  all.merge(run_all(engine));
+  Texts texts;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    texts.emplace_back();
+    for (int sample = 0; sample < requests[i].n; ++sample)
+      texts.back().push_back(all[{ids[i], sample}].tokens);
+  }
+  return texts;
+}
+
+// `size` of a fixture's tokens, the same for all that have the same `first`, but for where they end.
+inline std::vector<TokenId> varied_prompt(const std::vector<TokenId>& all, std::size_t size,
+                                          std::size_t first) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < size; ++i)
+    tokens.push_back(all[(first + i * (1 + i / all.size())) % all.size()]);
+  return tokens;
+}
+
 // A fixture's model in a folder of its own, with a tokenizer whose token i is two letters: "aa", "ab", ... It
 // exists on rank 0; the other ranks learn of its path from the engine.
 class ModelFolder {

@@ -84,6 +84,11 @@ TEST(EngineSameBits, OfTextsAndLogProbabilitiesOnAnyRanksAndInAnyCompany) {
         expect_same(first_of(engine, requests, false), expected, "beside 15 others");
         for (const RankReport& report : engine.reports()) EXPECT_EQ(report.inexact_sums, 0U);
       });
+      options.split.assign(comm.size(), 1.0);
+      options.split.front() = 1.7;
+      test::run_engine(comm, options, [&](Engine& engine) {
+        expect_same(first_of(engine, requests, false), expected, "in uneven shares");
+      });
       options.cache_tokens = 160;
       test::run_engine(comm, options, [&](Engine& engine) {
         expect_same(first_of(engine, requests, false), expected, "in a small cache");

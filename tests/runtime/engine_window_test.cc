@@ -5,6 +5,8 @@
 #include "tp/mpi.h"
 
 #include <algorithm>
+#include <memory>
+#include <ostream>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -12,18 +14,21 @@
 namespace tp {
 namespace {
 
-using test::Continuations;
 using test::greedy_request;
 using test::ModelFolder;
 using test::run_all;
 using test::run_alone;
 using test::run_engine;
+using test::Texts;
+using test::texts_of;
 
 // A fixture whose config.json has these fields too, without a tokenizer.
 class ChangedFixture {
  public:
   ChangedFixture(const std::string& name, const nlohmann::json& fields)
-      : fixture_(reference::fixture(name)), folder_(fixture_) {
+      : ChangedFixture(reference::fixture(name), fields) {}
+  ChangedFixture(const reference::Fixture& fixture, const nlohmann::json& fields)
+      : fixture_(fixture), folder_(fixture_) {
     nlohmann::json config = nlohmann::json::parse(std::ifstream(fixture_.folder / "config.json"));
     config.update(fields);
     folder_.write("config.json", config.dump());
@@ -32,13 +37,8 @@ class ChangedFixture {
   EngineOptions options() const {
     return {.model = folder_.path(), .weights = WeightType::f32, .kv_type = KvType::f32};
   }
-  // So many tokens, the same for all that have the same `first`.
   std::vector<TokenId> prompt(std::size_t size, std::size_t first) const {
-    std::vector<TokenId> tokens;
-    for (std::size_t i = 0; i < size; ++i)
-      tokens.push_back(
-          fixture_.prompt[(first + i * (1 + i / fixture_.prompt.size())) % fixture_.prompt.size()]);
-    return tokens;
+    return test::varied_prompt(fixture_.prompt, size, first);
   }
 
  private:
@@ -65,37 +65,22 @@ std::vector<Request> long_requests(const ChangedFixture& model) {
   return requests;
 }
 
-using Texts = std::vector<std::vector<std::vector<TokenId>>>;  // of every request and sample
+struct Setting {
+  std::size_t chunk, sequences, block_size, cache_tokens;
+};
 
-Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool one_by_one) {
-  std::vector<RequestId> ids;
-  Continuations all;
-  for (const Request& request : requests) {
-    ids.push_back(engine.submit(request));
-    if (one_by_one) all.merge(run_all(engine));
-  }
-  all.merge(run_all(engine));
-  Texts texts;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    texts.emplace_back();
-    for (int sample = 0; sample < requests[i].n; ++sample)
-      texts.back().push_back(all[{ids[i], sample}].tokens);
-  }
-  return texts;
-}
+const std::vector<Setting> kSettings = {{512, 16, 4, 0}, {1, 16, 8, 0},   {3, 2, 4, 120},
+                                        {7, 16, 1, 110}, {16, 5, 4, 116}, {5, 1, 8, 112}};
 
-void expect_same_texts(Communicator& comm, const ChangedFixture& model) {
+void expect_same_texts(Communicator& comm, const ChangedFixture& model,
+                       const std::vector<Setting>& settings) {
   const std::vector<Request> requests = long_requests(model);
   // Blocks that never leave the window, and nobody beside.
   Texts expected;
   EngineOptions options = model.options();
   options.block_size = 256;
   run_engine(comm, options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
-  struct Setting {
-    std::size_t chunk, sequences, block_size, cache_tokens;
-  };
-  for (const Setting& setting : {Setting{512, 16, 4, 0}, Setting{1, 16, 8, 0}, Setting{3, 2, 4, 120},
-                                 Setting{7, 16, 1, 110}, Setting{16, 5, 4, 116}, Setting{5, 1, 8, 112}}) {
+  for (const Setting& setting : settings) {
     options.prefill_chunk = setting.chunk;
     options.max_sequences = setting.sequences;
     options.block_size = setting.block_size;
@@ -107,17 +92,79 @@ void expect_same_texts(Communicator& comm, const ChangedFixture& model) {
             << setting.cache_tokens << " in blocks of " << setting.block_size;
         EXPECT_EQ(engine.status().used_blocks, 0U);
       }
+      EXPECT_GT(engine.status().prefix_hits, 0U);
     });
   }
 }
 
 TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
-  expect_same_texts(test::world(), gemma2());
+  expect_same_texts(test::world(), gemma2(), kSettings);
 }
 
 TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
-  expect_same_texts(test::world(), mistral());
+  expect_same_texts(test::world(), mistral(), kSettings);
 }
+
+struct WindowFixture {
+  const char* name;
+  const char* architecture;
+};
+
+std::ostream& operator<<(std::ostream& out, const WindowFixture& fixture) { return out << fixture.name; }
+
+// Windows in most layers beside layers without positions, with sinks, with another RoPE; and chunks.
+class EngineWindowOf : public ::testing::TestWithParam<WindowFixture> {
+ protected:
+  // Nothing for a fixture that is not on this machine.
+  static std::unique_ptr<ChangedFixture> model() {
+    for (const reference::Fixture& fixture : reference::fixtures_of({GetParam().architecture})) {
+      if (fixture.name == GetParam().name)
+        return std::make_unique<ChangedFixture>(fixture, nlohmann::json::object());
+    }
+    return nullptr;
+  }
+};
+
+TEST_P(EngineWindowOf, GivesTheSameTokensUnderLongContextsAndPrefixReuse) {
+  const auto changed = model();
+  if (changed == nullptr) GTEST_SKIP() << GetParam() << " is not on this machine";
+  expect_same_texts(test::world(), *changed, {{3, 2, 4, 120}, {7, 16, 1, 110}, {5, 1, 8, 112}});
+}
+
+// Texts that grow beside each other until the cache is full.
+TEST_P(EngineWindowOf, GivesTheSameTokensAfterPreemption) {
+  const auto changed = model();
+  if (changed == nullptr) GTEST_SKIP() << GetParam() << " is not on this machine";
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < 6; ++i) requests.push_back(greedy_request(changed->prompt(10 + i, i), 60));
+  Texts expected;
+  EngineOptions options = changed->options();
+  options.block_size = 256;
+  run_engine(test::world(), options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
+  options.block_size = 4;
+  options.prefill_chunk = 8;
+  options.cache_tokens = 100;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    EXPECT_EQ(texts_of(engine, requests, false), expected);
+    EXPECT_GT(engine.status().preemptions, 0U) << "the test proves nothing";
+    EXPECT_EQ(engine.status().used_blocks, 0U);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EngineWindowOf,
+                         ::testing::Values(WindowFixture{"cohere2", "Cohere2ForCausalLM"},
+                                           WindowFixture{"exaone4-hybrid", "Exaone4ForCausalLM"},
+                                           WindowFixture{"gemma3-multimodal-layout",
+                                                         "Gemma3ForConditionalGeneration"},
+                                           WindowFixture{"gptoss", "GptOssForCausalLM"},
+                                           WindowFixture{"llama4-scout", "Llama4ForCausalLM"},
+                                           WindowFixture{"ministral", "MinistralForCausalLM"},
+                                           WindowFixture{"olmo3", "Olmo3ForCausalLM"}),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
   const ChangedFixture model = mistral();

@@ -41,7 +41,7 @@ inline double logprob_after(std::span<const TokenId> tokens, TokenId target) {
 
 // Every position of the cache holds the tokens up to it, so that a sequence that finds another one's blocks,
 // or blocks that were written before it, or for other layers, is noticed. Of windowed layers only what a
-// token sees is looked at.
+// token sees is looked at. A slot of the state cache holds the tokens that it is the state of.
 class FakeWorker {
  public:
   explicit FakeWorker(std::size_t block_size, CacheWindows windows = {std::nullopt})
@@ -57,6 +57,9 @@ class FakeWorker {
     }
     std::size_t row = 0;
     rows_.clear();
+    for (const SequenceChunk& chunk : forward.chunks) {
+      if (chunk.state.from != kNoSlot) states_[chunk.state.slot] = states_[chunk.state.from];
+    }
     for (const SequenceChunk& chunk : forward.chunks) {
       compute(chunk, std::span(forward.tokens).subspan(row, chunk.tokens));
       row += chunk.tokens;
@@ -111,12 +114,29 @@ class FakeWorker {
     ASSERT_LE(chunk.start_position + tokens.size(), sequence.tables[0].size() * block_size_)
         << "a short table";
     std::vector<TokenId> all = text_before(sequence, chunk.start_position);
+    advance_state(chunk, all, tokens);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       all.push_back(tokens[i]);
       for (std::size_t group = 0; group < windows_.size(); ++group)
         slot(sequence, group, chunk.start_position + i) = {group, contents(sequence, all), all};
       rows_.push_back({chunk.sequence, chunk.start_position + i});
       sequence.spoilt = sequence.spoilt || tokens[i] == spoilt_token;
+    }
+  }
+
+  // `before`: the text before the chunk's tokens.
+  void advance_state(const SequenceChunk& chunk, std::vector<TokenId> before,
+                     std::span<const TokenId> tokens) {
+    if (chunk.state.slot == kNoSlot) return;
+    std::vector<TokenId>& state = states_[chunk.state.slot];
+    if (before.empty()) state.clear();
+    EXPECT_EQ(state, before) << "the state is that of another text at " << chunk.start_position;
+    state.insert(state.end(), tokens.begin(), tokens.end());
+    for (const StateSave& save : chunk.state.saves) {
+      ASSERT_GT(save.position, chunk.start_position);
+      ASSERT_LE(save.position, state.size());
+      ASSERT_NE(save.slot, chunk.state.slot);
+      states_[save.slot].assign(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(save.position));
     }
   }
 
@@ -175,12 +195,17 @@ class FakeWorker {
     return std::vector<Chosen>{chosen};
   }
 
-  // The next token, or the first after it that is possible.
+  // The next token, or the first after it that is possible; of those above, only what a mask leaves alone.
   Chosen choice(const want::Choose& want, TokenId wished) const {
-    for (TokenId i = 0; i < 97; ++i) {
-      const TokenId id = (wished + i) % 97;
+    const auto is_possible = [&](TokenId id) {
       const bool banned = std::ranges::find(want.banned, id) != want.banned.end();
-      if (!banned && (!want.masked || mask_.contains(id))) return {.id = id};
+      return !banned && (!want.masked || mask_.contains(id));
+    };
+    for (TokenId i = 0; i < 97; ++i) {
+      if (const TokenId id = (wished + i) % 97; is_possible(id)) return {.id = id};
+    }
+    for (TokenId id = 97; want.masked && id < 200; ++id) {
+      if (is_possible(id)) return {.id = id};
     }
     return {.error = ChoiceError::none_allowed};
   }
@@ -189,8 +214,9 @@ class FakeWorker {
   CacheWindows windows_;
   std::unordered_map<SequenceId, Sequence> sequences_;
   std::unordered_map<std::size_t, Slot> cache_;  // by block * block_size + slot
-  std::vector<Row> rows_;                        // of the pass
-  TokenMask mask_;                               // of the output at hand
+  std::unordered_map<StateSlot, std::vector<TokenId>> states_;
+  std::vector<Row> rows_;  // of the pass
+  TokenMask mask_;         // of the output at hand
 };
 
 }  // namespace tp::test

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ class LeaderRun {
   // What a request's sink was told.
   struct Told {
     std::map<int, std::vector<TokenId>> tokens;  // by sample
+    std::map<int, std::string> texts;
     std::map<int, FinishReason> reasons;
     std::map<int, std::string> errors;
     std::variant<std::monostate, TokenId, std::string> matched_stop;  // of the last token
@@ -41,20 +43,27 @@ class LeaderRun {
     }
   };
 
-  // `windows`: of the groups of layers.
+  // `windows`: of the groups of layers; `states`: slots of the state cache; `speculator`: null for steps
+  // without draft tokens.
   LeaderRun(std::size_t num_blocks, std::size_t block_size, SchedulerLimits limits,
-            const CacheWindows& windows = {std::nullopt}, QueueLimits queue = {})
+            const CacheWindows& windows = {std::nullopt}, QueueLimits queue = {}, std::size_t states = 0,
+            std::unique_ptr<Speculator> speculator = nullptr, const Tokenizer* tokenizer = nullptr,
+            bool recomputes = false)
       : limits_(limits),
         worker(block_size, windows),
         leader({.model = "model",
                 .vocab_size = kVocabulary,
                 .max_length = 1000000,
                 .eos_token_ids = {kEos},
+                .recomputes = recomputes,
                 .cache_blocks = num_blocks,
-                .cache = {.block_size = block_size, .chunk = limits.prefill_chunk, .windows = windows},
+                .cache = {.block_size = block_size,
+                          .chunk = limits.prefill_chunk,
+                          .windows = windows,
+                          .states = states},
                 .limits = limits,
                 .queue = queue},
-               nullptr) {}
+               tokenizer, std::move(speculator)) {}
 
   RequestId add(std::vector<TokenId> prompt, int max_tokens, int samples = 1) {
     Request request;
@@ -161,6 +170,7 @@ class LeaderRun {
     EXPECT_EQ(one.reasons.count(event.sample), 0U) << "a token after the last";
     one.cached_tokens = event.cached_tokens;
     one.matched_stop = event.matched_stop;
+    one.texts[event.sample] += event.text;
     if (event.error.empty())
       one.tokens[event.sample].push_back(event.token);
     else

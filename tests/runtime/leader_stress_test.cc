@@ -1,7 +1,9 @@
 // Random requests, cancellations and cache pressures: every text is what a model would write that saw this
 // request alone, the cache never holds anything else than what a sequence thinks, and every request ends
 // once.
+#include "runtime/speculation/speculator.h"
 #include "tests/reference/random.h"
+#include "tests/runtime/guessing_source.h"
 #include "tests/runtime/leader_run.h"
 
 #include <gtest/gtest.h>
@@ -41,6 +43,7 @@ Request random_request(Random& random, std::size_t cache_tokens, std::size_t ind
     if (request.max_tokens == 0) request.n = 1;
   }
   if (random.integer(0, 9) == 0) request.prompt_logits = true;
+  if (random.integer(0, 7) == 0) request.speculate = false;
   if (random.integer(0, 5) == 0) request.cache_prompt = false;
   if (random.integer(0, 3) == 0) request.cache_salt = random.coin() ? "a" : "b";
   if (random.integer(0, 3) == 0) request.priority = static_cast<int>(random.integer(0, 2)) - 1;
@@ -82,6 +85,19 @@ CacheWindows random_windows(Random& random) {
   return windows;
 }
 
+// None, or one whose guesses are right more or less often, with costs that make guesses pay or not.
+std::unique_ptr<Speculator> random_speculator(Random& random) {
+  if (random.integer(0, 2) == 0) return nullptr;
+  std::optional<RowCosts> costs;
+  if (random.coin()) {
+    const double slope = 0.02 * static_cast<double>(random.integer(0, 5));
+    costs.emplace(std::vector<RowCosts::Point>{{1, 0.01}, {16, 0.01 + slope}});
+  }
+  return std::make_unique<Speculator>(
+      std::make_unique<test::GuessingSource>(random.integer(0, 6), random.integer(0, 1000)),
+      random.integer(1, kMaxDraftTokens), std::move(costs));
+}
+
 // One leader with `requests` requests; up to `in_flight` steps at once.
 void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << in_flight << " in flight");
@@ -91,10 +107,14 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   const std::size_t chunk = random.integer(1, 20);
   const std::size_t sequences = random.integer(1, 8);
   const CacheWindows windows = random_windows(random);
-  const CacheShape shape{.block_size = block_size, .chunk = chunk, .windows = windows};
+  const CacheShape shape{.block_size = block_size,
+                         .chunk = chunk,
+                         .windows = windows,
+                         .states = random.integer(0, 2) == 0 ? kStatesPerSequence * sequences : 0};
   SchedulerLimits limits = test::limits_of(chunk, sequences);
   if (random.coin()) limits.step_ms = 5.0;
-  LeaderRun run(shape.blocks_for(cache_tokens), block_size, limits, windows);
+  LeaderRun run(shape.blocks_for(cache_tokens), block_size, limits, windows, {}, shape.states,
+                random_speculator(random));
   run.seconds_of = [&](const PlannedStep&) { return 0.001 * static_cast<double>(random.integer(0, 100)); };
   std::map<RequestId, Sent> sent;
   const auto cancel_one = [&] {
@@ -106,7 +126,8 @@ void stress(std::uint64_t seed, std::size_t requests, std::size_t in_flight) {
   while (sent.size() < requests || run.leader.has_work()) {
     ASSERT_LT(run.steps, 100000U) << "it does not come to an end";
     for (std::size_t i = random.integer(0, 3); i > 0 && sent.size() < requests; --i) {
-      Request request = random_request(random, cache_tokens, limits.indivisible_tokens());
+      Request request =
+          random_request(random, cache_tokens, shape.states != 0 ? 0 : limits.indivisible_tokens());
       sent[run.add(request)].request = request;
     }
     if (random.integer(0, 7) == 0 && !sent.empty()) cancel_one();

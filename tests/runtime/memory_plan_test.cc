@@ -61,7 +61,8 @@ class MemoryPlanTest : public testing::Test {
       ranks[rank] = {.need = footprint().of({rank, ranks.size()}),
                      .memory = hosts[host],
                      .addresses = UINT64_MAX,
-                     .memory_limit = "MemAvailable"};
+                     .memory_limit = "MemAvailable",
+                     .tensor_rank = rank};
     }
     return ranks;
   }
@@ -184,6 +185,28 @@ TEST_F(MemoryPlanTest, PlansForTheWindowOfWindowedLayers) {
   EXPECT_EQ(longest.blocks, 100U);
   EXPECT_CONTAINS(longest.notice,
                   "has room for 2080 tokens instead of the 8192 of the longest sequence: node0 has");
+}
+
+// Every second layer keeps a state of 16 heads of 64 x 64, and 3 inputs of a convolution of 3 x 1024
+// channels.
+TEST_F(MemoryPlanTest, PlansForTheStatesOfRecurrentLayers) {
+  const MemoryNeed all = need_of(1);
+  for (std::size_t layer = 0; layer < spec_.blocks.size(); layer += 2)
+    spec_.blocks[layer].attention = GatedDeltaNetSpec{.num_key_heads = 16,
+                                                      .num_value_heads = 16,
+                                                      .key_head_dim = 64,
+                                                      .value_head_dim = 64,
+                                                      .conv_kernel = 4,
+                                                      .norm = {}};
+  const MemoryNeed need = need_of(1);
+  EXPECT_EQ(need.cache_block, all.cache_block / 2);
+  EXPECT_EQ(need.states, 4U * plan_.max_sequences * 16 * (16 * 64 * 64 + 3 * 3 * 1024) * sizeof(float));
+  EXPECT_EQ(need_of(2).states, need.states) << "a rank keeps those of its heads";
+  EXPECT_EQ(cache(ranks_on({room_for(3200, 1)}, 1), 3200).blocks, 100U);
+  // Room for the least cache, and for half of the states.
+  const std::string refused = refusal(ranks_on({room_for(2048, 1) - need.states / 2}, 1));
+  EXPECT_CONTAINS(refused, fmt::format(", states {}, other ", format_bytes(need.states)));
+  EXPECT_CONTAINS(refused, "; or `max_sequences` 2");
 }
 
 TEST(CacheShape, CountsTheBlocksOfSequences) {

@@ -18,7 +18,12 @@ class TinyCheckpoint {
     add("model.embed_tokens.weight", {40, 8});
     add("model.norm.weight", {8});
     add("lm_head.weight", {40, 8});
-    const std::string block = "model.layers.0.";
+    add_layer(0);
+  }
+
+  // The tensors of a layer.
+  void add_layer(std::size_t layer) {
+    const std::string block = "model.layers." + std::to_string(layer) + ".";
     add(block + "input_layernorm.weight", {8});
     add(block + "self_attn.q_proj.weight", {8, 8});
     add(block + "self_attn.k_proj.weight", {4, 8});

@@ -104,6 +104,43 @@ TEST(Worker, GivesWhateverIsWantedOfOnePassTogether) {
   }
 }
 
+// A sequence goes back to a state that was kept, as it does where tokens that were computed ahead are not
+// accepted, and another one begins with it.
+TEST(Worker, ReturnsToAStateThatWasKept) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("qwen3next");
+  EnginePlan plan = make_plan({.model = fixture.folder, .block_size = 8}, comm.size());
+  Worker worker(comm, plan, {.threads = 1, .cache_tokens = 128}, {});
+  // The prompt's tokens [begin, end), of which the last one's logits are wanted.
+  const auto run = [&](SequenceId sequence, std::size_t begin, std::size_t end, bool starts,
+                       ChunkState state) {
+    Forward forward;
+    forward.tokens.assign(fixture.prompt.begin() + static_cast<std::ptrdiff_t>(begin),
+                          fixture.prompt.begin() + static_cast<std::ptrdiff_t>(end));
+    SequenceChunk chunk{.sequence = sequence,
+                        .start_position = begin,
+                        .tokens = static_cast<std::uint32_t>(end - begin),
+                        .new_blocks = {},
+                        .state = std::move(state)};
+    if (starts) {
+      chunk.start = SequenceStart{.seed = 5, .prompt_tokens = fixture.prompt.size()};
+      for (BlockId block = 0; block < 9; ++block) chunk.new_blocks.push_back(block);
+    }
+    forward.chunks = {chunk};
+    forward.outputs = {{sequence, {static_cast<std::uint32_t>(end - begin - 1), 1}, want::Logits{}}};
+    const std::vector<Result> results = worker.run(forward).results;
+    if (!comm.is_root()) return;
+    const auto& row = std::get<WholeRows>(results.at(0)).values;
+    for (std::size_t i = 0; i < row.size(); ++i)
+      ASSERT_NEAR(row[i], row_of(fixture, end - 1)[i], 2e-3) << begin << " to " << end;
+  };
+  run(1, 0, 30, true, {.slot = 2, .from = kNoSlot, .saves = {{16, 0}, {29, 1}}});
+  run(1, 30, 50, false, {.slot = 2, .from = kNoSlot, .saves = {}});
+  run(1, 29, 40, false, {.slot = 2, .from = 1, .saves = {}});  // back
+  run(1, 40, 70, false, {.slot = 2, .from = kNoSlot, .saves = {}});
+  run(2, 16, 70, true, {.slot = 3, .from = 0, .saves = {}});  // with the first one's blocks
+}
+
 TEST(Worker, PenalisesEveryRowByTheTokensUpToIt) {
   Communicator& comm = test::world();
   const Fixture fixture = reference::fixture("llama-gqa");

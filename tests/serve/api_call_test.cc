@@ -92,15 +92,45 @@ TEST(ApiCall, RendersToolsThatTheModelMayUse) {
   EXPECT_FALSE(chat(tools + R"(, "tool_choice": "none")").prompts.front().conversation->contains("tools"));
 }
 
+TEST(ApiCall, ReadsWhichToolsMustBeCalled) {
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f", "strict": true}}])";
+  const auto rules = [&](const std::string& more) { return chat(tools + more).prompts.front().calls; };
+  EXPECT_FALSE(rules("").required);
+  EXPECT_FALSE(rules(R"(, "tool_choice": "auto")").required);
+  EXPECT_TRUE(rules(R"(, "tool_choice": "required")").required);
+  EXPECT_FALSE(rules(R"(, "tool_choice": "required")").has_one_call);
+  EXPECT_TRUE(rules(R"(, "tool_choice": "required", "parallel_tool_calls": false)").has_one_call);
+  const CallRules named = rules(R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})");
+  EXPECT_TRUE(named.required && named.has_one_call);
+  EXPECT_EQ(named.name, "f");
+  const auto of_messages = [](const std::string& choice) {
+    return read_messages_call(parse_body(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}],
+      "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": )" +
+                                         choice + "}"))
+        .prompts.front()
+        .calls;
+  };
+  EXPECT_FALSE(of_messages(R"({"type": "auto"})").required);
+  EXPECT_TRUE(of_messages(R"({"type": "any"})").required);
+  EXPECT_TRUE(of_messages(R"({"type": "any", "disable_parallel_tool_use": true})").has_one_call);
+  EXPECT_EQ(of_messages(R"({"type": "tool", "name": "f"})").name, "f");
+  const auto of_responses = [](const std::string& choice) {
+    return read_responses_call(
+               parse_body(R"({"input": "a", "tools": [{"type": "function", "name": "f"}], "tool_choice": )" +
+                          choice + "}"))
+        .prompts.front()
+        .calls;
+  };
+  EXPECT_TRUE(of_responses(R"("required")").required);
+  EXPECT_EQ(of_responses(R"({"type": "function", "name": "f"})").name, "f");
+}
+
 TEST(ApiCall, RefusesByNameWhatItCannotHonour) {
-  const std::string tool = R"([{"type": "function", "function": {"name": "f", "strict": true}}])";
+  const std::string tool = R"([{"type": "function", "function": {"name": "f", "strict": 1}}])";
   const std::pair<const char*, std::string> cases[] = {
-      {"response_format", R"("response_format": {"type": "json_object"})"},
+      {"response_format", R"("response_format": {"type": "xml"})"},
       {"response_format", R"("response_format": {"type": "json_schema", "json_schema": {}})"},
-      {"guided_json", R"("guided_json": {})"},
-      {"guided_regex", R"("guided_regex": "a+")"},
-      {"guided_choice", R"("guided_choice": ["a"])"},
-      {"guided_grammar", R"("guided_grammar": "root ::= x")"},
+      {"structured_outputs", R"("structured_outputs": {"lark": "x"})"},
       {"tool_choice", R"("tool_choice": "required")"},
       {"tool_choice", R"("tool_choice": {"type": "function", "function": {"name": "f"}})"},
       {"tools", R"("tools": )" + tool},
@@ -193,6 +223,58 @@ TEST(ApiCall, ReadsAnthropicsMessages) {
             R"({"max_tokens": 5, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]})"));
       }).status,
       400);
+}
+
+TEST(ApiCall, ReadsHowAModelIsToThinkAndToCall) {
+  const ApiRequest request =
+      chat(R"("reasoning_effort": "none", "max_thinking_tokens": 7, "parallel_tool_calls": false,
+    "chat_template_kwargs": {"x": 1})")
+          .prompts.front();
+  EXPECT_EQ(request.conversation->at("reasoning_effort"), "none");
+  EXPECT_EQ(request.conversation->at("enable_thinking"), false);
+  EXPECT_EQ(request.settings.at("max_thinking_tokens"), 7);
+  EXPECT_TRUE(request.calls.has_one_call);
+  EXPECT_EQ(chat(R"("thinking_token_budget": 3)").prompts.front().settings.at("max_thinking_tokens"), 3);
+  EXPECT_EQ(chat(R"("reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": true})")
+                .prompts.front()
+                .conversation->at("enable_thinking"),
+            true);
+  EXPECT_FALSE(chat("").prompts.front().calls.has_one_call);
+  for (const char* members : {R"("reasoning_effort": 3)", R"("parallel_tool_calls": "no")"})
+    EXPECT_EQ(error_of([=] { chat(members); }).status, 400) << members;
+  EXPECT_EQ(
+      error_of([] { chat(R"("tools": [{"type": "function", "function": {"parameters": {}}}])"); }).param,
+      "tools");
+}
+
+TEST(ApiCall, RepeatsWhatAResponseAnswers) {
+  const ApiCall call = read_responses_call(parse_body(R"({"input": "a", "instructions": "Be short.",
+    "tools": [{"type": "function", "name": "f", "parameters": {}}], "metadata": {"a": "b"}, "parallel_tool_calls": false})"));
+  EXPECT_EQ(call.repeated.at("instructions"), "Be short.");
+  EXPECT_EQ(call.repeated.at("tools")[0].at("name"), "f");
+  EXPECT_EQ(call.repeated.at("metadata"), Json::parse(R"({"a": "b"})"));
+  EXPECT_EQ(call.repeated.at("parallel_tool_calls"), false);
+  EXPECT_EQ(call.repeated.at("tool_choice"), "auto");
+  EXPECT_TRUE(call.prompts.front().calls.has_one_call);
+}
+
+TEST(ApiCall, ReadsAnthropicsThinking) {
+  const auto read = [](const std::string& thinking) {
+    return read_messages_call(parse_body(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "Hi"},
+      {"role": "assistant", "content": [{"type": "thinking", "thinking": "Hm", "signature": ""}, {"type": "text", "text": "Ok"}]},
+      {"role": "user", "content": "So?"}], "thinking": )" +
+                                         thinking + "}"))
+        .prompts.front();
+  };
+  const ApiRequest enabled = read(R"({"type": "enabled", "budget_tokens": 9})");
+  EXPECT_EQ(enabled.settings.at("max_thinking_tokens"), 9);
+  EXPECT_EQ(enabled.conversation->at("enable_thinking"), true);
+  EXPECT_EQ(enabled.conversation->at("messages")[1].at("reasoning_content"), "Hm");
+  EXPECT_EQ(read(R"({"type": "disabled"})").conversation->at("enable_thinking"), false);
+  EXPECT_FALSE(read(R"({"type": "adaptive"})").conversation->contains("enable_thinking"));
+  for (const char* wrong :
+       {R"({"type": "enabled"})", R"({"type": "enabled", "budget_tokens": 0})", R"({"type": "x"})", "3"})
+    EXPECT_EQ(error_of([=] { read(wrong); }).param, "thinking") << wrong;
 }
 
 }  // namespace

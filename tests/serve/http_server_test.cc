@@ -23,7 +23,7 @@ struct ServerUnderTest {
   explicit ServerUnderTest(const HttpLimits& limits = {})
       : server({.port = 0,
                 .limits = limits,
-                .gate = [this](const HttpRequest& head) { return gate(head); },
+                .gate = gate,
                 .handle = [this](std::shared_ptr<HttpExchange> exchange) { handle(std::move(exchange)); },
                 .refuse =
                     [](int status, std::string_view message) {

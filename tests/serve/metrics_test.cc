@@ -55,6 +55,33 @@ TEST(Metrics, CountsRequestsByTheirEnd) {
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
 }
 
+TEST(Metrics, CountSnapshotsWhereAModelHasStates) {
+  const std::string text = Metrics().text("m", {.states = 64, .snapshots = 5, .snapshot_hits = 7}, true);
+  for (const char* line :
+       {"tpinfer:state_slots{model_name=\"m\"} 64\n", "tpinfer:state_snapshots{model_name=\"m\"} 5\n",
+        "tpinfer:state_snapshot_hits_total{model_name=\"m\"} 7\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+  EXPECT_EQ(Metrics().text("m", {}, true).find("state_"), std::string::npos);
+}
+
+TEST(Metrics, CountDraftTokensByTheirPlace) {
+  const Metrics metrics;
+  LeaderStatus status;
+  EXPECT_EQ(metrics.text("m", status, true).find("spec_decode"), std::string::npos) << "there are none";
+  status.speculation.drafts = 3;
+  status.speculation.drafted = {3, 2};
+  status.speculation.accepted = {2, 1};
+  const std::string text = metrics.text("m", status, true);
+  for (const char* line :
+       {"tpinfer:spec_decode_num_drafts_total{model_name=\"m\"} 3\n",
+        "tpinfer:spec_decode_num_draft_tokens_total{model_name=\"m\"} 5\n",
+        "tpinfer:spec_decode_num_accepted_tokens_total{model_name=\"m\"} 3\n",
+        "tpinfer:spec_decode_num_draft_tokens_per_pos_total{model_name=\"m\",position=\"1\"} 2\n",
+        "tpinfer:spec_decode_num_accepted_tokens_per_pos_total{model_name=\"m\",position=\"0\"} 2\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
+  EXPECT_EQ(text.find("position=\"2\""), std::string::npos);
+}
+
 TEST(TaskQueue, KeepsTheOrderAndRunsOneAtATime) {
   std::vector<int> order;
   std::atomic<int> running = 0;

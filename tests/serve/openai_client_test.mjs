@@ -3,72 +3,25 @@
 //   npm install openai @anthropic-ai/sdk
 //   TP_NODE_MODULES=node_modules node tests/serve/openai_client_test.mjs build/bin/tp-infer [mpirun]
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { Anthropic, collect, KEY, OpenAI, runTests, startServer } from './client_test.mjs';
+
 const [program, mpirun = 'mpirun'] = process.argv.slice(2);
-const KEY = 'a-key-for-the-test';
-
-// The package, or undefined if it is not installed.
-function load(name) {
-  if (!process.env.TP_NODE_MODULES) return undefined;
-  try {
-    return createRequire(join(resolve(process.env.TP_NODE_MODULES), '..', 'index.js'))(name);
-  } catch (error) {
-    if (error.code === 'MODULE_NOT_FOUND') return undefined;
-    throw error;
-  }
-}
-
-const OpenAI = load('openai')?.default;
-const Anthropic = load('@anthropic-ai/sdk')?.default;
-if (!OpenAI) {
-  console.log('skipped: the package openai is not installed (npm install openai; TP_NODE_MODULES=.../node_modules)');
-  process.exit(77);
-}
-
 const folder = mkdtempSync(join(tmpdir(), 'tp-infer-openai-'));
-
-// Starts the server and resolves to its process and address when it takes requests.
-async function startServer() {
-  const template = join(folder, 'template.jinja');
-  writeFileSync(template,
-                '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}' +
-                    '{% if add_generation_prompt %}assistant:{% endif %}');
-  const keys = join(folder, 'keys');
-  writeFileSync(keys, `${KEY}\n`);
-  const ranks = ['--oversubscribe', '--bind-to', 'none', '--mca', 'mpi_yield_when_idle', '1', '-np', '2'];
-  const server = spawn(mpirun, [...ranks, program, 'serve', '--port', '0', '--threads', '1', '--chat-template', template,
-                                '--api-key-file', keys],
-                       {stdio: ['ignore', 'inherit', 'pipe']});
-  let log = '';
-  const ended = new Promise((resolve) => server.on('exit', (code, signal) => resolve(signal ?? code)));
-  const address = new Promise((resolve, reject) => {
-    server.stderr.setEncoding('utf8').on('data', (text) => {
-      log += text;
-      const found = log.match(/API {3}(http:\S+)\n/);
-      if (found) resolve(found[1]);
-    });
-    ended.then((status) => reject(new Error(`the server ended with ${status}: ${log}`)));
-  });
-  return {server, ended, baseURL: await address, log: () => log};
-}
-
-const {server, ended, baseURL, log} = await startServer();
+const template = join(folder, 'template.jinja');
+writeFileSync(template,
+              '{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}' +
+                  '{% if add_generation_prompt %}assistant:{% endif %}');
+const server = await startServer(program, mpirun, folder, ['--chat-template', template]);
+const {baseURL} = server;
 const openai = new OpenAI({baseURL, apiKey: KEY, maxRetries: 0});
 const model = 'demo';
 const messages = [{role: 'system', content: 'Be kind.'}, {role: 'user', content: 'Tell me a story'}];
 const greedy = {model, temperature: 0};
-
-async function collect(stream) {
-  const items = [];
-  for await (const item of stream) items.push(item);
-  return items;
-}
 
 const textOf = (chunks) => chunks.flatMap((chunk) => chunk.choices).map((choice) => choice.delta.content ?? '').join('');
 
@@ -250,21 +203,6 @@ if (Anthropic) {
   });
 }
 
-let failures = 0;
-for (const [name, test] of Object.entries(tests)) {
-  try {
-    await test();
-    console.log(`ok: ${name}`);
-  } catch (error) {
-    ++failures;
-    console.log(`FAILED: ${name}: ${error.stack}`);
-  }
-}
-if (!Anthropic) console.log('skipped: Anthropic\'s client (npm install @anthropic-ai/sdk)');
-
-server.kill('SIGUSR1');
-const status = await ended;
+const status = await runTests(tests, server);
 rmSync(folder, {recursive: true});
-if (status !== 0) console.log(`FAILED: the server ended with ${status}`);
-if (failures > 0 || status !== 0) console.log(log());
-process.exit(failures > 0 || status !== 0 ? 1 : 0);
+process.exit(status);

@@ -139,7 +139,8 @@ TEST_F(ServeApiAlone, EchoesThePromptWithItsLogProbabilities) {
     EXPECT_TRUE(is_best || i < prompt) << "greedy tokens are the best";
   }
   EXPECT_EQ(lists.at("token_logprobs")[0], nullptr);
-  // The model's own choice is scored alike, whether it is generated or given.
+  // The model's own choice is scored alike, whether it is generated or given: in steps of one token or of
+  // many, in which processors with products of bf16 round activations.
   const json ids =
       server().post("/tokenize", {{"content", choice.at("text")}, {"add_special", true}}).json().at("tokens");
   const json again =
@@ -151,7 +152,7 @@ TEST_F(ServeApiAlone, EchoesThePromptWithItsLogProbabilities) {
           .at("logprobs")
           .at("token_logprobs");
   for (std::size_t i = 1; i < prompt + 3; ++i)
-    EXPECT_NEAR(again[i].get<double>(), lists.at("token_logprobs")[i].get<double>(), 1e-4) << i;
+    EXPECT_NEAR(again[i].get<double>(), lists.at("token_logprobs")[i].get<double>(), 0.02) << i;
 }
 
 TEST_F(ServeApiAlone, ReturnsTheBestOfSeveralSamples) {

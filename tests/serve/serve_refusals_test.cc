@@ -20,7 +20,8 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(server().get("/../../etc/passwd").status, 404);
   EXPECT_EQ(server().get("/%2e%2e/etc/passwd").status, 404);
   EXPECT_EQ(server().get("/v1/models/nothing").status, 404);
-  EXPECT_EQ(server().post("/v1/embeddings", {{"input", "a"}}).status, 501);
+  EXPECT_EQ(server().post("/v1/embeddings", {{"input", 1}}).status, 400);
+  EXPECT_EQ(server().post("/v1/rerank", {{"query", "a"}, {"documents", {"b"}}}).status, 400);
   EXPECT_EQ(post_text(server().port(), "/v1/completions", "{", {}).status, 400);
   EXPECT_EQ(post_text(server().port(), "/v1/completions", "{}", {{"Content-Type", "text/plain"}}).status,
             415);
@@ -46,8 +47,8 @@ TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   EXPECT_EQ(longest.status, 400);
   EXPECT_EQ(error(longest).at("code"), "context_length_exceeded");
 
-  const HttpReply format = server().post(
-      "/v1/chat/completions", {{"messages", messages}, {"response_format", {{"type", "json_object"}}}});
+  const HttpReply format =
+      server().post("/v1/chat/completions", {{"messages", messages}, {"response_format", {{"type", "xml"}}}});
   EXPECT_EQ(format.status, 400);
   EXPECT_EQ(error(format).at("param"), "response_format");
   EXPECT_EQ(server().post("/v1/completions", {{"prompt", {1, 99'999}}}).status, 400);

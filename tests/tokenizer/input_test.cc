@@ -140,6 +140,15 @@ TEST(InputText, IsAllOfATextWhoseBordersTheNormalizerBlurs) {
   EXPECT_EQ(ids_of(tokenizer, with_input("<t>e", "x<t>", "<t>")), (Ids{300, 'e', 'x', '<', 't', '>', 300}));
 }
 
+TEST(InputText, IsAllOfATextWhoseBordersTheNormalizerRemoves) {
+  json content = testing::byte_level_json();
+  content["added_tokens"] = {added(300, "<t>", {{"normalized", true}})};
+  content["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "[^ -~]"}}}, {"content", ""}};
+  const Tokenizer tokenizer = testing::load_tokenizer(content);
+  EXPECT_EQ(ids_of(tokenizer, with_input("a", "<t>", "")), (Ids{'a', '<', 't', '>'}));
+  EXPECT_EQ(ids_of(tokenizer, MarkedText("a<t>")), (Ids{'a', 300}));
+}
+
 TEST(InputText, MayBeAnyBytes) {
   const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
   EXPECT_EQ(text_of(tokenizer, ids_of(tokenizer, with_input("a\xFF", "b\xC3<|end|>", "c"))),

@@ -60,6 +60,34 @@ Tokens from_byte_level(const Tokens& tokens) {
   return {text};
 }
 
+std::string cleaned(std::string text) {
+  const std::vector<std::pair<std::string, std::string>> replacements = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [what, by] : replacements) text = replaced(text, what, by);
+  return text;
+}
+
+Tokens word_pieces(const nlohmann::json& step, Tokens tokens) {
+  const std::string prefix = step["prefix"];
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i != 0) tokens[i] = tokens[i].starts_with(prefix) ? tokens[i].substr(prefix.size()) : " " + tokens[i];
+    if (step["cleanup"]) tokens[i] = cleaned(tokens[i]);
+  }
+  return tokens;
+}
+
+Tokens transcribed(const nlohmann::json& step, const Tokens& tokens) {
+  Tokens out;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (i != 0 && tokens[i] == tokens[i - 1]) continue;
+    std::string text = replaced(tokens[i], step["pad_token"], "");
+    if (step["cleanup"]) text = replaced(cleaned(text), step["word_delimiter_token"], " ");
+    if (!text.empty()) out.push_back(text);
+  }
+  return out;
+}
+
 Tokens run(const nlohmann::json& step, Tokens tokens) {
   const std::string type = step["type"];
   if (type == "Sequence") {
@@ -78,6 +106,13 @@ Tokens run(const nlohmann::json& step, Tokens tokens) {
     const bool drops = step.value("prepend_scheme", "always") != "never";
     for (std::size_t i = 0; i < tokens.size(); ++i)
       tokens[i] = replaced(tokens[i], step["replacement"], i == 0 && drops ? "" : " ");
+  } else if (type == "WordPiece") {
+    tokens = word_pieces(step, tokens);
+  } else if (type == "BPEDecoder") {
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = replaced(tokens[i], step["suffix"], i + 1 == tokens.size() ? "" : " ");
+  } else if (type == "CTC") {
+    tokens = transcribed(step, tokens);
   } else {
     throw std::logic_error("no naive decoder " + type);
   }

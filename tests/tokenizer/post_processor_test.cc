@@ -44,6 +44,32 @@ TEST(PostProcessor, AppliesSequencesFromTheInside) {
   EXPECT_EQ(result.after, (Ids{1}));
 }
 
+TEST(PostProcessor, PutsTwoTextsTogetherAsTheTemplateSays) {
+  using Kind = PostProcessor::PairPiece::Kind;
+  json with_pair = processor({special("<s>"), text});
+  const json second = {{"Sequence", {{"id", "B"}, {"type_id", 1}}}};
+  with_pair["pair"] = {special("<s>"), text, special("</s>"), second};
+  const PostProcessor result = read(with_pair);
+  ASSERT_EQ(result.pair.size(), 5U) << "</s> is two tokens";
+  EXPECT_EQ(result.pair[1].kind, Kind::first_text);
+  EXPECT_EQ(result.pair[3].token, 3);
+  EXPECT_EQ(result.pair[4].kind, Kind::second_text);
+  EXPECT_EQ(result.pair[4].type, 1);
+  with_pair["pair"].push_back({{"Sequence", {{"id", "C"}, {"type_id", 1}}}});
+  EXPECT_THROW(read(with_pair), CheckpointError);
+}
+
+// RoBERTa has one more separator, and no types.
+TEST(PostProcessor, PutsTwoTextsTogetherAsBertAndRobertaDo) {
+  const auto pair_of = [](const char* type) {
+    return read({{"type", type}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]", 2}}}).pair;
+  };
+  EXPECT_EQ(pair_of("BertProcessing").size(), 5U);
+  EXPECT_EQ(pair_of("BertProcessing").back().type, 1);
+  EXPECT_EQ(pair_of("RobertaProcessing").size(), 6U);
+  EXPECT_EQ(pair_of("RobertaProcessing").back().type, 0);
+}
+
 TEST(PostProcessor, RefusesTemplatesThatMakeNoSense) {
   EXPECT_THROW(read(processor({})), CheckpointError);
   EXPECT_THROW(read(processor({text, text})), CheckpointError);

@@ -3,6 +3,8 @@
 #include "tests/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
 
+#include <cctype>
+
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -78,6 +80,46 @@ TEST(PreTokenizer, SplitsAtWhiteSpace) {
             (Pieces{"Hey", "friend", "!", "ok"}));
   EXPECT_EQ(pieces_of({{"type", "Whitespace"}}, "x²y a\u200Db"), (Pieces{"x", "²", "y", "a\u200Db"}));
   EXPECT_EQ(pieces_of({{"type", "WhitespaceSplit"}}, " Hey friend!\n"), (Pieces{"Hey", "friend!"}));
+}
+
+TEST(PreTokenizer, SplitsAsBertDoes) {
+  const json bert = {{"type", "BertPreTokenizer"}};
+  EXPECT_EQ(pieces_of(bert, "Hey friend!     How are you?!?"),
+            (Pieces{"Hey", "friend", "!", "How", "are", "you", "?", "!", "?"}));
+  EXPECT_EQ(pieces_of(bert, " \u91CE  \u53E3 \u00A0Noguchi\u3002$5\n"),
+            (Pieces{"\u91CE", "\u53E3", "Noguchi", "\u3002", "$", "5"}));
+  std::string ascii;
+  for (char c = 1; c > 0; ++c)
+    if (std::ispunct(static_cast<unsigned char>(c)) != 0) ascii += c;
+  EXPECT_EQ(ascii.size(), 32U);
+  EXPECT_EQ(pieces_of(bert, ascii).size(), 32U);
+}
+
+TEST(PreTokenizer, SplitsAtACharacter) {
+  EXPECT_EQ(pieces_of({{"type", "CharDelimiterSplit"}, {"delimiter", "\u00B7"}}, "\u00B7a b\u00B7\u00B7c"),
+            (Pieces{"a b", "c"}));
+  EXPECT_EQ(pieces_of({{"type", "CharDelimiterSplit"}, {"delimiter", "."}}, "a.b"), (Pieces{"a", "b"}));
+  EXPECT_THROW(pieces_of({{"type", "CharDelimiterSplit"}, {"delimiter", "ab"}}, ""), CheckpointError);
+}
+
+TEST(PreTokenizer, SplitsIntoPiecesOfAsManyCharacters) {
+  EXPECT_EQ(pieces_of({{"type", "FixedLength"}}, "Hello world"), (Pieces{"Hello", " worl", "d"}));
+  EXPECT_EQ(pieces_of({{"type", "FixedLength"}, {"length", 3}}, "Hello \U0001F44B\nworld"),
+            (Pieces{"Hel", "lo ", "\U0001F44B\nw", "orl", "d"}));
+  for (const std::int64_t length : {0, -1, 65536})
+    EXPECT_THROW(pieces_of({{"type", "FixedLength"}, {"length", length}}, ""), CheckpointError);
+}
+
+// The first two are the library's own examples.
+TEST(PreTokenizer, SplitsWhereTheScriptChanges) {
+  const json scripts = {{"type", "UnicodeScripts"}};
+  EXPECT_EQ(pieces_of(scripts, "どこで生れ。Yes"), (Pieces{"どこで生れ", "。", "Yes"}));
+  EXPECT_EQ(pieces_of(scripts, "Apples are りんご 林檎"), (Pieces{"Apples are ", "りんご 林檎"}));
+  EXPECT_EQ(pieces_of(scripts, "コーヒー、Кофе 2 cups"), (Pieces{"コーヒー", "、", "Кофе ", "2 ", "cups"}));
+  EXPECT_EQ(pieces_of(scripts, "a\u0301b\u0378c!?"), (Pieces{"a", "\u0301", "b\u0378c", "!?"}))
+      << "an accent has the script Inherited, and what is not assigned has none";
+  EXPECT_EQ(pieces_of(scripts, " a"), (Pieces{"a"})) << "spaces at the start are lost there, too";
+  EXPECT_EQ(pieces_of(scripts, "  "), Pieces{});
 }
 
 TEST(ByteLevelPreTokenizer, SplitsWordsAsGpt2) {

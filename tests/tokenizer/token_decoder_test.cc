@@ -83,6 +83,64 @@ TEST(MetaspaceDecoder, DropsTheMarksOfTheFirstToken) {
       " Hey you");
 }
 
+json word_piece(bool cleans_up) { return {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", cleans_up}}; }
+const json word_end = {{"type", "BPEDecoder"}, {"suffix", "</w>"}};
+json ctc(bool cleans_up) {
+  return {{"type", "CTC"}, {"pad_token", "<pad>"}, {"word_delimiter_token", "|"}, {"cleanup", cleans_up}};
+}
+
+TEST(WordPieceDecoder, PutsSpacesBetweenWords) {
+  EXPECT_EQ(decoded(word_piece(false), {"##uelo", "Ara", "##\u00FAj", "##o", "No", "##guera"}),
+            "##uelo Ara\u00FAjo Noguera");
+  EXPECT_EQ(decoded(word_piece(false), {"I", "do", "n't", "####", "."}), "I do n't## .");
+}
+
+TEST(WordPieceDecoder, CleansUpWhatIsInOneToken) {
+  EXPECT_EQ(decoded(word_piece(true), {"I", "do", "n't", ",", "he", "'s", "?", "!", "'"}),
+            "I don't, he's?! '");
+  EXPECT_EQ(decoded(word_piece(true), {"a", "b . c ' d do not"}), "a b. c'd don't");
+}
+
+TEST(WordEndDecoder, MakesSpacesOfTheEndsOfWords) {
+  EXPECT_EQ(decoded(word_end, {"My</w>", "na", "me</w>", "is</w>", "</w>"}), "My name is ");
+  EXPECT_EQ(decoded(word_end, {"a</w>b", "c</w>d</w>"}), "a bcd");
+  EXPECT_EQ(decoded(word_end, {}), "");
+}
+
+TEST(WordEndDecoder, SettlesAWordAndStillSeparatesTheNext) {
+  for (const bool goes_on : {false, true}) {
+    TokenDecoder decoder = TokenDecoder::from_json(testing::node_of(word_end));
+    std::string text;
+    decoder.push("a</w>", text);
+    decoder.settle(text);
+    EXPECT_EQ(text, "a");
+    if (goes_on) decoder.push("b</w>", text);
+    decoder.finish(text);
+    EXPECT_EQ(text, goes_on ? "a b" : "a");
+  }
+}
+
+TEST(CtcDecoder, CountsRepeatedTokensOnce) {
+  EXPECT_EQ(
+      decoded(ctc(true), {"<pad>", "<pad>", "h", "e", "e", "l", "l", "<pad>", "l", "o", "o", "o", "<pad>"}),
+      "hello");
+  EXPECT_EQ(decoded(ctc(true), {"h", "i", "|", "|", "<pad>", "|", "y", "o", "u", "|"}), "hi  you ");
+  EXPECT_EQ(decoded(ctc(false), {"h", "i", "|", "|", "y"}), "hi|y");
+}
+
+TEST(WordDecoders, AreRefusedBehindAStepThatJoinsTokens) {
+  for (const json& part : {word_piece(true), word_end, ctc(true)}) {
+    try {
+      TokenDecoder::from_json(testing::node_of(sequence({fuse, part})));
+      FAIL() << part;
+    } catch (const CheckpointError& error) {
+      EXPECT_NE(std::string(error.what()).find("behind a decoder that joins all tokens"), std::string::npos);
+    }
+  }
+  EXPECT_THROW(decoded({{"type", "BPEDecoder"}, {"suffix", ""}}, {}), CheckpointError);
+  EXPECT_THROW(decoded({{"type", "WordPiece"}}, {}), CheckpointError);
+}
+
 TEST(TokenDecoder, SettlesAllButAnUnfinishedCharacter) {
   TokenDecoder decoder =
       TokenDecoder::from_json(testing::node_of(sequence({byte_fallback, fuse, strip(" ", 1, 1)})));
@@ -108,9 +166,14 @@ TEST(TokenDecoder, GivesInPartsWhatTheStepsGiveForWholeLists) {
       strip(" ", 1, 0),
       strip(" ", 2, 2),
       strip("a", 0, 1),
-      json{{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}}};
-  const Tokens tokens = {"▁a", "▁",      " ",      "a",      "b",      "aab",  "é",    "Ġ",    "ä",
-                         "¸",  "<0xC3>", "<0xA9>", "<0x20>", "<0xFF>", "</s>", "▁▁ab", "  a  "};
+      json{{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}},
+      word_piece(true),
+      word_piece(false),
+      word_end,
+      ctc(true)};
+  const Tokens tokens = {"▁a",    "▁",     " ",      "a",      "b",      "aab",    "é",    "Ġ",
+                         "ä",     "¸",     "<0xC3>", "<0xA9>", "<0x20>", "<0xFF>", "</s>", "▁▁ab",
+                         "  a  ", "##ing", "me</w>", "|",      "<pad>",  "."};
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
     std::vector<json> parts;
@@ -119,6 +182,9 @@ TEST(TokenDecoder, GivesInPartsWhatTheStepsGiveForWholeLists) {
       const json& step = steps[random() % steps.size()];
       // The text of joined tokens is no byte token; the streaming step takes it in chunks.
       if (is_joined && step["type"].get<std::string>().starts_with("Byte")) continue;
+      // Refused there.
+      const bool is_of_words = step["type"] == "WordPiece" || step == word_end || step["type"] == "CTC";
+      if (is_joined && is_of_words) continue;
       is_joined |= step == fuse || step == byte_level;
       parts.push_back(step);
     }

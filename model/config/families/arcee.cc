@@ -40,6 +40,7 @@ BlockNames apertus_block(const std::string& prefix) {
 }
 
 nlohmann::json arcee_config(const ModelMetadata&) { return {{"hidden_act", "relu2"}}; }
+nlohmann::json apertus_config(const ModelMetadata&) { return {{"hidden_act", "xielu"}}; }
 
 }  // namespace
 
@@ -64,6 +65,7 @@ Family apertus() {
   family.defaults.rms_norm_eps = 1e-5;
   family.defaults.rope_theta = 12e6;
   family.names.names_of_block = apertus_block;
+  family.gguf = {.architecture = "apertus", .config = apertus_config};
   return family;
 }
 

@@ -158,6 +158,14 @@ void ignore_next_token_layers(const ModelConfig& config, TensorNames& names) {
     names.ignored_blocks.push_back(config.num_hidden_layers + i);
 }
 
+void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
+  set_experts(config, experts, spec, [&](std::size_t layer) {
+    const auto& dense = config.mlp_only_layers;
+    const bool is_dense = std::ranges::find(dense, layer) != dense.end();
+    return !is_dense && (layer + 1) % config.decoder_sparse_step == 0;
+  });
+}
+
 void require_experts(const ModelConfig& config, const MixtureOfExpertsSpec& spec) {
   const RouterSpec& router = spec.router;
   require<ConfigError>(config.hidden_act == "silu",

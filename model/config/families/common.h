@@ -10,6 +10,8 @@
 namespace tp::families {
 
 DecoderSpec llama_spec(const ModelConfig& config);
+DecoderSpec qwen2_spec(const ModelConfig& config);
+DecoderSpec qwen3_spec(const ModelConfig& config);
 DecoderSpec mistral_spec(const ModelConfig& config);
 DecoderSpec gpt_neox_spec(const ModelConfig& config);
 DecoderSpec granite_spec(const ModelConfig& config);
@@ -64,6 +66,9 @@ void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts,
     if (has_experts(layer)) spec.blocks[layer].feed_forward = experts;
   }
 }
+
+// Experts in every decoder_sparse_step-th layer, except those in mlp_only_layers. Throws ConfigError.
+void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec);
 
 // Takes no notice of the layers behind the last one, which predict more tokens at a time.
 void ignore_next_token_layers(const ModelConfig& config, TensorNames& names);

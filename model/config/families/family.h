@@ -37,7 +37,8 @@ struct FixedField {
 };
 
 struct Family {
-  std::string architecture;            // in `architectures` of config.json
+  std::string architecture;  // in `architectures` of config.json
+  ModelKind kind = ModelKind::decoder;
   std::vector<std::string> aliases{};  // other names there for the same
   // What config.json may leave out; numbers that are 0 here it must give.
   ModelConfig defaults{};
@@ -52,14 +53,29 @@ struct Family {
 
 namespace families {
 
+Family albert();
+Family albert_classifier();
+Family albert_masked_lm();
 Family apertus();
 Family arcee();
+Family bart();
+Family bert();
+Family bert_classifier();
+Family bert_masked_lm();
+Family big_bird();
+Family big_bird_classifier();
+Family big_bird_masked_lm();
 Family bloom();
 Family cohere();
 Family cohere2();
 Family deepseek2();
 Family deepseek3();
+Family distilbert();
+Family distilbert_classifier();
+Family distilbert_masked_lm();
 Family dots1();
+Family dream();
+Family embedding_gemma();
 Family ernie();
 Family ernie_moe();
 Family exaone4();
@@ -81,11 +97,23 @@ Family granite();
 Family granite_moe();
 Family helium();
 Family hunyuan();
+Family llada();
 Family llama();
 Family llama4();
+Family longformer();
+Family longformer_classifier();
+Family longformer_masked_lm();
+Family marian();
+Family mbart();
 Family ministral();
 Family mistral();
 Family mixtral();
+Family modernbert();
+Family modernbert_classifier();
+Family modernbert_masked_lm();
+Family mpnet();
+Family mpnet_classifier();
+Family mpnet_masked_lm();
 Family mpt();
 Family nemotron();
 Family olmo();
@@ -93,6 +121,7 @@ Family olmo2();
 Family olmo3();
 Family olmoe();
 Family opt();
+Family pegasus();
 Family phi();
 Family phi3();
 Family phimoe();
@@ -100,10 +129,17 @@ Family qwen2();
 Family qwen2_moe();
 Family qwen3();
 Family qwen3_moe();
+Family qwen3_next();
+Family reformer();
+Family roberta();
+Family roberta_classifier();
+Family roberta_masked_lm();
+Family sdar();
 Family seed_oss();
 Family smollm3();
 Family stablelm();
 Family starcoder2();
+Family t5();
 
 }  // namespace families
 }  // namespace tp

@@ -17,7 +17,7 @@ DecoderSpec gemma_spec(ModelConfig config) {
   if (config.hidden_act == "gelu") config.hidden_act = "gelu_pytorch_tanh";
   DecoderSpec spec = llama_spec(config);
   spec.embedding_scale = std::sqrt(static_cast<float>(config.hidden_size));
-  spec.final_norm.gain_offset = 1.0F;
+  spec.final_norm->gain_offset = 1.0F;
   for (BlockSpec& block : spec.blocks) {
     block.input_norm = spec.final_norm;
     block.pre_feed_forward_norm = spec.final_norm;
@@ -98,6 +98,20 @@ nlohmann::json gemma3_config(const ModelMetadata& model) {
   return config;
 }
 
+// EmbeddingGemma: Gemma 3 whose tokens see those that follow, too, in a window of sliding_window in all.
+DecoderSpec embedding_gemma_spec(const ModelConfig& config) {
+  DecoderSpec spec = gemma3_spec(config);
+  spec.has_lm_head = false;
+  if (!config.use_bidirectional_attention) return spec;
+  spec.bidirectional = true;
+  for (BlockSpec& block : spec.blocks) {
+    AttentionPattern& pattern = attention_of(block).pattern;
+    pattern.causal = false;
+    if (pattern.window) pattern.window = *pattern.window / 2 + 1;
+  }
+  return spec;
+}
+
 }  // namespace
 
 Family gemma() {
@@ -154,6 +168,15 @@ Family gemma3_multimodal() {
   family.gguf.is_of = [](const ModelMetadata&) {
     return false;
   };  // files of it are those of the other family
+  return family;
+}
+
+Family embedding_gemma() {
+  Family family = gemma3();
+  family.architecture = "Gemma3TextModel";
+  family.kind = ModelKind::encoder;
+  family.make_spec = embedding_gemma_spec;
+  family.gguf = {};
   return family;
 }
 

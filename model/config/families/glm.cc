@@ -1,5 +1,6 @@
 // GLM: Llama whose rotary pairs are neighbours, among the first half of a head's elements, and whose gate and
-// up projections are stored as one. GLM 4 (0414) has norms after the halves of a block, too.
+// up projections are stored as one. GLM 4 (0414) has norms after the halves of a block, too. GGUF files of
+// ChatGLM are GLM's, with queries, keys and values in one tensor.
 #include "model/config/families/common.h"
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 
@@ -26,6 +27,7 @@ DecoderSpec glm4_spec(const ModelConfig& config) {
 
 BlockNames glm_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
+  names.qkv_proj = prefix + "self_attn.qkv_proj";
   names.gate_proj = names.up_proj = prefix + "mlp.gate_up_proj";
   return names;
 }
@@ -37,9 +39,10 @@ BlockNames glm4_block(const std::string& prefix) {
   return names;
 }
 
-nlohmann::json glm4_config(const ModelMetadata& model) {
-  return {{"partial_rotary_factor", model.rotary_factor()},
-          {"attention_bias", model.has_tensor("blk.0.attn_q.bias")}};
+nlohmann::json glm_config(const ModelMetadata& model) {
+  return {
+      {"partial_rotary_factor", model.rotary_factor()},
+      {"attention_bias", model.has_tensor("blk.0.attn_q.bias") || model.has_tensor("blk.0.attn_qkv.bias")}};
 }
 
 }  // namespace
@@ -54,6 +57,7 @@ Family glm() {
   family.defaults.max_position_embeddings = 131072;
   family.defaults.rms_norm_eps = 1.5625e-7;
   family.defaults.attention_bias = true;
+  family.gguf = {.architecture = "chatglm", .config = glm_config};
   return family;
 }
 
@@ -62,7 +66,7 @@ Family glm4() {
   family.architecture = "Glm4ForCausalLM";
   family.make_spec = glm4_spec;
   family.names.names_of_block = glm4_block;
-  family.gguf = {.architecture = "glm4", .config = glm4_config};
+  family.gguf = {.architecture = "glm4", .config = glm_config};
   return family;
 }
 

@@ -50,7 +50,6 @@ Family mistral() {
 Family ministral() {
   Family family = mistral();
   family.architecture = "MinistralForCausalLM";
-  family.gguf = {};
   family.defaults.num_key_value_heads = 8;
   return family;
 }

@@ -12,7 +12,7 @@ namespace {
 DecoderSpec mpt_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
   set_alibi(config, spec);
-  NormSpec norm = spec.final_norm;
+  NormSpec norm = *spec.final_norm;
   norm.bias = false;
   set_norms(spec, norm);
   return spec;

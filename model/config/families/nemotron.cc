@@ -10,7 +10,7 @@ namespace {
 
 DecoderSpec nemotron_spec(const ModelConfig& config) {
   DecoderSpec spec = gpt_neox_spec(config);
-  NormSpec norm = spec.final_norm;
+  NormSpec norm = *spec.final_norm;
   norm.gain_offset = 1.0F;
   set_norms(spec, norm);
   return spec;

@@ -1,19 +1,15 @@
 // OPT: GPT-2 whose table of positions has two more rows at its beginning, with queries, keys and values in
-// tensors of their own. The variant of opt-350m, which norms what halves of a block have added to and
-// projects its embedding, is not supported.
+// tensors of their own. opt-350m norms the stream behind the halves of a block, and has smaller token vectors
+// than hidden states: it projects them before it adds positions, and hidden states before the LM head.
+// Source: Zhang et al., OPT, 2022.
 #include "model/config/families/common.h"
+
+#include <utility>
 
 namespace tp::families {
 namespace {
 
 constexpr std::size_t kFirstPosition = 2;
-
-DecoderSpec opt_spec(const ModelConfig& config) {
-  DecoderSpec spec = gpt2_spec(config);
-  spec.first_learned_position = kFirstPosition;
-  spec.learned_positions += kFirstPosition;
-  return spec;
-}
 
 BlockNames opt_block(const std::string& prefix) {
   BlockNames names;
@@ -28,14 +24,43 @@ BlockNames opt_block(const std::string& prefix) {
   return names;
 }
 
+// The norms have the same names as those in front of the halves.
+BlockNames opt_post_norm_block(const std::string& prefix) {
+  BlockNames names = opt_block(prefix);
+  std::swap(names.input_norm, names.post_attention_norm);
+  std::swap(names.pre_feed_forward_norm, names.post_feed_forward_norm);
+  return names;
+}
+
+void norm_stream(DecoderSpec& spec) {
+  for (BlockSpec& block : spec.blocks) {
+    block.wiring = BlockSpec::Wiring::post_norm;
+    block.input_norm.swap(block.post_attention_norm);
+    block.pre_feed_forward_norm.swap(block.post_feed_forward_norm);
+  }
+  spec.final_norm.reset();
+  spec.names.names_of_block = opt_post_norm_block;
+}
+
+DecoderSpec opt_spec(const ModelConfig& config) {
+  DecoderSpec spec = gpt2_spec(config);
+  spec.first_learned_position = kFirstPosition;
+  spec.learned_positions += kFirstPosition;
+  if (!config.do_layer_norm_before) norm_stream(spec);
+  if (config.embedding_size == 0 || config.embedding_size == config.hidden_size) return spec;
+  spec.embedding_size = config.embedding_size;
+  spec.adds_behind_projection = true;
+  spec.head_transform = HeadTransformSpec{.size = config.embedding_size, .of_body = true, .bias = false};
+  return spec;
+}
+
 }  // namespace
 
 Family opt() {
-  Family family{.architecture = "OPTForCausalLM",
-                .fixed_fields = {{"do_layer_norm_before", "true"},
-                                 {"_remove_final_layer_norm", "false"},
-                                 {"layer_norm_elementwise_affine", "true"}},
-                .make_spec = opt_spec};
+  Family family{
+      .architecture = "OPTForCausalLM",
+      .fixed_fields = {{"_remove_final_layer_norm", "false"}, {"layer_norm_elementwise_affine", "true"}},
+      .make_spec = opt_spec};
   family.defaults.hidden_act = "relu";
   family.defaults.attention_bias = true;
   family.defaults.mlp_bias = true;
@@ -44,8 +69,10 @@ Family opt() {
   family.names = {.prefix = "model.",
                   .embed_tokens = "decoder.embed_tokens",
                   .embed_positions = "decoder.embed_positions",
+                  .embedding_projection = "decoder.project_in",
                   .final_norm = "decoder.final_layer_norm",
                   .lm_head = "lm_head",
+                  .head_dense = "decoder.project_out",
                   .blocks = "decoder.layers.",
                   .names_of_block = opt_block};
   return family;

@@ -19,6 +19,7 @@ DecoderSpec phi_spec(const ModelConfig& config) {
 
 BlockNames phi_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
+  names.qkv_proj = prefix + "self_attn.Wqkv";  // of GGUF files that were made of its first checkpoints
   names.q_norm = prefix + "self_attn.q_layernorm";
   names.k_norm = prefix + "self_attn.k_layernorm";
   names.o_proj = prefix + "self_attn.dense";

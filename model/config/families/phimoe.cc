@@ -9,7 +9,7 @@ namespace {
 
 DecoderSpec phimoe_spec(const ModelConfig& config) {
   DecoderSpec spec = mistral_spec(config);
-  spec.final_norm = {.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.rms_norm_eps)};
+  spec.final_norm = NormSpec{.kind = NormSpec::Kind::layer, .eps = static_cast<float>(config.rms_norm_eps)};
   spec.lm_head_bias = config.lm_head_bias;
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.router.scoring = RouterSpec::Scoring::sparse_mixer;

@@ -3,12 +3,9 @@
 #include "model/config/families/common.h"
 #include "model/weights/checkpoint/gguf_model_metadata.h"
 
-#include <algorithm>
-
 #include <nlohmann/json.hpp>
 
 namespace tp::families {
-namespace {
 
 DecoderSpec qwen2_spec(const ModelConfig& config) {
   DecoderSpec spec = llama_spec(config);
@@ -24,27 +21,20 @@ DecoderSpec qwen3_spec(const ModelConfig& config) {
   return spec;
 }
 
-// Experts in every decoder_sparse_step-th layer, except those in mlp_only_layers.
-void set_qwen_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec) {
-  set_experts(config, experts, spec, [&](std::size_t layer) {
-    const auto& dense = config.mlp_only_layers;
-    const bool is_dense = std::find(dense.begin(), dense.end(), layer) != dense.end();
-    return !is_dense && (layer + 1) % config.decoder_sparse_step == 0;
-  });
-}
+namespace {
 
 DecoderSpec qwen2_moe_spec(const ModelConfig& config) {
   DecoderSpec spec = qwen2_spec(config);
   MixtureOfExpertsSpec experts = experts_of(config);
   experts.shared_intermediate_size = config.shared_expert_intermediate_size;
   experts.shared_expert_gate = true;
-  set_qwen_experts(config, experts, spec);
+  set_experts_by_step(config, experts, spec);
   return spec;
 }
 
 DecoderSpec qwen3_moe_spec(const ModelConfig& config) {
   DecoderSpec spec = qwen3_spec(config);
-  set_qwen_experts(config, experts_of(config), spec);
+  set_experts_by_step(config, experts_of(config), spec);
   return spec;
 }
 

@@ -34,6 +34,12 @@ struct Step {
   }
 };
 
+// Whether the row sees keys of the block that its pattern may not show.
+inline bool has_key_bias(const AttentionTile& tile, std::size_t row, std::size_t block) {
+  return tile.key_bias != nullptr && tile.key_bias[row] != nullptr &&
+         tile.has_key_bias[tile.first_block + block] != 0;
+}
+
 // The smallest range of columns of a block with all positions that a row attends to.
 struct Columns {
   std::size_t begin;
@@ -43,9 +49,10 @@ struct Columns {
 inline Columns visible(const Step& step, std::size_t row, std::size_t block) {
   const AttentionTile& tile = step.tile;
   const std::size_t start = step.first_position(block);
+  if (has_key_bias(tile, row, block)) return {0, min(tile.context - start, tile.block_size)};
   const std::size_t end = tile.visible_end[row];
   if (end <= start) return {0, 0};
-  const std::size_t begin = start < tile.global_tokens ? start : tile.visible_begin[row];
+  const std::size_t begin = tile.visible_begin[row];
   if (begin >= start + tile.block_size) return {0, 0};
   return {begin > start ? begin - start : 0, min(end - start, tile.block_size)};
 }
@@ -59,6 +66,20 @@ inline Columns visible(const Step& step, std::size_t row, std::size_t rows, std:
     all = all.begin == all.end ? one : Columns{min(all.begin, one.begin), max(all.end, one.end)};
   }
   return all;
+}
+
+// Adds what the row's table has for the distances of the columns [begin, end) of a block.
+inline void add_relative_bias(const AttentionTile& tile, std::size_t row, std::size_t start, Columns seen,
+                              float* scores) {
+  const float* table = tile.bias[row];
+  const std::size_t reach = tile.bias_reach;
+  const std::size_t own = tile.position[row];
+  // The columns with distances of their own.
+  const std::size_t from = own > reach + start ? min(own - reach - start, seen.end) : 0;
+  const std::size_t to = own + reach + 1 > start ? min(own + reach + 1 - start, seen.end) : 0;
+  for (std::size_t j = seen.begin; j < from; ++j) scores[j] += table[0];
+  for (std::size_t j = max(from, seen.begin); j < to; ++j) scores[j] += table[start + j + reach - own];
+  for (std::size_t j = max(to, seen.begin); j < seen.end; ++j) scores[j] += table[2 * reach];
 }
 
 // Caps and biases a row's scores of a block, and sets those that it does not see to -infinity.
@@ -81,16 +102,18 @@ inline void mask(const Step& step, std::size_t row, std::size_t block) {
     for (std::size_t j = seen.begin; j < seen.end; ++j)
       scores[j] += slope * (distance + static_cast<float>(j));
   }
+  if (tile.bias != nullptr) add_relative_bias(tile, row, start, seen, scores);
   for (std::size_t j = 0; j < seen.begin; ++j) scores[j] = -INFINITY;
   for (std::size_t j = seen.end; j < tile.padded_block; ++j) scores[j] = -INFINITY;
-  const std::size_t stride = tile.visible_step[row];
-  if (stride == 1 && start >= tile.global_tokens) return;
-  const std::size_t own = tile.position[row];
+  if (!has_key_bias(tile, row, block)) return;
+  const float* key_bias = tile.key_bias[row] + start;
   for (std::size_t j = seen.begin; j < seen.end; ++j) {
     const std::size_t position = start + j;
-    const std::size_t distance = position > own ? position - own : own - position;
-    const bool in_window = position >= tile.visible_begin[row] && distance % stride == 0;
-    if (!in_window && position >= tile.global_tokens) scores[j] = -INFINITY;
+    const bool in_window = position >= tile.visible_begin[row] && position < tile.visible_end[row];
+    if (key_bias[j] != -INFINITY)
+      scores[j] += key_bias[j];
+    else if (!in_window)
+      scores[j] = -INFINITY;
   }
 }
 
@@ -99,8 +122,8 @@ inline bool sees_all(const Step& step, std::size_t row) {
   const AttentionTile& tile = step.tile;
   const std::size_t start = step.first_position(step.begin);
   return tile.block_size == tile.padded_block && tile.visible_begin[row] <= start &&
-         tile.visible_end[row] >= step.first_position(step.end) && tile.visible_step[row] == 1 &&
-         tile.softcap == 0.0F && tile.slopes == nullptr;
+         tile.visible_end[row] >= step.first_position(step.end) && tile.softcap == 0.0F &&
+         tile.slopes == nullptr && tile.bias == nullptr && tile.key_bias == nullptr;
 }
 
 // Masks a row's scores; beyond the last block of which it sees anything, weights are 0. -> The columns

@@ -28,15 +28,21 @@ struct AttentionTile {
   // that a row's arithmetic does not depend on where its tile begins.
   std::size_t blocks_per_step;
 
-  // What row r sees: every visible_step[r]-th position in [visible_begin[r], visible_end[r]), counted
-  // backwards and forwards from its own, and those of the first global_tokens that lie before visible_end[r].
+  // What row r sees: the positions in [visible_begin[r], visible_end[r]).
   const std::size_t* position;  // [rows]
   const std::size_t* visible_begin;
   const std::size_t* visible_end;
-  const std::size_t* visible_step;
-  std::size_t global_tokens;
-  float softcap;        // scores become softcap * tanh(score / softcap); 0: they stay
+  // Row r sees every key k of the sequence with key_bias[r][k] above -infinity, too, whose scores gain that;
+  // all blocks with such keys are marked. Null, as a whole or of a row: no others.
+  const float* const* key_bias;       // [rows]
+  const unsigned char* has_key_bias;  // [blocks of the sequence]
+  std::size_t context;                // keys of the sequence
+  float softcap;                      // scores become softcap * tanh(score / softcap); 0: they stay
   const float* slopes;  // [rows] slope * (key's position - row's) is added to scores; null: nothing
+
+  // Rows of a table that is added to scores by the distance of the key, from -bias_reach on; null: nothing.
+  const float* const* bias;  // [rows] [2 * bias_reach + 1]
+  std::size_t bias_reach;
 
   float* out;     // [rows, value_columns] sums of values, weighted with exp(score - maximum)
   float* maxima;  // [rows] the greatest score, or -infinity if the row sees nothing here

@@ -31,6 +31,7 @@ struct ElementwiseKernels {
   ActivationKernels relu;
   ActivationKernels relu_squared;
   ActivationKernels clamped_swiglu;
+  ActivationKernels sigmoid;
   // x = xielu(x)
   void (*xielu)(const Xielu& function, float* x, std::size_t size);
   // x = min(max(x, -limit), limit)

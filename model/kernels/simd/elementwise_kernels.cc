@@ -45,6 +45,10 @@ struct Silu {
   static FloatRegister of(const FloatRegister& x) { return x * reciprocal(1.0F + fast_exp(-x)); }
 };
 
+struct Sigmoid {
+  static FloatRegister of(const FloatRegister& x) { return reciprocal(1.0F + fast_exp(-x)); }
+};
+
 // The tail of the normal distribution, 1 - Phi(|x|), to 1e-7. Source: Abramowitz and Stegun, Handbook of
 // Mathematical Functions, 7.1.26, with x / sqrt(2) for x.
 struct Gelu {
@@ -171,6 +175,7 @@ const ElementwiseKernels kElementwiseKernels = {rms_norm,
                                                 kernels_of<Relu>,
                                                 kernels_of<ReluSquared>,
                                                 kernels_of<ClampedSwiglu>,
+                                                kernels_of<Sigmoid>,
                                                 xielu,
                                                 clip};
 

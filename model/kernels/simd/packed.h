@@ -40,10 +40,10 @@ struct PanelProduct {
   const float* x_sums;
   std::size_t first_block;  // see PackedLayout
   std::size_t front;        // columns of zeros before the first leaf, a multiple of 32
-  unsigned char* scratch;   // of this thread, QuantKernels::scratch_bytes(...)
 
-  // Types with a ScaledFormat, which take floats and ScaledKernels::scratch_bytes(...) of scratch.
+  // Types with a ScaledFormat, which take floats.
   const ScaledFormat* scaled;
+  unsigned char* scratch;              // of this thread, ScaledKernels::scratch_bytes(...)
   const std::uint16_t* column_groups;  // [in_features], or null
 };
 
@@ -54,7 +54,6 @@ struct PackedKernels {
   // The same with activations rounded to bf16, for machines that multiply such pairs; else null.
   void (*bf16_pairs)(const PanelProduct& product);
   void (*int8)(const PanelProduct& product);
-  void (*int4)(const PanelProduct& product);
 
   // Quantizes groups of 32 to elements in -127..127 and a scale. A group's correction is what its product
   // with weights that are stored with `offset` added has too much: -offset times the elements' sum. `size` is
@@ -68,8 +67,8 @@ struct PackedKernels {
 // The same for the quantized types of GGUF files.
 struct QuantKernels {
   void (*multiply)(const PanelProduct& product);
-  // Of a thread that multiplies at most so many panels.
-  std::size_t (*scratch_bytes)(const QuantFormat& format, std::size_t in_features, std::size_t panels);
+  // Of int4, whose panels are those of kInt4SymG32; leaves may be filled up, and `format` is not read.
+  void (*multiply_int4)(const PanelProduct& product);
 
   // Of what a row's groups of integers are times its scales: of every group of the format, its correction,
   // -zero times the elements' sum; if it has offsets, the elements' sum times the scale, negative where

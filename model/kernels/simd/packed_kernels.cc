@@ -1,8 +1,8 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
 #include "model/kernels/simd/bf16.h"
+#include "model/kernels/simd/chunk_passes.h"
 #include "model/kernels/simd/float_tiles.h"
-#include "model/kernels/simd/integer_tiles.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/panel_passes.h"
 #include "model/kernels/simd/panel_results.h"
@@ -18,8 +18,17 @@ namespace {
 void f32(const PanelProduct& p) { run_floats<F32Weights>(p); }
 void f16(const PanelProduct& p) { run_floats<F16Weights>(p); }
 void bf16(const PanelProduct& p) { run_floats<Bf16Weights>(p); }
-void int8(const PanelProduct& p) { run_integers<Int8Block>(p); }
-void int4(const PanelProduct& p) { run_integers<Int4Block>(p); }
+
+// Chunks are as they are in the panel.
+void int8(const PanelProduct& p) {
+  multiply_chunks(
+      p,
+      Chunks<Int8Block>{
+          [](const PanelProduct& /*p*/, const unsigned char* panel, std::size_t begin, std::size_t /*count*/,
+             Int8Block* /*room*/) { return reinterpret_cast<const Int8Block*>(panel) + begin; },
+          [](const PanelProduct& /*p*/, std::size_t block) { return block * sizeof(Int8Block); },
+          sizeof(Int8Block)});
+}
 
 #if defined(__AVX512BF16__)
 template <class Sums>
@@ -109,6 +118,6 @@ void round_pairs(const float* x, std::size_t size, std::uint32_t* pairs) {
 }  // namespace
 
 extern const PackedKernels kPackedKernels;
-const PackedKernels kPackedKernels = {f32, f16, bf16, kBf16Pairs, int8, int4, quantize, round_pairs};
+const PackedKernels kPackedKernels = {f32, f16, bf16, kBf16Pairs, int8, quantize, round_pairs};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

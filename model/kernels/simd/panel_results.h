@@ -24,7 +24,7 @@ constexpr std::size_t kSumRegisters = 12;
 
 // Weights are fetched this far ahead of their use. Memory is read faster in two streams than in one, but not
 // if they alternate with every line, so that floats fetch several lines of a panel at a time.
-constexpr std::size_t kPrefetchBytes = 1024;
+constexpr std::size_t kPrefetchBytes = 4096;
 constexpr std::size_t kLines = 8;
 
 inline void fetch_lines(const unsigned char* weights, std::size_t lines) {

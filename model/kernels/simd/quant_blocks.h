@@ -2,6 +2,7 @@
 // local to the translation unit.
 #pragma once
 
+#include "model/kernels/simd/quad_sums.h"
 #include "model/kernels/simd/quant_format.h"
 #include "model/kernels/simd/vector.h"
 
@@ -219,20 +220,26 @@ template <std::size_t kBegin, std::size_t kEnd, class Body>
   }
 }
 
-// A block that many tokens pass over: an element a byte, as all formats have in common.
-template <std::size_t kGroup, bool kHasOffsets>
+// A block of a type that files have, an element a byte, as all formats have in common. kSumQuads: see
+// QuadSums; 0 if elements have 128 added.
+template <std::size_t kSize, bool kWithOffsets, std::size_t kSumQuads>
 struct UnpackedBlock {
-  static constexpr std::size_t kGroups = 64 / kGroup;
+  static constexpr std::size_t kGroupSize = kSize;
+  static constexpr bool kHasOffsets = kWithOffsets;
+  static constexpr bool kIsBiased = kSumQuads == 0;
+  static constexpr std::size_t kQuadsAtOnce = kIsBiased ? 8 : kSumQuads;
+  static constexpr std::size_t kGroups = 64 / kGroupSize;
 
   unsigned char quads[kQuads][kVectorBytes];
   float numbers[kHasOffsets ? 2 * kGroups : kGroups][kLanes];
 
-  const float* scale(std::size_t group) const { return numbers[group]; }
-  const float* offset(std::size_t group) const { return numbers[kGroups + group]; }
+  Vector scale(std::size_t group) const { return load(numbers[group]); }
+  Vector offset(std::size_t group) const { return load(numbers[kGroups + group]); }
 };
 
 template <const QuantFormat& F>
-using UnpackedOf = UnpackedBlock<F.group, F.has_offsets>;
+using UnpackedOf =
+    UnpackedBlock<F.group, F.has_offsets, (kLargestElement<F> > 127) ? 0 : kQuadsOfSum<kLargestElement<F>>>;
 
 template <const QuantFormat& F>
 inline void unpack(const unsigned char* block, const unsigned char* super, UnpackedOf<F>& out) {

@@ -1,10 +1,10 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 //
 // Few tokens read panels as they are, of the types that files mostly have. For more, and with other types,
-// some panels at a time are unpacked to the second-level cache first: all tokens pass over them there.
+// chunks are unpacked to the first-level cache first: all tokens pass over them there.
 
+#include "model/kernels/simd/chunk_passes.h"
 #include "model/kernels/simd/packed.h"
-#include "model/kernels/simd/panel_passes.h"
 #include "model/kernels/simd/quant_blocks.h"
 #include "model/kernels/simd/quant_tiles.h"
 #include "model/kernels/simd/vector.h"
@@ -16,53 +16,28 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-constexpr std::size_t unpacked_bytes(const QuantFormat& format) {
-  return format.group == 16
-             ? format.has_offsets ? sizeof(UnpackedBlock<16, true>) : sizeof(UnpackedBlock<16, false>)
-         : format.has_offsets ? sizeof(UnpackedBlock<32, true>)
-                              : sizeof(UnpackedBlock<32, false>);
-}
-
-// Panels that are unpacked at a time.
-std::size_t panels_at_once(const QuantFormat& format, std::size_t in_features) {
-  const std::size_t panel = in_features / kBlock * unpacked_bytes(format);
-  return 2 * panel < kResidentBytes ? kResidentBytes / (panel + 1) : 1;
-}
-
-std::size_t scratch_bytes(const QuantFormat& format, std::size_t in_features, std::size_t panels) {
-  const std::size_t most = panels_at_once(format, in_features);
-  return (panels < most ? panels : most) * (in_features / kBlock) * unpacked_bytes(format);
+template <const QuantFormat& F>
+const UnpackedOf<F>* unpack_chunk(const PanelProduct& p, const unsigned char* panel, std::size_t begin,
+                                  std::size_t count, UnpackedOf<F>* room) {
+  for (std::size_t i = 0; i < count; ++i)
+    unpack<F>(panel + F.place(p.first_block, begin + i), panel + F.super_place(p.first_block, begin + i),
+              room[i]);
+  return room;
 }
 
 template <const QuantFormat& F>
 void multiply_unpacked(const PanelProduct& p) {
-  const std::size_t blocks = p.in_features / kBlock;
-  const std::size_t most = panels_at_once(F, p.in_features);
-  auto* const unpacked = reinterpret_cast<UnpackedOf<F>*>(p.scratch);
-  PanelProduct part = p;
-  part.panels = p.scratch;
-  part.panel_bytes = blocks * sizeof(UnpackedOf<F>);
-  for (std::size_t begin = 0; begin < p.count; begin += most) {
-    part.count = p.count - begin < most ? p.count - begin : most;
-    for (std::size_t n = 0; n < part.count; ++n) {
-      const unsigned char* panel = p.panels + (begin + n) * p.panel_bytes;
-      for (std::size_t block = 0; block < blocks; ++block) {
-        const unsigned char* from = panel + F.place(p.first_block, block);
-        fetch_lines(from, F.block_bytes() / kVectorBytes + 1);
-        unpack<F>(from, panel + F.super_place(p.first_block, block), unpacked[n * blocks + block]);
-      }
-    }
-    if (p.y != nullptr) part.y = p.y + begin * kPanel;
-    if (p.sums != nullptr) part.sums = p.sums + begin * kPanel;
-    part.out_features = p.out_features - begin * kPanel;
-    run_integers<UnpackedQuants<F.group, F.has_offsets, F.codebook == Codebook::iq4>>(part);
-  }
+  multiply_chunks(p, Chunks<UnpackedOf<F>>{unpack_chunk<F>,
+                                           [](const PanelProduct& product, std::size_t block) {
+                                             return F.place(product.first_block, block);
+                                           },
+                                           F.block_bytes()});
 }
 
 template <const QuantFormat& F>
 void multiply_few(const PanelProduct& p) {
-  if (p.sums != nullptr || p.tokens > kFewTokens) return multiply_unpacked<F>(p);
-  run_panels(QuantTile<F>{{p}});
+  if (p.sums != nullptr || p.tokens > QuantTile<F>::kTokens) return multiply_unpacked<F>(p);
+  run_panels(QuantTile<F>{p});
 }
 
 void multiply(const PanelProduct& p) {
@@ -118,6 +93,6 @@ void sum_groups(const QuantFormat& format, const std::int8_t* bytes, const float
 }  // namespace
 
 extern const QuantKernels kQuantKernels;
-const QuantKernels kQuantKernels = {multiply, scratch_bytes, sum_groups};
+const QuantKernels kQuantKernels = {multiply, multiply_few<kInt4SymG32>, sum_groups};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

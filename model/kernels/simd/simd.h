@@ -10,12 +10,55 @@
 
 namespace tp::kernels {
 
+// Of a matrix of 128 rows, they stay in the first-level cache.
+constexpr std::size_t kDeltaColumns = 32;
+
+// Consecutive tokens of one sequence in one head of a gated delta rule. Rows of tokens are `..._stride`
+// floats apart.
+struct DeltaTokens {
+  const float* query;  // [tokens, key_dim]
+  const float* key;    // [tokens, key_dim]
+  std::size_t key_stride;
+  const float* value;  // [tokens, value_dim]
+  std::size_t value_stride;
+  const float* decay;     // [tokens]
+  const float* strength;  // [tokens]
+  std::size_t gate_stride;
+  float* out;  // [tokens, value_dim]
+  std::size_t out_stride;
+  std::size_t tokens;
+  std::size_t key_dim;
+};
+
+// One token in one KV head of attention by random features.
+struct FavorStep {
+  float* state;        // [features, columns]
+  const float* key;    // [features] of the key
+  const float* value;  // [columns]
+  float kept;          // the state's rows are multiplied by it first
+  const float* query;  // [heads, query_stride] features of the queries
+  std::size_t query_stride;
+  std::size_t heads;
+  std::size_t features;
+  std::size_t columns;  // whole vectors
+  float* out;           // [heads, columns]
+};
+
 struct SimdKernels {
   // y[o] = sum over i of x[i] * weight[o * w_stride + i].
   void (*matvec)(const float* weight, std::size_t w_stride, std::size_t out_features, std::size_t in_features,
                  const float* x, float* y);
   // Rotates the pairs (x[i], x[i + half]) by the angles whose cosines and sines are given.
   void (*rotate_halves)(float* x, const float* cosine, const float* sine, std::size_t half);
+  // For each token in order: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q, in the columns [first,
+  // first + columns) of the values. columns <= kDeltaColumns; state: those of S, [key_dim, whole vectors].
+  void (*delta_rule)(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
+                     std::size_t state_stride);
+  // The greatest of x, [whole vectors], and x = exp(x - less), but at least a very small number.
+  float (*largest)(const float* x, std::size_t size);
+  void (*exponentials)(float* x, std::size_t size, float less);
+  // state = kept * state + key value^T; out = query state.
+  void (*favor)(const FavorStep& step);
 };
 
 // The kernels of the active instruction set.

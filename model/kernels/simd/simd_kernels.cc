@@ -1,5 +1,7 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
+#include "model/kernels/simd/delta_rule.h"
+#include "model/kernels/simd/favor.h"
 #include "model/kernels/simd/simd.h"
 #include "model/kernels/simd/vector.h"
 
@@ -54,6 +56,6 @@ void rotate_halves(float* x, const float* cosine, const float* sine, std::size_t
 }  // namespace
 
 extern const SimdKernels kKernels;
-const SimdKernels kKernels = {matvec, rotate_halves};
+const SimdKernels kKernels = {matvec, rotate_halves, delta_rule, largest_of, exponentials, favor_step};
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

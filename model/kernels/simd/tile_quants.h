@@ -25,10 +25,10 @@ void convert_block(const unsigned char* elements, const unsigned char* super, st
   unpack<F>(elements, super, block);
   for (std::size_t q = 0; q < kQuads; ++q) {
     const std::size_t group = 4 * q / F.group;
-    const Vector scale = load(block.scale(group));
+    const Vector scale = block.scale(group);
     Vector offset = {};
     if constexpr (F.has_offsets) {
-      offset = load(block.offset(group));
+      offset = block.offset(group);
       for (std::size_t i = 0; i < kParts; ++i)
         offset.part[i] = F.subtracts ? -offset.part[i] : offset.part[i];
     }

@@ -16,6 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// How the keys of lists begin, and for how many layers they are taken.
+constexpr std::string_view kLists = "xielu.";
+constexpr std::uint64_t kMostLayers = 65536;
+
 fs::path first_part(const fs::path& file) {
   const std::optional<GgufPartName> part = parse_gguf_part_name(file.filename().string());
   return part ? file.parent_path() / part->of(1) : file;
@@ -88,12 +92,34 @@ void GgufFiles::add_file(const fs::path& path) {
                                    printable(name), place->second.file.name());
     }
   }
-  if (!metadata_) metadata_.emplace(std::move(header.metadata));
+  if (metadata_) return;
+  metadata_.emplace(std::move(header.metadata));
+  for (const auto& [key, value] : metadata_->values()) {
+    if (key.starts_with(kLists)) add_list(key, value);
+  }
+}
+
+void GgufFiles::add_list(const std::string& key, const GgufValue& value) {
+  const MappedFile& file = *files_.front();
+  if (value.kind != GgufKind::f32) {
+    throw_error<CheckpointError>("{}: {} has numbers of the kind {}, expected f32; convert the model again",
+                                 file.name(), printable(key), name_of(value.kind));
+  }
+  const std::string architecture(metadata_->text_or("general.architecture", ""));
+  const std::uint64_t all = std::min(kMostLayers, metadata_->whole_or(architecture + ".block_count", 0));
+  const auto begin = static_cast<std::size_t>(value.bytes.data() - file.bytes().data());
+  for (std::size_t layer = 0; layer < (value.is_list ? std::min(all, value.count) : all); ++layer) {
+    const std::size_t at = begin + (value.is_list ? layer : 0) * sizeof(float);
+    const std::string name = fmt::format("blk.{}.{}", layer, key);
+    listed_.try_emplace(name, Entry{{name, *find_gguf_type("F32"), {1}, {at, at + sizeof(float)}}, file});
+  }
 }
 
 const GgufFiles::Entry* GgufFiles::find(std::string_view name) const {
-  const auto found = tensors_.find(name);
-  return found == tensors_.end() ? nullptr : &found->second;
+  for (const auto* const entries : {&tensors_, &listed_}) {
+    if (const auto found = entries->find(name); found != entries->end()) return &found->second;
+  }
+  return nullptr;
 }
 
 std::uint64_t GgufFiles::identity() const {

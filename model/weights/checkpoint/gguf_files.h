@@ -36,6 +36,9 @@ class GgufFiles {
   // Of the first part, which has all that matters.
   const GgufMetadata& metadata() const { return *metadata_; }
   const std::map<std::string, Entry, std::less<>>& tensors() const { return tensors_; }
+  // What the metadata lists, a number for every layer or one for all, as if it were tensors of one element:
+  // "blk.3.xielu.beta".
+  const std::map<std::string, Entry, std::less<>>& listed() const { return listed_; }
   // The tensor of that name, or nullptr.
   const Entry* find(std::string_view name) const;
 
@@ -52,10 +55,12 @@ class GgufFiles {
 
  private:
   void add_file(const std::filesystem::path& path);
+  void add_list(const std::string& key, const GgufValue& value);
 
   std::vector<std::unique_ptr<MappedFile>> files_;
   std::optional<GgufMetadata> metadata_;
   std::map<std::string, Entry, std::less<>> tensors_;
+  std::map<std::string, Entry, std::less<>> listed_;
   std::size_t stored_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
 };

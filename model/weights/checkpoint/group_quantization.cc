@@ -36,12 +36,10 @@ unsigned bits_of(const JsonNode& fields, std::string_view field, const std::stri
 }
 
 GroupQuantization awq(const JsonNode& fields, const std::string& file) {
-  const std::string field = fields.name_of({"bits", "w_bit"});
-  const std::size_t bits = fields.at(field).size();
-  if (bits != 4) refuse(file, field, "4", std::to_string(bits));
+  const unsigned bits = bits_of(fields, fields.name_of({"bits", "w_bit"}), file);
   const std::string version = lower(fields.string_or("version", "gemm"));
   if (version != "gemm") refuse(file, "version", "gemm", version);
-  return {.method = Method::awq};
+  return {.method = Method::awq, .bits = bits};
 }
 
 GroupQuantization gptq(const JsonNode& fields, const std::string& file) {
@@ -69,6 +67,26 @@ GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
   GroupQuantization out{.method = Method::fp8};
   take_block(fields, "weight_block_size", out, file);
   return out;
+}
+
+// NVIDIA's Model Optimizer. Its names of FP8 differ in how activations are quantized; scales of weights have
+// the shape that tells how they are shared.
+GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
+  constexpr const char* kAlgorithms[] = {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "MXFP8"};
+  const std::string algorithm = fields.at("quant_algo").string();
+  std::string upper = algorithm;
+  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (std::ranges::find(kAlgorithms, upper) == std::end(kAlgorithms))
+    refuse(file, "quant_algo", "FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO or MXFP8", algorithm);
+  return {.method = Method::fp8};
+}
+
+// Earlier versions wrote no quantization_config, but this file beside config.json.
+std::optional<GroupQuantization> modelopt_beside(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "hf_quant_config.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  const nlohmann::json document = read_json_file(path);
+  return modelopt(JsonNode(document, path).at("quantization"), path.string());
 }
 
 GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& file) {
@@ -124,7 +142,7 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   const nlohmann::json document = read_json_file(path);
   const JsonNode config(document, path);
   const std::optional<JsonNode> fields = config.find("quantization_config");
-  if (!fields) return std::nullopt;
+  if (!fields) return modelopt_beside(folder);
   const std::string file = path.string();
   const std::string method = fields->at("quant_method").string();
   // Its projections are stored with rows and columns exchanged, but not by these tools.
@@ -137,8 +155,9 @@ std::optional<GroupQuantization> find_group_quantization(const std::filesystem::
   if (method == "gptq") return gptq(*fields, file);
   if (method == "compressed-tensors") return compressed_tensors(*fields, file);
   if (method == "fp8" || method == "fbgemm_fp8") return fp8(*fields, file);
+  if (method == "modelopt") return modelopt(*fields, file);
   if (method == "mxfp4") return GroupQuantization{.method = Method::mxfp4};
-  refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8 or mxfp4", method);
+  refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8, modelopt or mxfp4", method);
 }
 
 }  // namespace tp

@@ -27,7 +27,8 @@ struct GroupQuantization {
 // "AWQ", "GPTQ", "compressed-tensors", "FP8", "MXFP4".
 std::string_view name_of(GroupQuantization::Method method);
 
-// The quantization_config of a folder's config.json; nothing if there is none. Throws ConfigError for those
+// The quantization_config of a folder's config.json, or ModelOpt's hf_quant_config.json beside it; nothing if
+// there is none. Throws ConfigError for those
 // that cannot be read, by name.
 std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& folder);
 

@@ -60,7 +60,7 @@ std::vector<std::size_t> parse_shape(std::string_view text) {
   for (const char c : text.substr(1, text.find(')') - 1)) {
     if (std::isdigit(static_cast<unsigned char>(c))) {
       if (!std::exchange(in_number, true)) shape.push_back(0);
-      if (shape.size() > 2 || shape.back() > SIZE_MAX / 100) return {};
+      if (shape.size() > 3 || shape.back() > SIZE_MAX / 100) return {};
       shape.back() = shape.back() * 10 + static_cast<std::size_t>(c - '0');
     } else if (c == ',' || c == ' ') {
       in_number = false;
@@ -139,7 +139,7 @@ NpyArray read_npy(const std::filesystem::path& path) {
 
   NpyArray array;
   array.shape = parse_shape(value_of(dictionary, "'shape'"));
-  check(!array.shape.empty(), "one or two dimensions");
+  check(!array.shape.empty(), "one to three dimensions");
   std::size_t size = sizeof(float);
   bool fits = true;
   for (const std::size_t extent : array.shape) fits = fits && !__builtin_mul_overflow(size, extent, &size);

@@ -46,19 +46,19 @@ class NpyWriter {
   std::unique_ptr<std::FILE, Closer> file_;
 };
 
-// A float32 array of one or two dimensions.
+// A float32 array of one to three dimensions.
 struct NpyArray {
   std::vector<std::size_t> shape;
   std::vector<float> values;
 
-  // [shape[0], shape[1]], or [1, shape[0]] of a vector.
+  // Rows of the last dimension, one of a vector.
   TensorView<const float> view() const {
-    return shape.size() == 1 ? TensorView<const float>(values.data(), 1, shape[0])
-                             : TensorView<const float>(values.data(), shape[0], shape[1]);
+    const std::size_t columns = shape.back();
+    return {values.data(), columns == 0 ? 0 : values.size() / columns, columns};
   }
 };
 
-// Reads a whole file. Throws Error if it is missing or is not a little-endian float32 array of one or two
+// Reads a whole file. Throws Error if it is missing or is not a little-endian float32 array of one to three
 // dimensions in C order.
 NpyArray read_npy(const std::filesystem::path& path);
 

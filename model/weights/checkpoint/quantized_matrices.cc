@@ -44,6 +44,12 @@ void require_matrix(const Raw& raw) {
 
 std::size_t divide_up(std::size_t number, std::size_t by) { return (number - 1) / by + 1; }
 
+// U8 is how E8M0 was stored before it had a name.
+bool are_exponents(const Raw& scales) {
+  return scales.tensor.type.name == "F8_E8M0" || scales.tensor.type.name == "U8";
+}
+
+// bf16 has all of E8M0's powers of two.
 ScaleType scale_type(const Raw& scales) {
   const std::string_view name = scales.tensor.type.name;
   return name == "F32" ? ScaleType::f32 : name == "F16" ? ScaleType::f16 : ScaleType::bf16;
@@ -227,12 +233,14 @@ void Finder::add_bytes(const std::string& name) {
   const Raw elements = *plain_.find_raw(name);
   const std::string of_scales = plain_.contains(name + "_scale_inv") ? name + "_scale_inv" : name + "_scale";
   if (!is_matrix(elements.tensor.shape) || !plain_.contains(of_scales)) return;
-  const Raw scales = require_part(of_scales, "F32 F16 BF16");
+  const bool is_e4m3 = elements.tensor.type.name == "F8_E4M3";
+  const Raw scales = require_part(of_scales, is_e4m3 ? "F32 F16 BF16 F8_E8M0 U8" : "F32 F16 BF16");
   const MatrixShape shape{elements.tensor.shape[0], elements.tensor.shape[1]};
-  QuantizedMatrix matrix{{.is_e4m3 = elements.tensor.type.name == "F8_E4M3",
+  QuantizedMatrix matrix{{.is_e4m3 = is_e4m3,
                           .shape = shape,
                           .groups = blocks_of(scales, shape),
-                          .scales = scales.data},
+                          .scales = scales.data,
+                          .scales_are_exponents = are_exponents(scales)},
                          {},
                          name,
                          {of_scales},
@@ -276,12 +284,14 @@ void Finder::add_mxfp4(const std::string& name) {
 
 // Which elements of a matrix share scales of that shape.
 StoredScales Finder::blocks_of(const Raw& scales, MatrixShape shape) const {
-  const Shape& found = scales.tensor.shape;
+  Shape found = scales.tensor.shape;
+  // ModelOpt's blocks have dimensions of 1 after both.
+  if (found.size() == 4 && found[1] == 1 && found[3] == 1) found = {found[0], found[2]};
   const ScaleType type = scale_type(scales);
   const std::size_t block_rows = quantization_.block_rows;
   const std::size_t block_columns = quantization_.block_columns;
   const Shape of_blocks = {divide_up(shape.rows, block_rows), divide_up(shape.columns, block_columns)};
-  if (scales.tensor.bytes.size() == (type == ScaleType::f32 ? 4U : 2U))
+  if (std::ranges::all_of(found, [](std::size_t size) { return size == 1; }))
     return {.type = type, .row_block = shape.rows, .column_block = shape.columns};
   if (found == Shape{shape.rows}) return {.type = type, .column_block = shape.columns};
   if (found == of_blocks) {

@@ -22,8 +22,11 @@ T element_at(const std::byte* data, std::size_t index) {
   return value;
 }
 
-// Where AWQ's words have each of eight outputs.
-constexpr std::size_t kAwqPlaces[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+// An E8M0 scale as bf16. The smallest one is subnormal, the largest number stands for NaN.
+std::uint16_t bf16_of_e8m0(std::uint8_t exponent) {
+  if (exponent == 255) return 0x7fc0;
+  return exponent == 0 ? std::uint16_t{0x0040} : static_cast<std::uint16_t>(exponent << 7);
+}
 
 // From words that hold some numbers of a range to all that are needed for it.
 Range words_of(Range numbers, std::size_t per_word) {
@@ -62,6 +65,12 @@ TensorSlice StoredGroups::stored_slice(const TensorSlice& slice) const {
   }
 }
 
+std::size_t StoredGroups::awq_place(std::size_t row) const {
+  constexpr std::size_t kOfEight[] = {0, 4, 1, 5, 2, 6, 3, 7};
+  constexpr std::size_t kOfFour[] = {0, 2, 1, 3};
+  return bits == 4 ? kOfEight[row % 8] : kOfFour[row % 4];
+}
+
 unsigned StoredGroups::bits_of(std::uint32_t word, std::size_t index) const {
   return word >> (bits * index) & ((1U << bits) - 1);
 }
@@ -98,7 +107,7 @@ void StoredGroups::read_elements(const RowsInMemory& from, const TensorSlice& sl
     for (std::size_t column = columns.begin; column < columns.end; ++column) {
       for (std::size_t row = rows.begin; row < rows.end; ++row)
         out[(row - rows.begin) * stride + column - columns.begin] =
-            static_cast<std::uint8_t>(bits_of(word(column, row / 8), kAwqPlaces[row % 8]));
+            static_cast<std::uint8_t>(bits_of(word(column, row / per_word()), awq_place(row)));
     }
     return;
   }
@@ -120,7 +129,7 @@ int StoredGroups::zero_point(std::size_t row, std::size_t group) const {
   if (zero_points_kind == ZeroPoints::bytes) return element_at<std::int8_t>(zero_points, of_row) + zero();
   const std::size_t index = layout == Layout::packed ? row / per_word() * groups.groups + group
                                                      : group * (shape.rows / per_word()) + row / per_word();
-  const std::size_t place = layout == Layout::awq ? kAwqPlaces[row % 8] : row % per_word();
+  const std::size_t place = layout == Layout::awq ? awq_place(row) : row % per_word();
   const unsigned stored = bits_of(element_at<std::uint32_t>(zero_points, index), place);
   return static_cast<int>((stored + (zero_points_less_one ? 1U : 0U)) & ((1U << bits) - 1));
 }
@@ -129,6 +138,7 @@ std::uint32_t StoredGroups::scale_bits(std::size_t row, std::size_t group) const
   const bool by_groups = layout == Layout::awq || layout == Layout::gptq;
   const std::size_t index =
       by_groups ? group * shape.rows + row : row / groups.row_block * groups.groups + group;
+  if (scales_are_exponents) return bf16_of_e8m0(element_at<std::uint8_t>(scales, index));
   if (groups.type == ScaleType::f32) return element_at<std::uint32_t>(scales, index);
   return element_at<std::uint16_t>(scales, index);
 }

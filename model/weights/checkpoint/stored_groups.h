@@ -17,7 +17,7 @@ namespace tp {
 // have 8 numbers of 4 bits or 4 of 8:
 //   awq: [in_features, out_features / 8]; zero points [groups, out_features / 8]: outputs 0, 2, 4, 6, 1, 3,
 //   5,
-//     7 of eight, the lowest bits first. Scales [groups, out_features].
+//     7 of eight, or 0, 2, 1, 3 of four, the lowest bits first. Scales [groups, out_features].
 //   gptq: words [in_features / 8, out_features]; zero points [groups, out_features / 8], which its first
 //   format
 //     stores less one, modulo 16 or 256; scales [groups, out_features].
@@ -40,6 +40,7 @@ struct StoredGroups {
   MatrixShape shape;  // [out_features, in_features]
   StoredScales groups;
   const std::byte* scales = nullptr;
+  bool scales_are_exponents = false;  // of `bytes`: of 2, plus 127 (E8M0), which bf16 holds exactly
   const std::byte* zero_points = nullptr;
   ZeroPoints zero_points_kind = ZeroPoints::none;
   bool zero_points_less_one = false;
@@ -59,6 +60,7 @@ struct StoredGroups {
   unsigned per_word() const { return 32 / bits; }
   int zero() const { return 1 << (bits - 1); }  // where there are no zero points
   unsigned bits_of(std::uint32_t word, std::size_t index) const;
+  std::size_t awq_place(std::size_t row) const;  // of an output in its word
   // A row's elements of the columns in `columns`, numbers or the bits of e4m3.
   void read_elements(const RowsInMemory& from, const TensorSlice& slice, std::uint8_t* out,
                      std::size_t stride) const;

@@ -198,6 +198,7 @@ export class RanksView {
     this.used.fill.style.width = `${(100 * cache.used_tokens) / (cache.capacity_tokens || 1)}%`;
     this.prefix.value.textContent = percent(cache.prefix_hits, cache.prefix_queries);
     this.prefix.value.title = `${count(cache.prefix_hits)} of ${plural(cache.prefix_queries, "token")} looked up`;
+    if (cache.states) this.prefix.value.title += `; ${plural(cache.snapshots, "snapshot")} of recurrent layers' states`;
     this.hits.fill.style.width = `${(100 * cache.prefix_hits) / (cache.prefix_queries || 1)}%`;
     this.about.textContent = `tp-infer ${version ?? ""} · up ${seconds(uptime)}${draining ? " · draining, no new requests" : ""}`;
     const rates = this.history.map((status) => status.tokens.generated_per_second);

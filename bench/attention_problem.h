@@ -1,0 +1,149 @@
+// What the parts of bench_attention share.
+#pragma once
+
+#include "model/kernels/attention.h"
+#include "model/kernels/openblas.h"
+#include "model/memory/buffer.h"
+#include "parallel/stopwatch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <omp.h>
+
+namespace tp::bench {
+
+// Four query heads of 64 elements on one KV head: a quarter of a layer of Llama-3.2-1B's shape.
+inline constexpr std::size_t kHeads = 4;
+inline constexpr std::size_t kHeadDim = 64;
+inline constexpr std::size_t kBlockSize = 32;
+inline constexpr float kScale = 0.125F;
+inline constexpr std::size_t kWindow = 1024;
+inline constexpr std::size_t kChunk = 512;  // tokens of a prefill step
+
+struct Options {
+  std::size_t max_tokens = 32768;
+  std::size_t threads = 1;
+  bool json = false;
+  std::string only;  // "dense", "sparse", or both
+};
+
+// A sequence's queries, keys and values, and its paged cache.
+class Problem {
+ public:
+  Problem(std::size_t tokens, KvType type)
+      : tokens_(tokens),
+        query_(tokens * kHeads * kHeadDim, "queries"),
+        key_(tokens * kHeadDim, "keys"),
+        value_(tokens * kHeadDim, "values"),
+        out_(tokens * kHeads * kHeadDim, "outputs"),
+        layout_{type, 1, kBlockSize, kHeadDim, kHeadDim},
+        blocks_(tokens / kBlockSize),
+        cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
+        kv_of_head_(kHeads, 0),
+        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout_, blocks_.size())),
+        scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
+    std::uint32_t state = 1;
+    for (const Buffer<float>* buffer : {&query_, &key_, &value_}) {
+      for (std::size_t i = 0; i < buffer->size(); ++i) {
+        state = state * 1664525U + 1013904223U;
+        (*buffer)[i] = static_cast<float>(state >> 8) / static_cast<float>(1U << 23) - 1.0F;
+      }
+    }
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+    kernels::store_keys_values(matrix(key_, kHeadDim), matrix(value_, kHeadDim), {{{0, tokens, 0, blocks_}}},
+                               paged());
+  }
+
+  // Attention of the tokens [first, first + count), perhaps to keys beyond the pattern, too: [tokens].
+  void tiled(std::size_t first, std::size_t count, const kernels::AttentionPattern& pattern = {},
+             const float* key_bias = nullptr) const {
+    std::vector<kernels::AttentionSpan> spans = {{0, count, first, blocks_}};
+    spans.front().key_bias = key_bias;
+    kernels::paged_attention(
+        {.query = matrix(query_, kHeads * kHeadDim).rows_from(first, count),
+         .cache = paged(),
+         .spans = spans,
+         .kv_of_head = kv_of_head_,
+         .pattern = pattern,
+         .scale = kScale,
+         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
+         .out = matrix(out_, kHeads * kHeadDim).rows_from(first, count)});
+  }
+
+  // The prompt, in chunks.
+  void prefill(std::optional<std::size_t> window = {}) const {
+    for (std::size_t first = 0; first < tokens_; first += kChunk)
+      tiled(first, std::min(kChunk, tokens_ - first), {.window = window});
+  }
+
+  // One head, with the whole score matrix, [tokens, tokens].
+  void textbook(std::size_t head, TensorView<float> scores, TensorView<float> out) const {
+    const auto size = [](std::size_t n) { return static_cast<blasint>(n); };
+    const kernels::Sgemm sgemm = kernels::openblas_sgemm();
+    sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, size(tokens_), size(tokens_), size(kHeadDim), kScale,
+          query_.data() + head * kHeadDim, size(kHeads * kHeadDim), key_.data(), size(kHeadDim), 0.0F,
+          scores.data(), size(tokens_));
+#pragma omp parallel for schedule(dynamic, 16)
+    for (std::size_t row = 0; row < tokens_; ++row) {
+      float* line = scores.row(row);
+      const float highest = *std::max_element(line, line + row + 1);
+      float sum = 0.0F;
+      for (std::size_t i = 0; i <= row; ++i) {
+        line[i] = std::exp(line[i] - highest);
+        sum += line[i];
+      }
+      for (std::size_t i = 0; i <= row; ++i) line[i] /= sum;
+      std::fill(line + row + 1, line + tokens_, 0.0F);
+    }
+    sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, size(tokens_), size(kHeadDim), size(tokens_), 1.0F,
+          scores.data(), size(tokens_), value_.data(), size(kHeadDim), 0.0F, out.data(), size(out.stride()));
+  }
+
+  std::size_t tokens() const { return tokens_; }
+  TensorView<const float> query() const { return matrix(query_, kHeads * kHeadDim); }
+  TensorView<const float> key() const { return matrix(key_, kHeadDim); }
+  TensorView<const float> value() const { return matrix(value_, kHeadDim); }
+  TensorView<float> out() const { return matrix(out_, kHeads * kHeadDim); }
+  // Besides queries and outputs.
+  std::size_t tiled_bytes() const { return cache_.size() + scratch_.size() * sizeof(float); }
+  std::size_t cache_bytes() const { return cache_.size(); }
+
+ private:
+  TensorView<float> matrix(const Buffer<float>& buffer, std::size_t columns) const {
+    return {buffer.data(), tokens_, columns};
+  }
+  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
+
+  std::size_t tokens_;
+  Buffer<float> query_;  // [tokens, kHeads * kHeadDim]
+  Buffer<float> key_;    // [tokens, kHeadDim]
+  Buffer<float> value_;  // [tokens, kHeadDim]
+  Buffer<float> out_;    // [tokens, kHeads * kHeadDim]
+  kernels::KvLayout layout_;
+  std::vector<std::int32_t> blocks_;
+  Buffer<std::byte> cache_;
+  std::vector<std::size_t> kv_of_head_;
+  std::size_t scratch_columns_;
+  Buffer<float> scratch_;
+};
+
+// Seconds of the fastest of a few runs; long ones run once.
+inline double best_seconds(const std::function<void()>& run) {
+  constexpr int kRuns = 5;
+  constexpr double kLong = 2.0;
+  double best = INFINITY;
+  for (int i = 0; i < kRuns && (i == 0 || best < kLong); ++i) {
+    const Stopwatch watch;
+    run();
+    best = std::min(best, watch.seconds());
+  }
+  return best;
+}
+
+}  // namespace tp::bench

@@ -1,0 +1,46 @@
+// Speculation: tokens are guessed ahead, and several are then verified in one step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+namespace tp {
+
+// The maximum of SpeculationOptions::tokens: with them, a sequence has 16 rows in a step.
+inline constexpr std::size_t kMaxDraftTokens = 15;
+
+// Where draft tokens come from.
+enum class DraftKind : std::uint8_t {
+  none,
+  ngram,  // what followed the last tokens where these occurred before, in the prompt or the answer
+};
+
+// Draft tokens never change a text: one is kept only if it is the token that the model chooses there, with
+// the same draw. As with a larger batch, the last bits of logits may differ from those without drafts, except
+// with EngineOptions::same_bits.
+struct SpeculationOptions {
+  DraftKind drafts = DraftKind::none;
+  std::size_t tokens = 8;  // maximum per sequence and step, 1 to kMaxDraftTokens
+  // Whether a step has all drafts that there are. Else it has those that pay, by how often such were accepted
+  // before, and by the time that steps of 1 to 16 rows take, which is measured when the engine is opened.
+  bool always = false;
+};
+
+// What has become of draft tokens.
+struct SpeculationCounts {
+  std::uint64_t drafts = 0;  // in how many steps a sequence had some
+  // By place in the draft: how many there were, and how many of them were kept.
+  std::array<std::uint64_t, kMaxDraftTokens> drafted{};
+  std::array<std::uint64_t, kMaxDraftTokens> accepted{};
+
+  std::uint64_t drafted_tokens() const {
+    return std::accumulate(drafted.begin(), drafted.end(), std::uint64_t{0});
+  }
+  std::uint64_t accepted_tokens() const {
+    return std::accumulate(accepted.begin(), accepted.end(), std::uint64_t{0});
+  }
+};
+
+}  // namespace tp

@@ -1,0 +1,32 @@
+// The type of activations between hosts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace tp {
+
+// How all-reduces send values from host to host. Within a host they are float32 always.
+enum class WireType : std::uint8_t {
+  f32,
+  bf16,
+  int8,  // groups of 32 with a scale: 8.5 bits per value
+};
+inline constexpr WireType kLastWireType = WireType::int8;
+
+constexpr std::string_view name_of(WireType type) {
+  constexpr std::string_view kNames[] = {"f32", "bf16", "int8"};
+  return kNames[static_cast<std::size_t>(type)];
+}
+
+// The type of this name, if there is one.
+constexpr std::optional<WireType> find_wire_type(std::string_view name) {
+  for (std::size_t type = 0; type <= static_cast<std::size_t>(kLastWireType); ++type) {
+    if (name == name_of(static_cast<WireType>(type))) return static_cast<WireType>(type);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tp

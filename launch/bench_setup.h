@@ -1,0 +1,34 @@
+// What a measurement was taken with, for those who cite it.
+#pragma once
+
+#include "tp/engine.h"
+
+#include <filesystem>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tp {
+
+struct BenchSetup {
+  std::string version;  // "0.1.0"
+  std::string commit;   // "1a2b3c4d5", or empty
+  std::string date;     // "2026-11-23", UTC
+  std::string cpu;      // of rank 0's host: "AMD EPYC 9354"
+  std::string isa;      // whose kernels are used: "avx512"
+  std::string mpi;      // "Open MPI v4.1.4"
+  std::string model;    // the last part of its path
+  std::string kv_type;
+  std::size_t ranks = 1;
+  std::size_t threads = 1;  // of rank 0
+
+  // "tp-infer 0.1.0 (1a2b3c4d5), 2026-11-23: llama-1b.json on AMD EPYC 9354, kernels avx512, ..."
+  std::string text() const;
+};
+
+// `model`: what was given for one; empty: the demo model.
+BenchSetup bench_setup(const Engine& engine, std::size_t ranks, const std::filesystem::path& model);
+
+void to_json(nlohmann::json& json, const BenchSetup& setup);
+
+}  // namespace tp

@@ -1,0 +1,36 @@
+#include "launch/described_model.h"
+
+#include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/checkpoint/safetensors_files.h"
+#include "model/weights/open_checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tp {
+namespace {
+
+// Null where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
+std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model) {
+  if (!find_gguf(model) && !holds_safetensors(model)) return nullptr;
+  return open_checkpoint(model);
+}
+
+}  // namespace
+
+DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks, bool default_kv)
+    : plan_(make_plan(options, ranks)),
+      spec_(plan_.spec()),
+      source_(find_weights(options.model)),
+      synthetic_(plan_.config.torch_dtype) {
+  if (source_) stored_ = {source_->stored_bytes(), source_->types()};
+  if (default_kv) plan_.kv_type = default_kv_type(usual_type());
+}
+
+const WeightSource& DescribedModel::weights() const {
+  const auto is_readable = [](const TypeUse& use) { return use.held_as.has_value(); };
+  if (stored_ && !stored_->types.empty() && std::ranges::all_of(stored_->types, is_readable)) return *source_;
+  return synthetic_;
+}
+
+}  // namespace tp

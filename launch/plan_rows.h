@@ -1,0 +1,60 @@
+// What `plan` has found out about a model on a cluster.
+#pragma once
+
+#include "runtime/plan/prediction.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// One way to divide the model.
+struct PlanRow {
+  Division division{};
+  std::size_t hosts = 1;
+  HostFit memory{};
+  StepTime prefill{};
+  std::vector<StepTime> decode{};  // [batches]
+
+  std::size_t ranks() const { return division.all_ranks(); }
+};
+
+// "memory", "arithmetic", "latency", "transfer" or "control": what most of the time goes to.
+const char* limit_of(const StepTime& time);
+
+struct PlanResult {
+  Workload workload{};
+  std::vector<std::size_t> batches{};
+  std::size_t wanted_tokens = 0;  // of the cache
+  Cluster cluster{};
+  std::vector<PlanRow> tensor{};    // every stage has all layers: one stage, more and more ranks
+  std::vector<PlanRow> pipeline{};  // a stage on each host, with all of its ranks; from two hosts on
+  std::string tensor_ends{};        // why there are no more ranks, or nothing
+  std::optional<PlanRow> asked{};   // as many hosts as were asked for, by heads; of `tensor`, like the next
+  std::optional<PlanRow> asked_pipeline{};
+  std::string asked_refusal{};  // why there is none
+  std::optional<std::size_t> fewest_hosts{};
+  std::optional<std::size_t> fewest_hosts_of_stages{};
+  double asked_copies = 1.0;  // of the cache: see Prediction::cache_copies
+
+  bool fits(const PlanRow& row) const { return row.memory.cache_tokens >= wanted_tokens; }
+  double prefill_rate(const PlanRow& row) const {
+    return static_cast<double>(workload.prompt) / row.prefill.total();
+  }
+  double decode_rate(const PlanRow& row, std::size_t index) const {
+    return static_cast<double>(batches[index]) / row.decode[index].total();
+  }
+};
+
+// Up to 1,024 ranks, which double. `hosts`: 0, or as many as are asked for in particular.
+PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster, const Workload& workload,
+                            const std::vector<std::size_t>& batches, std::size_t wanted_tokens,
+                            std::size_t hosts);
+
+// The last of these rates, each for twice as many ranks as the one before, that is still at least a quarter
+// more than that: an index. The first one if there is only one.
+std::size_t last_worthwhile(const std::vector<double>& rates);
+
+}  // namespace tp

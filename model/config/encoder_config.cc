@@ -1,0 +1,78 @@
+#include "model/config/encoder_config.h"
+
+#include "tp/internal/require.h"
+
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+// The names of a classifier's labels: id2label, or else num_labels without names.
+void read_labels(const JsonNode& fields, ModelConfig& config) {
+  const std::optional<JsonNode> names = fields.find("id2label");
+  if (!names) {
+    for (std::size_t i = 0; i < fields.size_or("num_labels", 2); ++i)
+      config.labels.push_back("LABEL_" + std::to_string(i));
+    return;
+  }
+  for (std::size_t i = 0; i < names->value().size(); ++i)
+    config.labels.push_back(names->at(std::to_string(i)).string());
+}
+
+// Longformer's: one number for all layers, or a list.
+void read_window_of_layers(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  const std::optional<JsonNode> window = fields.find("attention_window");
+  if (!window) return;
+  if (window->is_array())
+    config.attention_window = fields.list_or_empty("attention_window", &JsonNode::size);
+  else
+    config.attention_window.assign(config.num_hidden_layers, window->size());
+  require<ConfigError>(config.attention_window.size() == config.num_hidden_layers,
+                       "{}: attention_window must be a number, or have an entry for every layer, expected {} "
+                       "(num_hidden_layers), found {}",
+                       where, config.num_hidden_layers, config.attention_window.size());
+  config.attention_dilation = fields.list_or_empty("attention_dilation", &JsonNode::size);
+  require<ConfigError>(
+      config.attention_dilation.empty() || config.attention_dilation.size() == config.num_hidden_layers,
+      "{}: attention_dilation must have an entry for every layer, expected {} (num_hidden_layers), found {}",
+      where, config.num_hidden_layers, config.attention_dilation.size());
+}
+
+}  // namespace
+
+void read_encoder(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  config.type_vocab_size = fields.count_or("type_vocab_size", config.type_vocab_size);
+  if (fields.has("pad_token_id") && fields.number_or("pad_token_id", -1) >= 0)
+    config.pad_token_id = static_cast<TokenId>(fields.count_or("pad_token_id", 0));
+  config.num_hidden_groups = fields.count_or("num_hidden_groups", config.num_hidden_groups);
+  config.global_attn_every_n_layers =
+      fields.count_or("global_attn_every_n_layers", config.global_attn_every_n_layers);
+  config.relative_attention_num_buckets =
+      fields.count_or("relative_attention_num_buckets", config.relative_attention_num_buckets);
+  config.relative_attention_max_distance =
+      fields.size_or("relative_attention_max_distance", config.relative_attention_max_distance);
+  read_window_of_layers(fields, where, config);
+  config.block_sparse = fields.string_or("attention_type", "original_full") == "block_sparse";
+  config.block_size = fields.size_or("block_size", config.block_size);
+  config.num_random_blocks = fields.count_or("num_random_blocks", config.num_random_blocks);
+  config.classifier_pooling = fields.string_or("classifier_pooling", config.classifier_pooling);
+  config.classifier_activation = fields.string_or("classifier_activation", config.classifier_activation);
+  read_labels(fields, config);
+}
+
+void read_mask_token(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  if (fields.has("mask_token_id")) {
+    const std::size_t id = fields.at("mask_token_id").count();
+    config.mask_token_id = std::in_range<TokenId>(id) ? static_cast<TokenId>(id) : -1;
+  }
+  require<ConfigError>(
+      config.mask_token_id >= 0 && static_cast<std::size_t>(config.mask_token_id) < config.vocab_size,
+      "{}: mask_token_id must be a token of the vocabulary, expected 0 to {}, found {}; check config.json",
+      where, config.vocab_size - 1,
+      fields.has("mask_token_id") ? fields.at("mask_token_id").value().dump()
+                                  : fmt::format("none, and the family's {}", config.mask_token_id));
+}
+
+}  // namespace tp

@@ -1,0 +1,47 @@
+#include "model/config/expert_config.h"
+
+namespace tp {
+
+void read_experts(const JsonNode& fields, ModelConfig& config) {
+  config.num_experts = fields.count_or(
+      fields.name_of({"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}),
+      config.num_experts);
+  if (config.num_experts == 0) return;
+  const std::string per_token = fields.name_of({"num_experts_per_tok", "moe_k"});
+  config.num_experts_per_tok = config.num_experts_per_tok == 0
+                                   ? fields.at(per_token).size()
+                                   : fields.size_or(per_token, config.num_experts_per_tok);
+  // Where all layers have experts, some families use intermediate_size for them.
+  config.moe_intermediate_size = fields.size_or("moe_intermediate_size", config.moe_intermediate_size == 0
+                                                                             ? config.intermediate_size
+                                                                             : config.moe_intermediate_size);
+  config.shared_expert_intermediate_size =
+      fields.count_or("shared_expert_intermediate_size", config.shared_expert_intermediate_size);
+  config.n_shared_experts = fields.count_or(fields.name_of({"n_shared_experts", "moe_num_shared_experts"}),
+                                            config.n_shared_experts);
+  config.norm_topk_prob = fields.boolean_or("norm_topk_prob", config.norm_topk_prob);
+  config.routed_scaling_factor = fields.number_or("routed_scaling_factor", config.routed_scaling_factor);
+  config.scoring_func = fields.string_or("scoring_func", config.scoring_func);
+  config.topk_method = fields.string_or("topk_method", config.topk_method);
+  config.n_group = fields.size_or("n_group", config.n_group);
+  config.topk_group = fields.size_or("topk_group", config.topk_group);
+  config.decoder_sparse_step = fields.size_or("decoder_sparse_step", config.decoder_sparse_step);
+  config.mlp_only_layers = fields.list_or_empty("mlp_only_layers", &JsonNode::count);
+  config.first_k_dense_replace = fields.count_or("first_k_dense_replace", config.first_k_dense_replace);
+  config.moe_layer_freq = fields.size_or("moe_layer_freq", config.moe_layer_freq);
+  config.num_nextn_predict_layers =
+      fields.count_or("num_nextn_predict_layers", config.num_nextn_predict_layers);
+  config.moe_layers = fields.list_or_empty("moe_layers", &JsonNode::count);
+  config.interleave_moe_layer_step =
+      fields.size_or("interleave_moe_layer_step", config.interleave_moe_layer_step);
+  config.intermediate_size_mlp = fields.count_or("intermediate_size_mlp", config.intermediate_size_mlp);
+  config.moe_layer_start_index = fields.count_or("moe_layer_start_index", config.moe_layer_start_index);
+  config.moe_layer_interval = fields.size_or("moe_layer_interval", config.moe_layer_interval);
+  config.moe_norm_min = fields.number_or("moe_norm_min", config.moe_norm_min);
+  config.router_jitter_noise = fields.number_or("router_jitter_noise", config.router_jitter_noise);
+  // -1 is the last one.
+  if (fields.number_or("moe_layer_end_index", -1) != -1)
+    config.moe_layer_end_index = fields.at("moe_layer_end_index").count();
+}
+
+}  // namespace tp

@@ -1,0 +1,90 @@
+// ALBERT: BERT whose layers share their weights, with token vectors that are smaller than hidden states.
+// Source: Lan et al., ALBERT, 2019.
+#include "model/config/families/encoders.h"
+#include "tp/internal/require.h"
+
+namespace tp::families {
+namespace {
+
+// Layers form num_hidden_groups groups of the same size.
+DecoderSpec albert_body(const ModelConfig& config) {
+  DecoderSpec spec = bert_body(config);
+  const std::size_t layers = config.num_hidden_layers;
+  const std::size_t groups = config.num_hidden_groups;
+  require<ConfigError>(groups >= 1 && groups <= layers,
+                       "num_hidden_groups must be 1 to num_hidden_layers, {}, found {}; check config.json",
+                       layers, groups);
+  for (std::size_t layer = 0; layer < layers; ++layer)
+    spec.names.stored_blocks.push_back(layer * groups / layers);
+  if (config.embedding_size != config.hidden_size) spec.embedding_size = config.embedding_size;
+  return spec;
+}
+
+DecoderSpec albert_spec(const ModelConfig& config) {
+  DecoderSpec spec = albert_body(config);
+  set_pooler(config, spec, "pooler");
+  return spec;
+}
+
+DecoderSpec albert_masked_lm_spec(const ModelConfig& config) {
+  DecoderSpec spec = albert_body(config);
+  set_masked_lm_head(config, layer_norm_of(config), spec);
+  return spec;
+}
+
+DecoderSpec albert_classifier_spec(const ModelConfig& config) {
+  DecoderSpec spec = albert_spec(config);
+  const PooledLayerSpec pooler = spec.sequence_head->layers.front();
+  set_classifier(config, {pooler, pooled_layer(config, "classifier", PooledLayerSpec::Activation::none)},
+                 spec);
+  return spec;
+}
+
+BlockNames albert_block(const std::string& prefix) {
+  const std::string layer = prefix + "albert_layers.0.";
+  BlockNames names;
+  names.q_proj = layer + "attention.query";
+  names.k_proj = layer + "attention.key";
+  names.v_proj = layer + "attention.value";
+  names.o_proj = layer + "attention.dense";
+  names.post_attention_norm = layer + "attention.LayerNorm";
+  names.up_proj = layer + "ffn";
+  names.down_proj = layer + "ffn_output";
+  names.post_feed_forward_norm = layer + "full_layer_layer_norm";
+  return names;
+}
+
+Family albert_like() {
+  Family family = bert_like();
+  family.fixed_fields.push_back({"inner_group_num", "1"});
+  family.defaults.hidden_act = "gelu_new";
+  family.defaults.embedding_size = 128;
+  family.defaults.num_hidden_groups = 1;
+  family.names.prefix = "albert.";
+  family.names.embedding_projection = "encoder.embedding_hidden_mapping_in";
+  family.names.lm_head = "predictions.decoder";
+  family.names.lm_head_bias = "predictions";
+  family.names.head_dense = "predictions.dense";
+  family.names.head_norm = "predictions.LayerNorm";
+  family.names.blocks = "encoder.albert_layer_groups.";
+  family.names.names_of_block = albert_block;
+  return family;
+}
+
+}  // namespace
+
+Family albert() { return model_class(albert_like(), "AlbertModel", ModelKind::encoder, albert_spec); }
+
+Family albert_masked_lm() {
+  Family family =
+      model_class(albert_like(), "AlbertForMaskedLM", ModelKind::masked_lm, albert_masked_lm_spec);
+  family.aliases = {"AlbertForPreTraining"};
+  return family;
+}
+
+Family albert_classifier() {
+  return model_class(albert_like(), "AlbertForSequenceClassification", ModelKind::classifier,
+                     albert_classifier_spec);
+}
+
+}  // namespace tp::families

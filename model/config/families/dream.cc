@@ -1,0 +1,33 @@
+// Dream: Qwen 2 whose tokens see those that follow, too. Its logits are, as they were before it became a
+// diffusion model, for the position behind. Source: Ye et al., Dream 7B: Diffusion Large Language Models,
+// 2025, and its code.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec dream_spec(const ModelConfig& config) {
+  DecoderSpec spec = qwen2_spec(config);
+  spec.bidirectional = true;
+  for (BlockSpec& block : spec.blocks) attention_of(block).pattern.causal = false;
+  spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id,
+                                 .shifted = true,
+                                 .filtered_confidence = true,
+                                 .schedule = DiffusionSpec::Schedule::decaying,
+                                 .above = DiffusionSpec::Above::within_schedule};
+  return spec;
+}
+
+}  // namespace
+
+Family dream() {
+  Family family = qwen2();
+  family.architecture = "DreamModel";
+  family.kind = ModelKind::diffusion;
+  family.make_spec = dream_spec;
+  family.defaults.mask_token_id = 151666;
+  family.gguf = {};
+  return family;
+}
+
+}  // namespace tp::families

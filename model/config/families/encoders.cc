@@ -1,0 +1,114 @@
+#include "model/config/families/encoders.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tp::families {
+
+DecoderSpec bert_body(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  const NormSpec norm = layer_norm_of(config);
+  set_plain_mlps(config, spec);
+  for (BlockSpec& block : spec.blocks) {
+    block.wiring = BlockSpec::Wiring::post_norm;
+    block.input_norm.reset();
+    block.pre_feed_forward_norm.reset();
+    block.post_attention_norm = block.post_feed_forward_norm = norm;
+    attention_of(block).rope.reset();
+    attention_of(block).pattern.causal = false;
+  }
+  spec.embedding_norm = norm;
+  spec.learned_positions = config.max_position_embeddings;
+  spec.token_types = config.type_vocab_size;
+  spec.final_norm.reset();
+  spec.bidirectional = true;
+  spec.tied_embeddings = true;
+  spec.has_lm_head = false;
+  return spec;
+}
+
+BlockNames bert_block(const std::string& prefix) {
+  const std::string attention = prefix + "attention.";
+  BlockNames names;
+  names.q_proj = attention + "self.query";
+  names.k_proj = attention + "self.key";
+  names.v_proj = attention + "self.value";
+  names.o_proj = attention + "output.dense";
+  names.post_attention_norm = attention + "output.LayerNorm";
+  names.up_proj = prefix + "intermediate.dense";
+  names.down_proj = prefix + "output.dense";
+  names.post_feed_forward_norm = prefix + "output.LayerNorm";
+  return names;
+}
+
+TensorNames bert_names() {
+  return {.prefix = "bert.",
+          .embed_tokens = "embeddings.word_embeddings",
+          .embed_positions = "embeddings.position_embeddings",
+          .token_types = "embeddings.token_type_embeddings",
+          .embedding_norm = "embeddings.LayerNorm",
+          .final_norm = {},
+          .lm_head = "cls.predictions.decoder",
+          .lm_head_bias = "cls.predictions",
+          .head_dense = "cls.predictions.transform.dense",
+          .head_norm = "cls.predictions.transform.LayerNorm",
+          .blocks = "encoder.layer.",
+          .names_of_block = bert_block,
+          .buffers = {"position_ids", "predictions.decoder.bias"}};
+}
+
+Family bert_like() {
+  Family family{.architecture = {},
+                .fixed_fields = {{"position_embedding_type", "\"absolute\""},
+                                 {"is_decoder", "false"},
+                                 {"add_cross_attention", "false"}},
+                .names = bert_names()};
+  family.defaults.hidden_act = "gelu";
+  family.defaults.layer_norm_eps = 1e-12;
+  family.defaults.attention_bias = true;
+  family.defaults.mlp_bias = true;
+  family.defaults.tie_word_embeddings = true;
+  family.defaults.max_position_embeddings = 512;
+  family.defaults.type_vocab_size = 2;
+  return family;
+}
+
+void begin_positions_behind_padding(const ModelConfig& config, DecoderSpec& spec) {
+  spec.first_learned_position = static_cast<std::size_t>(config.pad_token_id) + 1;
+  spec.max_position_embeddings =
+      spec.learned_positions - std::min(spec.learned_positions - 1, spec.first_learned_position);
+}
+
+void set_pooler(const ModelConfig& config, DecoderSpec& spec, const std::string& name) {
+  PooledLayerSpec pooler = pooled_layer(config, name, PooledLayerSpec::Activation::tanh);
+  pooler.of_body = true;
+  spec.sequence_head = SequenceHeadSpec{.layers = {std::move(pooler)}, .may_be_missing = true};
+}
+
+void set_masked_lm_head(const ModelConfig& config, const NormSpec& norm, DecoderSpec& spec) {
+  spec.has_lm_head = true;
+  spec.lm_head_bias = true;
+  spec.head_transform =
+      HeadTransformSpec{.size = embedding_size(spec), .activation = activation_of(config), .norm = norm};
+}
+
+void set_classifier(const ModelConfig& config, std::vector<PooledLayerSpec> layers, DecoderSpec& spec) {
+  layers.back().out_features = config.labels.size();
+  layers.back().activation = PooledLayerSpec::Activation::none;
+  spec.sequence_head = SequenceHeadSpec{.layers = std::move(layers)};
+}
+
+PooledLayerSpec pooled_layer(const ModelConfig& config, const std::string& name,
+                             PooledLayerSpec::Activation activation) {
+  return {.name = name, .out_features = config.hidden_size, .activation = activation};
+}
+
+Family model_class(Family family, const std::string& architecture, ModelKind kind,
+                   DecoderSpec (*make_spec)(const ModelConfig& config)) {
+  family.architecture = architecture;
+  family.kind = kind;
+  family.make_spec = make_spec;
+  return family;
+}
+
+}  // namespace tp::families

@@ -1,0 +1,77 @@
+// Longformer: RoBERTa with windows, and with global tokens that have projections of their own. Source:
+// Beltagy et al., Longformer, 2020.
+#include "model/config/families/encoders.h"
+#include "tp/internal/require.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec longformer_body(const ModelConfig& config) {
+  DecoderSpec spec = bert_body(config);
+  begin_positions_behind_padding(config, spec);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    AttentionSpec& attention = attention_of(spec.blocks[layer]);
+    require<ConfigError>(config.attention_window.size() == spec.blocks.size(),
+                         "attention_window must be given for the layers of {}; check config.json",
+                         config.architecture);
+    attention.pattern.window = config.attention_window[layer] / 2 + 1;
+    if (!config.attention_dilation.empty()) attention.pattern.dilation = config.attention_dilation[layer];
+    attention.global_projections = true;
+  }
+  return spec;
+}
+
+DecoderSpec longformer_spec(const ModelConfig& config) {
+  DecoderSpec spec = longformer_body(config);
+  set_pooler(config, spec, "pooler.dense");
+  return spec;
+}
+
+DecoderSpec longformer_masked_lm_spec(const ModelConfig& config) {
+  DecoderSpec spec = longformer_body(config);
+  set_masked_lm_head(config, layer_norm_of(config), spec);
+  spec.head_transform->activation = Activation::gelu;
+  return spec;
+}
+
+DecoderSpec longformer_classifier_spec(const ModelConfig& config) {
+  DecoderSpec spec = longformer_body(config);
+  set_roberta_classifier(config, spec);
+  return spec;
+}
+
+BlockNames longformer_block(const std::string& prefix) {
+  BlockNames names = bert_block(prefix);
+  names.q_global = prefix + "attention.self.query_global";
+  names.k_global = prefix + "attention.self.key_global";
+  names.v_global = prefix + "attention.self.value_global";
+  return names;
+}
+
+Family longformer_like() {
+  Family family = bert_like();
+  family.defaults.max_position_embeddings = 512;
+  family.defaults.pad_token_id = 1;
+  family.names.prefix = "longformer.";
+  family.names.names_of_block = longformer_block;
+  set_roberta_head(family.names);
+  return family;
+}
+
+}  // namespace
+
+Family longformer() {
+  return model_class(longformer_like(), "LongformerModel", ModelKind::encoder, longformer_spec);
+}
+
+Family longformer_masked_lm() {
+  return model_class(longformer_like(), "LongformerForMaskedLM", ModelKind::masked_lm,
+                     longformer_masked_lm_spec);
+}
+
+Family longformer_classifier() {
+  return model_class(longformer_like(), "LongformerForSequenceClassification", ModelKind::classifier,
+                     longformer_classifier_spec);
+}
+
+}  // namespace tp::families

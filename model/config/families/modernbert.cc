@@ -1,0 +1,118 @@
+// ModernBERT: an encoder of Llama's kind, with layer norms, without biases, and with windows in most layers.
+// Source: Warner et al., Smarter, Better, Faster, Longer, 2024.
+#include "model/config/families/encoders.h"
+#include "tp/internal/require.h"
+
+namespace tp::families {
+namespace {
+
+// Every n-th layer sees all, from the first one on; the others see half of local_attention on either side.
+void set_local_layers(const ModelConfig& config, DecoderSpec& spec) {
+  require<ConfigError>(config.global_attn_every_n_layers >= 1,
+                       "global_attn_every_n_layers must be at least 1, found {}; check config.json",
+                       config.global_attn_every_n_layers);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    if (layer % config.global_attn_every_n_layers == 0) continue;
+    AttentionSpec& attention = attention_of(spec.blocks[layer]);
+    attention.pattern.window = config.sliding_window / 2 + 1;
+    attention.rope =
+        RopeSpec{.theta = config.rope_local_base_freq, .scaling = {}, .rotary_dim = config.head_dim};
+  }
+}
+
+NormSpec norm_without_bias(const ModelConfig& config) {
+  NormSpec norm = layer_norm_of(config);
+  norm.bias = false;
+  return norm;
+}
+
+DecoderSpec modernbert_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  const NormSpec norm = norm_without_bias(config);
+  set_norms(spec, norm);
+  spec.embedding_norm = norm;
+  spec.blocks.front().input_norm.reset();
+  for (BlockSpec& block : spec.blocks) attention_of(block).pattern.causal = false;
+  set_local_layers(config, spec);
+  spec.bidirectional = true;
+  spec.tied_embeddings = true;
+  spec.has_lm_head = false;
+  return spec;
+}
+
+DecoderSpec modernbert_masked_lm_spec(const ModelConfig& config) {
+  DecoderSpec spec = modernbert_spec(config);
+  ModelConfig head = config;
+  head.hidden_act = config.classifier_activation;
+  set_masked_lm_head(head, norm_without_bias(config), spec);
+  spec.head_transform->bias = false;
+  return spec;
+}
+
+DecoderSpec modernbert_classifier_spec(const ModelConfig& config) {
+  DecoderSpec spec = modernbert_spec(config);
+  require<ConfigError>(config.classifier_activation == "gelu",
+                       "classifier_activation must be gelu for a classifier, found {}; use a model with it",
+                       config.classifier_activation);
+  PooledLayerSpec dense = pooled_layer(config, "head.dense", PooledLayerSpec::Activation::gelu);
+  dense.bias = false;
+  dense.norm = norm_without_bias(config);
+  dense.norm_name = "head.norm";
+  set_classifier(config, {dense, pooled_layer(config, "classifier", PooledLayerSpec::Activation::none)},
+                 spec);
+  spec.sequence_head->pooling = config.classifier_pooling == "mean" ? Pooling::mean : Pooling::first;
+  return spec;
+}
+
+BlockNames modernbert_block(const std::string& prefix) {
+  BlockNames names;
+  names.input_norm = prefix + "attn_norm";
+  set_qkv(names, prefix + "attn.Wqkv");
+  names.o_proj = prefix + "attn.Wo";
+  names.pre_feed_forward_norm = prefix + "mlp_norm";
+  names.gate_proj = names.up_proj = prefix + "mlp.Wi";
+  names.down_proj = prefix + "mlp.Wo";
+  return names;
+}
+
+Family modernbert_like() {
+  Family family{
+      .architecture = {},
+      .fixed_fields = {{"norm_bias", "false"}, {"classifier_bias", "false"}, {"decoder_bias", "true"}}};
+  family.defaults.hidden_act = "gelu";
+  family.defaults.max_position_embeddings = 8192;
+  family.defaults.rope_theta = 160000;
+  family.defaults.rope_local_base_freq = 10000;
+  family.defaults.sliding_window = 128;
+  family.defaults.global_attn_every_n_layers = 3;
+  family.defaults.tie_word_embeddings = true;
+  family.names = {.prefix = "model.",
+                  .embed_tokens = "embeddings.tok_embeddings",
+                  .embed_positions = {},
+                  .embedding_norm = "embeddings.norm",
+                  .final_norm = "final_norm",
+                  .lm_head = "decoder",
+                  .head_dense = "head.dense",
+                  .head_norm = "head.norm",
+                  .blocks = "layers.",
+                  .names_of_block = modernbert_block};
+  return family;
+}
+
+}  // namespace
+
+Family modernbert() {
+  return model_class(modernbert_like(), "ModernBertModel", ModelKind::encoder, modernbert_spec);
+}
+
+Family modernbert_masked_lm() {
+  return model_class(modernbert_like(), "ModernBertForMaskedLM", ModelKind::masked_lm,
+                     modernbert_masked_lm_spec);
+}
+
+Family modernbert_classifier() {
+  return model_class(modernbert_like(), "ModernBertForSequenceClassification", ModelKind::classifier,
+                     modernbert_classifier_spec);
+}
+
+}  // namespace tp::families

@@ -1,0 +1,75 @@
+// MPNet: RoBERTa without types of tokens, whose scores depend on distances, too. Source: Song et al., MPNet,
+// 2020.
+#include "model/config/families/encoders.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec mpnet_body(const ModelConfig& config) {
+  DecoderSpec spec = bert_body(config);
+  begin_positions_behind_padding(config, spec);
+  spec.relative_bias = RelativeBiasSpec{.num_buckets = config.relative_attention_num_buckets,
+                                        .max_distance = config.relative_attention_max_distance,
+                                        .num_attention_heads = config.num_attention_heads};
+  for (BlockSpec& block : spec.blocks) attention_of(block).relative_bias = true;
+  return spec;
+}
+
+DecoderSpec mpnet_spec(const ModelConfig& config) {
+  DecoderSpec spec = mpnet_body(config);
+  set_pooler(config, spec, "pooler.dense");
+  return spec;
+}
+
+DecoderSpec mpnet_masked_lm_spec(const ModelConfig& config) {
+  DecoderSpec spec = mpnet_body(config);
+  set_masked_lm_head(config, layer_norm_of(config), spec);
+  spec.head_transform->activation = Activation::gelu;
+  return spec;
+}
+
+DecoderSpec mpnet_classifier_spec(const ModelConfig& config) {
+  DecoderSpec spec = mpnet_body(config);
+  set_roberta_classifier(config, spec);
+  return spec;
+}
+
+BlockNames mpnet_block(const std::string& prefix) {
+  const std::string attention = prefix + "attention.";
+  BlockNames names = bert_block(prefix);
+  names.q_proj = attention + "attn.q";
+  names.k_proj = attention + "attn.k";
+  names.v_proj = attention + "attn.v";
+  names.o_proj = attention + "attn.o";
+  names.post_attention_norm = attention + "LayerNorm";
+  return names;
+}
+
+Family mpnet_like() {
+  Family family = bert_like();
+  family.defaults.max_position_embeddings = 512;
+  family.defaults.type_vocab_size = 0;
+  family.defaults.pad_token_id = 1;
+  family.defaults.relative_attention_num_buckets = 32;
+  family.names.prefix = "mpnet.";
+  family.names.token_types.clear();
+  family.names.relative_bias = "encoder.relative_attention_bias";
+  family.names.names_of_block = mpnet_block;
+  set_roberta_head(family.names);
+  return family;
+}
+
+}  // namespace
+
+Family mpnet() { return model_class(mpnet_like(), "MPNetModel", ModelKind::encoder, mpnet_spec); }
+
+Family mpnet_masked_lm() {
+  return model_class(mpnet_like(), "MPNetForMaskedLM", ModelKind::masked_lm, mpnet_masked_lm_spec);
+}
+
+Family mpnet_classifier() {
+  return model_class(mpnet_like(), "MPNetForSequenceClassification", ModelKind::classifier,
+                     mpnet_classifier_spec);
+}
+
+}  // namespace tp::families

@@ -1,0 +1,124 @@
+// Qwen3-Next: Qwen3 with experts, three of four layers of which have a recurrence in place of attention.
+#include "model/config/families/common.h"
+#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::families {
+namespace {
+
+// Taps beyond any model's; a state has as many rows less one.
+constexpr std::size_t kMaxConvKernel = 256;
+
+bool has_attention(const ModelConfig& config, std::size_t layer) {
+  if (!config.layer_types.empty()) return config.layer_types[layer] == "full_attention";
+  return config.full_attention_interval == 0 || (layer + 1) % config.full_attention_interval == 0;
+}
+
+GatedDeltaNetSpec delta_net_of(const ModelConfig& config) {
+  require<ConfigError>(config.linear_num_value_heads % config.linear_num_key_heads == 0,
+                       "linear_num_value_heads must be a multiple of linear_num_key_heads, found {} and {}; "
+                       "check config.json",
+                       config.linear_num_value_heads, config.linear_num_key_heads);
+  require<ConfigError>(config.linear_conv_kernel_dim <= kMaxConvKernel,
+                       "linear_conv_kernel_dim must be in 1..{} tokens, found {}; check config.json",
+                       kMaxConvKernel, config.linear_conv_kernel_dim);
+  return {.num_key_heads = config.linear_num_key_heads,
+          .num_value_heads = config.linear_num_value_heads,
+          .key_head_dim = config.linear_key_head_dim,
+          .value_head_dim = config.linear_value_head_dim,
+          .conv_kernel = config.linear_conv_kernel_dim,
+          .norm = {.eps = static_cast<float>(config.rms_norm_eps)}};
+}
+
+DecoderSpec qwen3_next_spec(const ModelConfig& config) {
+  DecoderSpec spec = llama_spec(config);
+  const NormSpec norm{.eps = static_cast<float>(config.rms_norm_eps), .gain_offset = 1.0F};
+  set_norms(spec, norm);
+  for (std::size_t layer = 0; layer < spec.blocks.size(); ++layer) {
+    BlockSpec& block = spec.blocks[layer];
+    if (has_attention(config, layer)) {
+      AttentionSpec& attention = attention_of(block);
+      attention.query_key_norm = norm;
+      attention.output_gate = true;
+    } else {
+      block.attention = delta_net_of(config);
+    }
+  }
+  if (config.num_experts == 0) return spec;
+  MixtureOfExpertsSpec experts = experts_of(config);
+  experts.shared_intermediate_size = config.shared_expert_intermediate_size;
+  experts.shared_expert_gate = config.shared_expert_intermediate_size != 0;
+  set_experts_by_step(config, experts, spec);
+  return spec;
+}
+
+BlockNames qwen3_next_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  const std::string recurrence = prefix + "linear_attn.";
+  names.delta_net = {.in_proj_qkvz = recurrence + "in_proj_qkvz",
+                     .in_proj_qkv = recurrence + "in_proj_qkv",
+                     .in_proj_z = recurrence + "in_proj_z",
+                     .in_proj_ba = recurrence + "in_proj_ba",
+                     .conv = recurrence + "conv1d",
+                     .decay = recurrence + "A_log",
+                     .decay_bias = recurrence + "dt_bias",
+                     .norm = recurrence + "norm",
+                     .out_proj = recurrence + "out_proj"};
+  return names;
+}
+
+nlohmann::json qwen3_next_config(const ModelMetadata& model) {
+  const std::uint64_t value_heads = model.whole("ssm.time_step_rank");
+  const std::uint64_t inner_size = model.whole("ssm.inner_size");
+  require<CheckpointError>(
+      value_heads != 0 && inner_size % value_heads == 0,
+      "{}: expected an ssm.inner_size that is a multiple of ssm.time_step_rank, found {} "
+      "and {}; convert the model again",
+      model.files().name(), inner_size, value_heads);
+  return {{"num_experts", model.whole("expert_count")},
+          {"num_experts_per_tok", model.whole("expert_used_count")},
+          {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
+          {"shared_expert_intermediate_size", model.whole("expert_shared_feed_forward_length")},
+          {"norm_topk_prob", true},
+          {"partial_rotary_factor", model.rotary_factor()},
+          {"linear_num_value_heads", value_heads},
+          {"linear_value_head_dim", inner_size / value_heads},
+          {"linear_num_key_heads", model.whole("ssm.group_count")},
+          {"linear_key_head_dim", model.whole("ssm.state_size")},
+          {"linear_conv_kernel_dim", model.whole("ssm.conv_kernel")},
+          {"full_attention_interval", model.whole_or("full_attention_interval", 4)}};
+}
+
+}  // namespace
+
+Family qwen3_next() {
+  Family family = qwen3_moe();
+  family.architecture = "Qwen3NextForCausalLM";
+  family.make_spec = qwen3_next_spec;
+  family.names.names_of_block = qwen3_next_block;
+  family.names.ignored_prefixes = {"mtp."};
+  family.names.gguf.norm_offset = 1.0F;
+  family.names.gguf.block.pre_feed_forward_norm = "post_attention_norm";
+  family.names.gguf.block.post_attention_norm.clear();
+  family.gguf = {.architecture = "qwen3next", .config = qwen3_next_config};
+  family.defaults.head_dim = 256;
+  family.defaults.partial_rotary_factor = 0.25;
+  family.defaults.num_experts = 512;
+  family.defaults.num_experts_per_tok = 10;
+  family.defaults.moe_intermediate_size = 512;
+  family.defaults.shared_expert_intermediate_size = 512;
+  family.defaults.norm_topk_prob = true;
+  family.defaults.full_attention_interval = 4;
+  family.defaults.linear_num_key_heads = 16;
+  family.defaults.linear_num_value_heads = 32;
+  family.defaults.linear_key_head_dim = 128;
+  family.defaults.linear_value_head_dim = 128;
+  family.defaults.linear_conv_kernel_dim = 4;
+  return family;
+}
+
+}  // namespace tp::families

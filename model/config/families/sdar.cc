@@ -1,0 +1,31 @@
+// SDAR: Qwen 3 whose tokens see their whole block of a few tokens, and the blocks before it. Source: Cheng et
+// al., SDAR: A Synergistic Diffusion-AutoRegression Paradigm, 2025, and its code.
+#include "model/config/families/common.h"
+
+namespace tp::families {
+namespace {
+
+DecoderSpec sdar_spec(const ModelConfig& config) {
+  DecoderSpec spec = qwen3_spec(config);
+  spec.diffusion = DiffusionSpec{.mask_token = config.mask_token_id,
+                                 .block_length = config.block_size,
+                                 .filtered_confidence = true,
+                                 .schedule = DiffusionSpec::Schedule::of_block,
+                                 .above = DiffusionSpec::Above::no_fewer_than_schedule};
+  return spec;
+}
+
+}  // namespace
+
+Family sdar() {
+  Family family = qwen3();
+  family.architecture = "SDARForCausalLM";
+  family.kind = ModelKind::diffusion;
+  family.make_spec = sdar_spec;
+  family.defaults.mask_token_id = 151669;
+  family.defaults.block_size = 4;
+  family.gguf = {};
+  return family;
+}
+
+}  // namespace tp::families

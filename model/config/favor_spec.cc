@@ -1,0 +1,46 @@
+#include "model/config/favor_spec.h"
+
+#include "tp/internal/require.h"
+
+#include <string_view>
+
+namespace tp {
+namespace {
+
+// What random features cannot express, or nothing.
+std::string_view obstacle(const AttentionSpec& attention) {
+  if (!attention.pattern.causal) return "attention to tokens that follow";
+  if (attention.softcap) return "soft caps of scores";
+  if (!attention.alibi_slopes.empty()) return "ALiBi";
+  if (attention.sinks) return "attention sinks";
+  if (attention.relative_bias) return "relative positions";
+  return "";
+}
+
+bool sees_all_before(const AttentionPattern& pattern) {
+  return !pattern.window && !pattern.chunk && pattern.block_size == 0;
+}
+
+}  // namespace
+
+void approximate_attention(DecoderSpec& spec, std::size_t favor_features) {
+  const auto refuse = [](std::string_view found) {
+    throw_error<ConfigError>(
+        "cannot approximate attention by random features: expected a decoder whose scores are products of "
+        "queries and keys, found {}; use exact attention (`favor_features` 0)",
+        found);
+  };
+  if (takes_whole_sequences(spec)) refuse("a model that computes whole sequences");
+  bool any = false;
+  for (BlockSpec& block : spec.blocks) {
+    if (std::holds_alternative<LatentAttentionSpec>(block.attention)) refuse("latent attention");
+    auto* const attention = std::get_if<AttentionSpec>(&block.attention);
+    if (attention == nullptr || !sees_all_before(attention->pattern)) continue;
+    if (const std::string_view found = obstacle(*attention); !found.empty()) refuse(found);
+    attention->favor_features = favor_features;
+    any = true;
+  }
+  if (!any) refuse("a model whose layers all have windows or a recurrence already");
+}
+
+}  // namespace tp

@@ -1,0 +1,56 @@
+// Kernels of a recurrence by the gated delta rule. Tokens are computed one by one in their order, whatever
+// else is in the batch.
+#pragma once
+
+#include "tp/tensor.h"
+
+#include <cstddef>
+#include <span>
+
+namespace tp::kernels {
+
+// A copy of what a recurrence has become behind some of a run's tokens.
+struct StateCopy {
+  std::size_t tokens = 0;
+  float* state = nullptr;
+};
+
+// Consecutive tokens of one sequence within a batch, and the memory of its state.
+struct RecurrentRun {
+  std::size_t first_token = 0;  // row in the batch
+  std::size_t tokens = 0;
+  bool begins = false;  // with its sequence: the state is zeros, whatever is in memory
+  float* state = nullptr;
+  std::span<const StateCopy> copies{};  // in ascending order
+};
+
+// out = silu(the sum over taps j of weight[j] * x of the token `taps` - 1 - j before), channel by channel.
+// x, out: [tokens, channels], weight: [taps, channels]. A state is the last taps - 1 rows of x: [taps - 1,
+// channels].
+void causal_convolution(TensorView<const float> x, TensorView<const float> weight,
+                        std::span<const RecurrentRun> runs, TensorView<float> out);
+
+struct DeltaRule {
+  TensorView<const float> query;             // [tokens, key heads * key_dim]
+  TensorView<const float> key;               // [tokens, key heads * key_dim]
+  TensorView<const float> value;             // [tokens, value heads * value_dim]
+  TensorView<const float> decay;             // [tokens, value heads]
+  TensorView<const float> strength;          // [tokens, value heads]
+  std::span<const std::size_t> key_of_head;  // [value heads]
+  std::size_t key_dim = 0;
+  std::size_t value_dim = 0;
+  TensorView<float> out;  // [tokens, value heads * value_dim]
+};
+
+// Floats of a state: a matrix [key_dim, value_dim] for every value head, whose rows are whole vectors.
+std::size_t delta_state_floats(std::size_t value_heads, std::size_t key_dim, std::size_t value_dim);
+
+// For each token of a run: S *= decay; S += k (strength (v - S^T k))^T; out = S^T q.
+void delta_rule(const DeltaRule& rule, std::span<const RecurrentRun> runs);
+
+// decay = exp(-rate * softplus(x + bias)) in place, strength = sigmoid(strength) in place. decay, strength:
+// [tokens, heads], rate, bias: [heads].
+void delta_gates(std::span<const float> rate, std::span<const float> bias, TensorView<float> decay,
+                 TensorView<float> strength);
+
+}  // namespace tp::kernels

@@ -1,0 +1,88 @@
+// The recurrence of a gated delta rule, for simd_kernels.cc.
+#pragma once
+
+#include "model/kernels/simd/simd.h"
+#include "model/kernels/simd/vector.h"
+
+namespace tp::kernels {
+namespace {
+
+// Two sums at a time, of even and of odd rows: the additions of one would wait for each other. The order is
+// that of rows, whatever the number of tokens.
+constexpr std::size_t kDeltaSums = 2;
+
+// `count` floats, and zeros behind them up to whole vectors.
+template <std::size_t kVectors>
+inline void load_columns(const float* from, std::size_t count, Vector (&to)[kVectors]) {
+  float columns[kVectors * kLanes] = {};
+  for (std::size_t i = 0; i < count; ++i) columns[i] = from[i];
+  for (std::size_t i = 0; i < kVectors; ++i) to[i] = load(columns + i * kLanes);
+}
+
+template <std::size_t kVectors>
+inline void store_columns(const Vector (&from)[kVectors], std::size_t count, float* to) {
+  float columns[kVectors * kLanes];
+  for (std::size_t i = 0; i < kVectors; ++i) store(from[i], columns + i * kLanes);
+  for (std::size_t i = 0; i < count; ++i) to[i] = columns[i];
+}
+
+// Calls row(vectors of S in that row, its index, sums) for every row of S and stores what it makes of them;
+// returns the sums of both.
+template <std::size_t kVectors, class Row>
+inline void for_state_rows(float* state, std::size_t stride, std::size_t rows, Vector (&sum)[kVectors],
+                           const Row& row) {
+  Vector sums[kDeltaSums][kVectors] = {};
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      float* const place = state + i * stride + j * kLanes;
+      Vector s = load(place);
+      row(s, i, j, sums[i % kDeltaSums][j]);
+      store(s, place);
+    }
+  }
+  for (std::size_t j = 0; j < kVectors; ++j) {
+    sum[j] = sums[0][j];
+    sum[j] += sums[1][j];
+  }
+}
+
+template <std::size_t kVectors>
+void delta_rule_of(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
+                   std::size_t stride) {
+  for (std::size_t token = 0; token < tokens.tokens; ++token) {
+    const float* const query = tokens.query + token * tokens.key_stride;
+    const float* const key = tokens.key + token * tokens.key_stride;
+    const float decay = tokens.decay[token * tokens.gate_stride];
+    const float strength = tokens.strength[token * tokens.gate_stride];
+    Vector known[kVectors];  // S^T k
+    for_state_rows(state, stride, tokens.key_dim, known,
+                   [&](Vector& s, std::size_t i, std::size_t, Vector& sum) {
+                     for (FloatRegister& part : s.part) part *= decay;
+                     multiply_add(s, key[i], sum);
+                   });
+    Vector correction[kVectors];
+    load_columns(tokens.value + token * tokens.value_stride + first, columns, correction);
+    for (std::size_t j = 0; j < kVectors; ++j) {
+      for (std::size_t p = 0; p < kParts; ++p)
+        correction[j].part[p] = (correction[j].part[p] - known[j].part[p]) * strength;
+    }
+    Vector out[kVectors];  // S^T q
+    for_state_rows(state, stride, tokens.key_dim, out,
+                   [&](Vector& s, std::size_t i, std::size_t j, Vector& sum) {
+                     multiply_add(correction[j], key[i], s);
+                     multiply_add(s, query[i], sum);
+                   });
+    store_columns(out, columns, tokens.out + token * tokens.out_stride + first);
+  }
+}
+
+void delta_rule(const DeltaTokens& tokens, std::size_t first, std::size_t columns, float* state,
+                std::size_t state_stride) {
+  if (columns > kLanes)
+    delta_rule_of<2>(tokens, first, columns, state, state_stride);
+  else
+    delta_rule_of<1>(tokens, first, columns, state, state_stride);
+}
+
+}  // namespace
+}  // namespace tp::kernels

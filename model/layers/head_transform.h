@@ -1,0 +1,30 @@
+// What is computed of hidden states before the LM head.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/layers/linear.h"
+#include "model/layers/norm.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// norm(activation(dense(x))), as far as there is a norm and an activation. Every rank has the whole of it: it
+// is small beside the LM head, which needs all of its result.
+class HeadTransform {
+ public:
+  // Throws CheckpointError.
+  HeadTransform(WeightLoader& loader, const TensorNames& names, const HeadTransformSpec& spec,
+                std::size_t hidden_size);
+
+  // x: [rows, hidden_size] -> [rows, size]
+  TensorView<float> operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  ColumnParallelLinear dense_;
+  std::optional<Activation> activation_;
+  std::optional<Norm> norm_;
+};
+
+}  // namespace tp

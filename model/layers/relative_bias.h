@@ -1,0 +1,32 @@
+// What scores gain by the distance of key and query: the same in all layers.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/weights/weight_loader.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+class RelativeBias {
+ public:
+  // This rank's heads of the table `layer`, [num_buckets, num_attention_heads]. Throws CheckpointError.
+  RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec);
+
+  // The farthest distance with a bias of its own; beyond, it is the same.
+  std::size_t reach() const { return reach_; }
+  // [local heads, 2 * reach + 1]: of keys that are `reach` before the query, ..., at it, ..., `reach` behind.
+  std::span<const float> by_distance() const { return by_distance_; }
+
+ private:
+  std::size_t reach_;
+  std::vector<float> by_distance_;
+};
+
+// The row of the table for a key at the query's position + distance.
+std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance);
+
+}  // namespace tp

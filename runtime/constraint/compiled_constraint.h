@@ -1,0 +1,37 @@
+// A constraint in the form that generates masks. Compiled once for all requests that have it.
+#pragma once
+
+#include "runtime/constraint/automaton.h"
+#include "runtime/constraint/byte_grammar.h"
+#include "runtime/constraint/byte_vocabulary.h"
+#include "runtime/constraint/forced_tokens.h"
+#include "runtime/constraint/state_machine.h"
+#include "runtime/constraint/token_masks.h"
+
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace tp::constraint {
+
+// Its automaton grows while it is used: hold `mutex` to use `machine`, `masks` or `forced`.
+struct CompiledConstraint {
+  // Throws RequestError if the grammar derives no text, or is too large.
+  CompiledConstraint(std::shared_ptr<const ByteVocabulary> bytes_of_tokens, ByteGrammar grammar)
+      : vocabulary(std::move(bytes_of_tokens)),
+        automaton(build_automaton(std::move(grammar))),
+        machine(automaton),
+        masks(*vocabulary, machine),
+        forced(*vocabulary, machine) {}
+  CompiledConstraint(const CompiledConstraint&) = delete;
+  CompiledConstraint& operator=(const CompiledConstraint&) = delete;
+
+  const std::shared_ptr<const ByteVocabulary> vocabulary;
+  const Automaton automaton;
+  std::mutex mutex;
+  StateMachine machine;
+  TokenMasks masks;
+  ForcedTokens forced;
+};
+
+}  // namespace tp::constraint

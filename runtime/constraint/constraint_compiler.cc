@@ -1,0 +1,123 @@
+#include "runtime/constraint/constraint_compiler.h"
+
+#include "model/tokenizer/utf8.h"
+#include "runtime/constraint/code_points.h"
+#include "runtime/constraint/gbnf_reader.h"
+#include "runtime/constraint/json_schema.h"
+#include "runtime/constraint/regex_tree.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace tp::constraint {
+namespace {
+
+constexpr std::size_t kMaxKept = 64;
+constexpr std::size_t kMaxKeptBytes = std::size_t{32} << 20;  // of one: then it is compiled anew
+
+// Adds what a constraint allows to a grammar.
+class ConstraintReader {
+ public:
+  ConstraintReader(ByteGrammar& grammar, const ByteVocabulary* vocabulary)
+      : grammar_(grammar), vocabulary_(vocabulary) {}
+
+  ExprId operator()(const Regex& regex) const {
+    constexpr std::string_view kWhat = "the regular expression";
+    return regex_expr(
+        grammar_, read_regex(kWhat, regex.pattern), RegexMatch::whole,
+        [&](const CodePoints& set) { return set.expr(grammar_); }, kWhat);
+  }
+
+  ExprId operator()(const Choice& choice) const {
+    require<RequestError>(!choice.texts.empty(), "the choice has no texts (expected at least one); add some");
+    std::vector<ExprId> texts;
+    for (const std::string& text : choice.texts) {
+      require<RequestError>(utf8::is_valid(text), "a text of the choice is not UTF-8; correct it");
+      texts.push_back(grammar_.text(text));
+    }
+    return grammar_.choice(std::move(texts));
+  }
+
+  ExprId operator()(const Grammar& grammar) const { return gbnf_expr(grammar_, grammar.gbnf, vocabulary_); }
+  ExprId operator()(const JsonSchema& schema) const {
+    return json_schema_expr(grammar_, schema.schema, schema.space);
+  }
+  ExprId operator()(const JsonObject& object) const {
+    return json_schema_expr(grammar_, R"({"type": "object"})", object.space);
+  }
+
+ private:
+  ByteGrammar& grammar_;
+  const ByteVocabulary* vocabulary_;
+};
+
+std::string text_of(const JsonSchema& schema) {
+  return schema.schema + (schema.space == JsonSpace::compact ? "c" : "f");
+}
+std::string text_of(const JsonObject& object) { return object.space == JsonSpace::compact ? "c" : "f"; }
+std::string text_of(const Regex& regex) { return regex.pattern; }
+std::string text_of(const Grammar& grammar) { return grammar.gbnf; }
+std::string text_of(const Choice& choice) {
+  std::string all;
+  for (const std::string& text : choice.texts) all += std::to_string(text.size()) + ":" + text;
+  return all;
+}
+
+std::string key_of(const Constraint& constraint, std::string_view preface) {
+  return fmt::format("{} {} {}{}", constraint.index(), preface.size(), preface,
+                     std::visit([](const auto& kind) { return text_of(kind); }, constraint));
+}
+
+}  // namespace
+
+ByteGrammar grammar_of(const Constraint& constraint, std::string_view preface,
+                       const ByteVocabulary* vocabulary) {
+  ByteGrammar grammar;
+  grammar.root = grammar.add_rule();
+  const ExprId text = std::visit(ConstraintReader(grammar, vocabulary), constraint);
+  grammar.define(grammar.root,
+                 preface.empty() ? text : grammar.sequence({gbnf_expr(grammar, preface, vocabulary), text}));
+  return grammar;
+}
+
+std::shared_ptr<const ByteVocabulary> ConstraintCompiler::vocabulary() {
+  std::call_once(vocabulary_made_, [&] {
+    vocabulary_ = std::make_shared<const ByteVocabulary>(*tokenizer_, vocab_size_, ends_);
+  });
+  return vocabulary_;
+}
+
+std::shared_ptr<CompiledConstraint> ConstraintCompiler::compile(const Constraint& constraint,
+                                                                std::string_view preface) {
+  const std::string key = key_of(constraint, preface);
+  if (auto known = find(key)) return known;
+  const std::shared_ptr<const ByteVocabulary> tokens = vocabulary();
+  auto compiled = std::make_shared<CompiledConstraint>(tokens, grammar_of(constraint, preface, tokens.get()));
+  keep(key, compiled);
+  return compiled;
+}
+
+std::shared_ptr<CompiledConstraint> ConstraintCompiler::find(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return nullptr;
+  const std::shared_ptr<CompiledConstraint> compiled = found->second.compiled;
+  const std::scoped_lock in_use(compiled->mutex);
+  if (compiled->machine.bytes() > kMaxKeptBytes) {
+    entries_.erase(found);
+    return nullptr;
+  }
+  found->second.last_use = ++uses_;
+  return compiled;
+}
+
+void ConstraintCompiler::keep(const std::string& key, std::shared_ptr<CompiledConstraint> compiled) {
+  const std::scoped_lock lock(mutex_);
+  entries_[key] = {std::move(compiled), ++uses_};
+  if (entries_.size() <= kMaxKept) return;
+  entries_.erase(
+      std::ranges::min_element(entries_, {}, [](const auto& entry) { return entry.second.last_use; }));
+}
+
+}  // namespace tp::constraint

@@ -1,0 +1,59 @@
+// Compiles the constraints of requests.
+#pragma once
+
+#include "runtime/constraint/byte_vocabulary.h"
+#include "runtime/constraint/compiled_constraint.h"
+#include "tp/constraint.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tp::constraint {
+
+// The grammar of a constraint, and before it that of Request::constraint_preface. Without a vocabulary there
+// are no control tokens, and what would be one is text. Throws RequestError.
+ByteGrammar grammar_of(const Constraint& constraint, std::string_view preface = {},
+                       const ByteVocabulary* vocabulary = nullptr);
+
+// All members are thread-safe.
+class ConstraintCompiler {
+ public:
+  // `ends`: the tokens that end every text. `tokenizer` must outlive it.
+  ConstraintCompiler(const Tokenizer& tokenizer, std::size_t vocab_size, std::vector<TokenId> ends)
+      : tokenizer_(&tokenizer), vocab_size_(vocab_size), ends_(std::move(ends)) {}
+
+  // Those that were used lately are kept. Throws RequestError.
+  std::shared_ptr<CompiledConstraint> compile(const Constraint& constraint, std::string_view preface = {});
+
+  // Of the first call, which takes a while.
+  std::shared_ptr<const ByteVocabulary> vocabulary();
+
+ private:
+  struct Entry {
+    std::shared_ptr<CompiledConstraint> compiled;
+    std::uint64_t last_use = 0;
+  };
+
+  std::shared_ptr<CompiledConstraint> find(const std::string& key);
+  void keep(const std::string& key, std::shared_ptr<CompiledConstraint> compiled);
+
+  const Tokenizer* tokenizer_;
+  std::size_t vocab_size_;
+  std::vector<TokenId> ends_;
+
+  std::once_flag vocabulary_made_;
+  std::shared_ptr<const ByteVocabulary> vocabulary_;
+
+  std::mutex mutex_;  // guards the members below
+  std::map<std::string, Entry> entries_;
+  std::uint64_t uses_ = 0;
+};
+
+}  // namespace tp::constraint

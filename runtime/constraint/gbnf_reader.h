@@ -1,0 +1,25 @@
+// GBNF, llama.cpp's notation for grammars, with some additions:
+//
+//   root   ::= "a" [^b-d]{2,5} ( item | "x"? )* .    # literals, classes, groups, any character, repetitions
+//   item   ::= <[128001]>                            # a control token, by its id
+//   args   ::= %json {"type": "object", ...}         # JSON that a schema allows
+//   number ::= %regex "[0-9]+"                       # what a regular expression matches
+//   before ::= %until "</think>"                     # any text up to the first time that this one occurs,
+//   and it rest   ::= %without "</think>"                   # any text in which this one does not occur mark
+//   ::= %marker "<tool_call>"                 # this text, in which control tokens may be written out
+//
+// In the last three a text that the tokenizer has as a control token is that token; `%until` and `%without`
+// find it either way.
+#pragma once
+
+#include "runtime/constraint/byte_grammar.h"
+#include "runtime/constraint/byte_vocabulary.h"
+
+#include <string_view>
+
+namespace tp::constraint {
+
+// Adds what a grammar derives. Without a vocabulary (null) all markers are texts. Throws RequestError.
+ExprId gbnf_expr(ByteGrammar& grammar, std::string_view text, const ByteVocabulary* vocabulary);
+
+}  // namespace tp::constraint

@@ -1,0 +1,211 @@
+#include "runtime/constraint/json_schema.h"
+
+#include "runtime/constraint/json_grammar.h"
+#include "runtime/constraint/schema_arrays.h"
+#include "runtime/constraint/schema_disjoint.h"
+#include "runtime/constraint/schema_document.h"
+#include "runtime/constraint/schema_merge.h"
+#include "runtime/constraint/schema_objects.h"
+#include "runtime/constraint/schema_scalars.h"
+#include "runtime/constraint/state_machine.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tp::constraint {
+namespace {
+
+constexpr std::size_t kMaxDepth = 150;
+constexpr std::size_t kMaxReferences = 32;  // one to the next, without a value in between
+
+bool derives(ByteGrammar grammar, const std::string& text) {
+  const Automaton automaton = build_automaton(std::move(grammar));
+  StateMachine machine(automaton);
+  StateId state = machine.start();
+  for (std::size_t i = 0; i < text.size() && state != kDead; ++i)
+    state = machine.next(state, static_cast<std::uint8_t>(text[i]));
+  return state != kDead && machine.ends(state);
+}
+
+class SchemaReader {
+ public:
+  SchemaReader(ByteGrammar& grammar, const SchemaDocument& document, JsonSpace space)
+      : document_(document), json_(grammar, space), grammar_(grammar), space_(space) {}
+
+  ExprId read(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth = 0) {
+    if (depth > kMaxDepth)
+      place.fail(fmt::format("at most {} levels", kMaxDepth), "more",
+                 "use fewer, or repeat them by one $ref");
+    if (schema == true) return json_.value();
+    if (schema == false) return grammar_.never();
+    check_keywords(schema, place);
+    charge(1, place);
+    if (!schema.contains("$ref") && !schema.contains("allOf")) return read_flat(schema, place, depth);
+    // Equal schemas are the same rule, which may contain itself.
+    const auto [found, is_new] = rules_.try_emplace(key_of(schema), 0);
+    if (!is_new) return grammar_.rule(found->second);
+    const RuleId rule = found->second = grammar_.add_rule();
+    grammar_.define(rule, read_flat(flattened(schema, place, 0), place, depth));
+    return grammar_.rule(rule);
+  }
+
+ private:
+  static std::string key_of(const SchemaJson& schema) {
+    SchemaJson asserting = SchemaJson::object();
+    for (const auto& [keyword, value] : schema.items()) {
+      if (!is_annotation(keyword)) asserting[keyword] = value;
+    }
+    return asserting.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
+  }
+
+  static std::size_t size_of(const SchemaJson& json) {
+    std::size_t size = 1;
+    if (json.is_structured()) {
+      for (const SchemaJson& part : json) size += size_of(part);
+    }
+    return size;
+  }
+
+  // Schemas that are joined with each other can multiply.
+  void charge(std::size_t parts, const SchemaPlace& place) const {
+    constexpr std::size_t kMostParts = 200000;
+    work_ += parts;
+    if (work_ > kMostParts)
+      place.fail(fmt::format("at most {} parts when references and combinations are written out", kMostParts),
+                 "more", "combine fewer schemas");
+  }
+
+  SchemaJson joined(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) const {
+    charge(size_of(a) + size_of(b), place);
+    return merged(a, b, place);
+  }
+
+  // Without $ref and allOf at its top.
+  SchemaJson flattened(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth) const {
+    if (schema.is_boolean()) return schema;
+    check_keywords(schema, place);
+    if (depth > kMaxReferences)
+      place.fail("references that end at a schema", "one that leads back to itself", "remove it");
+    SchemaJson rest = SchemaJson::object();
+    for (const auto& [keyword, value] : schema.items()) {
+      if (keyword != "$ref" && keyword != "allOf" && !is_annotation(keyword)) rest[keyword] = value;
+    }
+    if (const auto reference = schema.find("$ref"); reference != schema.end()) {
+      if (!reference->is_string())
+        place.at("$ref").fail("a text", SchemaDocument::shown(*reference), "correct it");
+      const SchemaJson& target = document_.resolve(reference->get<std::string>(), place);
+      rest = joined(rest, flattened(target, {reference->get<std::string>().substr(1)}, depth + 1), place);
+    }
+    if (const auto all = schema.find("allOf"); all != schema.end()) {
+      const SchemaPlace inside = place.at("allOf");
+      if (!all->is_array()) inside.fail("a list of schemas", SchemaDocument::shown(*all), "correct it");
+      for (std::size_t i = 0; i < all->size(); ++i)
+        rest = joined(rest, flattened((*all)[i], inside.at(i), depth + 1), inside.at(i));
+    }
+    return rest;
+  }
+
+  ExprId read_flat(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth) {
+    if (schema.is_boolean()) return read(schema, place, depth);
+    for (const char* keyword : {"anyOf", "oneOf"}) {
+      if (schema.contains(keyword)) return read_branches(schema, keyword, place, depth);
+    }
+    if (schema.contains("enum") || schema.contains("const")) return read_enum(schema, place);
+    std::vector<ExprId> choices;
+    for (const std::string& type : types_of(schema, place))
+      choices.push_back(read_type(type, schema, place, depth));
+    return choices.empty() ? grammar_.never() : grammar_.choice(std::move(choices));
+  }
+
+  ExprId read_branches(const SchemaJson& schema, const std::string& keyword, const SchemaPlace& place,
+                       std::size_t depth) {
+    const SchemaJson& branches = schema.at(keyword);
+    const SchemaPlace inside = place.at(keyword);
+    if (!branches.is_array() || branches.empty())
+      inside.fail("a list of schemas", SchemaDocument::shown(branches), "correct it");
+    std::vector<SchemaJson> flat;
+    for (std::size_t i = 0; i < branches.size(); ++i) flat.push_back(flattened(branches[i], inside.at(i), 0));
+    if (keyword == "oneOf") require_disjoint(flat, inside);
+    SchemaJson base = SchemaJson::object();
+    for (const auto& [other, value] : schema.items()) {
+      if (other != keyword && !is_annotation(other)) base[other] = value;
+    }
+    std::vector<ExprId> choices;
+    for (std::size_t i = 0; i < branches.size(); ++i) {
+      const SchemaJson& branch = base.empty() ? branches[i] : joined(base, flat[i], inside.at(i));
+      choices.push_back(read(branch, inside.at(i), depth + 1));
+    }
+    return grammar_.choice(std::move(choices));
+  }
+
+  // The values for which the other keywords hold, too.
+  ExprId read_enum(const SchemaJson& schema, const SchemaPlace& place) {
+    SchemaJson values = SchemaJson::array();
+    if (schema.contains("enum")) {
+      values = schema["enum"];
+      if (!values.is_array())
+        place.at("enum").fail("a list of values", SchemaDocument::shown(values), "correct it");
+    }
+    if (const auto value = schema.find("const"); value != schema.end()) {
+      const bool listed = !schema.contains("enum") || std::ranges::find(values, *value) != values.end();
+      values = listed ? SchemaJson::array({*value}) : SchemaJson::array();
+    }
+    SchemaJson others = SchemaJson::object();
+    for (const auto& [keyword, value] : schema.items()) {
+      if (keyword != "enum" && keyword != "const" && !is_annotation(keyword)) others[keyword] = value;
+    }
+    std::vector<ExprId> choices;
+    for (const SchemaJson& value : values) {
+      if (holds(others, value, place)) choices.push_back(json_.literal(value));
+    }
+    return choices.empty() ? grammar_.never() : grammar_.choice(std::move(choices));
+  }
+
+  bool holds(const SchemaJson& schema, const SchemaJson& value, const SchemaPlace& place) const {
+    if (schema.empty()) return true;
+    if (schema.contains("type")) {
+      const std::vector<std::string> types = types_of(schema, place);
+      if (std::ranges::none_of(types, [&](const std::string& type) { return has_type(value, type); }))
+        return false;
+      if (schema.size() == 1) return true;
+    }
+    ByteGrammar grammar;
+    grammar.root = grammar.add_rule();
+    SchemaReader reader(grammar, document_, space_);
+    const ExprId expr = reader.read(schema, place);
+    grammar.define(grammar.root, grammar.choice({expr, grammar.text("")}));  // at least one text
+    return derives(std::move(grammar), JsonGrammar::text_of(value));
+  }
+
+  ExprId read_type(const std::string& type, const SchemaJson& schema, const SchemaPlace& place,
+                   std::size_t depth) {
+    const SubschemaExpr subschema = [&](const SchemaJson& part, const SchemaPlace& where) {
+      return read(part, where, depth + 1);
+    };
+    if (type == "null") return json_.null();
+    if (type == "boolean") return json_.boolean();
+    if (type == "string") return string_expr(json_, schema, place);
+    if (type == "array") return array_expr(json_, schema, place, subschema);
+    if (type == "object") return object_expr(json_, schema, place, subschema);
+    return number_expr(json_, schema, place, type == "integer");
+  }
+
+  const SchemaDocument& document_;
+  JsonGrammar json_;
+  ByteGrammar& grammar_;
+  JsonSpace space_;
+  std::map<std::string, RuleId> rules_;
+  mutable std::size_t work_ = 0;
+};
+
+}  // namespace
+
+ExprId json_schema_expr(ByteGrammar& grammar, std::string_view schema, JsonSpace space) {
+  const SchemaDocument document(schema);
+  return SchemaReader(grammar, document, space).read(document.root(), {});
+}
+
+}  // namespace tp::constraint

@@ -1,0 +1,244 @@
+#include "runtime/constraint/regex_tree.h"
+#include "runtime/constraint/text_cursor.h"
+
+#include <optional>
+#include <utility>
+
+namespace tp::constraint {
+namespace {
+
+using Kind = RegexNode::Kind;
+
+constexpr std::size_t kMaxDepth = 200;
+
+CodePoints digits() { return {{'0', '9'}}; }
+CodePoints word_characters() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
+CodePoints line_ends() { return {{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}; }
+// What all dialects agree on,
+CodePoints ascii_spaces() { return {{'\t', '\r'}, {' ', ' '}}; }
+// and what any of them takes for white space.
+CodePoints all_spaces() {
+  return {{'\t', '\r'},     {0x1C, ' '},      {0x85, 0x85},     {0xA0, 0xA0},
+          {0x1680, 0x1680}, {0x180E, 0x180E}, {0x2000, 0x200A}, {0x2028, 0x2029},
+          {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+}
+
+RegexNode one_of(CodePoints set) { return {.kind = Kind::characters, .characters = std::move(set)}; }
+
+class RegexReader {
+ public:
+  RegexReader(std::string_view what, std::string_view pattern) : cursor_(what, pattern) {}
+
+  RegexNode read() {
+    RegexNode node = read_choice(0);
+    if (!cursor_.at_end()) cursor_.fail("the expression's end", "escape the `)`, or remove it");
+    return node;
+  }
+
+ private:
+  RegexNode read_choice(std::size_t depth) {
+    if (depth > kMaxDepth) cursor_.fail(fmt::format("at most {} nested groups", kMaxDepth), "simplify it");
+    RegexNode choice{.kind = Kind::choice};
+    do choice.parts.push_back(read_sequence(depth));
+    while (cursor_.accept("|"));
+    if (choice.parts.size() > 1) return choice;
+    RegexNode only = std::move(choice.parts.front());
+    return only;
+  }
+
+  RegexNode read_sequence(std::size_t depth) {
+    RegexNode sequence{.kind = Kind::sequence};
+    while (!cursor_.at_end() && cursor_.peek() != '|' && cursor_.peek() != ')')
+      sequence.parts.push_back(read_quantified(depth));
+    return sequence;
+  }
+
+  RegexNode read_quantified(std::size_t depth) {
+    RegexNode node = read_atom(depth);
+    while (const auto bounds = read_quantifier()) {
+      if (node.kind == Kind::text_begin || node.kind == Kind::text_end)
+        cursor_.fail_unsupported("a repeated anchor");
+      if (node.kind == Kind::repeat) cursor_.fail("no second quantifier", "put the first one into a group");
+      RegexNode repeat{.kind = Kind::repeat, .min = bounds->first, .max = bounds->second};
+      repeat.parts.push_back(std::move(node));
+      node = std::move(repeat);
+      if (!cursor_.accept("?") && cursor_.peek() == '+') cursor_.fail_unsupported("a possessive quantifier");
+    }
+    return node;
+  }
+
+  std::optional<std::pair<std::uint32_t, std::uint32_t>> read_quantifier() {
+    if (cursor_.accept("*")) return std::pair{0U, kUnbounded};
+    if (cursor_.accept("+")) return std::pair{1U, kUnbounded};
+    if (cursor_.accept("?")) return std::pair{0U, 1U};
+    if (cursor_.peek() != '{') return std::nullopt;
+    TextCursor ahead = cursor_;
+    ahead.skip(1);
+    const std::optional<std::uint32_t> min = ahead.digits(10, 7);
+    if (!min) return std::nullopt;  // a brace
+    std::optional<std::uint32_t> max = min;
+    if (ahead.accept(",")) max = ahead.peek() == '}' ? kUnbounded : ahead.digits(10, 7);
+    if (!max) return std::nullopt;
+    if (!ahead.accept("}")) ahead.fail(fmt::format("`}}` and bounds of at most {}", kMaxRepetitions));
+    if (*max < *min || *min > kMaxRepetitions || (*max != kUnbounded && *max > kMaxRepetitions))
+      cursor_.fail(fmt::format("a quantifier with bounds in order, at most {}", kMaxRepetitions));
+    cursor_ = ahead;
+    return std::pair{*min, *max};
+  }
+
+  RegexNode read_atom(std::size_t depth) {
+    if (cursor_.peek() == '(') return read_group(depth);
+    if (cursor_.peek() == '[') return one_of(read_class());
+    if (cursor_.accept("^")) return {.kind = Kind::text_begin};
+    if (cursor_.accept("$")) return {.kind = Kind::text_end};
+    if (cursor_.accept(".")) return one_of(line_ends().complement());
+    if (cursor_.peek() == '\\') return read_escape();
+    const char next = cursor_.peek();
+    if (next == '*' || next == '+' || next == '?')
+      cursor_.fail("something to repeat", "escape the quantifier");
+    const char32_t character = cursor_.character();
+    return one_of({{character, character}});
+  }
+
+  RegexNode read_group(std::size_t depth) {
+    cursor_.skip(1);
+    if (cursor_.accept("?")) {
+      const bool is_named = cursor_.peek() == '<' || cursor_.peek() == 'P';
+      const char behind = cursor_.peek(1);
+      if (is_named && behind != '=' && behind != '!' && behind != '>')
+        read_name();
+      else if (!cursor_.accept(":"))
+        cursor_.fail_unsupported("a group that is not `(`, `(?:` or `(?<name>`");
+    }
+    RegexNode node = read_choice(depth + 1);
+    if (!cursor_.accept(")")) cursor_.fail("`)`");
+    return {.kind = Kind::sequence, .parts = {std::move(node)}};
+  }
+
+  void read_name() {
+    cursor_.accept("P");
+    if (!cursor_.accept("<")) cursor_.fail_unsupported("a group that is not `(`, `(?:` or `(?<name>`");
+    while (!cursor_.accept(">")) {
+      if (cursor_.at_end()) cursor_.fail("`>`");
+      cursor_.skip(1);
+    }
+  }
+
+  RegexNode read_escape() {
+    const char kind = cursor_.peek(1);
+    if (kind == 'A' || kind == 'z') {
+      cursor_.skip(2);
+      return {.kind = kind == 'A' ? Kind::text_begin : Kind::text_end};
+    }
+    if (kind >= '1' && kind <= '9') cursor_.fail_unsupported("a back reference");
+    if (kind == 'b' || kind == 'B') cursor_.fail_unsupported("a word boundary");
+    return one_of(read_escaped_set(false));
+  }
+
+  // An escape that stands for a set of characters. `negated`: it is in a class that is, so that white space
+  // must be all that anyone takes for it.
+  CodePoints read_escaped_set(bool negated) {
+    const char kind = cursor_.peek(1);
+    const auto done = [&](CodePoints set) {
+      cursor_.skip(2);
+      return set;
+    };
+    if (kind == 'd') return done(digits());
+    if (kind == 'D') return done(digits().complement());
+    if (kind == 'w') return done(word_characters());
+    if (kind == 'W') return done(word_characters().complement());
+    if (kind == 's') return done(negated ? all_spaces() : ascii_spaces());
+    if (kind == 'S') return done((negated ? ascii_spaces() : all_spaces()).complement());
+    if (kind == 'p' || kind == 'P') cursor_.fail_unsupported("a property of characters (\\p)");
+    const char32_t character = read_escaped_character();
+    return {{character, character}};
+  }
+
+  char32_t read_escaped_character() {
+    cursor_.skip(1);
+    if (cursor_.accept("n")) return '\n';
+    if (cursor_.accept("r")) return '\r';
+    if (cursor_.accept("t")) return '\t';
+    if (cursor_.accept("f")) return '\f';
+    if (cursor_.accept("v")) return '\v';
+    if (cursor_.accept("x{") || cursor_.accept("u{")) return read_braced();
+    if (cursor_.accept("x")) return cursor_.hex(2);
+    if (cursor_.accept("u")) return read_unit();
+    if (cursor_.accept("c")) return cursor_.character() % 32;
+    if (cursor_.peek() == '0' && !(cursor_.peek(1) >= '0' && cursor_.peek(1) <= '9')) {
+      cursor_.skip(1);
+      return 0;
+    }
+    const char next = cursor_.peek();
+    const bool is_letter = (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z');
+    if (is_letter || (next >= '0' && next <= '9')) cursor_.fail_unsupported("this escape");
+    return cursor_.character();
+  }
+
+  char32_t read_braced() {
+    const std::optional<std::uint32_t> value = cursor_.digits(16, 6);
+    if (!value || *value > CodePoints::kLast || !cursor_.accept("}"))
+      cursor_.fail("a code point of up to six hexadecimal digits, then `}`");
+    return *value;
+  }
+
+  // Two units may be a surrogate pair.
+  char32_t read_unit() {
+    const char32_t high = cursor_.hex(4);
+    if (high < 0xD800 || high > 0xDFFF) return high;
+    if (high > 0xDBFF || !cursor_.accept("\\u")) cursor_.fail("a pair of surrogates");
+    const char32_t low = cursor_.hex(4);
+    if (low < 0xDC00 || low > 0xDFFF) cursor_.fail("a pair of surrogates");
+    return 0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00);
+  }
+
+  CodePoints read_class() {
+    cursor_.skip(1);
+    const bool negated = cursor_.accept("^");
+    CodePoints set;
+    for (bool is_first = true; is_first || cursor_.peek() != ']'; is_first = false) {
+      if (cursor_.at_end()) cursor_.fail("`]`", "close the class, or escape the `[`");
+      if (is_first && cursor_.peek() == ']') break;  // an empty class, as in JavaScript
+      if (cursor_.rest().starts_with("[:")) cursor_.fail_unsupported("a POSIX class");
+      if (cursor_.rest().starts_with("&&") || cursor_.rest().starts_with("--"))
+        cursor_.fail_unsupported("an operation on classes");
+      add_to_class(set, negated);
+    }
+    cursor_.skip(1);
+    return negated ? set.complement() : set;
+  }
+
+  void add_to_class(CodePoints& set, bool negated) {
+    const auto is_set = [&] {
+      return cursor_.peek() == '\\' &&
+             std::string_view("dDwWsSpP").find(cursor_.peek(1)) != std::string_view::npos;
+    };
+    if (is_set()) return set.add(read_escaped_set(negated));
+    const char32_t first = read_class_character();
+    if (cursor_.peek() != '-' || cursor_.peek(1) == ']') return set.add(first, first);
+    cursor_.skip(1);
+    if (is_set()) cursor_.fail("a character as the end of a range", "put the `-` at the end of the class");
+    const char32_t last = read_class_character();
+    if (last < first) cursor_.fail("a range in order");
+    set.add(first, last);
+  }
+
+  char32_t read_class_character() {
+    if (cursor_.peek() != '\\') return cursor_.character();
+    if (cursor_.peek(1) == 'b') {
+      cursor_.skip(2);
+      return '\b';
+    }
+    return read_escaped_character();
+  }
+
+  TextCursor cursor_;
+};
+
+}  // namespace
+
+RegexNode read_regex(std::string_view what, std::string_view pattern) {
+  return RegexReader(what, pattern).read();
+}
+
+}  // namespace tp::constraint

@@ -1,0 +1,50 @@
+// A JSON Schema and its parts.
+#pragma once
+
+#include "tp/internal/require.h"
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::constraint {
+
+using SchemaJson = nlohmann::ordered_json;
+
+// A schema somewhere in a document, for errors. What stems from several places has the pointer of the first.
+struct SchemaPlace {
+  std::string pointer;  // JSON pointer, "" for the whole document
+
+  SchemaPlace at(std::string_view key) const;
+  SchemaPlace at(std::size_t index) const { return {pointer + "/" + std::to_string(index)}; }
+
+  [[noreturn]] void fail(std::string_view expected, std::string_view found, std::string_view advice) const;
+  [[noreturn]] void fail_unsupported(std::string_view what, std::string_view advice) const;
+};
+
+class SchemaDocument {
+ public:
+  // Throws RequestError for what is not JSON, or nested too deeply.
+  explicit SchemaDocument(std::string_view text);
+
+  const SchemaJson& root() const { return root_; }
+  // What a $ref refers to, which must be in this document: "#", "#/$defs/name", "#name".
+  const SchemaJson& resolve(const std::string& reference, const SchemaPlace& place) const;
+
+  // A short piece of JSON for an error.
+  static std::string shown(const SchemaJson& json);
+
+ private:
+  SchemaJson root_;
+};
+
+// Whether a keyword says nothing about which values are allowed.
+bool is_annotation(std::string_view keyword);
+
+// Throws RequestError unless the schema is an object of supported keywords.
+void check_keywords(const SchemaJson& schema, const SchemaPlace& place);
+
+}  // namespace tp::constraint

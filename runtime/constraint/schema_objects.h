@@ -1,0 +1,15 @@
+// The grammar of objects.
+#pragma once
+
+#include "runtime/constraint/json_grammar.h"
+#include "runtime/constraint/schema_arrays.h"
+#include "runtime/constraint/schema_document.h"
+
+namespace tp::constraint {
+
+// Properties in the schema's order, then those that are only required, then others. Where there are
+// `properties` but no `additionalProperties`, there are no others. Throws RequestError.
+ExprId object_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
+                   const SubschemaExpr& subschema);
+
+}  // namespace tp::constraint

@@ -1,0 +1,164 @@
+#include "runtime/constraint/schema_scalars.h"
+
+#include "runtime/constraint/json_formats.h"
+#include "runtime/constraint/json_numbers.h"
+#include "runtime/constraint/regex_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace tp::constraint {
+namespace {
+
+constexpr std::array<std::string_view, 7> kTypes = {"object",  "array",   "string", "number",
+                                                    "integer", "boolean", "null"};
+
+const std::map<std::string_view, std::string_view>& types_of_keywords() {
+  static const std::map<std::string_view, std::string_view> table = {{"minLength", "string"},
+                                                                     {"maxLength", "string"},
+                                                                     {"pattern", "string"},
+                                                                     {"format", "string"},
+                                                                     {"minimum", "number"},
+                                                                     {"maximum", "number"},
+                                                                     {"exclusiveMinimum", "number"},
+                                                                     {"exclusiveMaximum", "number"},
+                                                                     {"items", "array"},
+                                                                     {"prefixItems", "array"},
+                                                                     {"minItems", "array"},
+                                                                     {"maxItems", "array"},
+                                                                     {"uniqueItems", "array"},
+                                                                     {"properties", "object"},
+                                                                     {"required", "object"},
+                                                                     {"additionalProperties", "object"},
+                                                                     {"minProperties", "object"},
+                                                                     {"maxProperties", "object"}};
+  return table;
+}
+
+void add_once(std::vector<std::string>& list, std::string_view value) {
+  if (std::ranges::find(list, value) == list.end()) list.emplace_back(value);
+}
+
+std::optional<Bound> bound_of(const SchemaJson& schema, const std::string& keyword, bool inclusive,
+                              const SchemaPlace& place) {
+  const auto value = schema.find(keyword);
+  if (value == schema.end()) return std::nullopt;
+  const std::optional<Decimal> decimal =
+      value->is_number() ? Decimal::of(value->dump()) : std::optional<Decimal>();
+  if (!decimal)
+    place.at(keyword).fail(
+        fmt::format("a number of at most {} digits on either side of the point", kMaxDigits),
+        SchemaDocument::shown(*value), "correct it");
+  return Bound{*decimal, inclusive};
+}
+
+// The narrower of two bounds. `sign`: 1 for lower bounds.
+std::optional<Bound> narrower(const std::optional<Bound>& a, const std::optional<Bound>& b, int sign) {
+  if (!a || !b) return a ? a : b;
+  const int order = a->value.compare(b->value) * sign;
+  if (order == 0) return a->inclusive ? b : a;
+  return order > 0 ? a : b;
+}
+
+std::string text_in(const SchemaJson& schema, const std::string& keyword, const SchemaPlace& place) {
+  const SchemaJson& value = schema.at(keyword);
+  if (!value.is_string()) place.at(keyword).fail("a text", SchemaDocument::shown(value), "correct it");
+  return value.get<std::string>();
+}
+
+// A string that a regular expression describes, of a length.
+ExprId matching_string(JsonGrammar& json, const RegexNode& node, RegexMatch match, MatchLength length,
+                       const std::string& what, const SchemaPlace& place) {
+  const std::optional<RegexNode> fitted = with_length(node, match, length, what);
+  if (!fitted)
+    place.fail_unsupported("`minLength` or `maxLength` besides a `pattern` or `format` of another length",
+                           "state the length in the pattern, as in \"^[a-z]{2,8}$\"");
+  return json.quoted(regex_expr(
+      json.grammar(), *fitted, match, [&](const CodePoints& set) { return json.character(set); }, what));
+}
+
+}  // namespace
+
+std::vector<std::string> types_of(const SchemaJson& schema, const SchemaPlace& place) {
+  std::vector<std::string> types;
+  if (const auto given = schema.find("type"); given != schema.end()) {
+    for (const SchemaJson& type : given->is_array() ? *given : SchemaJson::array({*given})) {
+      if (!type.is_string() || std::ranges::find(kTypes, type.get<std::string>()) == kTypes.end())
+        place.at("type").fail("object, array, string, number, integer, boolean or null",
+                              SchemaDocument::shown(type), "correct it");
+      add_once(types, type.get<std::string>());
+    }
+  } else {
+    for (const auto& [keyword, value] : schema.items()) {
+      const auto type = types_of_keywords().find(keyword);
+      if (type != types_of_keywords().end()) add_once(types, type->second);
+    }
+    if (types.empty()) types.assign(kTypes.begin(), kTypes.end());
+  }
+  if (std::ranges::find(types, "number") != types.end()) std::erase(types, "integer");
+  return types;
+}
+
+bool has_type(const SchemaJson& value, const std::string& type) {
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "boolean") return value.is_boolean();
+  if (type == "null") return value.is_null();
+  if (type == "number") return value.is_number();
+  return value.is_number_integer() ||
+         (value.is_number() && std::trunc(value.get<double>()) == value.get<double>());
+}
+
+std::uint32_t count_of(const SchemaJson& schema, const std::string& keyword, std::uint32_t missing,
+                       const SchemaPlace& place) {
+  const auto value = schema.find(keyword);
+  if (value == schema.end()) return missing;
+  const bool is_whole = value->is_number() && value->get<double>() >= 0 &&
+                        value->get<double>() <= kMaxRepetitions &&
+                        std::trunc(value->get<double>()) == value->get<double>();
+  if (!is_whole)
+    place.at(keyword).fail(fmt::format("a whole number from 0 to {}", kMaxRepetitions),
+                           SchemaDocument::shown(*value), "correct it");
+  return static_cast<std::uint32_t>(value->get<double>());
+}
+
+ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place) {
+  const std::uint32_t min = count_of(schema, "minLength", 0, place);
+  const std::uint32_t max = count_of(schema, "maxLength", kUnbounded, place);
+  if (max < min) return json.grammar().never();
+  const MatchLength length{min, max};
+  if (schema.contains("pattern") && schema.contains("format"))
+    place.at("pattern").fail_unsupported("`pattern` besides `format`", "leave one out");
+  if (schema.contains("pattern")) {
+    const SchemaPlace where = place.at("pattern");
+    const std::string what = fmt::format("the JSON Schema at `{}`", where.pointer);
+    return matching_string(json, read_regex(what, text_in(schema, "pattern", place)), RegexMatch::search,
+                           length, what, where);
+  }
+  if (schema.contains("format")) {
+    const SchemaPlace where = place.at("format");
+    const std::optional<std::string> pattern = format_pattern(text_in(schema, "format", place));
+    if (!pattern)
+      where.fail("one of " + known_formats(), SchemaDocument::shown(schema["format"]), "use a `pattern`");
+    return matching_string(json, read_regex("the format", *pattern), RegexMatch::whole, length, "the format",
+                           where);
+  }
+  return json.string_of_length(min, max);
+}
+
+ExprId number_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place, bool integer) {
+  const std::optional<Bound> least = narrower(bound_of(schema, "minimum", true, place),
+                                              bound_of(schema, "exclusiveMinimum", false, place), 1);
+  const std::optional<Bound> greatest = narrower(bound_of(schema, "maximum", true, place),
+                                                 bound_of(schema, "exclusiveMaximum", false, place), -1);
+  if (!least && !greatest) return integer ? json.integer() : json.number();
+  return integer ? integer_between(json.grammar(), least, greatest)
+                 : number_between(json.grammar(), least, greatest);
+}
+
+}  // namespace tp::constraint

@@ -1,0 +1,26 @@
+// Types of JSON values, and the grammar of strings and numbers.
+#pragma once
+
+#include "runtime/constraint/json_grammar.h"
+#include "runtime/constraint/schema_document.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tp::constraint {
+
+// The types that a schema allows: those of `type`, else those that its other keywords are for, else all.
+// "number" covers "integer". Throws RequestError.
+std::vector<std::string> types_of(const SchemaJson& schema, const SchemaPlace& place);
+bool has_type(const SchemaJson& value, const std::string& type);
+
+// The value of a keyword that counts something.
+std::uint32_t count_of(const SchemaJson& schema, const std::string& keyword, std::uint32_t missing,
+                       const SchemaPlace& place);
+
+// All throw RequestError.
+ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place);
+ExprId number_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place, bool integer);
+
+}  // namespace tp::constraint

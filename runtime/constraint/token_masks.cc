@@ -1,0 +1,136 @@
+#include "runtime/constraint/token_masks.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tp::constraint {
+namespace {
+
+constexpr std::size_t kMaxMaskBytes = std::size_t{32} << 20;
+
+void add_all(const TokenMask& from, TokenMask& to) {
+  for (std::size_t i = 0; i < to.words().size(); ++i) to.words()[i] |= from.words()[i];
+}
+
+// Follows the texts below a node of the trie, from the state that is current there: visit(node, state) for
+// every node that can be reached.
+template <class Visit>
+void follow(const TokenTrie& trie, std::uint32_t begin, StateId state, StateMachine& machine,
+            std::vector<StateId>& path, Visit&& visit) {
+  path.resize(trie.depth() + 1);
+  path[trie.node(begin).depth] = state;
+  const std::uint32_t end = trie.node(begin).end;
+  for (std::uint32_t index = begin + 1; index < end;) {
+    const TokenTrie::Node& node = trie.node(index);
+    machine.charge(1);
+    const StateId next = machine.next(path[node.depth - 1], node.byte);
+    if (next == kDead) {
+      index = node.end;
+      continue;
+    }
+    path[node.depth] = next;
+    visit(index, next);
+    ++index;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenMask> TokenMasks::allowed(StateId state) {
+  if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
+  const std::size_t mask_bytes = (vocabulary_->size() + 7) / 8;
+  if ((masks_.size() + locals_.size()) * mask_bytes > kMaxMaskBytes) {
+    masks_.clear();
+    locals_.clear();
+  }
+  return masks_[state] = std::make_shared<const TokenMask>(find(state));
+}
+
+TokenMask TokenMasks::find(StateId state) {
+  TokenMask mask(vocabulary_->size());
+  const std::vector<Item> roots = machine_->roots(state);
+  for (const Item& item : roots) {
+    machine_->charge(mask.words().size() / 32 + 1);
+    const Local& local = local_of(item);
+    add_all(local.within, mask);
+    if (local.rule_ends.empty() || item.origin == kOutside) continue;
+    const StateId after = machine_->after_rule(item.origin, item.called_as);
+    for (const std::uint32_t node : local.rule_ends) add_after_rule(node, after, mask);
+  }
+  return mask;
+}
+
+void TokenMasks::add_after_rule(std::uint32_t node, StateId state, TokenMask& mask) {
+  const TokenTrie& trie = vocabulary_->trie();
+  follow(trie, node, state, *machine_, path_, [&](std::uint32_t index, StateId) {
+    for (const TokenId id : trie.tokens(index)) mask.add(id);
+  });
+}
+
+const TokenMasks::Local& TokenMasks::local_of(const Item& item) {
+  const std::uint32_t count = representative(item);
+  const std::uint64_t key = std::uint64_t{item.place} << 32 | count;
+  if (const auto known = locals_.find(key); known != locals_.end()) return known->second;
+  return locals_.insert_or_assign(key, find_local({item.place, count})).first->second;
+}
+
+TokenMasks::Local TokenMasks::find_local(const Item& item) {
+  if (const std::optional<std::uint32_t> safe = bytes_below_bound(item)) return shortened(item, *safe);
+  const TokenTrie& trie = vocabulary_->trie();
+  Local local{.within = TokenMask(vocabulary_->size()), .rule_ends = {}};
+  follow(trie, 0, machine_->state_of({item}), *machine_, path_, [&](std::uint32_t index, StateId state) {
+    for (const TokenId id : trie.tokens(index)) local.within.add(id);
+    if (machine_->ends(state) && trie.node(index).end > index + 1) local.rule_ends.push_back(index);
+  });
+  return local;
+}
+
+// Every repetition takes a byte at least.
+std::optional<std::uint32_t> TokenMasks::bytes_below_bound(const Item& item) const {
+  const Automaton& automaton = machine_->automaton();
+  const Automaton::Rule& rule = automaton.rules[automaton.positions[item.place].rule];
+  const std::size_t longest = vocabulary_->trie().depth() + 1;
+  if (!rule.is_repetition || rule.max == kUnbounded || rule.max - rule.min <= longest) return std::nullopt;
+  if (item.count <= rule.min || item.count >= rule.max) return std::nullopt;
+  return rule.max - item.count - 1;
+}
+
+// Tokens of at most `safe` bytes are those that are allowed far from the bound; only longer ones are
+// followed.
+TokenMasks::Local TokenMasks::shortened(const Item& item, std::uint32_t safe) {
+  const TokenTrie& trie = vocabulary_->trie();
+  const Automaton& automaton = machine_->automaton();
+  Local local = local_of({item.place, automaton.rules[automaton.positions[item.place].rule].min});
+  std::erase_if(local.rule_ends, [&](std::uint32_t node) { return trie.node(node).depth > safe; });
+  path_.resize(trie.depth() + 1);
+  path_[0] = machine_->state_of({{item.place, item.count}});
+  for (std::uint32_t index = 1; index < trie.size();) {
+    const TokenTrie::Node& node = trie.node(index);
+    machine_->charge(1);
+    const StateId next = node.deepest > safe ? machine_->next(path_[node.depth - 1], node.byte) : kDead;
+    if (next == kDead) {
+      if (node.deepest > safe) {
+        for (const TokenId id : trie.tokens_below(index)) local.within.remove(id);
+      }
+      index = node.end;
+      continue;
+    }
+    path_[node.depth] = next;
+    if (node.depth > safe && machine_->ends(next) && node.end > index + 1) local.rule_ends.push_back(index);
+    ++index;
+  }
+  return local;
+}
+
+// No token is long enough to tell counts apart that are far from both bounds.
+std::uint32_t TokenMasks::representative(const Item& item) const {
+  const Automaton& automaton = machine_->automaton();
+  const Automaton::Rule& rule = automaton.rules[automaton.positions[item.place].rule];
+  if (!rule.is_repetition) return 0;
+  const std::size_t longest = vocabulary_->trie().depth() + 1;
+  if (item.count + longest < rule.min) return 0;
+  if (item.count >= rule.min && item.count + longest < rule.max) return rule.min;
+  return item.count;
+}
+
+}  // namespace tp::constraint

@@ -1,0 +1,73 @@
+// One beam search, driven by the events of its requests.
+#pragma once
+
+#include "runtime/engine/beam_state.h"
+#include "runtime/engine/leader.h"
+#include "tp/event.h"
+#include "tp/request.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+class BeamRun : public std::enable_shared_from_this<BeamRun> {
+ public:
+  struct Setup {
+    RequestId id = 0;
+    Request request;  // checked, with the model's defaults
+    std::vector<TokenId> ends{};
+    std::size_t max_tokens = 0;
+    std::vector<std::vector<TokenId>> bad_words{};
+    std::optional<TokenId> forced_last{};
+    std::size_t vocab_size = 0;
+    EventSink sink;
+    std::function<void()> on_end{};  // called once, after the last event
+  };
+
+  // `leader` and `tokenizer`, which may be null, must outlive it.
+  BeamRun(Leader& leader, const Tokenizer* tokenizer, Setup setup);
+
+  // Submits the first request. Throws as Leader::submit does; the search has not begun then.
+  void begin();
+  // From any thread.
+  void cancel();
+
+ private:
+  std::optional<TokenId> forced_next() const;
+  std::vector<TokenId> banned_behind(const Beam& beam) const;
+  std::size_t wanted_candidates() const;
+  Request request_of(const Beam& beam) const;
+  void advance_forced();
+  void ask();
+  void receive(std::size_t beam, const Event& event);
+  void advance();
+  void choose();
+  bool is_cancelled();
+  void fail(const std::string& error);
+  void end();
+  TokenEvent event_of(int sample) const;
+  void emit_texts();
+  void emit_text(int sample, const FinishedBeam& text);
+  void emit_error(const std::string& error);
+
+  Leader& leader_;
+  const Tokenizer* tokenizer_;
+  Setup setup_;
+  BeamState state_;
+  RequestTimes times_;
+  std::size_t cached_tokens_ = 0;
+  std::string error_;
+  std::vector<std::vector<TokenLogprob>> candidates_;  // [running]
+  std::size_t awaited_ = 0;                            // requests that have not ended
+  std::mutex mutex_;                                   // guards what follows
+  bool cancelled_ = false;
+  std::vector<RequestId> asked_;  // in this step
+};
+
+}  // namespace tp

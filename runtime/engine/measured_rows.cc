@@ -1,0 +1,76 @@
+#include "runtime/engine/measured_rows.h"
+
+#include "model/memory/cache_groups.h"
+#include "parallel/collectives.h"
+#include "parallel/stopwatch.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tp {
+namespace {
+
+constexpr std::array<std::size_t, 6> kRows = {1, 2, 4, 8, 12, 16};
+constexpr std::size_t kRepeats = 3;
+
+// A step of a sequence that has nothing before it, which takes as long as one of few tokens.
+Forward step_of(std::size_t rows, const EnginePlan& plan, const CacheGroups& groups) {
+  constexpr TokenId kStride = 7919;  // different tokens, so that they choose different experts
+  Forward forward;
+  SequenceChunk chunk{.tokens = static_cast<std::uint32_t>(rows), .start = SequenceStart()};
+  chunk.start->sampling.temperature = 0.0F;
+  const std::size_t blocks = groups.windows.size() * ((rows + plan.block_size - 1) / plan.block_size);
+  for (std::size_t i = 0; i < blocks; ++i) chunk.new_blocks.push_back(static_cast<BlockId>(i));
+  if (groups.cached_layers() < groups.places.size()) chunk.state.slot = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    forward.tokens.push_back(
+        static_cast<TokenId>(row * static_cast<std::size_t>(kStride) % plan.config.vocab_size));
+    forward.outputs.push_back({0, {static_cast<std::uint32_t>(row), 1}, want::Choose{}});
+  }
+  forward.chunks.push_back(std::move(chunk));
+  return forward;
+}
+
+// Whether the cache and the memory for a step have room.
+bool fits(std::size_t rows, const EnginePlan& plan, const CacheGroups& groups) {
+  const std::size_t blocks = groups.windows.size() * ((rows + plan.block_size - 1) / plan.block_size);
+  return rows <= plan.prefill_chunk && rows <= plan.max_length && blocks <= plan.cache_blocks;
+}
+
+double seconds_of(Forward forward, Communicator& comm, Worker& worker) {
+  const Stopwatch watch;
+  worker.run(Command(std::move(forward)));
+  if (comm.is_root() && !worker.pipeline().stage().is_whole()) worker.pipeline().receive_results();
+  return watch.seconds();
+}
+
+// In rounds, so that what disturbs a moment does not raise a single point; the shortest times count.
+std::vector<RowCosts::Point> measure_rows(Communicator& comm, Worker& worker, const EnginePlan& plan) {
+  const CacheGroups groups = CacheGroups::of(plan.spec());
+  std::vector<RowCosts::Point> points;
+  for (const std::size_t rows : kRows) {
+    if (rows == 1 || fits(rows, plan, groups)) points.push_back({.rows = rows});
+  }
+  for (std::size_t round = 0; round <= kRepeats; ++round) {
+    for (RowCosts::Point& point : points) {
+      const double seconds = seconds_of(step_of(point.rows, plan, groups), comm, worker);
+      // The first round only touches all memory.
+      if (round == 1) point.seconds = seconds;
+      if (round > 1) point.seconds = std::min(point.seconds, seconds);
+    }
+  }
+  seconds_of({.tokens = {}, .chunks = {}, .outputs = {}, .ended = {0}}, comm, worker);
+  worker.run(ResetStatistics());
+  return points;
+}
+
+}  // namespace
+
+std::optional<RowCosts> measured_row_costs(Communicator& comm, Worker& worker, const EnginePlan& plan,
+                                           const SpeculationOptions& options) {
+  const bool matter = options.drafts != DraftKind::none && !options.always;
+  if (max_over_ranks(comm, comm.is_root() && matter ? 1 : 0) == 0) return std::nullopt;
+  return RowCosts(measure_rows(comm, worker, plan));
+}
+
+}  // namespace tp

@@ -1,0 +1,208 @@
+#include "runtime/plan/prediction.h"
+
+#include "parallel/placement.h"
+#include "runtime/engine/memory_plan.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+// The ranks fill one host after the other; stages follow each other.
+Placement placement_of(const Cluster& cluster, std::size_t ranks) {
+  Placement placement;
+  placement.hosts.resize(cluster.hosts_of(ranks));
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const std::size_t host = rank / cluster.ranks_per_host;
+    placement.processes.push_back({0, fmt::format("host {}", host)});
+    placement.hosts[host].push_back(rank);
+    placement.host_of.push_back(host);
+  }
+  return placement;
+}
+
+// Ranks with different shares are taken to be as different in speed.
+double speed_of(const EnginePlan& plan, std::size_t rank) {
+  if (plan.split.empty()) return 1.0;
+  const double sum = std::accumulate(plan.split.begin(), plan.split.end(), 0.0);
+  return plan.split[rank] * static_cast<double>(plan.split.size()) / sum;
+}
+
+}  // namespace
+
+EnginePlan Prediction::divided(Division division) const {
+  EnginePlan plan = plan_;
+  plan.stages = division.stages;
+  plan.ranks = division.ranks;
+  if (plan.split.size() != division.ranks) plan.split.clear();
+  return plan;
+}
+
+std::optional<std::string> Prediction::refusal(Division division) const {
+  if (division.stages > spec_.blocks.size()) {
+    return fmt::format("{} stages, but the model has {} layers", division.stages, spec_.blocks.size());
+  }
+  try {
+    Decoder::shape_of(spec_, source_, divided(division).tp(0), plan_.weights);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return std::nullopt;
+}
+
+HostFit Prediction::memory(Division division) const {
+  const EnginePlan plan = divided(division);
+  const Footprint footprint(spec_, plan, source_);
+  const Placement placement = placement_of(cluster_, division.all_ranks());
+  std::vector<RankMemory> ranks;
+  for (std::size_t rank = 0; rank < division.all_ranks(); ++rank) {
+    const Stage stage{rank / division.ranks, division.stages};
+    RankMemory& memory =
+        ranks.emplace_back(RankMemory{.need = footprint.of(plan.tp(rank % division.ranks), {}, stage),
+                                      .memory = cluster_.memory,
+                                      .addresses = UINT64_MAX,
+                                      .tensor_rank = rank % division.ranks,
+                                      .stage = stage.index});
+    std::string_view("--memory").copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
+  }
+  const CacheShape shape = plan.cache_shape(footprint.groups());
+  const std::size_t tokens = plan.max_sequences * plan.max_length;
+  const std::uint64_t blocks = shape.blocks_for(tokens, plan.max_sequences);
+  HostFit host;
+  for (const std::vector<std::size_t>& members : placement.hosts) {
+    MemoryNeed need;
+    for (const std::size_t rank : members) need += ranks[rank].need;
+    if (need.with_blocks(blocks) <= host.peak) continue;
+    host.need = need;
+    host.peak = need.with_blocks(blocks);
+  }
+  try {
+    const CachePlan cache = plan_cache(plan, footprint, ranks, placement, tokens);
+    host.cache_tokens = std::min(tokens, shape.tokens_in(cache.blocks, plan.max_sequences, plan.max_length));
+  } catch (const ConfigError& error) {
+    host.refusal = error.what();
+  }
+  return host;
+}
+
+std::optional<std::size_t> Prediction::fewest_hosts(bool stages) const {
+  const auto division_on = [&](std::size_t hosts) {
+    return stages ? Division{hosts, cluster_.ranks_per_host} : Division{1, hosts * cluster_.ranks_per_host};
+  };
+  const auto fits = [&](std::size_t hosts) {
+    const Division division = division_on(hosts);
+    return !refusal(division) && memory(division).cache_tokens >= plan_.max_sequences * plan_.max_length;
+  };
+  // A host needs less the more of them there are.
+  std::size_t enough = 1;
+  while (!fits(enough)) {
+    if (refusal(division_on(2 * enough))) return std::nullopt;
+    enough *= 2;
+  }
+  std::size_t too_few = enough / 2;
+  while (enough - too_few > 1) {
+    const std::size_t middle = too_few + (enough - too_few) / 2;
+    (fits(middle) ? enough : too_few) = middle;
+  }
+  return enough;
+}
+
+const RankShape& Prediction::slowest(Division division, std::size_t stage) const {
+  const ShapeKey key{division, stage};
+  if (const auto known = shapes_.find(key); known != shapes_.end()) return known->second;
+  const EnginePlan plan = divided(division);
+  std::optional<RankShape> most;
+  for (std::size_t rank = 0; rank < division.ranks; ++rank) {
+    RankShape shape = shape_of_rank(spec_, plan, source_, plan.tp(rank), {stage, division.stages});
+    shape.speed = speed_of(plan, rank);
+    const auto time = [](const RankShape& of) {
+      return static_cast<double>(of.work.blocks.bytes + of.work.head.bytes) / of.speed;
+    };
+    if (!most || time(shape) > time(*most)) most = std::move(shape);
+  }
+  return shapes_.emplace(key, std::move(*most)).first->second;
+}
+
+StepTime Prediction::stage_time(Division division, std::size_t stage, const StepLoad& load) const {
+  return step_time(slowest(division, stage), cluster_, division.ranks, load);
+}
+
+// `in_flight` steps of this load follow each other through the stages: the time from one round of them to the
+// next.
+StepTime Prediction::all_stages(Division division, const StepLoad& load, std::size_t in_flight) const {
+  StepTime through;
+  StepTime slowest_stage;
+  // All stages in the middle are alike, but for a layer.
+  const auto add = [&](std::size_t stage, double times) {
+    const StepTime time = stage_time(division, stage, load);
+    for (double i = 0.0; i < times; ++i) through += time;
+    if (time.total() > slowest_stage.total()) slowest_stage = time;
+  };
+  add(0, 1.0);
+  if (division.stages > 2) add(1, static_cast<double>(division.stages) - 2.0);
+  if (division.stages > 1) add(division.stages - 1, 1.0);
+  const auto hops = static_cast<double>(division.stages - 1);
+  const double bytes = static_cast<double>(load.tokens * spec_.hidden_size * sizeof(float));
+  through.sums += hops * message_time(cluster_, bytes);
+  StepTime control;
+  control.control = control_time(cluster_, division.all_ranks()).total();
+  through += control;
+  StepTime busy;  // of the slowest stage, with all of them
+  for (std::size_t i = 0; i < in_flight; ++i) busy += slowest_stage;
+  return busy.total() > through.total() ? busy : through;
+}
+
+StepTime Prediction::decode(Division division, std::size_t batch) const {
+  const std::size_t in_flight = std::min(division.stages, batch);
+  const std::size_t together = (batch + in_flight - 1) / in_flight;
+  return all_stages(
+      division,
+      {.tokens = together, .sequences = together, .context = workload_.context, .outputs = together},
+      in_flight);
+}
+
+std::vector<StepLoad> Prediction::chunks() const {
+  std::vector<StepLoad> loads;
+  for (std::size_t begin = 0; begin < workload_.prompt; begin += plan_.prefill_chunk) {
+    const std::size_t tokens = std::min<std::size_t>(plan_.prefill_chunk, workload_.prompt - begin);
+    const bool is_last = begin + tokens == workload_.prompt;
+    loads.push_back(
+        {.tokens = tokens, .context = begin, .outputs = is_last ? std::size_t{1} : std::size_t{0}});
+  }
+  return loads;
+}
+
+// A chunk enters the first stage when the one before has left it.
+StepTime Prediction::prefill(Division division) const {
+  StepTime time;
+  const std::vector<StepLoad> loads = chunks();
+  for (std::size_t chunk = 0; chunk + 1 < loads.size(); ++chunk) {
+    time +=
+        division.stages > 1 ? stage_time(division, 0, loads[chunk]) : all_stages(division, loads[chunk], 1);
+  }
+  time += all_stages(division, loads.back(), 1);
+  return time;
+}
+
+double Prediction::prefill_rate(Division division) const {
+  return static_cast<double>(workload_.prompt) / prefill(division).total();
+}
+
+double Prediction::decode_rate(Division division, std::size_t batch) const {
+  return static_cast<double>(batch) / decode(division, batch).total();
+}
+
+double Prediction::cache_copies(Division division) const {
+  const EnginePlan plan = divided(division);
+  const Footprint footprint(spec_, plan, source_);
+  double all = 0.0;
+  for (std::size_t rank = 0; rank < division.ranks; ++rank)
+    all += static_cast<double>(footprint.of(plan.tp(rank)).cache_block);
+  return all / static_cast<double>(footprint.of({0, 1}).cache_block);
+}
+
+}  // namespace tp

@@ -1,0 +1,106 @@
+#include "runtime/plan/rank_shape.h"
+
+#include "parallel/wire_format.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace tp {
+namespace {
+
+// Three products for every element of the heads' matrices.
+AttentionShape recurrent_shape(const GatedDeltaNetSpec& spec, std::size_t heads, std::size_t state_floats) {
+  return {.layers = 1,
+          .window = 1,
+          .bytes_per_sequence = 2.0 * static_cast<double>(state_floats * sizeof(float)),
+          .multiplications = 3.0 * static_cast<double>(heads * spec.key_head_dim * spec.value_head_dim)};
+}
+
+// A token sees as many others, whatever the length of the sequence, and nothing of them is kept.
+AttentionShape hashed_shape(const LshAttentionSpec& spec, std::size_t heads) {
+  const std::size_t seen = (spec.chunks_before + 1 + spec.chunks_after) * spec.chunk_length * spec.num_hashes;
+  return {.layers = 1,
+          .window = seen,
+          .bytes_per_position = 0.0,
+          .multiplications = static_cast<double>(2 * heads * spec.head_dim)};
+}
+
+AttentionShape shape_of_layer(const kernels::KvLayout& layout, std::size_t heads, CacheWindow window,
+                              bool chunked) {
+  return {.layers = 1,
+          .window = window,
+          .chunked = chunked,
+          .bytes_per_position =
+              static_cast<double>(layout.block_bytes()) / static_cast<double>(layout.block_size),
+          .multiplications = static_cast<double>(heads * (layout.key_dim + layout.value_dim))};
+}
+
+bool is_chunked(const AttentionPartSpec& part) {
+  const auto* const attention = std::get_if<AttentionSpec>(&part);
+  return attention != nullptr && attention->pattern.chunk && !attention->pattern.window;
+}
+
+// Layers of one kind follow each other in the result only where they do in the model.
+std::vector<AttentionShape> attention_of(const DecoderSpec& spec, const EnginePlan& plan,
+                                         const Decoder& decoder, const CacheGroups& groups, TpRank tp,
+                                         Range layers) {
+  const std::vector<kernels::KvLayout> layouts = decoder.kv_layouts(plan.kv_type, plan.block_size);
+  const std::vector<std::size_t> states = decoder.state_floats();
+  std::vector<AttentionShape> shapes;
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    const AttentionPartSpec& part = spec.blocks[layers.begin + layer].attention;
+    const std::size_t heads = owned_heads(part, tp).local_heads();
+    const auto* const recurrence = std::get_if<GatedDeltaNetSpec>(&part);
+    const auto& place = groups.places[layers.begin + layer];
+    const auto* const hashed = std::get_if<LshAttentionSpec>(&part);
+    const AttentionShape shape =
+        recurrence != nullptr ? recurrent_shape(*recurrence, heads, states[layer])
+        : hashed != nullptr
+            ? hashed_shape(*hashed, heads)
+            : shape_of_layer(layouts[layer], heads, groups.windows[place->group], is_chunked(part));
+    const auto same = std::ranges::find_if(shapes, [&](const AttentionShape& other) {
+      return other.window == shape.window && other.chunked == shape.chunked &&
+             other.bytes_per_position == shape.bytes_per_position &&
+             other.bytes_per_sequence == shape.bytes_per_sequence &&
+             other.multiplications == shape.multiplications;
+    });
+    if (same == shapes.end())
+      shapes.push_back(shape);
+    else
+      same->layers += 1;
+  }
+  return shapes;
+}
+
+// Of float32.
+double wire_share(WireType type) {
+  return static_cast<double>(wire_bytes(type, kWireGroup)) /
+         static_cast<double>(wire_bytes(WireType::f32, kWireGroup));
+}
+
+}  // namespace
+
+HeadShard owned_heads(const AttentionPartSpec& attention, TpRank tp) {
+  const HeadCounts counts = head_counts(attention);
+  return shard_heads(counts.heads, counts.kv_heads, tp);
+}
+
+RankShape shape_of_rank(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source,
+                        TpRank tp, Stage stage) {
+  const Footprint footprint(spec, plan, source);
+  const Decoder decoder = Decoder::shape_of(spec, source, tp, plan.weights, stage);
+  const Range layers = stage.layers(spec.blocks.size());
+  RankShape shape{.need = footprint.of(tp, {}, stage),
+                  .work = decoder.work(1),
+                  .attention = attention_of(spec, plan, decoder, footprint.groups(), tp, layers),
+                  .wire_share = wire_share(plan.wire)};
+  for (const BlockSpec& block : spec.blocks) {
+    if (const auto* experts = std::get_if<MixtureOfExpertsSpec>(&block.feed_forward)) {
+      shape.experts = experts->router.num_experts;
+      shape.experts_per_token = experts->router.num_experts_per_tok;
+    }
+  }
+  return shape;
+}
+
+}  // namespace tp

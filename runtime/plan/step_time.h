@@ -1,0 +1,43 @@
+// How long a step takes on one rank of a cluster.
+#pragma once
+
+#include "runtime/plan/cluster.h"
+#include "runtime/plan/communication.h"
+#include "runtime/plan/rank_shape.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// Seconds, by what they are spent on.
+struct StepTime {
+  double memory = 0.0;      // reading weights and the cache
+  double arithmetic = 0.0;  // multiplying
+  WireTime sums{};          // all-reduces
+  double control = 0.0;     // between steps
+
+  double compute() const { return memory + arithmetic; }
+  double total() const { return compute() + sums.total() + control; }
+  StepTime& operator+=(const StepTime& more) {
+    memory += more.memory;
+    arithmetic += more.arithmetic;
+    sums += more.sums;
+    control += more.control;
+    return *this;
+  }
+};
+
+// What a step computes.
+struct StepLoad {
+  std::size_t tokens = 0;     // of all sequences
+  std::size_t sequences = 1;  // with equally many of them
+  std::size_t context = 0;    // tokens of each sequence before these
+  std::size_t outputs = 0;    // rows of logits
+};
+
+// Of a rank with this shape, one of so many that divide its stage's layers; without control. Reading and
+// multiplying add up: products of few tokens wait for memory, those of many for arithmetic, and in between
+// neither hides the other (bench/README.md compares this with measurements).
+StepTime step_time(const RankShape& shape, const Cluster& cluster, std::size_t ranks, const StepLoad& load);
+
+}  // namespace tp

@@ -1,0 +1,47 @@
+// Where draft tokens come from.
+#pragma once
+
+#include "tp/token_id.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// Guessed tokens of a sequence.
+struct Draft {
+  std::vector<TokenId> tokens{};
+  // Of each, the probability that it is accepted, and with it all before it: never more than that of the one
+  // before.
+  std::vector<double> chances{};
+
+  // Keeps the first ones.
+  void shorten_to(std::size_t count) {
+    if (count >= tokens.size()) return;
+    tokens.resize(count);
+    chances.resize(count);
+  }
+};
+
+// A sequence whose next tokens are to be guessed.
+struct DraftQuery {
+  std::uint64_t sequence = 0;  // its number
+  std::span<const TokenId>
+      tokens{};  // its prompt and what was generated; begins with those of earlier queries
+  std::size_t prompt_tokens = 0;
+  std::size_t most = 0;  // tokens to guess
+};
+
+class DraftSource {
+ public:
+  virtual ~DraftSource() = default;
+
+  // A draft for each query, which may be empty.
+  virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
+  // The sequence has ended; it may be one that has never been asked about.
+  virtual void end(std::uint64_t sequence) = 0;
+};
+
+}  // namespace tp

@@ -1,0 +1,32 @@
+#include "runtime/speculation/match_rates.h"
+
+namespace tp {
+namespace {
+
+// Before anything was counted. Matches of a single token are mostly accidents.
+constexpr std::array<double, 6> kFirstGuess = {0.1, 0.2, 0.35, 0.55, 0.75, 0.9};
+
+}  // namespace
+
+// 1, 2, 3, 4 to 7, 8 to 15, more.
+std::size_t MatchRates::kind_of(std::size_t length) {
+  if (length <= 3) return length == 0 ? 0 : length - 1;
+  if (length < 8) return 3;
+  return length < 16 ? 4 : 5;
+}
+
+void MatchRates::add(std::size_t length, bool came_again) {
+  constexpr double kKept = 0.95;
+  Kind& kind = kinds_[kind_of(length)];
+  kind.matches = kKept * kind.matches + 1.0;
+  kind.hits = kKept * kind.hits + (came_again ? 1.0 : 0.0);
+}
+
+double MatchRates::rate(std::size_t length, const MatchRates* others) const {
+  constexpr double kWeightOfOthers = 4.0;
+  const Kind& kind = kinds_[kind_of(length)];
+  const double expected = others != nullptr ? others->rate(length) : kFirstGuess[kind_of(length)];
+  return (kind.hits + kWeightOfOthers * expected) / (kind.matches + kWeightOfOthers);
+}
+
+}  // namespace tp

@@ -1,0 +1,39 @@
+#include "runtime/speculation/row_costs.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace tp {
+
+RowCosts::RowCosts(std::vector<Point> points) : points_(std::move(points)) {
+  if (points_.empty()) throw std::logic_error("no step was measured");
+  for (std::size_t i = 1; i < points_.size(); ++i)
+    points_[i].seconds = std::max(points_[i].seconds, points_[i - 1].seconds);
+}
+
+// On straight lines between the points, and on the last line behind them.
+double RowCosts::measured(std::size_t rows) const {
+  if (points_.size() == 1 || rows <= points_.front().rows) return points_.front().seconds;
+  auto right = std::ranges::lower_bound(points_, rows, {}, &Point::rows);
+  if (right == points_.end()) --right;
+  const Point& from = *(right - 1);
+  const double slope = (right->seconds - from.seconds) / static_cast<double>(right->rows - from.rows);
+  return from.seconds + slope * static_cast<double>(rows - from.rows);
+}
+
+double RowCosts::seconds(std::size_t rows, bool has_drafts) const {
+  const RecentMedian& recent = has_drafts && !drafted_.empty() ? drafted_ : plain_;
+  return measured(rows) * (recent.empty() ? 1.0 : recent.value());
+}
+
+void RowCosts::observe(std::size_t rows, bool has_drafts, double seconds) {
+  // Steps with drafts that took too long are not made again, and would be judged by that for ever.
+  constexpr std::size_t kForgotten = 32;
+  if (seconds <= 0.0 || measured(rows) <= 0.0) return;
+  (has_drafts ? drafted_ : plain_).add(seconds / measured(rows));
+  plain_steps_ = has_drafts ? 0 : plain_steps_ + 1;
+  if (plain_steps_ == kForgotten) drafted_ = {};
+}
+
+}  // namespace tp

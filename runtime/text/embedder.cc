@@ -1,0 +1,63 @@
+#include "runtime/text/embedder.h"
+
+#include "tp/internal/require.h"
+
+#include <utility>
+
+namespace tp {
+
+Request request_of(EncoderInput input) {
+  Request request;
+  request.prompt = std::move(input.ids);
+  request.token_types = std::move(input.token_types);
+  request.global_tokens = std::move(input.global_tokens);
+  request.decoder_prompt = std::move(input.decoder_ids);
+  request.max_tokens = 0;
+  return request;
+}
+
+// Models without types have none for the second text either.
+Request pair_request(const Engine& engine, std::string_view first, std::string_view second) {
+  EncodedPair pair = engine.encode_pair(first, second);
+  const bool has_types = engine.info().config.type_vocab_size > 1;
+  return request_of(
+      {std::move(pair.ids), has_types ? std::move(pair.token_types) : std::vector<std::uint8_t>()});
+}
+
+Pooling usual_pooling(ModelKind kind) { return kind == ModelKind::decoder ? Pooling::last : Pooling::mean; }
+
+Embedder::Embedder(const Engine& engine, const std::filesystem::path& folder, const EmbedOptions& options)
+    : engine_(&engine),
+      pipeline_(SentencePipeline::load(folder, engine.info().state_size)),
+      pooling_(options.pooling.value_or(pipeline_.pooling().value_or(usual_pooling(engine.info().kind)))),
+      through_pooler_(options.through_pooler),
+      normalizes_(options.normalize || pipeline_.normalizes()) {
+  if (!through_pooler_) return;
+  require<ConfigError>(
+      engine.info().kind == ModelKind::encoder && engine.info().head_pooling,
+      "cannot pool by the model's pooler: expected an encoder whose checkpoint has one, found {}; "
+      "use another pooling",
+      engine.info().config.architecture);
+  pooling_ = *engine.info().head_pooling;
+}
+
+std::size_t Embedder::embedding_size() const { return pipeline_.embedding_size(); }
+
+EncoderInput Embedder::encode(const std::string& text, const std::string& prompt_name) const {
+  return {engine_->encode(pipeline_.prompt(prompt_name) + text)};
+}
+
+Request Embedder::make_request(EncoderInput input) const {
+  Request request = request_of(std::move(input));
+  request.pooling = pooling_;
+  return request;
+}
+
+std::vector<float> Embedder::embedding(std::vector<float> pooled) const {
+  if (through_pooler_) pooled = engine_->sequence_head(std::move(pooled));
+  std::vector<float> embedding = pipeline_(std::move(pooled));
+  if (normalizes_) normalize(embedding);
+  return embedding;
+}
+
+}  // namespace tp

@@ -1,0 +1,272 @@
+// Calls whose arguments are not JSON: they are read to the end and converted.
+#include "runtime/tools/call_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = MessagePiece::Kind;
+
+constexpr std::size_t kMaxValueDepth = 200;
+constexpr std::string_view kAfterName = " \n\t\r<>{";
+
+bool is_blank_byte(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && is_blank_byte(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank_byte(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// Reads a text from its beginning.
+class Cursor {
+ public:
+  explicit Cursor(std::string_view text) : text_(text) {}
+
+  bool at_end() const { return text_.empty(); }
+  char front() const { return text_.empty() ? '\0' : text_.front(); }
+  std::string_view rest() const { return text_; }
+
+  void skip_space() {
+    while (!text_.empty() && is_blank_byte(text_.front())) text_.remove_prefix(1);
+  }
+  bool skip(std::string_view expected) {
+    if (!text_.starts_with(expected)) return false;
+    text_.remove_prefix(expected.size());
+    return true;
+  }
+  std::string_view take(std::size_t size) {
+    const std::string_view taken = text_.substr(0, size);
+    text_.remove_prefix(taken.size());
+    return taken;
+  }
+  // What comes before `end`, which is skipped, too.
+  std::optional<std::string_view> until(std::string_view end) {
+    const std::size_t place = text_.find(end);
+    if (place == std::string_view::npos) return std::nullopt;
+    const std::string_view taken = take(place);
+    text_.remove_prefix(end.size());
+    return taken;
+  }
+
+ private:
+  std::string_view text_;
+};
+
+// Parameters that are texts are written as they are, others as JSON.
+Json value_of(std::string_view text, std::string_view tool, std::string_view parameter,
+              const ToolSet& tools) {
+  if (tools.is_text(tool, parameter)) return text;
+  Json value = Json::parse(without_blanks(text), nullptr, false);
+  return value.is_discarded() ? Json(text) : value;
+}
+
+std::optional<ToolCall> call_of(std::string_view name, const Json& arguments, const ToolSet& tools) {
+  if (!tools.contains(name)) return std::nullopt;
+  return ToolCall{.name = std::string(name),
+                  .arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace)};
+}
+
+// A template puts a newline before a value and one after it.
+std::string_view without_newlines(std::string_view text) {
+  if (text.starts_with('\n')) text.remove_prefix(1);
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  return text;
+}
+
+// Values in Gemma's notation: JSON whose keys have no quotes, and whose texts are between quotes of its own.
+class EscapedValue {
+ public:
+  explicit EscapedValue(Cursor& cursor) : cursor_(cursor) {}
+
+  // The object after its opening brace.
+  std::optional<Json> object(std::size_t depth = 0) {
+    Json object = Json::object();
+    cursor_.skip_space();
+    if (cursor_.skip("}")) return object;
+    while (depth < kMaxValueDepth) {
+      std::optional<std::string> key = this->key();
+      std::optional<Json> member = key ? value(depth + 1) : std::nullopt;
+      if (!member) return std::nullopt;
+      object[*key] = *std::move(member);
+      cursor_.skip_space();
+      if (cursor_.skip("}")) return object;
+      if (!cursor_.skip(",")) return std::nullopt;
+      cursor_.skip_space();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::optional<std::string> key() {
+    if (std::optional<std::string> text = quoted()) {
+      cursor_.skip_space();
+      return cursor_.skip(":") ? text : std::nullopt;
+    }
+    const auto name = cursor_.until(":");
+    if (!name || name->empty() || name->find_first_of("{}[],\"<>") != name->npos) return std::nullopt;
+    return std::string(without_blanks(*name));
+  }
+
+  std::optional<std::string> quoted() {
+    for (const std::string_view quote : {"<escape>", "<|\"|>"}) {
+      if (!cursor_.skip(quote)) continue;
+      const auto text = cursor_.until(quote);
+      return text ? std::optional<std::string>(*text) : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Json> value(std::size_t depth) {
+    cursor_.skip_space();
+    if (cursor_.skip("{")) return object(depth);
+    if (cursor_.skip("[")) return list(depth);
+    if (cursor_.front() == '<') {
+      const std::optional<std::string> text = quoted();
+      return text ? std::optional<Json>(*text) : std::nullopt;
+    }
+    if (cursor_.front() == '"') return json_text();
+    const std::string_view rest = cursor_.rest();
+    const std::string_view word = cursor_.take(std::min(rest.find_first_of(",}]"), rest.size()));
+    Json json = Json::parse(without_blanks(word), nullptr, false);
+    if (json.is_discarded()) return std::nullopt;
+    return json;
+  }
+
+  std::optional<Json> list(std::size_t depth) {
+    Json list = Json::array();
+    cursor_.skip_space();
+    if (cursor_.skip("]")) return list;
+    while (depth < kMaxValueDepth) {
+      std::optional<Json> element = value(depth + 1);
+      if (!element) return std::nullopt;
+      list.push_back(*std::move(element));
+      cursor_.skip_space();
+      if (cursor_.skip("]")) return list;
+      if (!cursor_.skip(",")) return std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Json> json_text() {
+    const std::string_view rest = cursor_.rest();
+    for (std::size_t end = 1; end < rest.size(); ++end) {
+      if (rest[end] == '\\') {
+        ++end;
+      } else if (rest[end] == '"') {
+        Json json = Json::parse(cursor_.take(end + 1), nullptr, false);
+        if (json.is_discarded()) return std::nullopt;
+        return json;
+      }
+    }
+    return std::nullopt;
+  }
+
+  Cursor& cursor_;
+};
+
+class CollectingReader final : public CallReader {
+ public:
+  CollectingReader(const ToolSet& tools, std::string end, const ConvertedNotation& notation)
+      : tools_(tools), end_(std::move(end)), notation_(notation) {}
+
+  State push(char byte, MessagePieces& pieces) override {
+    text_ += byte;
+    if (!has_name_ && !may_begin()) return State::invalid;
+    if (!text_.ends_with(end_)) return State::reads;
+    text_.erase(text_.size() - end_.size());
+    return convert(pieces) ? State::ended : State::invalid;
+  }
+
+  bool is_in_call() const override { return false; }  // it is known at the end only
+
+ private:
+  bool convert(MessagePieces& pieces) {
+    const std::optional<ToolCall> call = notation_.convert(text_, tools_);
+    if (!call) return false;
+    append(pieces, Kind::call, call->name);
+    append(pieces, Kind::arguments, call->arguments);
+    append(pieces, Kind::call_end, "");
+    return true;
+  }
+
+  // Whether the text so far is that of a known tool. Without it, a marker in plain text would hold back all
+  // that follows.
+  bool may_begin() {
+    if (text_.size() <= notation_.prefix.size()) return notation_.prefix.starts_with(text_);
+    const std::string_view name = std::string_view(text_).substr(notation_.prefix.size());
+    const std::size_t end = name.find_first_of(kAfterName);
+    if (!text_.starts_with(notation_.prefix)) return false;
+    if (end == name.npos) return tools_.has_name_beginning_with(name, "");
+    has_name_ = true;
+    return tools_.contains(name.substr(0, end));
+  }
+
+  const ToolSet& tools_;
+  std::string end_;
+  ConvertedNotation notation_;
+  std::string text_;
+  bool has_name_ = false;
+};
+
+std::optional<ToolCall> convert_keys_and_values(std::string_view text, const ToolSet& tools) {
+  const std::size_t name_end = std::min(text.find('<'), text.size());
+  const std::string_view name = without_blanks(text.substr(0, name_end));
+  Cursor cursor(text.substr(name_end));
+  Json arguments = Json::object();
+  for (cursor.skip_space(); !cursor.at_end(); cursor.skip_space()) {
+    if (!cursor.skip("<arg_key>")) return std::nullopt;
+    const auto key = cursor.until("</arg_key>");
+    cursor.skip_space();
+    if (!key || !cursor.skip("<arg_value>")) return std::nullopt;
+    const auto value = cursor.until("</arg_value>");
+    if (!value) return std::nullopt;
+    const std::string parameter(without_blanks(*key));
+    arguments[parameter] = value_of(*value, name, parameter, tools);
+  }
+  return call_of(name, arguments, tools);
+}
+
+std::optional<ToolCall> convert_parameters(std::string_view text, const ToolSet& tools) {
+  Cursor cursor(text);
+  if (!cursor.skip("<function=")) return std::nullopt;
+  const auto name = cursor.until(">");
+  if (!name) return std::nullopt;
+  Json arguments = Json::object();
+  for (cursor.skip_space(); !cursor.skip("</function>"); cursor.skip_space()) {
+    if (!cursor.skip("<parameter=")) return std::nullopt;
+    const auto key = cursor.until(">");
+    const auto value = key ? cursor.until("</parameter>") : std::nullopt;
+    if (!value) return std::nullopt;
+    arguments[std::string(*key)] = value_of(without_newlines(*value), *name, *key, tools);
+  }
+  cursor.skip_space();
+  return cursor.at_end() ? call_of(*name, arguments, tools) : std::nullopt;
+}
+
+std::optional<ToolCall> convert_escaped(std::string_view text, const ToolSet& tools) {
+  Cursor cursor(text);
+  if (!cursor.skip("call:")) return std::nullopt;
+  const auto name = cursor.until("{");
+  const std::optional<Json> arguments = name ? EscapedValue(cursor).object() : std::nullopt;
+  cursor.skip_space();
+  return arguments && cursor.at_end() ? call_of(without_blanks(*name), *arguments, tools) : std::nullopt;
+}
+
+}  // namespace
+
+const ConvertedNotation kKeysAndValues = {"", convert_keys_and_values};
+const ConvertedNotation kParameters = {"<function=", convert_parameters};
+const ConvertedNotation kEscaped = {"call:", convert_escaped};
+
+std::unique_ptr<CallReader> make_collecting_reader(const ToolSet& tools, std::string end,
+                                                   const ConvertedNotation& notation) {
+  return std::make_unique<CollectingReader>(tools, std::move(end), notation);
+}
+
+}  // namespace tp

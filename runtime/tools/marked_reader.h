@@ -1,0 +1,63 @@
+#pragma once
+
+#include "runtime/tools/call_reader.h"
+#include "runtime/tools/message_reader.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace tp {
+
+// Reads messages in which markers divide thinking, text and calls.
+class MarkedReader final : public MessageReader {
+ public:
+  explicit MarkedReader(AnswerSyntax syntax);
+
+  MessagePieces push(std::string_view text) override;
+  MessagePieces finish() override;
+
+ private:
+  enum class Phase : std::uint8_t {
+    opening,  // nothing but white space so far
+    thinking,
+    text,
+    call,
+    between,  // after a call, where another may follow
+  };
+
+  // They return whether to go on: not, if more text is needed.
+  bool step();
+  bool open();
+  bool think();
+  bool speak();
+  bool call();
+  bool continue_calls();
+
+  bool opens_call() const;
+  // Whether `held_` may begin with one of these texts, of which it has only a part.
+  bool may_begin_with(const std::vector<std::string>& texts) const;
+  std::size_t beginning_of(const std::vector<std::string>& texts) const;
+  void begin_call(std::size_t marker_size);
+  std::unique_ptr<CallReader> reader_for(char first) const;
+  void follow_call(MessagePiece::Kind first, MessagePiece::Kind last);
+  void reject_call();
+  void say(std::string_view text);
+  void ponder(std::string_view text);
+
+  AnswerSyntax syntax_;
+  Phase phase_;
+  std::string held_{};      // not decided yet
+  MessagePieces pieces_{};  // decided by the current push
+  std::string space_{};     // white space after what was said or thought, which may be the end of it
+  bool skips_space_;        // before the next thing said or thought
+  bool is_ending_ = false;  // no more text comes
+  std::unique_ptr<CallReader> reader_{};
+  std::string raw_{};            // what the call is made of, since the last complete one
+  std::size_t marker_size_ = 0;  // of it, before the call itself
+  bool has_strict_call_ = false;
+};
+
+}  // namespace tp

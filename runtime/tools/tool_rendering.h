@@ -1,0 +1,62 @@
+#pragma once
+
+#include "model/tokenizer/chat_template.h"
+#include "runtime/tools/call_shape.h"
+#include "runtime/tools/message_syntax.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tp {
+
+// How a chat template tells a model of tools, their calls and results, which OpenAI's messages have to be
+// adapted to. Found out by rendering a conversation of its own.
+class ToolRendering {
+ public:
+  explicit ToolRendering(const ChatTemplate& chat);
+
+  // The conversation as the template understands it.
+  nlohmann::ordered_json adapted(nlohmann::ordered_json conversation) const;
+
+  // How the model writes messages when it is asked so.
+  const MessageSyntax& syntax() const { return syntax_; }
+  // How it writes calls when it is held to that.
+  const CallShape& call_shape() const { return shape_; }
+
+ private:
+  // Where a template takes tools from.
+  enum class Tools : std::uint8_t {
+    variable,        // `tools`, as Hugging Face's library gives them
+    system_message,  // `tools` of a message of the system, as GLM-4's
+    described,       // nowhere: they are described in the first message of the user
+  };
+  // How it writes calls, and their results.
+  enum class Calls : std::uint8_t {
+    objects,   // `tool_calls` whose arguments are objects
+    texts,     // `tool_calls` whose arguments are texts
+    granite,   // messages of the roles assistant_tool_call and tool_response
+    metadata,  // the name as metadata of a message, results of the role observation, as GLM-4
+    described  // not at all: both become text
+  };
+
+  std::optional<std::string> render(const ChatTemplate& chat,
+                                    const nlohmann::ordered_json& conversation) const;
+  Tools find_tools(const ChatTemplate& chat) const;
+  Calls find_calls(const ChatTemplate& chat, const std::string& source);
+  bool writes_call(const ChatTemplate& chat, const nlohmann::ordered_json& arguments,
+                   const nlohmann::ordered_json& content) const;
+  void give_tools(nlohmann::ordered_json& conversation) const;
+  void write_calls(nlohmann::ordered_json& message, nlohmann::ordered_json& messages) const;
+  void write_result(nlohmann::ordered_json& message, nlohmann::ordered_json& messages) const;
+
+  MessageSyntax syntax_;
+  CallShape shape_;
+  Tools tools_ = Tools::variable;
+  Calls calls_ = Calls::objects;
+  bool needs_content_ = false;  // beside calls, be it empty
+};
+
+}  // namespace tp

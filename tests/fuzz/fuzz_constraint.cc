@@ -1,0 +1,49 @@
+// Constraints of any text: the first byte says whether it is a JSON Schema, a regular expression or a
+// grammar. What compiles is walked through by the rest of the input. Seeds: tests/data/constraints.
+#include "runtime/constraint/automaton.h"
+#include "runtime/constraint/constraint_compiler.h"
+#include "runtime/constraint/state_machine.h"
+#include "tp/error.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+tp::Constraint constraint_of(std::uint8_t kind, const std::string& text) {
+  if (kind == 's') return tp::constraint::JsonSchema{text};
+  if (kind == 'r') return tp::constraint::Regex{text};
+  return tp::constraint::Grammar{text};
+}
+
+// Every state that is reached can be completed: from each of them, some byte leads on, or the text may end.
+void walk(const tp::constraint::Automaton& automaton, const std::string& choices) {
+  tp::constraint::StateMachine machine(automaton);
+  tp::constraint::StateId state = machine.start();
+  for (std::size_t i = 0; i < choices.size() && i < 200; ++i) {
+    tp::constraint::StateId next = tp::constraint::kDead;
+    for (unsigned n = 0; n < 256 && next == tp::constraint::kDead; ++n)
+      next = machine.next(state, static_cast<std::uint8_t>(static_cast<std::uint8_t>(choices[i]) + n));
+    if (next == tp::constraint::kDead) {
+      if (!machine.ends(state)) std::abort();
+      return;
+    }
+    state = next;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
+  try {
+    const tp::constraint::Automaton automaton =
+        tp::constraint::build_automaton(tp::constraint::grammar_of(constraint_of(data[0], text)));
+    walk(automaton, text);
+  } catch (const tp::RequestError&) {
+    // What is wrong, not supported, or too large.
+  }
+  return 0;
+}

@@ -1,0 +1,229 @@
+// tp-infer embed, hidden, rank, classify, fill-mask and logits with encoders.
+#include "model/weights/checkpoint/npy.h"
+#include "tests/launch/program.h"
+#include "tests/launch/text_encoder.h"
+#include "tests/launch/text_model.h"
+#include "tests/reference/encoder_fixture.h"
+
+#include <cmath>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+using reference::EncoderFixture;
+
+double apart(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
+  return largest;
+}
+
+std::string input_of(const EncoderFixture& fixture) { return (fixture.folder / "input.json").string(); }
+
+TEST(Encoders, EmbeddingsAreThoseOfTheOriginalPipelineAtEveryRankCount) {
+  const TemporaryDirectory directory;
+  const std::string output = (directory.path() / "x.npy").string();
+  for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
+    if (!fixture.embedding) continue;
+    for (const std::size_t ranks : {0, 1, 2, 3}) {
+      expect_success(run(
+          ranks, {"embed", "--model", fixture.folder, "--tokens", input_of(fixture), "--output", output}));
+      EXPECT_LE(apart(read_npy(output).values, fixture.embedding->values), 1e-4)
+          << fixture.name << ", " << ranks << " ranks";
+    }
+  }
+}
+
+TEST(Encoders, EmbeddingsOfABatchAreThoseOfItsRowsWithoutPadding) {
+  const TemporaryDirectory directory;
+  for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
+    if (!fixture.batch_embedding) continue;
+    std::string lines;
+    for (const reference::EncoderInput& input : fixture.batch) {
+      json line = {{"ids", input.ids}};
+      if (!input.types.empty()) line["token_type_ids"] = input.types;
+      lines += line.dump() + "\n";
+    }
+    const Finished finished = run(2, {"embed", "--model", fixture.folder, "--batch", "-"}, {.input = lines});
+    expect_success(finished);
+    std::vector<float> all;
+    for (const json& line : json_lines(finished.out)) {
+      const auto embedding = line.at("embedding").get<std::vector<float>>();
+      all.insert(all.end(), embedding.begin(), embedding.end());
+    }
+    EXPECT_LE(apart(all, fixture.batch_embedding->values), 1e-4) << fixture.name;
+  }
+}
+
+TEST(Encoders, PoolingAndNormalizationAreAsAskedFor) {
+  const TemporaryDirectory directory;
+  const EncoderFixture fixture = reference::encoder_fixture("bert-embed-mean");
+  const std::string output = (directory.path() / "x.npy").string();
+  const auto embedded = [&](const std::string& pooling) {
+    // Without modules.json nothing is normalized.
+    const std::filesystem::path folder = directory.path() / pooling;
+    std::filesystem::create_directory(folder);
+    for (const char* file : {"config.json", "model.safetensors"})
+      std::filesystem::copy_file(fixture.folder / file, folder / file);
+    expect_success(run(2, {"embed", "--model", folder, "--tokens", input_of(fixture), "--pooling", pooling,
+                           "--output", output}));
+    return read_npy(output).values;
+  };
+  const std::size_t columns = fixture.hidden.shape[1];
+  const std::vector<float>& hidden = fixture.hidden.values;
+  const auto width = static_cast<std::ptrdiff_t>(columns);
+  EXPECT_LE(apart(embedded("cls"), {hidden.begin(), hidden.begin() + width}), 1e-4);
+  EXPECT_LE(apart(embedded("last"), {hidden.end() - width, hidden.end()}), 1e-4);
+  EXPECT_LE(apart(embedded("pooler"), fixture.pooler->values), 1e-4);
+  std::vector<float> mean(columns);
+  for (std::size_t i = 0; i < hidden.size(); ++i)
+    mean[i % columns] += hidden[i] / static_cast<float>(fixture.hidden.shape[0]);
+  EXPECT_LE(apart(embedded("mean"), mean), 1e-4);
+  EXPECT_LE(apart(embedded("auto"), mean), 1e-4);
+}
+
+TEST(Encoders, HiddenStatesAreThoseOfTheOriginalCodeForEveryKindOfModel) {
+  const TemporaryDirectory directory;
+  const std::string output = (directory.path() / "x.npy").string();
+  for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
+    expect_success(
+        run(2, {"hidden", "--model", fixture.folder, "--tokens", input_of(fixture), "--output", output}));
+    EXPECT_EQ(read_npy(output).shape, fixture.hidden.shape);
+    EXPECT_LE(apart(read_npy(output).values, fixture.hidden.values), 1e-4) << fixture.name;
+  }
+}
+
+TEST(Encoders, LogitsAreOfTokensOrOfLabels) {
+  const TemporaryDirectory directory;
+  const std::string output = (directory.path() / "x.npy").string();
+  for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
+    if (!fixture.logits) continue;
+    expect_success(
+        run(2, {"logits", "--model", fixture.folder, "--tokens", input_of(fixture), "--output", output}));
+    EXPECT_EQ(read_npy(output).shape.size(), 2U);
+    EXPECT_LE(apart(read_npy(output).values, fixture.logits->values), 1e-4) << fixture.name;
+  }
+}
+
+TEST(Encoders, FillMaskFindsTheMostLikelyTokens) {
+  const TextEncoder model("albert-mlm");
+  const Finished finished =
+      run(2, {"fill-mask", "--model", model.path(), "--prompt", "red [MASK] sky", "--top-k", "3", "--json"});
+  expect_success(finished);
+  const json mask = json_lines(finished.out).at(0).at("masks").at(0);
+  EXPECT_EQ(mask.at("position"), 2);
+  ASSERT_EQ(mask.at("candidates").size(), 3U);
+  const auto file = model.directory().write("ids.json", R"({"ids": [1, 10, 3, 13, 2]})");
+  const std::string output = (model.directory().path() / "x.npy").string();
+  expect_success(run(1, {"logits", "--model", model.path(), "--tokens", file, "--output", output}));
+  const NpyArray logits = read_npy(output);
+  const float* const row = logits.view().row(2);
+  const std::size_t columns = logits.view().columns();
+  EXPECT_EQ(mask.at("candidates").at(0).at("id"), std::max_element(row, row + columns) - row);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < columns; ++i) sum += std::exp(row[i]);
+  const auto id = mask.at("candidates").at(1).at("id").get<std::size_t>();
+  EXPECT_NEAR(mask.at("candidates").at(1).at("probability").get<double>(), std::exp(row[id]) / sum, 1e-5);
+  expect_one_error(run(1, {"fill-mask", "--model", model.path(), "--prompt", "red sky"}), 1,
+                   "text 1: expected a mask (token 3), found none");
+}
+
+TEST(Encoders, RankOrdersDocumentsByTheScoresOfPairs) {
+  const TextEncoder model("xlmroberta-reranker");
+  const std::string documents = "red sky\n\"green blue\"\n{\"text\": \"sky\"}\n";
+  const Finished finished =
+      run(2, {"rank", "--model", model.path(), "--query", "blue sky", "--batch", "-", "--json"},
+          {.input = documents});
+  expect_success(finished);
+  const std::vector<json> lines = json_lines(finished.out);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_GE(lines[0].at("score"), lines[1].at("score"));
+  EXPECT_GE(lines[1].at("score"), lines[2].at("score"));
+  // The pair's ids: [CLS] blue sky [SEP] red sky [SEP].
+  const Finished by_ids = run(1, {"rank", "--model", model.path(), "--batch", "-", "--json"},
+                              {.input = R"({"ids": [1, 12, 13, 2, 10, 13, 2]})"
+                                        "\n"});
+  expect_success(by_ids);
+  const auto first = std::ranges::find_if(lines, [](const json& line) { return line.at("index") == 0; });
+  EXPECT_NEAR(first->at("score").get<double>(), json_lines(by_ids.out).at(0).at("score").get<double>(), 1e-5);
+  expect_one_error(run(1, {"rank", "--model", model.path(), "--batch", "-"}, {.input = "red\n"}), 1,
+                   "standard input:1: a text, which needs a query; give --query TEXT");
+}
+
+TEST(Encoders, ClassifyGivesTheProbabilityOfEveryLabel) {
+  const TextEncoder model("xlmroberta-reranker");
+  const Finished finished = run(2, {"classify", "--model", model.path(), "--prompt", "red sky", "--json"});
+  expect_success(finished);
+  const json scores = json_lines(finished.out).at(0).at("scores").at(0);
+  EXPECT_EQ(scores.at("label"), "LABEL_0");
+  EXPECT_NEAR(scores.at("probability").get<double>(), 1 / (1 + std::exp(-scores.at("score").get<double>())),
+              1e-6);
+  const Finished text = run(1, {"classify", "--model", model.path(), "--prompt", "red sky"});
+  EXPECT_EQ(text.out, fmt::format("LABEL_0 {:.4f}\n", scores.at("probability").get<double>()));
+}
+
+TEST(Encoders, ACommandThatDoesNotFitSaysWhichDo) {
+  const std::string encoder = reference::encoder_fixture("bert-embed-mean").folder;
+  const std::string masked = reference::encoder_fixture("albert-mlm").folder;
+  const std::string decoder = fixture_folder("llama-gqa");
+  expect_one_error(
+      run(2, {"generate", "--model", encoder, "--prompt", "a"}), 1,
+      "cannot generate text with " + encoder +
+          ": expected a decoder or an encoder-decoder, found an encoder (BertModel); use tp-infer hidden, "
+          "embed with it, or another model");
+  expect_one_error(
+      run(1, {"perplexity", "--model", masked, "--tokens", masked + "/input.json"}), 1,
+      "expected a decoder, found a masked language model (AlbertForMaskedLM); use tp-infer logits, "
+      "hidden, embed, fill-mask with it");
+  expect_one_error(
+      run(1, {"fill-mask", "--model", decoder, "--tokens", decoder + "/prompt.json"}), 1,
+      "cannot fill masks with " + decoder +
+          ": expected a masked language model, found a decoder (LlamaForCausalLM); use tp-infer generate");
+  expect_one_error(run(1, {"rank", "--model", encoder, "--batch", "-"}, {.input = "a\n"}), 1,
+                   "expected a sequence classifier, found an encoder (BertModel)");
+}
+
+TEST(Encoders, WrongInputIsOneError) {
+  const TemporaryDirectory directory;
+  const std::string model = reference::encoder_fixture("bert-embed-mean").folder;
+  const auto with_tokens = [&](const std::string& tokens) {
+    const auto file = directory.write("ids.json", tokens);
+    return run(
+        2, {"hidden", "--model", model, "--tokens", file, "--output", (directory.path() / "x.npy").string()});
+  };
+  expect_one_error(with_tokens(R"({"ids": [1, 2], "token_type_ids": [0]})"), 1,
+                   "`token_types` has 1 entries, expected one for each of its 2 tokens");
+  expect_one_error(with_tokens(R"({"ids": [1, 2], "token_type_ids": [0, 7]})"), 1,
+                   "token_type_ids has a type 7, but the model has 0 to 1 (type_vocab_size)");
+  expect_one_error(with_tokens(R"({"ids": [1, 2], "token_type_ids": [0, -1]})"), 1,
+                   "`token_type_ids` must have whole numbers from 0 to 255, found -1 at place 1");
+  expect_one_error(with_tokens(R"({"ids": [1, 2], "global_attention_mask": [1, 0]})"), 1,
+                   "this model has no windows that leave any out");
+  json many = json::array();
+  for (int i = 0; i < 65; ++i) many.push_back(1);
+  expect_one_error(with_tokens(many.dump()), 1, "prompt has 65 tokens but a sequence has at most 64");
+  EXPECT_EQ(directory.files(), std::vector<std::string>{"ids.json"}) << "nothing half done is left";
+  expect_one_line(run(0, {"embed", "--model", model}), 2,
+                  "expected one of --prompt TEXT, --batch FILE and --tokens FILE, found none");
+}
+
+TEST(Encoders, InspectSaysWhatTheyAre) {
+  for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
+    const Finished finished =
+        run(kNoMpirun, {"inspect", "--model", fixture.folder, "--json", "--ranks", "3"});
+    expect_success(finished);
+    const json shape = json::parse(finished.out);
+    EXPECT_FALSE(shape.at("kind").get<std::string>().empty()) << fixture.name;
+    EXPECT_GT(shape.at("parameters").get<std::size_t>(), 50000U) << fixture.name;
+  }
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,191 @@
+// tp-infer plan, and options that divide a model.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+#include "tests/reference/fixture.h"
+
+#include <cmath>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+std::string llama_1b() { return std::string(TP_SOURCE_FOLDER) + "/bench/shapes/llama-1b.json"; }
+
+json planned(Arguments more) {
+  Arguments arguments = {"plan", "--model", llama_1b(), "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Finished finished = run(kNoMpirun, arguments);
+  expect_success(finished);
+  return json::parse(finished.out);
+}
+
+json inspected(const std::string& ranks) {
+  const Finished finished =
+      run(kNoMpirun, {"inspect", "--model", llama_1b(), "--ranks", ranks, "--weights", "int4", "--json"});
+  expect_success(finished);
+  return json::parse(finished.out);
+}
+
+TEST(Plan, HasTheWeightsThatInspectShows) {
+  const json plan = planned({"--weights", "int4", "--ranks-per-host", "2"});
+  for (const json& row : plan.at("tensor")) {
+    const auto ranks = row.at("ranks").get<std::size_t>();
+    const json shares = inspected(std::to_string(ranks)).at("ranks");
+    std::size_t bytes = 0;
+    for (std::size_t rank = 0; rank < std::min<std::size_t>(ranks, 2); ++rank)
+      bytes += shares[rank].at("weight_bytes").get<std::size_t>();
+    EXPECT_EQ(row.at("host_weight_bytes"), bytes) << ranks;
+  }
+  EXPECT_EQ(plan.at("tensor").size(), 6U) << "1 to 32 ranks";
+  EXPECT_NE(plan.at("tensor_ends").get<std::string>().find("it has 32 attention heads"), std::string::npos);
+}
+
+TEST(Plan, UsesEveryNumberThatItIsGiven) {
+  const Arguments some = {"--bandwidth", "20GB/s", "--flops", "0.2T", "--net", "100us,1Gb", "--batch", "1"};
+  const auto of_two = [](const json& plan) { return plan.at("tensor")[1].at("decode")[0]; };
+  const json base = of_two(planned(some));
+  const auto with = [&](std::size_t index, const std::string& value) {
+    Arguments changed = some;
+    changed[index] = value;
+    return of_two(planned(changed));
+  };
+  const auto ratio = [&](const json& changed, const char* part) {
+    return changed.at(part).get<double>() / base.at(part).get<double>();
+  };
+  EXPECT_NEAR(ratio(with(1, "40GB/s"), "memory_ms"), 0.5, 0.001);
+  EXPECT_NEAR(ratio(with(3, "400G"), "arithmetic_ms"), 0.5, 0.001);
+  EXPECT_NEAR(ratio(with(5, "0.2ms,1Gb"), "latency_ms"), 2.0, 0.02);
+  EXPECT_NEAR(ratio(with(5, "100us,125MB/s"), "transfer_ms"), 1.0, 0.001);
+  EXPECT_NEAR(ratio(with(5, "100us,500Mb"), "transfer_ms"), 2.0, 0.001);
+}
+
+TEST(Plan, ConsidersWhatHostsSend) {
+  const Arguments slow = {"--net", "100us,1Gb"};
+  const auto prefill_of_two = [&](const char* wire) {
+    Arguments arguments = slow;
+    arguments.insert(arguments.end(), {"--wire", wire});
+    const json plan = planned(arguments);
+    EXPECT_EQ(plan.at("wire"), wire);
+    return plan.at("tensor")[1].at("prefill").at("transfer_ms").get<double>();
+  };
+  EXPECT_NEAR(prefill_of_two("bf16") / prefill_of_two("f32"), 0.5, 0.001);
+  EXPECT_NEAR(prefill_of_two("int8") / prefill_of_two("f32"), 34.0 / 128, 0.001);
+  const Finished both = run(kNoMpirun, {"plan", "--model", llama_1b(), "--wire", "int8", "--same-bits"});
+  expect_one_error(both, 1, "--same-bits needs the --wire type f32, found int8");
+}
+
+TEST(Plan, TellsOfTheHostsThatAreAskedFor) {
+  const json fits = planned({"--hosts", "4", "--ranks-per-host", "4", "--memory", "8G", "--batch", "1,16"});
+  EXPECT_TRUE(fits.at("asked").at("fits").get<bool>());
+  EXPECT_DOUBLE_EQ(fits.at("asked").at("cache_copies").get<double>(), 2.0) << "8 KV heads on 16 ranks";
+  EXPECT_EQ(fits.at("asked_pipeline").at("stages"), 4);
+  const json small = planned({"--hosts", "2", "--memory", "200M"});
+  EXPECT_FALSE(small.at("asked").at("fits").get<bool>());
+  EXPECT_NE(
+      small.at("asked").at("refusal").get<std::string>().find("only 200.0 MiB are available (--memory)"),
+      std::string::npos);
+  EXPECT_GT(small.at("fewest_hosts").get<std::size_t>(), 2U);
+}
+
+TEST(Plan, DrawsWhatAStepConsistsOf) {
+  const Finished finished =
+      run(kNoMpirun, {"plan", "--model", llama_1b(), "--hosts", "2", "--net", "1ms,100Mb"});
+  expect_success(finished);
+  EXPECT_NE(finished.out.find("\n    1 |##"), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("~~~~"), std::string::npos);
+  EXPECT_NE(finished.out.find("stops paying at "), std::string::npos);
+  EXPECT_NE(finished.out.find("2 stages: "), std::string::npos);
+}
+
+TEST(Plan, RefusesWhatIsNoQuantity) {
+  const auto refuses = [](const std::string& option, const std::string& value, const std::string& message) {
+    expect_one_line(run(kNoMpirun, {"plan", option, value}), 2, message);
+  };
+  refuses("--net", "30us", "--net: expected a number > 0 with a unit, as 30us,10Gb,5us, found 30us");
+  refuses("--net", "30,10Gb", "found 30,10Gb");
+  refuses("--net", "30us,10Gb,5us,1us", "found 30us,10Gb,5us,1us");
+  refuses("--bandwidth", "-3GB/s",
+          "--bandwidth: expected a number > 0 with a unit, as 200GB/s, found -3GB/s");
+  refuses("--bandwidth", "fast", "found fast");
+  refuses("--flops", "0", "found 0");
+  refuses("--memory", "1e30G", "found 1e30G");
+  refuses("--memory", "", "found an empty text");
+  refuses("--hosts", "0", "expected a whole number from 1 to 1024, found 0");
+  refuses("--split", "1,x", "expected a number > 0 for every rank, as 2,1,1, found 1,x");
+  refuses("--threads", "2", "--threads");
+}
+
+TEST(Plan, ProbePrintsFlagsThatPlanTakes) {
+  for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{2}}) {
+    const Finished probed = run(ranks, {"plan", "--probe", "--threads", "1"});
+    expect_success(probed);
+    std::istringstream words(probed.out);
+    Arguments arguments = {"plan", "--model", llama_1b(), "--json"};
+    for (std::string word; words >> word;) arguments.push_back(word);
+    const Finished finished = run(kNoMpirun, arguments);
+    expect_success(finished);
+    const json cluster = json::parse(finished.out).at("cluster");
+    EXPECT_EQ(cluster.at("ranks_per_host"), std::max<std::size_t>(ranks, 1));
+    EXPECT_GT(cluster.at("bandwidth_gb_s"), 0.01);
+    EXPECT_GT(cluster.at("tflops"), 0.0001);
+  }
+}
+
+TEST(Split, DividesAsInspectShowsAndGivesTheSameText) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const Finished shares =
+      run(kNoMpirun, {"inspect", "--model", fixture.folder, "--ranks", "2", "--split", "3,1", "--json"});
+  expect_success(shares);
+  const json ranks = json::parse(shares.out).at("ranks");
+  const auto heads = [&](std::size_t rank) {
+    return ranks[rank].at("query_heads")[1].get<int>() - ranks[rank].at("query_heads")[0].get<int>();
+  };
+  EXPECT_EQ(heads(0), 3 * heads(1));
+  Arguments generate = {
+      "generate",     "--model", fixture.folder, "--tokens",      (fixture.folder / "prompt.json").string(),
+      "--max-tokens", "8",       "--same-bits",  "--temperature", "0",
+      "--json"};
+  const auto tokens = [](const Finished& finished) {
+    expect_success(finished);
+    return json::parse(finished.out).at("token_ids");
+  };
+  const json even = tokens(run(2, generate));
+  generate.insert(generate.end(), {"--split", "3,1"});
+  EXPECT_EQ(tokens(run(2, generate)), even);
+}
+
+TEST(Split, NeedsAShareForEveryRank) {
+  expect_one_error(run(2, {"generate", "--prompt", "Hello", "--split", "2,1,1"}), 1,
+                   "`split` must have a number > 0 for each of the 2 ranks, found 2,1,1");
+}
+
+TEST(PretendRanks, MeasureTheShareOfOneOfMany) {
+  const std::string tiny = std::string(TP_SOURCE_FOLDER) + "/bench/shapes/llama-tiny.json";
+  const auto bench = [&](Arguments more) {
+    Arguments arguments = {"bench", "--synthetic", tiny, "--prompt", "8", "--generate", "2", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Finished finished = run(1, arguments);
+    expect_success(finished);
+    return json_lines(finished.out).back();
+  };
+  const json one = bench({});
+  const json of_eight = bench({"--pretend-ranks", "8"});
+  EXPECT_EQ(of_eight.at("pretend_ranks"), 8);
+  EXPECT_NEAR(of_eight.at("weight_bytes_per_step").get<double>(),
+              one.at("weight_bytes_per_step").get<double>() / 8,
+              0.15 * one.at("weight_bytes_per_step").get<double>() / 8);
+  expect_one_error(
+      run(2, {"bench", "--synthetic", tiny, "--prompt", "8", "--generate", "2", "--pretend-ranks", "1"}), 1,
+      "cannot pretend that there are 1 ranks");
+  expect_one_error(
+      run(1, {"bench", "--synthetic", tiny, "--prompt", "8", "--generate", "2", "--pretend-ranks", "9"}), 1,
+      "it has 8 attention heads");
+}
+
+}  // namespace
+}  // namespace tp::test

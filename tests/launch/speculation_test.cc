@@ -1,0 +1,97 @@
+// tp-infer generate --speculate: other times, the same texts.
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+// The first block of commands in the section of README.md.
+std::string readmes_speculation() {
+  std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
+  std::string line;
+  while (std::getline(file, line) && line != "## Several tokens per step") continue;
+  while (std::getline(file, line) && line != "```sh") continue;
+  std::string commands;
+  while (std::getline(file, line) && line != "```") commands += line + "\n";
+  return commands;
+}
+
+Finished run_commands(const std::string& commands) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path program = command_line(kNoMpirun, {}).front();
+  Process shell({"bash", "-c", "set -e\ntp-infer() { \"" + program.string() + "\" \"$@\"; }\n" + commands},
+                {.folder = directory.path()});
+  return shell.finish(120);
+}
+
+TEST(Speculate, TheReadmesExampleWorksAndItsTextIsThatWithoutIt) {
+  std::string commands = readmes_speculation();
+  const std::string flag = "--speculate ngram";
+  ASSERT_NE(commands.find(flag), std::string::npos) << commands;
+  const Finished speculated = run_commands(commands);
+  EXPECT_EQ(speculated.status, 0) << speculated.err;
+  EXPECT_NE(speculated.err.find(" draft tokens accepted"), std::string::npos) << speculated.err;
+  EXPECT_GT(speculated.out.size(), 100U);
+  const Finished plain = run_commands(commands.replace(commands.find(flag), flag.size(), ""));
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  EXPECT_EQ(plain.err.find("draft tokens"), std::string::npos) << plain.err;
+  EXPECT_EQ(speculated.out, plain.out);
+}
+
+TEST(Speculate, GivesTheSameTextsOnAnyRanks) {
+  const TextModel model;
+  const auto texts = [&](std::size_t ranks, const std::string& speculation) {
+    const Finished finished =
+        run(ranks, {"generate", "--model", model.path(), "--prompt", "The cat sat on the cat sat on the cat",
+                    "--n", "3", "--seed", "5", "--temperature", "0.7", "--max-tokens", "60", "--ignore-eos",
+                    "--same-bits", "--json", "--speculate", speculation});
+    expect_success(finished);
+    std::map<int, json> lines;
+    for (const json& line : json_lines(finished.out)) {
+      lines[line.at("sample").get<int>()] = line.at("token_ids");
+      const bool drafts = line.at("timings").contains("drafted_tokens");
+      EXPECT_EQ(drafts, speculation != "off") << line.at("timings");
+      if (drafts) {
+        EXPECT_GE(line.at("timings").at("drafted_tokens"), line.at("timings").at("accepted_tokens"));
+      }
+    }
+    return lines;
+  };
+  const auto expected = texts(kNoMpirun, "off");
+  EXPECT_EQ(expected.size(), 3U);
+  for (const std::size_t ranks : {1, 2, 3}) EXPECT_EQ(texts(ranks, "ngram:5:always"), expected) << ranks;
+}
+
+TEST(Speculate, IsOffForLinesThatSaySo) {
+  const TextModel model;
+  const TemporaryDirectory directory;
+  directory.write("batch.jsonl",
+                  R"({"id": 1, "prompt": "a b a b a b a b", "speculate": false}
+{"id": 2, "prompt": "a b a b a b a b"}
+{"id": 3, "prompt": "x", "speculate": "no"}
+)");
+  const Finished finished = run(
+      kNoMpirun, {"generate", "--model", model.path(), "--batch", (directory.path() / "batch.jsonl").string(),
+                  "--greedy", "--max-tokens", "40", "--ignore-eos", "--speculate", "ngram:8:always"});
+  EXPECT_EQ(finished.status, 1);
+  std::map<int, json> lines;
+  for (const json& line : json_lines(finished.out)) lines[line.at("id").get<int>()] = line;
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_FALSE(lines[1].at("timings").contains("drafted_tokens"));
+  EXPECT_TRUE(lines[2].at("timings").contains("drafted_tokens"));
+  EXPECT_EQ(lines[1].at("text"), lines[2].at("text"));
+  EXPECT_NE(lines[3].at("error").get<std::string>().find("`speculate`: expected true or false, found \"no\""),
+            std::string::npos)
+      << lines[3];
+}
+
+}  // namespace
+}  // namespace tp::test

@@ -1,0 +1,69 @@
+#include "tests/reference/diffusion_fixture.h"
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::reference {
+namespace {
+
+nlohmann::json read_diffusion_json(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  return nlohmann::json::parse(stream);
+}
+
+bool mentions(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
+
+UnmaskRule rule_of(const std::string& algorithm) {
+  if (mentions(algorithm, "threshold") || mentions(algorithm, "dynamic")) return UnmaskRule::threshold;
+  if (mentions(algorithm, "margin")) return UnmaskRule::margin;
+  if (mentions(algorithm, "entropy")) return UnmaskRule::entropy;
+  if (mentions(algorithm, "sequential")) return UnmaskRule::sequential;
+  return UnmaskRule::low_confidence;
+}
+
+DiffusionCase case_of(const nlohmann::json& entry) {
+  const auto number = [&](const char* name) {
+    return entry.contains(name) && !entry.at(name).is_null() ? entry.at(name).get<double>() : 0.0;
+  };
+  const auto whole = [&](const char* name) { return static_cast<int>(number(name)); };
+  DiffusionCase one;
+  one.algorithm = entry.at("algorithm").get<std::string>();
+  one.max_tokens = whole("gen_length") + whole("max_new_tokens");
+  one.settings.block_length = whole("block_length");
+  one.settings.steps = whole("steps");
+  // SDAR's are of a block.
+  if (const int of_block = whole("denoising_steps"); of_block != 0)
+    one.settings.steps = of_block * (one.max_tokens / one.settings.block_length);
+  one.settings.rule = rule_of(one.algorithm);
+  one.settings.threshold = static_cast<float>(number("threshold") + number("confidence_threshold"));
+  one.result = entry.at("result_ids").get<std::vector<TokenId>>();
+  one.calls = entry.at("inputs_of_each_forward").get<std::vector<std::vector<TokenId>>>();
+  return one;
+}
+
+}  // namespace
+
+DiffusionFixture diffusion_fixture(const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / "diffusion" / name;
+  const nlohmann::json masked = read_diffusion_json(folder / "masked.json");
+  DiffusionFixture fixture{
+      .name = name,
+      .folder = folder,
+      .mask = masked.at("mask_id").get<TokenId>(),
+      .masked = masked.at("ids").get<std::vector<TokenId>>(),
+      .logits = read_npy(folder / "expected_logits.npy"),
+      .prompt = read_diffusion_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>(),
+      .cases = {}};
+  const nlohmann::json generated = read_diffusion_json(folder / "generate.json");
+  for (const nlohmann::json& entry : generated.at("cases")) {
+    if (!mentions(entry.at("algorithm").get<std::string>(), "cache")) fixture.cases.push_back(case_of(entry));
+  }
+  return fixture;
+}
+
+std::vector<DiffusionFixture> diffusion_fixtures() {
+  return {diffusion_fixture("dream"), diffusion_fixture("llada"), diffusion_fixture("sdar")};
+}
+
+}  // namespace tp::reference

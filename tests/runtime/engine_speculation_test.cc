@@ -1,0 +1,267 @@
+// Draft tokens change no text: whatever a request asks for, with them the engine says what it says without,
+// to the bit, at every number of ranks and with every kind of layers.
+#include "tests/mpi_test.h"
+#include "tests/runtime/engine_run.h"
+#include "tp/error.h"
+#include "tp/mpi.h"
+
+#include <algorithm>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::Continuation;
+using test::Continuations;
+using test::greedy_request;
+using test::ModelFolder;
+using test::run_all;
+using test::run_engine;
+
+constexpr SpeculationOptions kEager{.drafts = DraftKind::ngram, .tokens = 4, .always = true};
+
+// A text that repeats itself, so that there is something to guess.
+std::vector<TokenId> repetitive_prompt(const reference::Fixture& fixture, std::size_t size,
+                                       std::size_t period) {
+  std::vector<TokenId> prompt;
+  for (std::size_t i = 0; i < size; ++i) prompt.push_back(fixture.prompt[i % period % fixture.prompt.size()]);
+  return prompt;
+}
+
+Request drawn(std::vector<TokenId> prompt, std::uint64_t seed) {
+  Request request = greedy_request(std::move(prompt), 36);
+  request.sampling.temperature = 0.8F;
+  request.sampling.seed = seed;
+  request.sampling.logprobs = 2;
+  // Few tokens are likely, so that they come again.
+  for (TokenId id = 40; id < 46; ++id) request.sampling.logit_bias.push_back({id, 9.0F});
+  return request;
+}
+
+Request thinking_request(std::vector<TokenId> prompt) {
+  Request request = greedy_request(std::move(prompt), 30);
+  request.thinking = ThinkingLimit{.max_tokens = 6,
+                                   .begin = ModelFolder::text_of({600, 601}),
+                                   .end = ModelFolder::text_of({50, 51, 52}),
+                                   .end_ids = {50, 51, 52},
+                                   .has_begun = true};
+  return request;
+}
+
+// One of every kind of setting on which the choice of a token, or the end, depends.
+std::vector<Request> speculated_requests(const reference::Fixture& fixture) {
+  const auto prompt = [&](std::size_t size, std::size_t period) {
+    return repetitive_prompt(fixture, size, period);
+  };
+  std::vector<Request> requests = {greedy_request(prompt(20, 7), 40), greedy_request(prompt(9, 9), 40)};
+  for (std::uint64_t seed = 1; seed < 5; ++seed) requests.push_back(drawn(prompt(10 + seed, 5), seed));
+  requests[2].n = 3;
+  requests[3].sampling.repetition_penalty = 0.8F;
+  requests[3].sampling.frequency_penalty = 0.3F;
+  requests[4].sampling.top_p = 0.7F;
+  requests[4].sampling.presence_penalty = -1.0F;
+  requests[5].sampling.top_k = 3;
+  requests[5].min_tokens = 12;
+  requests[5].stop_token_ids = {41, 43};
+  requests.push_back(greedy_request(prompt(12, 4), 40));
+  requests.back().sampling.repetition_penalty = 1.2F;
+  requests.back().bad_words_ids = {{40}, {41, 42}};
+  requests.push_back(drawn(prompt(8, 3), 9));
+  requests.back().constraint = Constraint(constraint::Regex{"((bo|bp)(bq|br)?){4,12}bs(bt)*"});
+  requests.push_back(drawn(prompt(8, 3), 10));
+  requests.back().stop = {ModelFolder::text_of({42, 44}), ModelFolder::text_of({45, 45})};
+  requests.push_back(thinking_request(prompt(10, 4)));
+  requests.push_back(drawn(prompt(10, 4), 11));
+  requests.back().speculate = false;
+  return requests;
+}
+
+Continuations answers_to(Engine& engine, const std::vector<Request>& requests) {
+  for (const Request& request : requests) engine.submit(request);
+  return run_all(engine);
+}
+
+void expect_same_answer(const Continuation& found, const Continuation& expected) {
+  EXPECT_EQ(found.tokens, expected.tokens);
+  EXPECT_EQ(found.text, expected.text);
+  EXPECT_EQ(found.logprobs, expected.logprobs);
+  EXPECT_EQ(found.reason, expected.reason);
+  EXPECT_EQ(found.matched_stop, expected.matched_stop);
+  EXPECT_EQ(found.error, expected.error);
+  ASSERT_EQ(found.top_logprobs.size(), expected.top_logprobs.size());
+  for (std::size_t i = 0; i < found.top_logprobs.size(); ++i) {
+    for (std::size_t j = 0; j < found.top_logprobs[i].size(); ++j)
+      EXPECT_EQ(found.top_logprobs[i][j].logprob, expected.top_logprobs[i][j].logprob);
+  }
+}
+
+void expect_same_answers_to(const Continuations& found, const Continuations& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [key, one] : expected) {
+    SCOPED_TRACE(testing::Message() << "request " << key.first << ", sample " << key.second);
+    EXPECT_TRUE(one.error.empty()) << one.error;
+    expect_same_answer(found.at(key), one);
+  }
+}
+
+// Without drafts, then with them; rank 0.
+Continuations plain_answers(const EngineOptions& options, const std::vector<Request>& requests) {
+  Continuations expected;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    expected = answers_to(engine, requests);
+    EXPECT_EQ(engine.status().speculation.drafts, 0U);
+  });
+  return expected;
+}
+
+void expect_no_change(EngineOptions options, const std::vector<Request>& requests,
+                      const Continuations& expected) {
+  run_engine(test::world(), options, [&](Engine& engine) {
+    expect_same_answers_to(answers_to(engine, requests), expected);
+    const SpeculationCounts counts = engine.status().speculation;
+    if (!options.speculation.always) return;
+    EXPECT_GT(counts.accepted_tokens(), 20U) << "the test proves nothing";
+    EXPECT_LT(counts.accepted_tokens() + 5, counts.drafted_tokens()) << "the test proves nothing";
+  });
+}
+
+TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
+  struct Setting {
+    const char* model;
+    WeightType type;
+  };
+  for (const Setting& setting :
+       {Setting{"llama-gqa", WeightType::f32}, Setting{"llama-gqa", WeightType::int8},
+        Setting{"llama-gqa", WeightType::int4}, Setting{"llama-gqa-bf16", WeightType::bf16},
+        Setting{"gemma2-bf16", WeightType::f16}, Setting{"deepseek3-yarn", WeightType::int8},
+        Setting{"qwen3next", WeightType::f32}, Setting{"qwen2moe", WeightType::bf16}}) {
+    SCOPED_TRACE(testing::Message() << setting.model << ", " << name_of(setting.type));
+    const reference::Fixture fixture = reference::fixture(setting.model);
+    const ModelFolder folder(fixture);
+    const std::vector<Request> requests = speculated_requests(fixture);
+    EngineOptions options{.model = folder.path(), .weights = setting.type, .same_bits = true};
+    const Continuations expected = plain_answers(options, requests);
+    options.speculation = kEager;
+    expect_no_change(options, requests, expected);
+  }
+}
+
+TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
+  for (const char* const model : {"gemma2-bf16", "qwen3next"}) {
+    const reference::Fixture fixture = reference::fixture(model);
+    const ModelFolder folder(fixture);
+    const std::vector<Request> requests = speculated_requests(fixture);
+    struct Cut {
+      std::size_t tokens, chunk, sequences, block_size, cache_tokens;
+    };
+    for (const Cut& cut :
+         {Cut{1, 512, 16, 8, 0}, Cut{15, 16, 3, 4, 0}, Cut{8, 9, 16, 4, 260}, Cut{15, 64, 2, 1, 180}}) {
+      SCOPED_TRACE(testing::Message()
+                   << model << ", " << cut.tokens << " tokens, chunks of " << cut.chunk << ", "
+                   << cut.sequences << " sequences, cache of " << cut.cache_tokens);
+      // The last bits depend on where blocks end, if layers have windows.
+      EngineOptions options{.model = folder.path(),
+                            .weights = WeightType::f32,
+                            .same_bits = true,
+                            .block_size = cut.block_size};
+      const Continuations expected = plain_answers(options, requests);
+      options.speculation = kEager;
+      options.speculation.tokens = cut.tokens;
+      options.prefill_chunk = cut.chunk;
+      options.max_sequences = cut.sequences;
+      options.cache_tokens = cut.cache_tokens;
+      expect_no_change(options, requests, expected);
+    }
+  }
+}
+
+// Where the machine's arithmetic does not depend on chunks, which is so for f32.
+TEST(EngineSpeculation, ChangesNoTextWithoutSameBitsEither) {
+  const reference::Fixture fixture = reference::fixture("llama-12q3kv");
+  const ModelFolder folder(fixture);
+  const std::vector<Request> requests = speculated_requests(fixture);
+  EngineOptions options{.model = folder.path(), .weights = WeightType::f32, .kv_type = KvType::f32};
+  Continuations expected = plain_answers(options, requests);
+  options.speculation = kEager;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    for (const auto& [key, one] : answers_to(engine, requests)) EXPECT_EQ(one.tokens, expected[key].tokens);
+  });
+}
+
+TEST(EngineSpeculation, ChangesNoTextWhenItMeasuresWhatPays) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const ModelFolder folder(fixture);
+  const std::vector<Request> requests = speculated_requests(fixture);
+  EngineOptions options{.model = folder.path(), .weights = WeightType::f32, .same_bits = true};
+  const Continuations expected = plain_answers(options, requests);
+  options.speculation = {.drafts = DraftKind::ngram};
+  expect_no_change(options, requests, expected);
+  // A cache and steps that have no room for what is measured.
+  options.prefill_chunk = 3;
+  options.cache_tokens = 120;
+  expect_no_change(options, requests, expected);
+}
+
+TEST(EngineSpeculation, ChangesNoTextOfAPipeline) {
+  Communicator& comm = test::world();
+  if (comm.size() % 2 != 0) GTEST_SKIP() << "stages divide the ranks evenly: an even number of ranks";
+  for (const char* const model : {"llama-gqa", "qwen3next"}) {
+    const reference::Fixture fixture = reference::fixture(model);
+    const ModelFolder folder(fixture);
+    const std::vector<Request> requests = speculated_requests(fixture);
+    EngineOptions options{.model = folder.path(), .weights = WeightType::f32, .same_bits = true};
+    const Continuations expected = plain_answers(options, requests);
+    options.pipeline = 2;
+    options.speculation = kEager;
+    expect_no_change(options, requests, expected);
+    options.speculation = {.drafts = DraftKind::ngram};
+    expect_no_change(options, requests, expected);
+  }
+}
+
+TEST(EngineSpeculation, LeavesNothingWrongForThePrefixCache) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const ModelFolder folder(fixture);
+  EngineOptions options{
+      .model = folder.path(), .weights = WeightType::f32, .same_bits = true, .block_size = 4};
+  const Request first = drawn(repetitive_prompt(fixture, 10, 5), 3);
+  const auto second = [&](const std::vector<TokenId>& answer) {
+    Request request = greedy_request(first.prompt, 20);
+    request.prompt.insert(request.prompt.end(), answer.begin(), answer.begin() + 25);
+    request.sampling.logprobs = 0;
+    return request;
+  };
+  Continuation expected;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    const std::vector<TokenId> answer = test::run_alone(engine, first).tokens;
+    Request alone = second(answer);
+    alone.cache_prompt = false;
+    expected = test::run_alone(engine, alone);
+  });
+  options.speculation = kEager;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    const Continuation found = test::run_alone(engine, second(test::run_alone(engine, first).tokens));
+    EXPECT_GE(found.cached_tokens, 32U);
+    expect_same_answer(found, expected);
+  });
+}
+
+TEST(EngineSpeculation, RefusesTooManyTokens) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  for (const std::size_t tokens : {std::size_t{0}, kMaxDraftTokens + 1}) {
+    EngineOptions options{.model = fixture.folder};
+    options.speculation = {.drafts = DraftKind::ngram, .tokens = tokens};
+    try {
+      Engine engine(test::world(), options);
+      ADD_FAILURE() << tokens << " tokens were taken";
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "`speculation` must try 1..15 tokens ahead, found " + std::to_string(tokens));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,189 @@
+// Which draft tokens are proposed, and which of them a step has.
+#include "runtime/speculation/speculator.h"
+
+#include "runtime/speculation/ngram_source.h"
+#include "tests/reference/random.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+Draft draft_of(NgramSource& source, const std::vector<TokenId>& tokens, std::size_t prompt, std::size_t most,
+               std::uint64_t sequence = 1) {
+  const DraftQuery query{sequence, tokens, prompt, most};
+  return source.draft(std::span(&query, 1)).front();
+}
+
+TEST(NgramSource, ProposesWhatFollowedTheLastTokensBefore) {
+  NgramSource source;
+  EXPECT_EQ(draft_of(source, {1, 2, 3, 4, 5, 9, 1, 2}, 8, 3).tokens, (std::vector<TokenId>{3, 4, 5}));
+  EXPECT_EQ(draft_of(source, {7, 8, 9}, 3, 3, 2).tokens, std::vector<TokenId>());
+}
+
+TEST(NgramSource, GoesOnWithAPeriodBeyondTheEndOfTheText) {
+  NgramSource source;
+  EXPECT_EQ(draft_of(source, {1, 2, 3, 1, 2, 3, 1}, 7, 8).tokens,
+            (std::vector<TokenId>{2, 3, 1, 2, 3, 1, 2, 3}));
+  EXPECT_EQ(draft_of(source, {4, 4}, 2, 4, 2).tokens, (std::vector<TokenId>{4, 4, 4, 4}));
+}
+
+TEST(NgramSource, LearnsFromTheAnswerHowMuchAMatchIsWorth) {
+  reference::Random random(5);
+  std::vector<TokenId> repeats;
+  std::vector<TokenId> varies;
+  for (TokenId i = 0; i < 80; ++i) {
+    repeats.push_back(i % 2);
+    varies.push_back(random.coin() ? 1 : 2);
+  }
+  NgramSource source;
+  const Draft good = draft_of(source, repeats, 2, 4, 1);
+  const Draft bad = draft_of(source, varies, 2, 4, 2);
+  ASSERT_EQ(good.chances.size(), 4U);
+  ASSERT_EQ(bad.chances.size(), 4U);
+  EXPECT_GT(good.chances[0], 0.8);
+  EXPECT_GT(good.chances[0], bad.chances[0]);
+  EXPECT_TRUE(std::ranges::is_sorted(good.chances, std::ranges::greater()));
+  EXPECT_LE(good.chances[0], 1.0);
+  EXPECT_GT(bad.chances[3], 0.0);
+}
+
+TEST(NgramSource, LearnsNothingFromPrompts) {
+  std::vector<TokenId> repeats;
+  for (TokenId i = 0; i < 40; ++i) repeats.push_back(i % 2);
+  NgramSource of_prompt;
+  NgramSource of_answer;
+  EXPECT_LT(draft_of(of_prompt, repeats, 40, 1).chances[0], draft_of(of_answer, repeats, 2, 1).chances[0]);
+}
+
+TEST(NgramSource, ForgetsSequencesThatHaveEnded) {
+  NgramSource source;
+  draft_of(source, {1, 2, 3, 1}, 4, 1, 7);
+  source.end(7);
+  source.end(8);
+  // Another text of the same number: as if it was the first.
+  EXPECT_EQ(draft_of(source, {5, 6, 5}, 3, 1, 7).tokens, std::vector<TokenId>{6});
+}
+
+TEST(MatchRates, ApproachWhatWasSeen) {
+  MatchRates rates;
+  const double before = rates.rate(5);
+  for (int i = 0; i < 40; ++i) rates.add(5, true);
+  EXPECT_GT(rates.rate(5), 0.9);
+  for (int i = 0; i < 80; ++i) rates.add(5, false);
+  EXPECT_LT(rates.rate(5), 0.15);
+  EXPECT_EQ(MatchRates().rate(5), before);
+}
+
+TEST(MatchRates, BeginWithThoseOfOthers) {
+  MatchRates others;
+  for (int i = 0; i < 40; ++i) others.add(1, true);
+  MatchRates own;
+  EXPECT_GT(own.rate(1, &others), 0.8);
+  for (int i = 0; i < 20; ++i) own.add(1, false);
+  EXPECT_LT(own.rate(1, &others), 0.3);
+}
+
+TEST(MatchRates, AreHigherTheLongerTheMatchIs) {
+  const MatchRates rates;
+  for (std::size_t length = 1; length < 30; ++length) EXPECT_LE(rates.rate(length), rates.rate(length + 1));
+}
+
+TEST(RowCosts, AreOnLinesBetweenWhatWasMeasured) {
+  const RowCosts costs({{1, 10.0}, {4, 13.0}, {8, 21.0}});
+  EXPECT_DOUBLE_EQ(costs.seconds(1, false), 10.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(2, false), 11.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(8, true), 21.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(10, true), 25.0);
+  EXPECT_DOUBLE_EQ(RowCosts({{1, 3.0}}).seconds(16, true), 3.0);
+}
+
+TEST(RowCosts, NeverFallWithTheRows) {
+  const RowCosts costs({{1, 10.0}, {2, 8.0}, {4, 12.0}});
+  EXPECT_DOUBLE_EQ(costs.seconds(2, false), 10.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(3, false), 11.0);
+}
+
+TEST(RowCosts, FollowTheStepsThatWereRun) {
+  RowCosts costs({{1, 10.0}, {2, 11.0}});
+  for (int i = 0; i < 5; ++i) costs.observe(1, false, 20.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(1, false), 20.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(2, true), 22.0) << "what is known of steps without drafts holds for others";
+  for (int i = 0; i < 5; ++i) costs.observe(2, true, 33.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(2, true), 33.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(1, false), 20.0);
+  for (int i = 0; i < 40; ++i) costs.observe(1, false, 20.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(2, true), 22.0) << "drafts are tried again after a while";
+}
+
+class NoSource : public DraftSource {
+ public:
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    return std::vector<Draft>(queries.size());
+  }
+  void end(std::uint64_t /*sequence*/) override {}
+};
+
+std::vector<std::size_t> selected(std::optional<RowCosts> costs,
+                                  const std::vector<std::vector<double>>& chances,
+                                  const Speculator::StepSize& step) {
+  std::vector<Draft> drafts;
+  for (const std::vector<double>& some : chances)
+    drafts.push_back({std::vector<TokenId>(some.size(), 1), some});
+  Speculator(std::make_unique<NoSource>(), 8, std::move(costs)).select(drafts, step);
+  std::vector<std::size_t> sizes;
+  for (const Draft& draft : drafts) {
+    EXPECT_EQ(draft.tokens.size(), draft.chances.size());
+    sizes.push_back(draft.tokens.size());
+  }
+  return sizes;
+}
+
+TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {
+  using Sizes = std::vector<std::size_t>;
+  const std::vector<double> likely = {0.9, 0.8, 0.7, 0.6};
+  // Free rows.
+  EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 10.0}}), {likely}, {1, 1, 16}), Sizes{4});
+  // Rows as dear as a step.
+  EXPECT_EQ(selected(RowCosts({{1, 10.0}, {16, 160.0}}), {likely}, {1, 1, 16}), Sizes{0});
+  // 1.9 tokens in 15, 2.7 in 20, 3.4 in 25, 4 in 30.
+  EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 15.0}, {16, 85.0}}), {likely}, {1, 1, 16}), Sizes{3});
+  // The second row costs much, the ones behind it nothing: only together they pay.
+  EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 25.0}, {16, 25.0}}), {likely}, {1, 1, 16}), Sizes{4});
+  // Of two sequences the likelier tokens.
+  EXPECT_EQ(selected(RowCosts({{1, 10.0}, {2, 10.0}, {16, 38.0}}), {{0.2, 0.1}, {0.95, 0.9}}, {2, 2, 16}),
+            (Sizes{0, 2}));
+}
+
+TEST(Speculator, DoesNotTryWhatHardlyPays) {
+  const RowCosts costs({{1, 10.0}, {2, 10.9}});
+  EXPECT_EQ(selected(costs, {{0.1}}, {1, 1, 16}), std::vector<std::size_t>{0}) << "1.1 tokens in 1.09 steps";
+  EXPECT_EQ(selected(costs, {{0.15}}, {1, 1, 16}), std::vector<std::size_t>{1});
+}
+
+TEST(Speculator, KeepsWithinTheRoomOfTheStep) {
+  EXPECT_EQ(selected(std::nullopt, {{0.5, 0.1}, {0.9, 0.8}}, {2, 2, 3}), (std::vector<std::size_t>{1, 2}));
+  EXPECT_EQ(selected(std::nullopt, {{0.5, 0.1}}, {2, 2, 0}), std::vector<std::size_t>{0});
+}
+
+TEST(Speculator, CountsByPlaceInTheDraft) {
+  Speculator speculator(std::make_unique<NoSource>(), 99);
+  EXPECT_EQ(speculator.most(), kMaxDraftTokens);
+  speculator.count(3, 1);
+  speculator.count(2, 2);
+  speculator.count(0, 0);
+  const SpeculationCounts& counts = speculator.counts();
+  EXPECT_EQ(counts.drafts, 2U);
+  EXPECT_EQ(counts.drafted_tokens(), 5U);
+  EXPECT_EQ(counts.accepted_tokens(), 3U);
+  EXPECT_EQ(counts.drafted[2], 1U);
+  EXPECT_EQ(counts.accepted[0], 2U);
+  EXPECT_EQ(counts.accepted[1], 1U);
+  EXPECT_EQ(counts.accepted[2], 0U);
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,65 @@
+// /v1/embeddings and /v1/rerank.
+#include "model/tokenizer/base64.h"
+#include "tests/launch/text_encoder.h"
+#include "tests/reference/encoder_fixture.h"
+#include "tests/serve/served_program.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+TEST(ServeEncoder, EmbedsTokensAndTextsInEitherEncoding) {
+  const TextEncoder model("bert-embed-mean");
+  const reference::EncoderFixture fixture = reference::encoder_fixture("bert-embed-mean");
+  ServedProgram server(2, {"--model", model.path()});
+  const json input = {fixture.batch[0].ids, fixture.batch[1].ids};
+  const json reply = server.post("/v1/embeddings", {{"input", input}}).json();
+  EXPECT_EQ(reply.at("object"), "list");
+  EXPECT_EQ(reply.at("usage").at("prompt_tokens"), fixture.batch[0].ids.size() + fixture.batch[1].ids.size());
+  const auto floats = reply.at("data").at(1).at("embedding").get<std::vector<float>>();
+  const json packed = server.post("/v1/embeddings", {{"input", input}, {"encoding_format", "base64"}}).json();
+  const std::string bytes = *decoded_base64(packed.at("data").at(1).at("embedding").get<std::string>());
+  std::vector<float> decoded(bytes.size() / sizeof(float));
+  std::memcpy(decoded.data(), bytes.data(), bytes.size());
+  ASSERT_EQ(decoded.size(), floats.size());
+  for (std::size_t i = 0; i < floats.size(); ++i) EXPECT_NEAR(decoded[i], floats[i], 1e-6);
+  double squares = 0.0;
+  for (const float element : floats) squares += static_cast<double>(element) * element;
+  EXPECT_NEAR(squares, 1.0, 1e-5) << "modules.json normalizes";
+  const json text = server.post("/v1/embeddings", {{"input", "red sky"}, {"dimensions", 5}}).json();
+  EXPECT_EQ(text.at("data").at(0).at("embedding").size(), 5U);
+  EXPECT_EQ(text.at("usage").at("prompt_tokens"), 4);
+  EXPECT_EQ(server.post("/v1/embeddings", {{"input", json::array()}}).status, 400);
+  EXPECT_EQ(server.post("/v1/embeddings", {{"input", "a"}, {"dimensions", 1000}}).status, 400);
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "red"}}).status, 400) << "it generates nothing";
+  EXPECT_EQ(server.post("/v1/rerank", {{"query", "red"}, {"documents", {"sky"}}}).status, 400);
+  server.end();
+}
+
+TEST(ServeEncoder, RanksDocuments) {
+  const TextEncoder model("xlmroberta-reranker");
+  ServedProgram server(2, {"--model", model.path()});
+  const json reply =
+      server
+          .post("/v1/rerank", {{"query", "blue sky"},
+                               {"documents", {"red", json{{"text", "green sky"}}, "sky sky sky"}},
+                               {"top_n", 2},
+                               {"return_documents", true}})
+          .json();
+  ASSERT_EQ(reply.at("results").size(), 2U);
+  EXPECT_GE(reply.at("results").at(0).at("relevance_score"), reply.at("results").at(1).at("relevance_score"));
+  const auto best = reply.at("results").at(0).at("index").get<std::size_t>();
+  const std::vector<std::string> documents = {"red", "green sky", "sky sky sky"};
+  EXPECT_EQ(reply.at("results").at(0).at("document").at("text"), documents.at(best));
+  EXPECT_EQ(server.post("/v1/rerank", {{"query", 1}, {"documents", {"sky"}}}).status, 400);
+  server.end();
+}
+
+}  // namespace
+}  // namespace tp::test

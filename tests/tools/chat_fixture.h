@@ -1,0 +1,102 @@
+// Chat templates of published models, and calls as they write them.
+#pragma once
+
+#include "model/tokenizer/chat_template.h"
+#include "runtime/tools/tool_rendering.h"
+#include "tests/checkpoint/checkpoint_files.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::test {
+
+using Json = nlohmann::ordered_json;
+
+inline std::vector<std::filesystem::path> chat_fixtures() {
+  std::vector<std::filesystem::path> files;
+  const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "chat";
+  if (!std::filesystem::exists(folder)) return files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  return files;
+}
+
+// Names and arguments of calls; the second has what is hard to read.
+inline const Json kTools = Json::parse(R"([
+  {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}},
+  {"type": "function", "function": {"name": "note", "description": "d",
+    "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}}])");
+inline const Json kCalls = Json::parse(R"([
+  ["get_weather", {"city": "Z\u00fcrich", "days": 2}],
+  ["note", {"text": "a \"b\" \\ {c} ]\n</tool_call> ```", "list": [1, 2.5, null, true, {"deep": {"er": []}}]}],
+  ["note", {}]])");
+
+inline Json fixture_conversation(const Json& messages) {
+  return {{"messages", messages},
+          {"bos_token", "<s>"},
+          {"eos_token", "<eos>"},
+          {"tools", kTools},
+          {"date_string", "26 Jul 2024"}};
+}
+
+inline Json assistant_with(const Json& calls) {
+  Json list = Json::array();
+  for (const Json& call : calls) {
+    const Json function = {{"name", call.at(0)},
+                           {"arguments", call.at(1).dump()}};  // a text, as clients send it
+    list.push_back({{"id", "abcdefghi"}, {"type", "function"}, {"function", function}});
+  }
+  return {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", list}};
+}
+
+inline Json user() { return {{"role", "user"}, {"content", "The weather?"}}; }
+
+struct ChatFixture {
+  explicit ChatFixture(const std::filesystem::path& file)
+      : path(folder.path() / "template.jinja"),
+        json(Json::parse(std::ifstream(file))),
+        chat((write(), ChatTemplate::load_file(path))),
+        rendering(chat) {}
+
+  void write() const { std::ofstream(path) << json.at("chat_template").get<std::string>(); }
+  std::string render(const Json& messages, bool begins_answer) const {
+    Json input = fixture_conversation(messages);
+    if (begins_answer) input["add_generation_prompt"] = true;
+    return chat.render(rendering.adapted(input)).text();
+  }
+
+  TemporaryDirectory folder;
+  std::filesystem::path path;
+  Json json;
+  ChatTemplate chat;
+  ToolRendering rendering;
+};
+
+// What a model says that calls tools: what the template writes for such an answer after the prompt of one.
+inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
+  const std::string prompt = fixture.render(Json::array({user()}), true);
+  const std::string whole = fixture.render(Json::array({user(), assistant_with(calls)}), false);
+  // A prompt may end with more than an answer begins with, such as a new line or <think>.
+  std::size_t same = 0;
+  while (same < prompt.size() && same < whole.size() && prompt[same] == whole[same]) ++same;
+  // <think> and the markers of calls begin alike.
+  if (const std::size_t marker = whole.rfind('<', same); marker != whole.npos && marker + 5 > same)
+    same = marker;
+  std::string answer = whole.substr(same);
+  // What ends an answer is no part of it, and the same as after a text.
+  const std::string plain =
+      fixture.render(Json::array({user(), {{"role", "assistant"}, {"content", "[text]"}}}), false);
+  const std::string end = plain.substr(plain.rfind("[text]") + 6);
+  if (!end.empty() && answer.ends_with(end)) answer.erase(answer.size() - end.size());
+  // Templates of models that think leave thinking out of the prompts of answers that are there.
+  for (const char* begin : {"<｜Assistant｜>"}) {
+    if (answer.starts_with(begin)) answer.erase(0, std::string_view(begin).size());
+  }
+  return answer;
+}
+
+}  // namespace tp::test

@@ -1,0 +1,388 @@
+// What a model's text is as a message, in the notations of the families.
+#include "runtime/tools/message_reader.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Kind = MessagePiece::Kind;
+using Said = std::vector<std::pair<Kind, std::string>>;
+
+Said said(const MessagePieces& pieces) {
+  Said list;
+  for (const MessagePiece& piece : pieces) list.emplace_back(piece.kind, piece.text);
+  return list;
+}
+
+Said said_of(MessageReader& reader, const std::string& text) { return said(reader.push(text)); }
+
+const Json kTools = Json::parse(R"([
+  {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties":
+    {"city": {"type": "string"}, "days": {"type": "integer"}}}}},
+  {"type": "function", "function": {"name": "note", "parameters": {"type": "object"}}}])");
+
+AnswerSyntax syntax_of(const std::string& template_source, const Json& tools = kTools) {
+  return {.is_plain = false, .syntax = syntax_of_template(template_source), .tools = ToolSet(tools)};
+}
+
+Message read_in_pieces(const AnswerSyntax& syntax, std::string_view text,
+                       const std::function<std::size_t()>& size) {
+  Message message;
+  const auto reader = make_message_reader(syntax);
+  while (!text.empty()) {
+    const std::size_t next = std::min(size(), text.size());
+    for (MessagePiece piece : reader->push(text.substr(0, next))) message.add(piece);
+    text.remove_prefix(next);
+  }
+  for (MessagePiece piece : reader->finish()) message.add(piece);
+  return message;
+}
+
+// A message as JSON, without the ids of its calls.
+Json shown(const Message& message) {
+  Json calls = Json::array();
+  for (const ToolCall& call : message.calls) calls.push_back({call.name, Json::parse(call.arguments)});
+  return {{"reasoning", message.reasoning}, {"text", message.text}, {"calls", calls}};
+}
+
+// The message, which must be the same however the text is cut.
+Json read(const AnswerSyntax& syntax, const std::string& text) {
+  const Json whole = shown(read_message(syntax, text));
+  EXPECT_EQ(shown(read_in_pieces(syntax, text, [] { return 1; })), whole) << text;
+  std::mt19937 random(7);
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(shown(read_in_pieces(syntax, text, [&] { return 1 + random() % 9; })), whole) << text;
+  return whole;
+}
+
+Json message(const std::string& text, const Json& calls = Json::array(), const std::string& reasoning = "") {
+  return {{"reasoning", reasoning}, {"text", text}, {"calls", calls}};
+}
+
+const Json kOslo = Json::parse(R"(["get_weather", {"city": "Oslo", "days": 2}])");
+const Json kNote = Json::parse(R"(["note", {"a": [1, {"b": "}\"]"}], "c": null}])");
+const std::string kOsloJson = R"({"city": "Oslo", "days": 2})";
+const std::string kNoteJson = R"({"a": [1, {"b": "}\"]"}], "c": null})";
+
+std::string object_of(const std::string& name, const std::string& arguments,
+                      const std::string& key = "arguments") {
+  return R"({"name": ")" + name + R"(", ")" + key + R"(": )" + arguments + "}";
+}
+
+Json one_call() { return Json::array({kOslo}); }
+Json two_calls() { return Json::array({kOslo, kNote}); }
+// A list with a single call.
+Json only(const char* name, const Json& arguments) { return Json::array({Json::array({name, arguments})}); }
+
+struct Notation {
+  std::string name;
+  std::string sign;  // in its templates
+  std::string two_calls;
+};
+
+const std::vector<Notation>& notations() {
+  const std::string oslo = object_of("get_weather", kOsloJson);
+  const std::string note = object_of("note", kNoteJson);
+  static const std::vector<Notation> kNotations = {
+      {"Hermes and Qwen", "<tool_call>",
+       "<tool_call>\n" + oslo + "\n</tool_call>\n<tool_call>\n" + note + "\n</tool_call>"},
+      {"Llama 3", "<|python_tag|>",
+       object_of("get_weather", kOsloJson, "parameters") + "; " + object_of("note", kNoteJson, "parameters")},
+      {"Llama 3 with a tag", "<|python_tag|>", "<|python_tag|>" + oslo + ";<|python_tag|>" + note},
+      {"Mistral, a list", "[TOOL_CALLS]",
+       "[TOOL_CALLS] [" + oslo + ", " + object_of("note", kNoteJson + R"(, "id": "abcdef123")") + "]"},
+      {"Mistral, names", "[TOOL_CALLS]",
+       "[TOOL_CALLS]get_weather[ARGS]" + kOsloJson + "[TOOL_CALLS]note[CALL_ID]123456789[ARGS]" + kNoteJson},
+      {"DeepSeek R1", "<｜tool▁calls▁begin｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n" + kOsloJson +
+           "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>note\n```json\n" +
+           kNoteJson + "\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+      {"DeepSeek V3.1", "<｜tool▁calls▁begin｜>",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>" + kOsloJson +
+           "<｜tool▁call▁end｜><｜tool▁call▁begin｜>note<｜tool▁sep｜>" + kNoteJson +
+           "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+      {"GLM 4.5", "<tool_call>",
+       "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n<arg_key>days</"
+       "arg_key>\n"
+       "<arg_value>2</arg_value>\n</tool_call>\n<tool_call>note<arg_key>a</arg_key><arg_value>[1, {\"b\": "
+       "\"}\\\"]\"}]</arg_value><arg_key>c</arg_key><arg_value>null</arg_value></tool_call>"},
+      {"Qwen3-Coder", "<tool_call>",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n<parameter=days>\n2\n</"
+       "parameter>\n"
+       "</function>\n</tool_call>\n<tool_call>\n<function=note>\n<parameter=a>\n[1, {\"b\": "
+       "\"}\\\"]\"}]\n</parameter>\n"
+       "<parameter=c>\nnull\n</parameter>\n</function>\n</tool_call>"},
+      {"Granite", "<|start_of_role|>", "<|tool_call|>[" + oslo + ", " + note + "]"},
+      {"Phi-4-mini", "<|tool_call|>",
+       R"(<|tool_call|>[{"type": "function", "function": )" + oslo + "}, " + note + "]<|/tool_call|>"},
+      {"Gemma 4", "<|tool_call>",
+       "<|tool_call>call:get_weather{city:<|\"|>Oslo<|\"|>,days:2}<tool_call|><|tool_call>call:note{a:[1,{b:<"
+       "|\"|>}\"]"
+       "<|\"|>}],c:null}<tool_call|>"},
+      {"FunctionGemma", "<start_function_call>",
+       "<start_function_call>call:get_weather{city:<escape>Oslo<escape>,days:2}<end_function_call>"
+       "<start_function_call>call:note{a:[1,{b:<escape>}\"]<escape>}],c:null}<end_function_call>"},
+      {"Kimi K2", "<|tool_calls_section_begin|>",
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" +
+           kOsloJson + "<|tool_call_end|><|tool_call_begin|>functions.note:1<|tool_call_argument_begin|>" +
+           kNoteJson + "<|tool_call_end|><|tool_calls_section_end|>"},
+      {"harmony", "<|channel|>",
+       "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" + kOsloJson +
+           "<|call|><|start|>assistant to=functions.note<|channel|>commentary json<|message|>" + kNoteJson +
+           "<|call|>"},
+      {"generic JSON", "", "[" + oslo + ",\n" + note + "]"},
+      {"generic JSON in a block of code", "", "```json\n" + oslo + "\n```\n```json\n" + note + "\n```"},
+      {"generic JSON, arguments first", "",
+       R"({"arguments": )" + kOsloJson + R"(, "name": "get_weather"})" + "\n" + note},
+  };
+  return kNotations;
+}
+
+TEST(MessageReader, ReadsTwoCallsInEveryNotation) {
+  for (const Notation& notation : notations()) {
+    SCOPED_TRACE(notation.name);
+    EXPECT_EQ(read(syntax_of(notation.sign), notation.two_calls), message("", two_calls()));
+    EXPECT_EQ(read(syntax_of(notation.sign), "\n" + notation.two_calls + "\n"), message("", two_calls()));
+  }
+}
+
+TEST(MessageReader, KeepsTheTextBeforeAndAfterCalls) {
+  for (const Notation& notation : notations()) {
+    if (notation.two_calls.starts_with('{') || notation.two_calls.starts_with('[') ||
+        notation.sign == "<|channel|>")
+      continue;  // what may come without a marker comes alone
+    if (notation.name == "Mistral, a list") continue;
+    SCOPED_TRACE(notation.name);
+    EXPECT_EQ(read(syntax_of(notation.sign), "Let me see.\n\n" + notation.two_calls + "\nThere."),
+              message("Let me see.There.", two_calls()));
+  }
+}
+
+TEST(MessageReader, LeavesCallsAloneWithoutTools) {
+  for (const Notation& notation : notations()) {
+    if (notation.sign == "<|channel|>") continue;
+    EXPECT_EQ(read(syntax_of(notation.sign, nullptr), notation.two_calls), message(notation.two_calls));
+  }
+}
+
+// Every beginning of a text with calls, as where max_tokens ends it: nothing of it is lost, and what is
+// complete is a call.
+TEST(MessageReader, TakesOnlyCompleteCallsOfATextThatIsCutOff) {
+  for (const Notation& notation : notations()) {
+    SCOPED_TRACE(notation.name);
+    for (std::size_t size = 0; size < notation.two_calls.size(); ++size) {
+      const Json cut = read(syntax_of(notation.sign), notation.two_calls.substr(0, size));
+      const Json calls = cut.at("calls");
+      EXPECT_TRUE(calls.empty() || calls == one_call() || calls == two_calls()) << cut;
+    }
+  }
+}
+
+TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"<tool_call>", "<tool_call>\n{\"name\": \"unknown\", \"arguments\": {}}\n</tool_call>"},
+      {"<tool_call>", "<tool_call>\n{\"name\": \"note\"}\n</tool_call>"},
+      {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": 3}\n</tool_call>"},
+      {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": [1]}\n</tool_call>"},
+      {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": {bad}}\n</tool_call>"},
+      {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": {\"a\": 1"},
+      {"<tool_call>", "Write <tool_call> before a call, and </tool_call> after it.  "},
+      {"<tool_call>", "<tool_call>note<arg_key>a</arg_value></tool_call> and more"},
+      {"<tool_call>", "<tool_call>\n<function=other>\n</function>\n</tool_call>"},
+      {"<tool_call>", "  \n"},
+      {"[TOOL_CALLS]", "[TOOL_CALLS] [{\"name\": \"note\", \"arguments\": {\"a\": tru}}]"},
+      {"[TOOL_CALLS]", "[TOOL_CALLS]other[ARGS]{}"},
+      {"<|python_tag|>", "{\"name\": \"Bob\", \"age\": 7}"},
+      {"<|python_tag|>", "[1, 2, 3]"},
+      {"", "{\"hero\": \"Emma\", \"animal\": \"hen\"}"},
+      {"", "```json\n{\"hero\": \"Emma\"}\n```\nand more"},
+      {"[gMASK]", "note this:\n{}"},
+      {"<|tool_call>", "<|tool_call>call:note{a:}<tool_call|>"},
+      {"<|tool_call>", "<|tool_call>call:other{a:1}<tool_call|>"},
+      {"<｜tool▁call▁begin｜>", "<｜tool▁call▁begin｜>function<｜tool▁sep｜>other\n```json\n{}\n```"},
+  };
+  for (const auto& [sign, text] : cases) EXPECT_EQ(read(syntax_of(sign), text), message(text)) << text;
+}
+
+TEST(MessageReader, FindsACallAfterAMarkerThatBeginsNone) {
+  const std::string call = "<tool_call>" + object_of("get_weather", kOsloJson) + "</tool_call>";
+  EXPECT_EQ(read(syntax_of("<tool_call>"), "<tool_call><tool_call>" + call),
+            message("<tool_call><tool_call>", one_call()));
+  EXPECT_EQ(read(syntax_of("<tool_call>"), "<tool_call>\n{\"x\": 1} " + call),
+            message("<tool_call>\n{\"x\": 1}", one_call()));
+}
+
+TEST(MessageReader, TakesArgumentsThatAreATextOfJson) {
+  EXPECT_EQ(read(syntax_of("<tool_call>"),
+                 "<tool_call>" + object_of("get_weather", Json(kOsloJson).dump()) + "</tool_call>"),
+            message("", one_call()));
+}
+
+TEST(MessageReader, ReadsGlm4sCallAsTheWholeAnswer) {
+  EXPECT_EQ(read(syntax_of("[gMASK]"), "get_weather\n" + kOsloJson), message("", one_call()));
+}
+
+// A parameter that is a text stays one, whatever it looks like.
+TEST(MessageReader, ConvertsTaggedArgumentsAsTheirSchemaSays) {
+  EXPECT_EQ(
+      read(syntax_of("<tool_call>"),
+           "<tool_call>get_weather<arg_key>city</arg_key><arg_value>7</arg_value><arg_key>days</arg_key>"
+           "<arg_value>7</arg_value><arg_key>x</arg_key><arg_value>a \"b\"\n</arg_value></tool_call>"),
+      message("", only("get_weather", {{"city", "7"}, {"days", 7}, {"x", "a \"b\"\n"}})));
+}
+
+TEST(MessageReader, DividesThinkingFromTheAnswer) {
+  const std::string call = "<tool_call>" + object_of("get_weather", kOsloJson) + "</tool_call>";
+  AnswerSyntax syntax = syntax_of("<think> </think> <tool_call>");
+  EXPECT_EQ(read(syntax, "<think>\nHm, <b>.\n</think>\n\nYes. "),
+            message("Yes. ", Json::array(), "Hm, <b>."));
+  EXPECT_EQ(read(syntax, "\n<think>a</think>" + call), message("", one_call(), "a"));
+  EXPECT_EQ(read(syntax, "<think>" + call + "</think>b"), message("b", Json::array(), call));
+  EXPECT_EQ(read(syntax, "<think>a"), message("", Json::array(), "a"));
+  EXPECT_EQ(read(syntax, "<think></think>"), message(""));
+  EXPECT_EQ(read(syntax, "No thought. <think> is a word"), message("No thought. <think> is a word"));
+  EXPECT_EQ(read(syntax, "<thin air"), message("<thin air"));
+  syntax.begins_thinking = true;
+  EXPECT_EQ(read(syntax, "\nHm.\n</think>\n\nYes"), message("Yes", Json::array(), "Hm."));
+  EXPECT_EQ(read(syntax, "<think>\nHm.</think>Yes"), message("Yes", Json::array(), "Hm."));
+  syntax = syntax_of("[THINK][/THINK][TOOL_CALLS]", nullptr);
+  EXPECT_EQ(read(syntax, "[THINK]Hm[/THINK]Yes"), message("Yes", Json::array(), "Hm"));
+  syntax = syntax_of("<|channel>thought <channel|> <|tool_call>");
+  EXPECT_EQ(read(syntax, "<|channel>thought\nHm\n<channel|>Yes"), message("Yes", Json::array(), "Hm"));
+}
+
+TEST(MessageReader, ReadsChannels) {
+  const AnswerSyntax syntax = syntax_of("<|channel|>");
+  EXPECT_EQ(read(syntax,
+                 "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.<|"
+                 "return|>"),
+            message("Yes.", Json::array(), "Hm."));
+  EXPECT_EQ(read(syntax, "<|channel|>analysis<|message|>Hm"), message("", Json::array(), "Hm"));
+  EXPECT_EQ(read(syntax,
+                 "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary "
+                 "to=functions.get_weather <|constrain|>json<|message|>" +
+                     kOsloJson),
+            message("", one_call(), "Hm."));
+  EXPECT_EQ(
+      read(syntax,
+           "<|channel|>commentary<|message|>First I look.<|end|><|start|>assistant<|channel|>commentary "
+           "to=functions.other<|message|>{}<|call|>"),
+      message("First I look.{}"));
+  EXPECT_EQ(read(syntax, "No channels here"), message("No channels here"));
+  EXPECT_EQ(read(syntax, "<|channel|>commentary to=functions.note<|message|>{\"a\": bad}<|call|>"),
+            message("<|channel|>commentary to=functions.note<|message|>{\"a\": bad}"));
+  EXPECT_EQ(read(syntax_of("<|channel|>", nullptr), "<|channel|>final<|message|>Yes<|return|>"),
+            message("Yes"));
+}
+
+// Arguments are passed on as they come.
+TEST(MessageReader, StreamsArgumentsByteByByte) {
+  const auto reader = make_message_reader(syntax_of("<tool_call>"));
+  EXPECT_EQ(said(reader->push("A <tool_c")), (Said{{Kind::text, "A"}}));
+  EXPECT_EQ(said(reader->push("all>{\"name\": \"no")), Said{});
+  EXPECT_EQ(said_of(*reader, "te\", \"arguments\": {\"a"),
+            (Said{{Kind::call, "note"}, {Kind::arguments, "{\"a"}}));
+  EXPECT_EQ(said(reader->push("\"")), (Said{{Kind::arguments, "\""}}));
+  EXPECT_EQ(said(reader->push(": 1}")), (Said{{Kind::arguments, ": 1}"}}));
+  EXPECT_EQ(said(reader->push("}</tool_call>")), (Said{{Kind::call_end, ""}}));
+  EXPECT_EQ(said(reader->finish()), Said{});
+}
+
+TEST(MessageReader, TellsThatACallThatHasBegunIsNone) {
+  const auto reader = make_message_reader(syntax_of("<tool_call>"));
+  const std::string text = "<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": ";
+  EXPECT_EQ(said(reader->push(text)), (Said{{Kind::call, "note"}, {Kind::arguments, "{\"a\": "}}));
+  EXPECT_EQ(said(reader->push("x!")), (Said{{Kind::arguments, "x"}, {Kind::no_call, text + "x!"}}));
+}
+
+TEST(MessageReader, EndsAfterTheFirstCallIfThereIsToBeOne) {
+  for (const Notation& notation : notations()) {
+    AnswerSyntax syntax = syntax_of(notation.sign);
+    syntax.has_one_call = true;
+    EXPECT_EQ(read(syntax, notation.two_calls), message("", one_call())) << notation.name;
+  }
+}
+
+// No text takes more than linear time, breaks the reader, or is lost or invented.
+TEST(MessageReader, SurvivesHostileText) {
+  std::string deep = "<tool_call>{\"name\": \"note\", \"arguments\": ";
+  for (int i = 0; i < 100'000; ++i) deep += "{\"a\": ";
+  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), deep)), message(deep));
+  std::string markers;
+  for (int i = 0; i < 100'000; ++i) markers += "<tool_call>";
+  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), markers)), message(markers));
+  std::string names;
+  for (int i = 0; i < 50'000; ++i) names += "<tool_call>note<arg_key>";
+  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), names)), message(names));
+  const std::string huge(3'000'000, 'x');
+  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"),
+                               "<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": \"" + huge + "\"}}")),
+            message("", only("note", {{"a", huge}})));
+  std::string brackets = "<|tool_call>call:note{a:";
+  for (int i = 0; i < 100'000; ++i) brackets += "[";
+  EXPECT_EQ(shown(read_message(syntax_of("<|tool_call>"), brackets)), message(brackets));
+}
+
+// Random texts of the notations' own words.
+TEST(MessageReader, ReadsAnyTextAlikeHoweverItIsCut) {
+  const std::vector<std::string> words = {"<tool_call>",
+                                          "</tool_call>",
+                                          "{",
+                                          "}",
+                                          "[",
+                                          "]",
+                                          "\"name\"",
+                                          ":",
+                                          "\"note\"",
+                                          ",",
+                                          "\"arguments\"",
+                                          " ",
+                                          "\n",
+                                          "\"a\"",
+                                          "1",
+                                          "note",
+                                          "<arg_key>",
+                                          "</arg_key>",
+                                          "<arg_value>",
+                                          "</arg_value>",
+                                          "<think>",
+                                          "</think>",
+                                          "<function=",
+                                          "[TOOL_CALLS]",
+                                          "[ARGS]",
+                                          "<|channel|>",
+                                          "<|message|>",
+                                          "<|end|>",
+                                          "to=functions.note",
+                                          "analysis",
+                                          "call:note{",
+                                          "<|tool_call>",
+                                          "<tool_call|>",
+                                          "<|\"|>",
+                                          "```json",
+                                          "```",
+                                          "word",
+                                          "<",
+                                          "é",
+                                          "<｜tool▁call▁begin｜>",
+                                          "<｜tool▁sep｜>",
+                                          R"({"name": "note", "arguments": {"a": 1}})"};
+  std::mt19937 random(11);
+  for (int i = 0; i < 4000; ++i) {
+    const Notation& notation = notations()[random() % notations().size()];
+    std::string text;
+    for (std::size_t size = random() % 14; size > 0; --size) text += words[random() % words.size()];
+    AnswerSyntax syntax = syntax_of(notation.sign + (random() % 2 == 0 ? "</think>" : ""));
+    syntax.begins_thinking = !syntax.syntax.thinking.empty() && random() % 2 == 0;
+    SCOPED_TRACE(notation.name + ": " + text);
+    read(syntax, text);
+  }
+}
+
+}  // namespace
+}  // namespace tp::test
