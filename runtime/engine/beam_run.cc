@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 #include <utility>
 
 namespace tp {
@@ -21,7 +22,7 @@ BeamRun::BeamRun(Leader& leader, const Tokenizer* tokenizer, Setup setup)
 void BeamRun::begin() {
   advance_forced();
   if (state_.running().empty()) return end();
-  ask();
+  ask(true);
 }
 
 void BeamRun::cancel() {
@@ -80,16 +81,17 @@ Request BeamRun::request_of(const Beam& beam) const {
   return request;
 }
 
-void BeamRun::ask() {
+// One pass for every text; those behind the first, which may be refused, are part of a search that was
+// admitted.
+void BeamRun::ask(bool is_first) {
   const std::lock_guard lock(mutex_);
   asked_.clear();
   const std::vector<Beam>& beams = state_.running();
   candidates_.assign(beams.size(), {});
   awaited_ = beams.size();
   for (std::size_t i = 0; i < beams.size(); ++i) {
-    asked_.push_back(leader_.submit(request_of(beams[i]), [self = shared_from_this(), i](const Event& event) {
-      self->receive(i, event);
-    }));
+    auto sink = [self = shared_from_this(), i](const Event& event) { self->receive(i, event); };
+    asked_.push_back(leader_.submit_pass(request_of(beams[i]), std::move(sink), is_first));
     if (cancelled_) leader_.cancel(asked_.back());
   }
 }
@@ -131,7 +133,7 @@ void BeamRun::advance() {
   }
   if (!error_.empty() || state_.running().empty()) return end();
   try {
-    ask();
+    ask(false);
   } catch (const std::exception& error) {
     fail(error.what());
   }
@@ -179,11 +181,28 @@ void BeamRun::end() {
     emit_error(error_);
   else if (!cancelled)
     emit_texts();
+  setup_.on_end(counts(cancelled));
   if (cancelled)
     setup_.sink(RequestCancelled{setup_.id, times_, cached_tokens_});
   else
     setup_.sink(RequestFinished{setup_.id, times_, cached_tokens_});
-  setup_.on_end();
+}
+
+// Of the texts that the events told of.
+AnswerCounts BeamRun::counts(bool cancelled) const {
+  AnswerCounts counts;
+  const auto wanted = static_cast<std::size_t>(setup_.request.n);
+  if (cancelled || !error_.empty()) {
+    count_end(counts.finished, cancelled ? FinishReason::cancelled : FinishReason::error, wanted);
+    return counts;
+  }
+  const std::size_t found = std::min(state_.finished().size(), wanted);
+  for (const FinishedBeam& text : std::span(state_.finished()).first(found)) {
+    counts.generated_tokens += text.beam.tokens.size();
+    count_end(counts.finished, text.ended ? FinishReason::stop : FinishReason::length);
+  }
+  count_end(counts.finished, FinishReason::error, wanted - found);
+  return counts;
 }
 
 void BeamRun::emit_texts() {

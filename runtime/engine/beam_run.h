@@ -1,6 +1,7 @@
 // One beam search, driven by the events of its requests.
 #pragma once
 
+#include "runtime/engine/answer_counts.h"
 #include "runtime/engine/beam_state.h"
 #include "runtime/engine/leader.h"
 #include "tp/event.h"
@@ -27,13 +28,13 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
     std::optional<TokenId> forced_last{};
     std::size_t vocab_size = 0;
     EventSink sink;
-    std::function<void()> on_end{};  // called once, after the last event
+    std::function<void(const AnswerCounts&)> on_end{};  // called once, before the last event
   };
 
   // `leader` and `tokenizer`, which may be null, must outlive it.
   BeamRun(Leader& leader, const Tokenizer* tokenizer, Setup setup);
 
-  // Submits the first request. Throws as Leader::submit does; the search has not begun then.
+  // Submits the first pass. Throws as Leader::submit does; the search has not begun then.
   void begin();
   // From any thread.
   void cancel();
@@ -44,13 +45,14 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
   std::size_t wanted_candidates() const;
   Request request_of(const Beam& beam) const;
   void advance_forced();
-  void ask();
+  void ask(bool is_first);
   void receive(std::size_t beam, const Event& event);
   void advance();
   void choose();
   bool is_cancelled();
   void fail(const std::string& error);
   void end();
+  AnswerCounts counts(bool cancelled) const;
   TokenEvent event_of(int sample) const;
   void emit_texts();
   void emit_text(int sample, const FinishedBeam& text);

@@ -55,13 +55,10 @@ RequestId BeamSearches::submit(Request request, EventSink sink) {
   setup.ends.erase(std::ranges::unique(setup.ends).begin(), setup.ends.end());
   require_few_candidates(setup);
   if (!own.forced_first && begun == 1) own.forced_first = options_.generation.forced_first;
-  {
+  const RequestId id = setup.id = leader_.reserve_id();
+  setup.on_end = [this, id](const AnswerCounts& counts) {
     const std::lock_guard lock(mutex_);
-    setup.id = next_id_++;
-  }
-  const RequestId id = setup.id;
-  setup.on_end = [this, id] {
-    const std::lock_guard lock(mutex_);
+    counts.add_to(counts_);
     runs_.erase(id);
   };
   const auto run = std::make_shared<BeamRun>(leader_, tokenizer_, std::move(setup));
@@ -84,11 +81,16 @@ bool BeamSearches::cancel(RequestId id) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = runs_.find(id);
-    if (found == runs_.end()) return id >= RequestId{1} << 62;
+    if (found == runs_.end()) return false;
     run = found->second;
   }
   run->cancel();
   return true;
+}
+
+void BeamSearches::add_to(LeaderStatus& status) const {
+  const std::lock_guard lock(mutex_);
+  counts_.add_to(status);
 }
 
 }  // namespace tp

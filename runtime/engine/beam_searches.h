@@ -2,11 +2,12 @@
 // its texts, all but the last tokens of which are in the prefix cache.
 #pragma once
 
+#include "runtime/engine/answer_counts.h"
 #include "runtime/engine/leader.h"
 #include "tp/event.h"
+#include "tp/leader_status.h"
 #include "tp/request.h"
 
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -22,18 +23,20 @@ class BeamSearches {
   ~BeamSearches();
 
   // From any thread. Begins a search; events come when it ends, those of the n best texts one after the
-  // other. Its number is none of the leader's. Throws as Leader::submit does.
+  // other. Throws as Leader::submit does.
   RequestId submit(Request request, EventSink sink);
   // From any thread. Whether there is such a search; it then ends with RequestCancelled.
   bool cancel(RequestId id);
+  // From any thread: adds what searches have found, and how they ended.
+  void add_to(LeaderStatus& status) const;
 
  private:
   Leader& leader_;
   LeaderOptions options_;
   const Tokenizer* tokenizer_;
-  std::mutex mutex_;  // guards what follows
-  RequestId next_id_ = RequestId{1} << 62;
+  mutable std::mutex mutex_;  // guards what follows
   std::unordered_map<RequestId, std::shared_ptr<BeamRun>> runs_;
+  AnswerCounts counts_;  // of those that have ended
 };
 
 }  // namespace tp

@@ -185,6 +185,7 @@ struct Root {
   }
   LeaderStatus status() const {
     LeaderStatus status = leader.status();
+    searches.add_to(status);
     if (unmasker) unmasker->add_to(status);
     return status;
   }

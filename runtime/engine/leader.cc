@@ -2,6 +2,7 @@
 
 #include "runtime/constraint/request_constraint.h"
 #include "runtime/engine/accept.h"
+#include "runtime/engine/answer_counts.h"
 #include "runtime/engine/request_check.h"
 #include "runtime/engine/seq2seq_request.h"
 #include "runtime/text/bad_words.h"
@@ -41,9 +42,13 @@ RequestId Leader::submit(Request request, EventSink sink) {
 RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first) {
   complete_attention(request);
   check_request(request, options_, tokenizer_ != nullptr);
-  const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink));
-  state->is_pass = true;
-  return is_first ? inbox_.submit(state) : inbox_.submit_again(state);
+  try {
+    const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink));
+    state->is_pass = true;
+    return is_first ? inbox_.submit(state) : inbox_.submit_again(state);
+  } catch (const std::bad_alloc&) {
+    throw OverloadedError(kOutOfMemory);
+  }
 }
 
 // What its model attends to. Cached prefixes are of whole blocks, and of blocks of the same length.
@@ -131,7 +136,7 @@ PlannedStep Leader::plan() {
   }
   for (const std::shared_ptr<Sequence>& sequence : planned.failed) {
     delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
-    if (!sequence->state->is_pass) count_end(FinishReason::error);
+    if (!sequence->state->is_pass) count_end(counters_.finished, FinishReason::error);
     end(sequence->state, delivery);
   }
   start_masks(planned);
@@ -219,12 +224,13 @@ void Leader::drain_inbox(Delivery& delivery) {
     } catch (const std::bad_alloc&) {
       state->times.finished = Clock::now();
       scheduler_.drop(*state);
-      if (!state->is_pass) count_end(FinishReason::error, static_cast<std::size_t>(state->request.n));
+      if (!state->is_pass)
+        count_end(counters_.finished, FinishReason::error, static_cast<std::size_t>(state->request.n));
       delivery.emplace_back(state, RequestRejected{state->id, state->times, kOutOfMemory});
     }
   }
   for (const RequestId request : contents.cancelled)
-    count_end(FinishReason::cancelled, scheduler_.cancel(request));
+    count_end(counters_.finished, FinishReason::cancelled, scheduler_.cancel(request));
   if (!contents.cancelled.empty()) end_sequences(delivery);
 }
 
@@ -379,18 +385,10 @@ void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Del
 // A request's last event is sent when its last continuation has ended.
 void Leader::end_sequences(Delivery& delivery) {
   for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
-    if (!sequence->state->is_pass) count_end(sequence->finish_reason);
+    if (!sequence->state->is_pass) count_end(counters_.finished, sequence->finish_reason);
     if (sequence->sample == 0) sequence->state->cached_tokens = sequence->cached_tokens;
     end(sequence->state, delivery);
   }
-}
-
-void Leader::count_end(FinishReason reason, std::size_t continuations) {
-  FinishCounts& counts = counters_.finished;
-  if (reason == FinishReason::stop) counts.stop += continuations;
-  if (reason == FinishReason::length) counts.length += continuations;
-  if (reason == FinishReason::cancelled) counts.cancelled += continuations;
-  if (reason == FinishReason::error) counts.error += continuations;
 }
 
 // One of the request's continuations has ended.

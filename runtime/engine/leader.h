@@ -111,7 +111,6 @@ class Leader {
   static void settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
   void end_sequences(Delivery& delivery);
   static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);
-  void count_end(FinishReason reason, std::size_t continuations = 1);
   static void deliver(const Delivery& delivery);
   void publish_status();
 

@@ -153,11 +153,7 @@ bool Unmasker::cancel(RequestId request) {
 
 void Unmasker::add_to(LeaderStatus& status) const {
   const std::lock_guard lock(mutex_);
-  status.generated_tokens += counters_.generated_tokens;
-  status.finished.stop += counters_.finished.stop;
-  status.finished.length += counters_.finished.length;
-  status.finished.cancelled += counters_.finished.cancelled;
-  status.finished.error += counters_.finished.error;
+  counts_.add_to(status);
 }
 
 // Throws OverloadedError for the first pass of a request that has to wait behind too many others.
@@ -244,7 +240,7 @@ void Unmasker::settle(Job& job, Run& run) {
     const TokenEvent event = accept(run.sequence, Chosen{.id = token}, tokenizer_);
     if (event.error.empty()) {
       const std::lock_guard lock(mutex_);
-      ++counters_.generated_tokens;
+      ++counts_.generated_tokens;
     }
     sink(event);
   }
@@ -261,20 +257,7 @@ void Unmasker::end(const std::shared_ptr<Job>& job, Run& run) {
   const bool is_last = --state.open_samples == 0;
   {
     const std::lock_guard lock(mutex_);
-    FinishCounts& counts = counters_.finished;
-    switch (run.sequence.finish_reason) {
-      case FinishReason::stop:
-        ++counts.stop;
-        break;
-      case FinishReason::cancelled:
-        ++counts.cancelled;
-        break;
-      case FinishReason::error:
-        ++counts.error;
-        break;
-      default:
-        ++counts.length;
-    }
+    count_end(counts_.finished, run.sequence.finish_reason);
     if (is_last) jobs_.erase(state.id);
   }
   if (!is_last) return;

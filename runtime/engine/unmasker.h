@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
+#include "runtime/engine/answer_counts.h"
 #include "runtime/engine/leader.h"
 #include "runtime/engine/unmasked_text.h"
 #include "tp/event.h"
@@ -53,7 +54,7 @@ class Unmasker {
 
   mutable std::mutex mutex_;  // guards the members below, and what Job says it guards
   std::map<RequestId, std::shared_ptr<Job>> jobs_;
-  LeaderStatus counters_;
+  AnswerCounts counts_;
 };
 
 }  // namespace tp
