@@ -194,14 +194,17 @@ BenchRow measure_decode(Engine& engine, const BenchRun& run) { return measure_st
 // In turns, so that a machine that changes its speed changes both, and with new schemas in each.
 // Log-probabilities are asked for in both, so that every token takes a forward pass.
 MaskRows measure_masks(Engine& engine, BenchRun run) {
-  constexpr std::size_t kTurns = 4;
+  constexpr std::size_t kTurns = 7;
   run.sampling.logprobs = 0;
   check_masks(engine, run);
   MaskRows rows;
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
     const std::size_t schema = (run.first * kTurns + turn) * run.batch;
-    add_turn(measure_steps(engine, run), rows.plain);
-    add_turn(measure_steps(engine, run, schema), rows.masked);
+    BenchRow plain = measure_steps(engine, run);
+    BenchRow masked = measure_steps(engine, run, schema);
+    rows.ratios.push_back(step_quantile(masked, 0.5) / step_quantile(plain, 0.5));
+    add_turn(std::move(plain), rows.plain);
+    add_turn(std::move(masked), rows.masked);
     require_begin(engine.decode(rows.masked.token_ids), schema);
   }
   return rows;

@@ -34,6 +34,7 @@ BenchRow measure_embed(Engine& engine, const BenchRun& run);
 struct MaskRows {
   BenchRow plain;
   BenchRow masked;
+  std::vector<double> ratios;  // of each turn: the median masked step over the median plain one
 };
 // Throws RequestError if a text does not follow its schema, before anything is timed.
 MaskRows measure_masks(Engine& engine, BenchRun run);

@@ -5,6 +5,7 @@
 #include "runtime/engine/answer_counts.h"
 #include "runtime/engine/request_check.h"
 #include "runtime/engine/seq2seq_request.h"
+#include "runtime/engine/step_masks.h"
 #include "runtime/text/bad_words.h"
 #include "tp/internal/require.h"
 
@@ -139,81 +140,10 @@ PlannedStep Leader::plan() {
     if (!sequence->state->is_pass) count_end(counters_.finished, FinishReason::error);
     end(sequence->state, delivery);
   }
-  start_masks(planned);
+  start_masks(planned, options_.vocab_size);
   publish_status();
   deliver(delivery);
   return planned;
-}
-
-namespace {
-
-// Of the token after the sequence's own tokens and these drafts, which the constraint allows. Masks of states
-// that have been there before are known.
-std::shared_future<TokenMask> start_constraint_mask(const Sequence& sequence,
-                                                    std::span<const TokenId> drafts) {
-  constraint::Progress progress = sequence.constraint_progress();
-  for (const TokenId draft : drafts) progress = sequence.state->constraint->after(progress, draft);
-  const auto launch =
-      sequence.state->constraint->knows(progress) ? std::launch::deferred : std::launch::async;
-  return std::async(launch,
-                    [state = sequence.state, progress] { return state->constraint->allowed(progress); })
-      .share();
-}
-
-// Starts computing a mask on a thread of its own.
-std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<const TokenId> drafts) {
-  try {
-    if (sequence.state->constraint) return start_constraint_mask(sequence, drafts);
-    const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
-    std::vector<TokenId> generated(first, sequence.tokens.end());
-    return std::async(std::launch::async,
-                      [state = sequence.state, generated = std::move(generated)] {
-                        return state->request.allowed_tokens(generated);
-                      })
-        .share();
-  } catch (...) {  // out of threads or memory
-    std::promise<TokenMask> none;
-    none.set_exception(std::current_exception());
-    return none.get_future().share();
-  }
-}
-
-// A constraint may have no room for the end of thinking yet: in the middle of a character, for example.
-bool allows(const Sequence& sequence, TokenId token) {
-  if (!sequence.state->constraint) return true;
-  try {
-    const constraint::Progress next =
-        sequence.state->constraint->after(sequence.constraint_progress(), token);
-    return next.state != constraint::kDead;
-  } catch (const RequestError&) {  // the constraint has become too large, which its mask reports, too
-    return false;
-  }
-}
-
-std::shared_future<TokenMask> mask_of(TokenId only, std::size_t vocab_size) {
-  TokenMask mask(vocab_size);
-  mask.add(only);
-  std::promise<TokenMask> promise;
-  promise.set_value(std::move(mask));
-  return promise.get_future().share();
-}
-
-}  // namespace
-
-// Masks are computed while the ranks run the forward pass.
-void Leader::start_masks(PlannedStep& planned) const {
-  for (const PlannedStep::Chunk& chunk : planned.chunks) {
-    const std::optional<TokenId> forced = chunk.sequence->forced_next();
-    for (std::size_t i = 0; i < chunk.outputs; ++i) {
-      const std::size_t output = chunk.first_output + i;
-      const auto* choose = std::get_if<want::Choose>(&planned.forward.outputs[output].want);
-      if (choose == nullptr || !choose->masked) continue;
-      const auto drafts = std::span(chunk.drafts).first(std::min(i, chunk.drafts.size()));
-      const bool is_forced = forced && allows(*chunk.sequence, *forced);
-      planned.masks[output] =
-          is_forced ? mask_of(*forced, options_.vocab_size) : start_mask(*chunk.sequence, drafts);
-    }
-  }
 }
 
 void Leader::drain_inbox(Delivery& delivery) {

@@ -98,7 +98,6 @@ class Leader {
   static void add_defaults(const GenerationDefaults& defaults, Request& request, RequestState& state);
   std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
   void drain_inbox(Delivery& delivery);
-  void start_masks(PlannedStep& planned) const;
   static void check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery);
   static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
   void settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,

@@ -1,6 +1,7 @@
 #include "runtime/engine/logit_ops.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -27,20 +28,24 @@ float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& 
   return finite(value);
 }
 
-// Whole words of the mask are looked at together: most allow all of their tokens, or none.
+// Of up to 64 logits, those whose bits are not set. Most words of a mask have few such bits, or only such.
+void rule_out(std::uint64_t allowed, std::span<float> logits) {
+  const std::uint64_t all = ~std::uint64_t{0} >> (64 - logits.size());
+  if ((allowed & all) == 0) {
+    std::ranges::fill(logits, -kInfinity);
+    return;
+  }
+  for (std::uint64_t others = ~allowed & all; others != 0; others &= others - 1)
+    logits[static_cast<std::size_t>(std::countr_zero(others))] = -kInfinity;
+}
+
 void rule_out_others(const TokenMask& allowed, TokenId first_id, std::span<float> logits) {
   const std::span<const std::uint64_t> words = allowed.words();
   for (std::size_t i = 0; i < logits.size();) {
     const std::size_t id = static_cast<std::size_t>(first_id) + i;
     const std::size_t count = std::min(64 - id % 64, logits.size() - i);
     const std::uint64_t word = id / 64 < words.size() ? words[id / 64] : 0;
-    if (word == 0) {
-      std::ranges::fill(logits.subspan(i, count), -kInfinity);
-    } else if (word != ~std::uint64_t{0}) {
-      for (std::size_t bit = 0; bit < count; ++bit) {
-        if ((word >> (id % 64 + bit) & 1) == 0) logits[i + bit] = -kInfinity;
-      }
-    }
+    rule_out(word >> (id % 64), logits.subspan(i, count));
     i += count;
   }
 }

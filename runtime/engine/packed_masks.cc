@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 namespace tp {
@@ -15,46 +16,64 @@ void append_list(const TokenMask& mask, std::vector<std::uint32_t>& values) {
 }
 
 void append_bits(const TokenMask& mask, std::vector<std::uint32_t>& values) {
-  for (const std::uint64_t word : mask.words()) {
-    values.push_back(static_cast<std::uint32_t>(word));
-    values.push_back(static_cast<std::uint32_t>(word >> 32));
+  const std::span<const std::uint64_t> words = mask.words();
+  const std::size_t before = values.size();
+  values.resize(before + 2 * words.size());
+  std::memcpy(values.data() + before, words.data(), words.size_bytes());
+}
+
+// Whether a list takes less room than the bits do. Counting ends where that is known.
+bool has_few_tokens(std::span<const std::uint64_t> words) {
+  std::size_t count = 0;
+  for (const std::uint64_t word : words) {
+    count += static_cast<std::size_t>(std::popcount(word));
+    if (count >= 2 * words.size()) return false;
   }
+  return true;
 }
 
 }  // namespace
 
 PackedMasks::PackedMasks(std::span<TokenMask* const> masks) {
-  for (const TokenMask* mask : masks) {
-    std::size_t count = 0;
-    for (const std::uint64_t word : mask->words()) count += static_cast<std::size_t>(std::popcount(word));
-    const bool is_list = count < 2 * mask->words().size();
-    tokens.push_back(is_list ? static_cast<std::uint32_t>(count) : kBits);
-    if (is_list)
-      append_list(*mask, values);
-    else
-      append_bits(*mask, values);
+  for (std::size_t i = 0; i < masks.size(); ++i) {
+    const TokenMask& mask = *masks[i];
+    const auto before = masks.first(i);
+    const auto equal = std::ranges::find_if(
+        before, [&](const TokenMask* other) { return std::ranges::equal(other->words(), mask.words()); });
+    const std::size_t size = values.size();
+    if (equal != before.end()) {
+      kinds.push_back(kEqual + static_cast<std::uint32_t>(equal - before.begin()));
+    } else if (has_few_tokens(mask.words())) {
+      append_list(mask, values);
+      kinds.push_back(static_cast<std::uint32_t>(values.size() - size));
+    } else {
+      append_bits(mask, values);
+      kinds.push_back(kBits);
+    }
   }
 }
 
-PackedMasks::PackedMasks(std::vector<std::uint32_t> tokens_of_masks, std::size_t words_per_mask)
-    : tokens(std::move(tokens_of_masks)) {
+PackedMasks::PackedMasks(std::vector<std::uint32_t> kinds_of_masks, std::size_t words_per_mask)
+    : kinds(std::move(kinds_of_masks)) {
   std::size_t size = 0;
-  for (const std::uint32_t count : tokens) size += count == kBits ? 2 * words_per_mask : count;
+  for (const std::uint32_t kind : kinds)
+    size += kind == kBits ? 2 * words_per_mask : kind < kEqual ? kind : 0;
   values.resize(size);
 }
 
 void PackedMasks::unpack(std::span<TokenMask* const> masks) const {
-  auto value = values.begin();
+  const std::uint32_t* value = values.data();
   for (std::size_t i = 0; i < masks.size(); ++i) {
     const std::span<std::uint64_t> words = masks[i]->words();
-    if (tokens[i] == kBits) {
-      for (std::uint64_t& word : words) {
-        word = *value++;
-        word |= std::uint64_t{*value++} << 32;
-      }
+    if (kinds[i] == kBits) {
+      std::memcpy(words.data(), value, words.size_bytes());
+      value += 2 * words.size();
+    } else if (kinds[i] >= kEqual) {
+      std::ranges::copy(std::as_const(*masks[kinds[i] - kEqual]).words(), words.begin());
     } else {
       std::ranges::fill(words, 0);
-      for (std::uint32_t n = 0; n < tokens[i]; ++n) masks[i]->add(static_cast<TokenId>(*value++));
+      for (const std::uint32_t* const end = value + kinds[i]; value != end; ++value)
+        masks[i]->add(static_cast<TokenId>(*value));
     }
   }
 }

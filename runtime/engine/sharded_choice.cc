@@ -137,12 +137,14 @@ std::vector<ShardRow> ShardedChoice::contribute(Communicator& comm, std::span<co
   if (changed_.size() < rows.size()) changed_.resize(rows.size());
   const std::size_t work = rows.empty() ? 0 : rows.size() * rows.front().logits.size();
   for_thread_parts(rows.size(), work, [&](std::size_t begin, std::size_t end) {
+    std::vector<float> scratch;  // stays in the cache, unlike rows that are looked at again
     for (std::size_t i = begin; i < end; ++i) {
+      const bool is_drawn = way_of(*rows[i].params) == Way::draw;
       locals[i].row = &rows[i];
       locals[i].first_id = first_id;
       describe(locals[i]);
-      apply_ops(locals[i], changed_[i]);
-      if (way_of(*rows[i].params) != Way::draw) contribute_best(locals[i]);
+      apply_ops(locals[i], is_drawn ? changed_[i] : scratch);
+      if (!is_drawn) contribute_best(locals[i]);
     }
   });
   std::vector<LocalRow*> drawn;

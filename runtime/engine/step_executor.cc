@@ -221,11 +221,11 @@ void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& ma
     wanted.push_back(&mask);
   }
   if (wanted.empty()) return;
-  std::vector<std::uint32_t> tokens(wanted.size());
+  std::vector<std::uint32_t> kinds(wanted.size());
   std::optional<PackedMasks> packed;
-  if (comm_.is_root()) tokens = packed.emplace(wanted).tokens;
-  broadcast_bytes(comm_, std::as_writable_bytes(std::span(tokens)));
-  if (!packed) packed.emplace(std::move(tokens), TokenMask(vocab_size_).words().size());
+  if (comm_.is_root()) kinds = packed.emplace(wanted).kinds;
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(kinds)));
+  if (!packed) packed.emplace(std::move(kinds), TokenMask(vocab_size_).words().size());
   broadcast_bytes(comm_, std::as_writable_bytes(std::span(packed->values)));
   if (!comm_.is_root()) packed->unpack(wanted);
 }
