@@ -1,5 +1,6 @@
 #include "launch/bench_ceilings.h"
 #include "launch/bench_format.h"
+#include "launch/bench_replay.h"
 #include "launch/bench_row.h"
 #include "launch/bench_runs.h"
 #include "launch/distinct_files.h"
@@ -40,6 +41,8 @@ struct BenchFlags {
   std::vector<std::size_t> batches = {1};
   int repeat = 1;
   bool constraint = false;
+  std::string acceptance_trace;
+  BenchReplay replay{};   // of acceptance_trace
   bool generates = true;  // the model does
   std::optional<float> temperature;
   SamplingParams sampling;  // temperature apart
@@ -114,6 +117,17 @@ RunsOfPhases measure(Engine& engine, const SamplingParams& sampling, const Bench
   return phases;
 }
 
+// The turns of the texts from `first` on.
+RunsOfPhases measure_texts(Engine& engine, const SamplingParams& sampling, const BenchFlags& flags,
+                           std::size_t batch, std::size_t first, std::size_t& next_prompt) {
+  const std::size_t turns = flags.repeat == 1 ? 1 : static_cast<std::size_t>(flags.repeat) + 1;
+  const BenchRun run{.sampling = sampling, .batch = batch, .first = next_prompt};
+  next_prompt += turns * batch;
+  ReplayTurns all = measure_replay_turns(engine, flags.replay, run, first, turns);
+  print_note(all.summary());
+  return {std::move(all.plain), std::move(all.drafted)};
+}
+
 // A line about a machine that has changed its speed, or nothing.
 std::string moved_text(const BenchCeilings& ceilings) {
   constexpr double kMuch = 1.1;
@@ -136,19 +150,25 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
   output.write(bench_heading(format, setup));
   std::vector<RankReport> last;
   BenchCeilings ceilings(engine, peaks);
-  for (const std::size_t prompt : flags.prompts) {
-    for (const std::size_t batch : flags.batches) {
-      RunsOfPhases phases = measure(engine, sampling, flags, prompt, batch, next_prompt);
-      ceilings.measure();
-      for (std::vector<BenchRow>& runs : phases) {
-        BenchSummary summary = summary_of(std::move(runs));
-        summary.before = ceilings.before();
-        summary.after = ceilings.after();
-        summary.peaks = ceilings.mean();
-        output.write(text_of(summary, engine, format, setup));
-        last = std::move(summary.row.ranks);
-      }
+  const auto write = [&](RunsOfPhases phases) {
+    ceilings.measure();
+    for (std::vector<BenchRow>& runs : phases) {
+      BenchSummary summary = summary_of(std::move(runs));
+      summary.before = ceilings.before();
+      summary.after = ceilings.after();
+      summary.peaks = ceilings.mean();
+      output.write(text_of(summary, engine, format, setup));
+      last = std::move(summary.row.ranks);
     }
+  };
+  for (const std::size_t batch : flags.batches) {
+    for (std::size_t first = 0; first < flags.replay.texts.size(); first += batch)
+      write(measure_texts(engine, sampling, flags, batch, first, next_prompt));
+  }
+  for (const std::size_t prompt :
+       flags.acceptance_trace.empty() ? flags.prompts : std::vector<std::size_t>()) {
+    for (const std::size_t batch : flags.batches)
+      write(measure(engine, sampling, flags, prompt, batch, next_prompt));
   }
   if (format == BenchFormat::table) output.write(moved_text(ceilings) + numa_text(last));
   for (const std::string& warning : numa_warnings(last)) print_message(warning);
@@ -177,11 +197,34 @@ std::size_t longest_sequence(const BenchFlags& flags, const ModelConfig& config)
 
 // Defaults are reduced if sequences are short.
 void settle_lengths(BenchFlags& flags, std::size_t longest) {
+  if (!flags.acceptance_trace.empty()) return;
   const std::size_t room =
       flags.has_prompts ? longest - std::min(longest, largest(flags.prompts) + 1) : longest / 4;
   if (!flags.has_generate && room > 0) flags.generate = std::min(flags.generate, room);
   while (!flags.has_prompts && length_of(flags) > longest && flags.prompts.front() > 1)
     flags.prompts.front() /= 2;
+}
+
+// On rank 0.
+void read_texts(BenchFlags& flags, std::size_t vocab_size) {
+  require<ConfigError>(flags.generates,
+                       "cannot replay texts: {} generates none; leave out --acceptance-trace",
+                       flags.synthetic.empty() ? "the model" : flags.synthetic);
+  flags.replay.texts = read_real_texts(flags.acceptance_trace);
+  flags.replay.add_to(flags.engine.options, vocab_size);
+  flags.prompts = {flags.replay.longest_prompt()};
+  flags.generate = flags.replay.longest_text();
+}
+
+// The other ranks do not read the texts.
+void agree_on_lengths(Communicator& comm, BenchFlags& flags) {
+  if (flags.acceptance_trace.empty()) return;
+  const auto agreed = [&](std::size_t own) {
+    return static_cast<std::size_t>(
+        max_over_ranks(comm, comm.is_root() ? static_cast<std::int64_t>(own) : 0));
+  };
+  flags.prompts = {agreed(flags.prompts.front())};
+  flags.generate = agreed(flags.generate);
 }
 
 // Throws ConfigError if the longest measurement does not fit.
@@ -236,20 +279,23 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       if (flags.engine.options.threads == 0)
         flags.engine.options.threads = default_threads(comm.local_size());
       if (!comm.is_root()) return;
-      require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
-                             {{"--synthetic", flags.synthetic}},
-                             flags.synthetic.empty() ? find_model(flags.engine.options.model) : "");
+      require_distinct_files(
+          {{"--output", flags.output}, {"--trace", flags.trace}},
+          {{"--synthetic", flags.synthetic}, {"--acceptance-trace", flags.acceptance_trace}},
+          flags.synthetic.empty() ? find_model(flags.engine.options.model) : "");
       const ModelConfig config = config_of(flags);
       flags.generates = does(family_of(config.architecture).kind, Task::generate);
       generates = flags.generates ? 1 : 0;
       longest = static_cast<std::int64_t>(longest_sequence(flags, config));
       settle_lengths(flags, static_cast<std::size_t>(longest));
+      if (!flags.acceptance_trace.empty()) read_texts(flags, config.vocab_size);
       check_length(flags, static_cast<std::size_t>(longest));
       trace.emplace(flags.trace);
       output.emplace(flags.output);
     });
     flags.generates = max_over_ranks(comm, generates) == 1;
     settle_lengths(flags, static_cast<std::size_t>(max_over_ranks(comm, longest)));
+    agree_on_lengths(comm, flags);
     const PeakRates peaks = measure_peak_rates(comm, flags.engine.options.threads);
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, false, [&] {
@@ -294,6 +340,12 @@ static void add(CLI::App& app, int& status) {
   command->add_flag("--constraint", flags->constraint,
                     "Also decode with a JSON Schema for each sequence; needs a tokenizer beside the model");
   command
+      ->add_option("--acceptance-trace", flags->acceptance_trace,
+                   "Texts, as lines {\"name\", \"prompt_ids\", \"token_ids\"}: decode as many tokens without "
+                   "and with draft tokens, as many of which are accepted as of these texts")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command
       ->add_option("--repeat", flags->repeat,
                    "Runs per row, of which the median counts; of several an additional first one does not")
       ->check(whole_number(1, 1000))
@@ -337,7 +389,9 @@ static void add(CLI::App& app, int& status) {
       "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
       "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
-      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16");
+      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16\n"
+      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n"
+      "    bench/texts.jsonl --repeat 5");
   command->callback([=, &status] {
     flags->has_prompts = prompts->count() > 0;
     flags->has_generate = generate->count() > 0;

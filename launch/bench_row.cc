@@ -148,6 +148,11 @@ nlohmann::json row_json(const BenchSummary& summary, const Engine& engine) {
   if (arithmetic_of(json).exceeds()) json["peaks_exceeded"].push_back("peak_tflops");
   if (pretended != 0) json["pretend_ranks"] = pretended;
   if (!row.token_ids.empty()) json["token_ids"] = row.token_ids;
+  if (!row.text.empty()) json["text"] = row.text;
+  if (row.speculation.drafts > 0) {
+    json["drafted_tokens"] = row.speculation.drafted_tokens();
+    json["accepted_tokens"] = row.speculation.accepted_tokens();
+  }
   return json;
 }
 

@@ -3,6 +3,7 @@
 #include "tp/engine.h"
 #include "tp/rank_report.h"
 #include "tp/request.h"
+#include "tp/speculation.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace tp {
 
 // One measurement, over all ranks.
 struct BenchRow {
-  std::string phase;  // "prefill", "decode", "masked" (decode with constraints) or "embed"
+  // "prefill", "decode", "masked" (decode with constraints), "drafted" (with draft tokens) or "embed"
+  std::string phase;
   std::size_t batch = 0;
   std::size_t prompt = 0;  // tokens of each sequence's prompt
   std::size_t tokens = 0;  // computed (prefill) or generated (decode), in all sequences
@@ -25,12 +27,14 @@ struct BenchRow {
   std::vector<RankReport> ranks{};
   std::vector<TokenId> token_ids{};    // decode: of the first sequence
   std::vector<double> step_seconds{};  // decode
+  std::string text{};                  // which real one is replayed; or empty
+  SpeculationCounts speculation{};     // drafted
 
   double tokens_per_second() const { return static_cast<double>(tokens) / seconds; }
   // Whether another row is of the same measurement.
   bool is_like(const BenchRow& other) const {
     return phase == other.phase && batch == other.batch && prompt == other.prompt &&
-           sampling.logprobs == other.sampling.logprobs;
+           sampling.logprobs == other.sampling.logprobs && text == other.text;
   }
   double ms_per_step() const { return 1000 * seconds / static_cast<double>(steps); }
 };

@@ -62,17 +62,22 @@ std::string begin_of_texts(std::size_t number) {
 }
 
 // `first_schema`: of the first sequence; nothing for no constraints.
-void submit_all(Engine& engine, const BenchRun& run, std::size_t max_tokens,
-                std::optional<std::size_t> first_schema = {}) {
+std::vector<Request> requests_of(const Engine& engine, const BenchRun& run, std::size_t max_tokens,
+                                 std::optional<std::size_t> first_schema = {}) {
+  std::vector<Request> requests(run.batch);
   for (std::size_t sequence = 0; sequence < run.batch; ++sequence) {
-    Request request;
+    Request& request = requests[sequence];
     request.prompt = make_prompt(run.prompt, run.first + sequence, prompt_vocabulary(engine.info()));
     request.sampling = run.sampling;
     request.max_tokens = static_cast<int>(max_tokens);
     request.ignore_eos = true;
     if (first_schema) request.constraint = schema_of(*first_schema + sequence);
-    engine.submit(std::move(request));
   }
+  return requests;
+}
+
+void submit_all(Engine& engine, std::vector<Request> requests) {
+  for (Request& request : requests) engine.submit(std::move(request));
 }
 
 std::vector<TokenEvent> step(Engine& engine) {
@@ -82,13 +87,12 @@ std::vector<TokenEvent> step(Engine& engine) {
   return events;
 }
 
-BenchRow measure_steps(Engine& engine, const BenchRun& run, std::optional<std::size_t> first_schema = {}) {
-  BenchRow row{.phase = first_schema ? "masked" : "decode",
-               .batch = run.batch,
-               .prompt = run.prompt,
-               .sampling = run.sampling};
-  submit_all(engine, run, run.generate + 1, first_schema);
-  std::uint64_t first_request = 0;
+// Runs the requests at once; timed while all of them generate. `texts`: gets their tokens.
+BenchRow measure_steps(Engine& engine, std::string phase, const BenchRun& run, std::vector<Request> requests,
+                       std::vector<std::vector<TokenId>>* texts = nullptr) {
+  BenchRow row{.phase = std::move(phase), .batch = run.batch, .prompt = run.prompt, .sampling = run.sampling};
+  submit_all(engine, std::move(requests));
+  std::map<std::uint64_t, std::vector<TokenId>> tokens;  // by request, in the order of their submission
   std::set<std::uint64_t> started;
   bool one_has_ended = false;
   Stopwatch watch;
@@ -96,8 +100,7 @@ BenchRow measure_steps(Engine& engine, const BenchRun& run, std::optional<std::s
   while (engine.has_work()) {
     const bool counted = started.size() == run.batch && !one_has_ended;
     for (const TokenEvent& event : step(engine)) {
-      if (first_request == 0) first_request = event.request;
-      if (event.request == first_request) row.token_ids.push_back(event.token);
+      tokens[event.request].push_back(event.token);
       row.tokens += counted ? 1 : 0;
       started.insert(event.request);
       one_has_ended = one_has_ended || event.finish_reason != FinishReason::none;
@@ -111,6 +114,10 @@ BenchRow measure_steps(Engine& engine, const BenchRun& run, std::optional<std::s
       engine.reset_statistics();
       watch.restart();
     }
+  }
+  row.token_ids = tokens.begin()->second;
+  if (texts != nullptr) {
+    for (auto& [request, text] : tokens) texts->push_back(std::move(text));
   }
   require<ConfigError>(row.steps > 0,
                        "cannot measure batches of {}: the first sequence has ended when the last one begins; "
@@ -136,7 +143,7 @@ void require_begin(std::string text, std::size_t number) {
 void check_masks(Engine& engine, const BenchRun& run) {
   constexpr std::size_t kTokens = 40;
   constexpr std::size_t kOthers = 1000000;
-  submit_all(engine, run, std::min(kTokens, run.generate + 1), kOthers);
+  submit_all(engine, requests_of(engine, run, std::min(kTokens, run.generate + 1), kOthers));
   std::map<std::uint64_t, std::string> texts;  // by request, in the order of their submission
   while (engine.has_work()) {
     for (const TokenEvent& event : step(engine)) texts[event.request] += event.text;
@@ -159,7 +166,7 @@ BenchRow measure_prefill(Engine& engine, const BenchRun& run) {
                .prompt = run.prompt,
                .tokens = run.prompt * run.batch,
                .sampling = run.sampling};
-  submit_all(engine, run, 1);
+  submit_all(engine, requests_of(engine, run, 1));
   engine.reset_statistics();
   const Stopwatch watch;
   for (; engine.has_work(); ++row.steps) step(engine);
@@ -189,7 +196,9 @@ BenchRow measure_embed(Engine& engine, const BenchRun& run) {
   return row;
 }
 
-BenchRow measure_decode(Engine& engine, const BenchRun& run) { return measure_steps(engine, run); }
+BenchRow measure_decode(Engine& engine, const BenchRun& run) {
+  return measure_steps(engine, "decode", run, requests_of(engine, run, run.generate + 1));
+}
 
 // In turns, so that a machine that changes its speed changes both, and with new schemas in each.
 // Log-probabilities are asked for in both, so that every token takes a forward pass.
@@ -200,13 +209,57 @@ MaskRows measure_masks(Engine& engine, BenchRun run) {
   MaskRows rows;
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
     const std::size_t schema = (run.first * kTurns + turn) * run.batch;
-    BenchRow plain = measure_steps(engine, run);
-    BenchRow masked = measure_steps(engine, run, schema);
+    BenchRow plain = measure_decode(engine, run);
+    BenchRow masked =
+        measure_steps(engine, "masked", run, requests_of(engine, run, run.generate + 1, schema));
     rows.ratios.push_back(step_quantile(masked, 0.5) / step_quantile(plain, 0.5));
     add_turn(std::move(plain), rows.plain);
     add_turn(std::move(masked), rows.masked);
     require_begin(engine.decode(rows.masked.token_ids), schema);
   }
+  return rows;
+}
+
+namespace {
+
+SpeculationCounts difference(SpeculationCounts after, const SpeculationCounts& before) {
+  after.drafts -= before.drafts;
+  for (std::size_t i = 0; i < kMaxDraftTokens; ++i) {
+    after.drafted[i] -= before.drafted[i];
+    after.accepted[i] -= before.accepted[i];
+  }
+  return after;
+}
+
+}  // namespace
+
+ReplayRows measure_replay(Engine& engine, const BenchRun& run, std::span<const RealText* const> texts,
+                          ReplayedTexts& replayed) {
+  std::vector<Request> requests(run.batch);
+  for (std::size_t sequence = 0; sequence < run.batch; ++sequence) {
+    const RealText& text = *texts[sequence];
+    Request& request = requests[sequence];
+    request.prompt = make_prompt(text.prompt.size(), run.first + sequence, prompt_vocabulary(engine.info()));
+    request.sampling = run.sampling;
+    request.max_tokens = static_cast<int>(text.tokens.size());
+    request.ignore_eos = true;
+    request.speculate = false;
+  }
+  std::vector<std::vector<TokenId>> plain;
+  std::vector<std::vector<TokenId>> drafted;
+  ReplayRows rows;
+  rows.plain = measure_steps(engine, "decode", run, requests, &plain);
+  for (std::size_t i = 0; i < run.batch; ++i) {
+    replayed.add(requests[i].prompt, plain[i], *texts[i]);
+    requests[i].speculate = true;
+  }
+  const SpeculationCounts before = engine.status().speculation;
+  rows.drafted = measure_steps(engine, "drafted", run, requests, &drafted);
+  rows.drafted.speculation = difference(engine.status().speculation, before);
+  require<RequestError>(
+      plain == drafted,
+      "cannot measure draft tokens: expected the same text with and without them, found different ones, "
+      "because steps of more rows round sums differently; use --same-bits, or other --weights");
   return rows;
 }
 

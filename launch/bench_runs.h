@@ -2,10 +2,13 @@
 #pragma once
 
 #include "launch/bench_row.h"
+#include "launch/draft_replay.h"
 #include "tp/engine.h"
 #include "tp/request.h"
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
 namespace tp {
 
@@ -38,5 +41,15 @@ struct MaskRows {
 };
 // Throws RequestError if a text does not follow its schema, before anything is timed.
 MaskRows measure_masks(Engine& engine, BenchRun run);
+
+// As measure_decode without and with draft tokens, as many of which are accepted as of real texts, one for
+// each sequence. The engine's draft source must be a ReplaySource with `replayed`. Throws RequestError if
+// drafts change a text.
+struct ReplayRows {
+  BenchRow plain;
+  BenchRow drafted;
+};
+ReplayRows measure_replay(Engine& engine, const BenchRun& run, std::span<const RealText* const> texts,
+                          ReplayedTexts& replayed);
 
 }  // namespace tp

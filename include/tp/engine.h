@@ -34,6 +34,7 @@
 #pragma once
 
 #include "tp/communicator.h"
+#include "tp/draft_source.h"
 #include "tp/event.h"
 #include "tp/generation_defaults.h"
 #include "tp/leader_status.h"
@@ -96,6 +97,8 @@ struct EngineOptions {
   // or parts of a prompt.
   std::size_t pipeline = 1;
   SpeculationOptions speculation{};  // draft tokens; not for encoders
+  // With DraftKind::custom, called on rank 0 once; may be empty on the others.
+  std::function<std::unique_ptr<DraftSource>()> draft_source{};
   // To measure what ranks would have to do if they were the first of this many: results are meaningless. 0:
   // as many as there are.
   std::size_t pretend_ranks = 0;

@@ -14,7 +14,8 @@ inline constexpr std::size_t kMaxDraftTokens = 15;
 // Where draft tokens come from.
 enum class DraftKind : std::uint8_t {
   none,
-  ngram,  // what followed the last tokens where these occurred before, in the prompt or the answer
+  ngram,   // what followed the last tokens where these occurred before, in the prompt or the answer
+  custom,  // EngineOptions::draft_source
 };
 
 // Draft tokens never change a text: one is kept only if it is the token that the model chooses there, with

@@ -243,7 +243,8 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
     if (!comm.is_root()) return;
     complete(info_, plan_);
     root_ = std::make_unique<Root>(plan_, leader_options(plan_, info_, options),
-                                   make_speculator(options.speculation, std::move(costs)));
+                                   make_speculator(options.speculation, options.draft_source,
+                                                   plan_.config.vocab_size, std::move(costs)));
   });
 }
 

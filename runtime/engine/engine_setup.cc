@@ -113,6 +113,10 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
       "cannot guess the tokens of {}: `speculation` is for models that generate one token after the other, "
       "from a cache; leave it out",
       plan.config.architecture);
+  require<ConfigError>(
+      options.speculation.drafts != DraftKind::custom || options.draft_source,
+      "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "
+      "them, found an empty function; set it on rank 0");
   const std::size_t of_stage = ranks / options.pipeline;
   require<ConfigError>(options.pretend_ranks == 0 || options.pretend_ranks >= of_stage,
                        "cannot pretend that there are {} ranks: `pretend_ranks` must be at least the {} that "

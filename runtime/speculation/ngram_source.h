@@ -1,9 +1,9 @@
 // Draft tokens from the sequence itself.
 #pragma once
 
-#include "runtime/speculation/draft_source.h"
 #include "runtime/speculation/match_rates.h"
 #include "runtime/speculation/suffix_automaton.h"
+#include "tp/draft_source.h"
 
 #include <cstddef>
 #include <unordered_map>

@@ -5,9 +5,45 @@
 #include <algorithm>
 #include <functional>
 #include <new>
+#include <stdexcept>
 #include <utility>
 
 namespace tp {
+namespace {
+
+// A program's own source, whose mistakes must not reach the model.
+class CheckedSource : public DraftSource {
+ public:
+  CheckedSource(std::unique_ptr<DraftSource> source, std::size_t vocab_size)
+      : source_(std::move(source)), vocab_size_(vocab_size) {
+    if (!source_) throw std::logic_error("`draft_source` has created nothing (expected a DraftSource)");
+  }
+
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    std::vector<Draft> drafts = source_->draft(queries);
+    bool is_right = drafts.size() == queries.size();
+    for (std::size_t i = 0; is_right && i < drafts.size(); ++i) is_right = fits(drafts[i], queries[i]);
+    if (!is_right)
+      throw std::logic_error(
+          "wrong drafts from `draft_source` (expected one for each query, of at most so many tokens of the "
+          "vocabulary as it asks for, each with its chance)");
+    return drafts;
+  }
+  void end(std::uint64_t sequence) override { source_->end(sequence); }
+
+ private:
+  bool fits(const Draft& draft, const DraftQuery& query) const {
+    return draft.tokens.size() <= query.most && draft.chances.size() == draft.tokens.size() &&
+           std::ranges::all_of(draft.tokens, [&](TokenId id) {
+             return id >= 0 && static_cast<std::size_t>(id) < vocab_size_;
+           });
+  }
+
+  std::unique_ptr<DraftSource> source_;
+  std::size_t vocab_size_;
+};
+
+}  // namespace
 
 Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs)
     : source_(std::move(source)), most_(std::min(most, kMaxDraftTokens)), costs_(std::move(costs)) {}
@@ -75,9 +111,12 @@ void Speculator::observe(std::size_t rows, bool has_drafts, double seconds) {
 }
 
 std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options,
-                                            std::optional<RowCosts> costs) {
+                                            const std::function<std::unique_ptr<DraftSource>()>& source,
+                                            std::size_t vocab_size, std::optional<RowCosts> costs) {
   if (options.drafts == DraftKind::none) return nullptr;
-  return std::make_unique<Speculator>(std::make_unique<NgramSource>(), options.tokens, std::move(costs));
+  std::unique_ptr<DraftSource> drafts = std::make_unique<NgramSource>();
+  if (options.drafts == DraftKind::custom) drafts = std::make_unique<CheckedSource>(source(), vocab_size);
+  return std::make_unique<Speculator>(std::move(drafts), options.tokens, std::move(costs));
 }
 
 }  // namespace tp

@@ -1,11 +1,12 @@
 // Decides which draft tokens a step has, and counts what becomes of them.
 #pragma once
 
-#include "runtime/speculation/draft_source.h"
 #include "runtime/speculation/row_costs.h"
+#include "tp/draft_source.h"
 #include "tp/speculation.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,7 +50,10 @@ class Speculator {
   SpeculationCounts counts_;
 };
 
-// With these options; null if there are to be no drafts.
-std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, std::optional<RowCosts> costs);
+// With these options; null if there are to be no drafts. `source`: see EngineOptions::draft_source; its
+// drafts are checked, and std::logic_error is thrown for wrong ones.
+std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options,
+                                            const std::function<std::unique_ptr<DraftSource>()>& source,
+                                            std::size_t vocab_size, std::optional<RowCosts> costs);
 
 }  // namespace tp

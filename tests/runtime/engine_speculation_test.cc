@@ -221,6 +221,52 @@ TEST(EngineSpeculation, ChangesNoTextOfAPipeline) {
   }
 }
 
+// Guesses a known text, and every third token of it wrongly.
+class KnownText : public DraftSource {
+ public:
+  explicit KnownText(std::vector<TokenId> text) : text_(std::move(text)) {}
+
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    std::vector<Draft> drafts;
+    for (const DraftQuery& query : queries) {
+      Draft& draft = drafts.emplace_back();
+      for (std::size_t i = query.tokens.size(); i < text_.size() && draft.tokens.size() < query.most; ++i) {
+        draft.tokens.push_back(i % 3 == 0 ? (text_[i] + 1) % 100 : text_[i]);
+        draft.chances.push_back(0.9 / static_cast<double>(draft.tokens.size()));
+      }
+    }
+    return drafts;
+  }
+  void end(std::uint64_t /*sequence*/) override {}
+
+ private:
+  std::vector<TokenId> text_;
+};
+
+TEST(EngineSpeculation, TakesDraftsOfAProgramsOwnSource) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  EngineOptions options{.model = fixture.folder, .weights = WeightType::f32, .same_bits = true};
+  const Request request = greedy_request(repetitive_prompt(fixture, 10, 10), 30);
+  std::vector<TokenId> text = request.prompt;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    const std::vector<TokenId> answer = test::run_alone(engine, request).tokens;
+    text.insert(text.end(), answer.begin(), answer.end());
+  });
+  options.speculation = {.drafts = DraftKind::custom, .tokens = 5, .always = true};
+  options.draft_source = [&] { return std::make_unique<KnownText>(text); };
+  run_engine(test::world(), options, [&](Engine& engine) {
+    const std::vector<TokenId> answer = test::run_alone(engine, request).tokens;
+    EXPECT_TRUE(std::ranges::equal(answer, std::span(text).subspan(request.prompt.size())));
+    EXPECT_GE(engine.status().speculation.accepted_tokens(), 10U);
+  });
+}
+
+TEST(EngineSpeculation, RefusesASourceThatIsNotThere) {
+  EngineOptions options{.model = reference::fixture("llama-gqa").folder};
+  options.speculation = {.drafts = DraftKind::custom};
+  EXPECT_THROW(Engine(test::world(), options), AgreedError);
+}
+
 TEST(EngineSpeculation, LeavesNothingWrongForThePrefixCache) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   const ModelFolder folder(fixture);

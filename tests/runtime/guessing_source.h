@@ -1,9 +1,9 @@
 // Draft tokens of a model that is known, some of which are wrong.
 #pragma once
 
-#include "runtime/speculation/draft_source.h"
 #include "tests/reference/random.h"
 #include "tests/runtime/fake_worker.h"
+#include "tp/draft_source.h"
 
 #include <cstddef>
 #include <memory>

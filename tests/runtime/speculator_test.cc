@@ -18,6 +18,35 @@ Draft draft_of(NgramSource& source, const std::vector<TokenId>& tokens, std::siz
   return source.draft(std::span(&query, 1)).front();
 }
 
+// Answers every query with the same draft.
+class FixedSource : public DraftSource {
+ public:
+  explicit FixedSource(Draft draft) : draft_(std::move(draft)) {}
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    return std::vector<Draft>(queries.size(), draft_);
+  }
+  void end(std::uint64_t /*sequence*/) override {}
+
+ private:
+  Draft draft_;
+};
+
+TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
+  const auto draft_by = [](const Draft& draft) {
+    const auto speculator = make_speculator(
+        {.drafts = DraftKind::custom}, [&] { return std::make_unique<FixedSource>(draft); }, 50,
+        std::nullopt);
+    const std::vector<TokenId> tokens = {1, 2, 3};
+    const DraftQuery query{1, tokens, 2, 2};
+    return speculator->draft(std::span(&query, 1)).front().tokens;
+  };
+  EXPECT_EQ(draft_by({{49, 0}, {0.5, 0.2}}), (std::vector<TokenId>{49, 0}));
+  EXPECT_THROW(draft_by({{50}, {0.5}}), std::logic_error);
+  EXPECT_THROW(draft_by({{-1}, {0.5}}), std::logic_error);
+  EXPECT_THROW(draft_by({{1, 2, 3}, {0.5, 0.4, 0.3}}), std::logic_error);
+  EXPECT_THROW(draft_by({{1, 2}, {0.5}}), std::logic_error);
+}
+
 TEST(NgramSource, ProposesWhatFollowedTheLastTokensBefore) {
   NgramSource source;
   EXPECT_EQ(draft_of(source, {1, 2, 3, 4, 5, 9, 1, 2}, 8, 3).tokens, (std::vector<TokenId>{3, 4, 5}));

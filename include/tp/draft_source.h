@@ -1,4 +1,5 @@
-// Where draft tokens come from.
+// Where draft tokens come from, for programs that guess better than this library does: see
+// EngineOptions::draft_source.
 #pragma once
 
 #include "tp/token_id.h"
@@ -34,11 +35,13 @@ struct DraftQuery {
   std::size_t most = 0;  // tokens to guess
 };
 
+// Called on rank 0 by the thread that runs the engine, between steps.
 class DraftSource {
  public:
   virtual ~DraftSource() = default;
 
-  // A draft for each query, which may be empty.
+  // A draft for each query, of up to `most` tokens of the vocabulary; it may be empty. If it throws
+  // std::bad_alloc, there are no drafts; another exception ends the engine's step, as a wrong draft does.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
   // The sequence has ended; it may be one that has never been asked about.
   virtual void end(std::uint64_t sequence) = 0;

@@ -1,0 +1,64 @@
+// Real texts whose draft tokens are tried on a model that generates others: `bench --acceptance-trace`.
+#pragma once
+
+#include "tp/draft_source.h"
+#include "tp/token_id.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tp {
+
+// A text as some model wrote it; which vocabulary its ids are of does not matter.
+struct RealText {
+  std::string name;
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> tokens;
+};
+
+// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}. Throws RequestError naming the file
+// and line that has something else, or if there is none.
+std::vector<RealText> read_real_texts(const std::filesystem::path& file);
+
+// Which of a model's texts stands for which real one. Both have the same lengths.
+class ReplayedTexts {
+ public:
+  void add(std::vector<TokenId> prompt, std::vector<TokenId> tokens, const RealText& real);
+
+  struct Pair {
+    std::vector<TokenId> real;      // prompt and text
+    std::vector<TokenId> replayed;  // the same of the model
+  };
+  // Of the text that begins with this prompt of the model; null if there is none.
+  const Pair* find(std::span<const TokenId> prompt) const;
+
+ private:
+  std::map<std::vector<TokenId>, Pair> pairs_;  // by the model's prompt
+};
+
+// Drafts what another source guesses of the real text: where that guess is right, the model's own token, and
+// else a wrong one. So as many drafts are accepted as there would be of the real text.
+class ReplaySource : public DraftSource {
+ public:
+  ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::unique_ptr<DraftSource> guesses,
+               std::size_t vocab_size);
+
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
+  void end(std::uint64_t sequence) override;
+
+ private:
+  Draft draft(const DraftQuery& query);
+
+  std::shared_ptr<const ReplayedTexts> texts_;
+  std::unique_ptr<DraftSource> guesses_;
+  std::size_t vocab_size_;
+  std::unordered_map<std::uint64_t, const ReplayedTexts::Pair*> sequences_;
+};
+
+}  // namespace tp
