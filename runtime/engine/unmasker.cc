@@ -67,7 +67,6 @@ Unmasker::Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer
     : leader_(leader),
       model_(options.model),
       spec_(*options.diffusion),
-      vocab_size_(options.vocab_size),
       max_length_(options.max_length),
       max_canvas_(options.bidirectional ? options.limits.indivisible_tokens() : options.max_length),
       eos_token_ids_(options.eos_token_ids),

@@ -46,7 +46,6 @@ class Unmasker {
   Leader& leader_;
   std::string model_;
   DiffusionSpec spec_;
-  std::size_t vocab_size_;
   std::size_t max_length_;
   std::size_t max_canvas_;  // tokens of a text that is computed as a whole
   std::vector<TokenId> eos_token_ids_;
