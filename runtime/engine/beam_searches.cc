@@ -52,7 +52,7 @@ RequestId BeamSearches::submit(Request request, EventSink sink) {
   setup.bad_words = bad_words_of(own, tokenizer_);
   add_default_bad_words(options_.generation, setup.ends, setup.bad_words);
   std::ranges::sort(setup.ends);
-  setup.ends.erase(std::ranges::unique(setup.ends).begin(), setup.ends.end());
+  setup.ends.erase(std::unique(setup.ends.begin(), setup.ends.end()), setup.ends.end());
   require_few_candidates(setup);
   if (!own.forced_first && begun == 1) own.forced_first = options_.generation.forced_first;
   const RequestId id = setup.id = leader_.reserve_id();
