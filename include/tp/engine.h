@@ -77,6 +77,10 @@ struct EngineOptions {
   // Random features that approximate attention in the layers that see all tokens, which then cost the same
   // for every token, however many precede it; 0: attention is exact. Results are others than the model's.
   std::size_t favor_features = 0;
+  // Of a diffusion language model whose tokens see those behind them: what requests have that do not say
+  // (Unmasking::cache). Unless it is exact, results are approximate, and every layer has memory for keys and
+  // values of its own, where else layers take turns with the memory of one. An error for other models.
+  UnmaskCache unmask_cache = UnmaskCache::exact;
   // A folder for weights as they were packed, from which the next engine of the same model, types and ranks
   // loads them; none if empty. Each rank has a file of its own, so that hosts may use local disks.
   std::filesystem::path packed_cache{};
@@ -129,6 +133,7 @@ struct EngineInfo {
   KvType kv_type = KvType::f32;
   bool same_bits = false;  // as in EngineOptions, like the next
   std::size_t favor_features = 0;
+  UnmaskCache unmask_cache = UnmaskCache::exact;
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // on this rank
   std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files

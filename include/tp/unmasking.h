@@ -27,6 +27,20 @@ std::string_view name_of(UnmaskRule rule);
 std::optional<UnmaskRule> find_unmask_rule(std::string_view name);
 std::vector<std::string> unmask_rules();
 
+// Which keys and values of a block's first pass, which computes the whole text, its later passes use instead
+// of computing them. Anything but `exact` approximates: tokens that are not computed again do not see what
+// has been settled since. Source: Wu et al., Fast-dLLM, 2025.
+enum class UnmaskCache : std::uint8_t {
+  exact,   // none
+  prefix,  // those of the tokens before the block
+  dual,    // those of the tokens behind it, too
+};
+
+// "exact", ... as on the command line, and all of them.
+std::string_view name_of(UnmaskCache cache);
+std::optional<UnmaskCache> find_unmask_cache(std::string_view name);
+std::vector<std::string> unmask_caches();
+
 struct Unmasking {
   // Passes, in all, divided evenly among the blocks, of which a request has max_tokens / block_length,
   // rounded up; 0: as many as there are tokens. With a threshold there may be fewer.
@@ -36,6 +50,8 @@ struct Unmasking {
   int block_length = 0;
   UnmaskRule rule = UnmaskRule::low_confidence;
   float threshold = 0.9F;  // in [0, 1]
+  // None: EngineOptions::unmask_cache. If that is exact, Engine::submit throws RequestError for any other.
+  std::optional<UnmaskCache> cache{};
 
   bool operator==(const Unmasking&) const = default;
 };

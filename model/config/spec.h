@@ -298,7 +298,7 @@ struct DecoderSpec {
   std::vector<BlockSpec> blocks;
   std::optional<NormSpec> final_norm;  // absent where blocks norm the stream themselves
   // Tokens see those that follow, too. A sequence is then computed in one step, and its keys and values are
-  // needed only while their layer is: all layers share the memory for them.
+  // needed only while their layer is: all layers share the memory for them, unless keeps_sequences.
   bool bidirectional = false;
   // What a token gives depends on those that follow, though it does not see them, and so all of a sequence is
   // computed again for every token that it generates.
@@ -314,8 +314,11 @@ struct DecoderSpec {
   // Of an encoder-decoder, whose blocks have cross-attention; it has the decoder's table of tokens. Null:
   // none.
   std::shared_ptr<const DecoderSpec> encoder{};
-  // Not of the model: whether results have the same bits on any number of ranks.
+  // Not of the model: whether results have the same bits on any number of ranks,
   bool same_bits = false;
+  // and whether keys and values of a sequence that takes_whole_sequences() outlast its step, so that layers
+  // cannot share the memory for them.
+  bool keeps_sequences = false;
 };
 
 // Whether all of a sequence is computed in the same step, and its keys and values are needed only there.

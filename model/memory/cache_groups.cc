@@ -72,7 +72,7 @@ std::size_t slots_for(const std::vector<Alike>& kinds, std::size_t layers) {
 
 CacheGroups groups_of_stack(const DecoderSpec& spec) {
   const std::size_t layers = spec.blocks.size();
-  if (takes_whole_sequences(spec)) return CacheGroups::in_turn(layers);
+  if (takes_whole_sequences(spec) && !spec.keeps_sequences) return CacheGroups::in_turn(layers);
   const std::vector<Alike> kinds = alike_layers(spec);
   if (kinds.empty()) return one_group(layers, kinds, {});
   if (kinds.size() == 1) return one_group(layers, kinds, kinds.front().window);

@@ -247,6 +247,13 @@ void BlockManager::end_sequence(SequenceId id) {
   contents_.drop(ended.last_contents);
 }
 
+void BlockManager::hand_over(SequenceId from, SequenceId to) {
+  require<std::logic_error>(sequences_.count(to) == 0, "sequence {} begins twice", to);
+  Sequence handed = std::move(sequence(from));
+  sequences_.erase(from);
+  sequences_.emplace(to, std::move(handed));
+}
+
 BlockManager::Sequence& BlockManager::sequence(SequenceId id) {
   return const_cast<Sequence&>(std::as_const(*this).sequence(id));
 }

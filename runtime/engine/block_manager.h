@@ -126,6 +126,9 @@ class BlockManager {
 
   void end_sequence(SequenceId id);
 
+  // Gives all that a sequence has to another one, which must not have begun.
+  void hand_over(SequenceId from, SequenceId to);
+
   // Entry i is the block of the tokens [i * block_size, (i + 1) * block_size) for the group's layers, or
   // kNoBlock if it has left the window. The tables of all groups have the same length. Valid until the next
   // call for this sequence.

@@ -24,6 +24,7 @@ struct SequenceStart {
   EncodedInput input{};             // which is not counted among these, nor in the prefix
   AttentionMask attention = AttentionMask::causal;
   std::uint64_t attention_block = 1;  // of attention by blocks
+  std::uint64_t context = 0;          // tokens that are seen, if not those up to the chunk's last one; else 0
 };
 
 // What a chunk does to the state cache, where layers are recurrent.

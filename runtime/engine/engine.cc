@@ -127,7 +127,7 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
 }
 
 // Tokens that the cache should have room for; 0: those of max_sequences. Whole sequences are there for a
-// single step.
+// single step, or a few, in which case as many as fit are computed side by side.
 std::size_t wanted_cache(const EnginePlan& plan, const EngineOptions& options) {
   const bool for_steps = options.cache_tokens == 0 && takes_whole_sequences(plan.spec());
   return for_steps ? 2 * plan.step_limits().tokens : options.cache_tokens;
@@ -153,6 +153,7 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, con
           .token_types = spec.token_types,
           .has_global_tokens = has_global_tokens(spec),
           .diffusion = spec.diffusion,
+          .unmask_cache = plan.unmask_cache,
           .cache_blocks = plan.cache_blocks,
           .cache = plan.cache_shape(CacheGroups::of(spec)),
           .limits = {.prefill_chunk = plan.prefill_chunk,

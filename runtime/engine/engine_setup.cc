@@ -65,6 +65,7 @@ DecoderSpec EnginePlan::spec() const {
   spec.max_position_embeddings = max_length;
   spec.same_bits = same_bits;
   if (favor_features != 0) approximate_attention(spec, favor_features);
+  spec.keeps_sequences = unmask_cache != UnmaskCache::exact;
   return spec;
 }
 
@@ -117,6 +118,12 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
       options.speculation.drafts != DraftKind::custom || options.draft_source,
       "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "
       "them, found an empty function; set it on rank 0");
+  require<ConfigError>(options.unmask_cache == UnmaskCache::exact || (spec.diffusion && spec.bidirectional),
+                       "cannot approximate by `unmask_cache` {}: expected a diffusion language model that "
+                       "computes the whole text "
+                       "in every pass (LLaDA, Dream), found {}{}; leave it out",
+                       name_of(options.unmask_cache), plan.config.architecture,
+                       spec.diffusion ? ", whose finished blocks stay in the cache, which is exact" : "");
   const std::size_t of_stage = ranks / options.pipeline;
   require<ConfigError>(options.pretend_ranks == 0 || options.pretend_ranks >= of_stage,
                        "cannot pretend that there are {} ranks: `pretend_ranks` must be at least the {} that "
@@ -137,6 +144,7 @@ EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
   plan.synthetic = options.synthetic;
   plan.same_bits = options.same_bits;
   plan.favor_features = options.favor_features;
+  plan.unmask_cache = options.unmask_cache;
   plan.wire = options.wire;
   if (options.weights && !is_convertible(*options.weights))
     plan.synthetic_blocks = options.weights;

@@ -31,6 +31,7 @@ struct EnginePlan {
   std::uint64_t max_length = 0;
   bool same_bits = false;
   std::uint64_t favor_features = 0;  // 0: exact attention
+  UnmaskCache unmask_cache = UnmaskCache::exact;
   WireType wire = WireType::f32;
   std::uint64_t stages = 1;     // of the pipeline
   std::uint64_t ranks = 1;      // that a stage is divided among

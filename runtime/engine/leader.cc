@@ -40,12 +40,13 @@ RequestId Leader::submit(Request request, EventSink sink) {
   }
 }
 
-RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first) {
+RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, PassCache cache) {
   complete_attention(request);
   check_request(request, options_, tokenizer_ != nullptr);
   try {
     const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink));
     state->is_pass = true;
+    state->pass_cache = cache;
     return is_first ? inbox_.submit(state) : inbox_.submit_again(state);
   } catch (const std::bad_alloc&) {
     throw OverloadedError(kOutOfMemory);
@@ -120,6 +121,12 @@ std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const
 void Leader::cancel(RequestId request) { inbox_.cancel(request); }
 LeaderStatus Leader::status() const { return inbox_.status(); }
 void Leader::wake() { inbox_.wake(); }
+
+void Leader::release_passes(RequestId key) {
+  scheduler_.release(key);
+  publish_status();
+}
+
 bool Leader::has_work() const { return scheduler_.has_work() || !inbox_.empty(); }
 
 bool Leader::wait_for_work(std::chrono::nanoseconds timeout) {

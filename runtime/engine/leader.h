@@ -44,6 +44,7 @@ struct LeaderOptions {
   std::size_t token_types = 0;               // that the model distinguishes; 0: none
   bool has_global_tokens = false;            // prompts may have some
   std::optional<DiffusionSpec> diffusion{};  // of a diffusion language model
+  UnmaskCache unmask_cache = UnmaskCache::exact;
   std::size_t cache_blocks = 0;
   CacheShape cache;
   SchedulerLimits limits;
@@ -62,7 +63,7 @@ class Leader {
   // The same for the passes of which a larger request consists, which has the number that was reserved for
   // it. No pass but the first is refused for others that wait.
   RequestId reserve_id() { return inbox_.reserve_id(); }
-  RequestId submit_pass(Request request, EventSink sink, bool is_first);
+  RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
   // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
   void cancel(RequestId request);
   // From any thread. As of the last call of plan() or settle(), plus requests submitted since.
@@ -71,6 +72,9 @@ class Leader {
   void wake();
 
   // All other members must be called from a single thread.
+
+  // Releases what passes with this PassCache::key have left. May be called by sinks.
+  void release_passes(RequestId key);
 
   // Whether there are requests that have not ended, or cancellations to process.
   bool has_work() const;

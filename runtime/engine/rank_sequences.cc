@@ -71,7 +71,8 @@ void RankSequences::lay_out(Entry& entry, const SequenceChunk& chunk, Batch& bat
                                   .start_position = chunk.start_position,
                                   .block_table = entry.tables[group],
                                   .bidirectional = entry.start.attention == AttentionMask::bidirectional,
-                                  .causal_block = entry.start.attention_block});
+                                  .causal_block = entry.start.attention_block,
+                                  .context = entry.start.context});
   }
   if (chunk.state.slot != kNoSlot) {
     StateSpan& states = batch.states.emplace_back();

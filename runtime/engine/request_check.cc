@@ -28,8 +28,8 @@ void check_task(const Request& request, const LeaderOptions& options) {
   check(request.pooling.has_value(), Task::embed, "turn a text into a vector");
   require<RequestError>(
       !request.unmasking || options.kind == ModelKind::diffusion,
-      "cannot unmask tokens: `steps`, `block_length`, `unmask` and `threshold` are for diffusion language "
-      "models, and {} is {}; leave them out",
+      "cannot unmask tokens: `steps`, `block_length`, `unmask`, `threshold` and `unmask_cache` are for "
+      "diffusion language models, and {} is {}; leave them out",
       options.model, describe(options.kind));
   const bool has_logits = options.kind != ModelKind::encoder && options.kind != ModelKind::classifier;
   require<RequestError>(has_logits || (!request.prompt_logits && request.candidates_at.empty()),

@@ -197,7 +197,8 @@ void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
 // Whether another sequence may begin. When the cache is so full that one had to be preempted, none may.
 bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
   return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
-         running_.size() < limits_.max_sequences && blocks_.free_blocks() > 0;
+         running_.size() < limits_.max_sequences &&
+         (blocks_.free_blocks() > 0 || (*queue.next)->has_blocks_waiting());
 }
 
 // Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it; null if
@@ -238,7 +239,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   const std::size_t least = std::min(sequence->work(), sequence->attention_block());
   if (step.tokens + std::max(tokens, least) > limits_.step_tokens) return Admission::no_room;
   begin(*sequence);
-  if (!has_room_for_prompt(*sequence)) {
+  if (!sequence->has_blocks_waiting() && !has_room_for_prompt(*sequence)) {
     blocks_.end_sequence(sequence->id);
     sequence->computed_tokens = sequence->planned_tokens = 0;
     return Admission::no_room;
@@ -246,8 +247,10 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   sequence->admission = ++admissions_;
   sequence->overtaken = 0;
   running_.push_back(sequence);
-  if (sequence->uses_prefix_cache()) prefix_queries_ += sequence->work();
-  prefix_hits_ += sequence->computed_tokens;
+  if (sequence->uses_prefix_cache()) {
+    prefix_queries_ += sequence->work();
+    prefix_hits_ += sequence->computed_tokens;
+  }
   if (blocks_.first_state(sequence->id) != kNoSlot) ++snapshot_hits_;
   require<std::logic_error>(try_grant(sequence, tokens, step), "sequence {}: the cache has no room after all",
                             sequence->id);
@@ -309,7 +312,8 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     advance(chunk);
     computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
     const FinishReason reason = sequence.finish_reason;
-    if (reason != FinishReason::error && reason != FinishReason::cancelled)
+    const bool is_kept = sequence.state->pass_cache.key != 0;  // with all that leaves a window
+    if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
     if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())
       take_back(chunk.sequence);
@@ -319,10 +323,10 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
 std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
   Sequences removed;
   waiting_.remove_finished(removed);
+  for (const auto& sequence : removed) release(sequence->state->pass_cache.key);
   running_.remove_if([&](const auto& sequence) {
     if (!sequence->finished() || sequence->in_flight > 0) return false;
-    blocks_.end_sequence(sequence->id);
-    ended_.push_back(sequence->id);
+    leave_blocks(*sequence);
     removed.push_back(sequence);
     return true;
   });

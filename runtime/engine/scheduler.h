@@ -89,6 +89,11 @@ struct PlannedStep {
 // accepted, the sequence computes those that were again, from its old state, in its next step, which has no
 // drafts.
 //
+// A pass that shares a PassCache with others leaves its blocks for the next one, which comes before all
+// others and takes them over. Meanwhile nothing displaces them: keys and values that were computed before
+// other tokens of the text have changed could not be computed again. Blocks wait only where every prompt is
+// indivisible, so that whoever has begun needs no more.
+//
 // A sequence that is recomputed for every token waits, before all others, each time that it has got one.
 //
 // Steps may be planned while others are in flight: what those compute counts as planned, sequences that await
@@ -107,7 +112,10 @@ class Scheduler {
   // Queues a request's samples. Each one's prompt and continuation must fit in the cache.
   void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
   // Counts a request as one that does not wait: it could not be added.
-  void drop(RequestState& state) { waiting_.leave(state); }
+  void drop(RequestState& state) {
+    waiting_.leave(state);
+    release(state.pass_cache.key);
+  }
 
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
   // The requests that do not wait any more.
@@ -125,9 +133,13 @@ class Scheduler {
   // its sequences, except those that failed or were cancelled.
   void settle(const PlannedStep& step, double seconds = 0.0);
 
-  // Removes and returns the sequences that have ended, and releases their blocks. Those in flight are removed
-  // later.
+  // Removes and returns the sequences that have ended, and releases their blocks, but for those that wait for
+  // another pass (RequestState::pass_cache). Those in flight are removed later.
   std::vector<std::shared_ptr<Sequence>> remove_finished();
+
+  // Releases the blocks that wait for a pass with this key, if there are any. To be called when no more will
+  // come.
+  void release(RequestId key);
 
   // Ends the request's sequences that have not ended with FinishReason::cancelled; its other samples never
   // begin; returns the number of these.
@@ -180,6 +192,7 @@ class Scheduler {
   std::shared_ptr<Sequence> admit_next(QueueTurn& queue, std::size_t tokens, Step& step);
   Admission try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens, Step& step);
   void begin(Sequence& sequence);
+  void leave_blocks(const Sequence& sequence);
   bool has_room_for_prompt(const Sequence& sequence) const;
   bool waits_for_prefix(Sequence& sequence);
   bool will_keep_state(Sequence& running, std::size_t position) const;
@@ -196,6 +209,7 @@ class Scheduler {
   WaitingQueue waiting_;
   std::list<std::shared_ptr<Sequence>> running_;  // in the order of admission
   std::vector<SequenceId> ended_;                 // not yet sent to the ranks
+  std::map<RequestId, SequenceId> kept_;          // whose blocks wait for a pass, by PassCache::key
   std::uint64_t admissions_ = 0;
   std::uint64_t turns_ = 0;
   std::uint64_t queue_turn_ = 0;  // the queue's last one

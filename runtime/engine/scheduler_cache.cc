@@ -1,27 +1,52 @@
 // What the scheduler asks of the cache for one sequence: its prefix, and what of it the ranks are told.
 #include "runtime/engine/scheduler.h"
 #include "runtime/engine/snapshots.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tp {
 
-// Looks up the sequence's prefix in the cache, if it may use it.
+// Looks up the sequence's prefix in the cache, if it may use it; a pass takes over the blocks that wait for
+// it.
 void Scheduler::begin(Sequence& sequence) {
+  const PassCache& passes = sequence.state->pass_cache;
   const std::span<const TokenId> tokens(sequence.tokens);
   // Prompt outputs need the logits of their position even if the cache has its keys and values.
   const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
-  if (sequence.uses_prefix_cache())
+  if (passes.is_filled) {
+    const auto kept = kept_.extract(passes.key);
+    require<std::logic_error>(!kept.empty(), "sequence {}: the blocks that waited for it are gone",
+                              sequence.id);
+    blocks_.hand_over(kept.mapped(), sequence.id);
+    sequence.computed_tokens = passes.begin;
+  } else if (sequence.uses_prefix_cache()) {
     sequence.computed_tokens =
         blocks_.begin_sequence(sequence.id, tokens.first(needed), sequence.state->request.cache_salt,
                                sequence.state->input.positions);
-  else
+  } else {
     blocks_.begin_unshared_sequence(sequence.id);
+  }
   sequence.planned_tokens = sequence.computed_tokens;
   if (sequence.generated_tokens() == 0)
     sequence.cached_tokens = sequence.state->input.tokens_until(sequence.computed_tokens);
   sequence.sent_blocks = 0;
   sequence.announced = false;
+}
+
+// Of a sequence that has ended: keeps its blocks if its text's next pass may want them.
+void Scheduler::leave_blocks(const Sequence& sequence) {
+  const RequestId key = sequence.state->pass_cache.key;
+  if (key != 0 && sequence.finish_reason == FinishReason::length)
+    kept_.emplace(key, sequence.id);
+  else
+    blocks_.end_sequence(sequence.id);
+  ended_.push_back(sequence.id);
+}
+
+void Scheduler::release(RequestId key) {
+  if (const auto kept = kept_.extract(key); !kept.empty()) blocks_.end_sequence(kept.mapped());
 }
 
 // Whether the cache has room for all of a sequence that has just begun, besides the rest of the prompts that

@@ -21,6 +21,15 @@ namespace constraint {
 class RequestConstraint;
 }
 
+// Keys and values that passes over the same text share: when one ends, its cache blocks stay for the next
+// one, until they are released.
+struct PassCache {
+  RequestId key = 0;       // which all of them name; 0: nothing is shared
+  bool is_filled = false;  // by a pass before this one
+  std::size_t begin = 0;   // the first position that this one computes, of a cache that is filled
+  std::size_t tokens = 0;  // of the whole text, those behind the pass's prompt included; all of them are seen
+};
+
 // The state shared by the samples of one request.
 struct RequestState {
   RequestId id = 0;
@@ -42,6 +51,7 @@ struct RequestState {
   bool cancelled = false;
   std::size_t cached_tokens = 0;  // of its first sample, when that has ended
   bool is_pass = false;           // of a larger request, which counts in its place
+  PassCache pass_cache{};         // of a pass
   bool recomputes = false;        // all of a sequence for every token that it generates
   bool has_left_queue = false;    // something of it was scheduled, or it has ended
 
@@ -117,6 +127,8 @@ struct Sequence {
   // Whether a mask says which tokens may come next.
   bool is_masked() const { return state->constraint || state->request.allowed_tokens; }
   int priority() const { return state->request.priority; }
+  // Whether cache blocks wait for it, with everything that it does not compute.
+  bool has_blocks_waiting() const { return state->pass_cache.is_filled; }
   std::size_t prompt_tokens() const { return state->request.prompt.size(); }
   std::size_t generated_tokens() const { return tokens.size() - prompt_tokens(); }
   // The token that has to come next: at the beginning, at the end, or if thinking has become too long.
@@ -149,7 +161,7 @@ struct Sequence {
   }
   // How many of its next tokens have to be: all, an input that is to be encoded, or any number (1).
   std::size_t least_chunk() const {
-    if (indivisible()) return work();
+    if (indivisible()) return work() - state->pass_cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }
   // Whether the step that is being planned encodes its input, and so none of the decoder's tokens.

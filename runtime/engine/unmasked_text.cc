@@ -24,6 +24,7 @@ void UnmaskedText::begin_block(std::size_t begin) {
   const auto first = masked_.begin() + static_cast<std::ptrdiff_t>(block_.begin);
   const auto last = masked_.begin() + static_cast<std::ptrdiff_t>(block_.end);
   const auto masks = static_cast<std::size_t>(std::count(first, last, true));
+  in_block_ = false;
   progress_ = {.length = block_.end - block_.begin, .masks_at_start = masks, .masks = masks};
   skip_idle_passes();
 }
@@ -35,7 +36,15 @@ void UnmaskedText::skip_idle_passes() {
 }
 
 std::span<const TokenId> UnmaskedText::pass_tokens() const {
-  return std::span(tokens_).first(plan_.spec.block_length != 0 ? block_.end : tokens_.size());
+  const bool ends_with_block =
+      plan_.spec.block_length != 0 || (uses_cache() && plan_.cache == UnmaskCache::dual);
+  return std::span(tokens_).first(ends_with_block ? block_.end : tokens_.size());
+}
+
+// Where the guess at the block's first token is a row of the token before it, that is computed, too.
+std::size_t UnmaskedText::pass_begin() const {
+  if (!uses_cache()) return 0;
+  return block_.begin - (plan_.spec.shifted ? 1 : 0);
 }
 
 // Those of the block that are masked, or all of it where the schedule says more than these.
@@ -73,6 +82,7 @@ std::vector<SettledToken> UnmaskedText::settle(std::span<const Guess> guesses) {
   }
   ++passes_;
   ++progress_.pass;
+  in_block_ = true;
   if (progress_.masks == 0)
     begin_block(block_.end);
   else

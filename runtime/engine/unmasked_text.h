@@ -19,8 +19,12 @@ class UnmaskedText {
                std::size_t max_length);
 
   bool done() const { return block_.begin == tokens_.size(); }
-  // The tokens that the next pass computes, masks included: all, or those up to the end of the block at hand.
+  // The tokens up to the last one that the next pass computes, masks included: all, or those up to the end of
+  // the block at hand.
   std::span<const TokenId> pass_tokens() const;
+  // The first one that it computes: 0 unless it uses keys and values of the block's passes before it.
+  std::size_t pass_begin() const;
+  bool uses_cache() const { return plan_.cache != UnmaskCache::exact && in_block_; }
   // The positions whose logits are guesses at the positions to be settled, ascending.
   std::vector<std::size_t> pass_rows() const;
   // Settles positions by what was guessed at these rows; returns them, ascending.
@@ -30,6 +34,7 @@ class UnmaskedText {
   std::size_t passes() const { return passes_; }
   // Tokens before this position do not change any more.
   std::size_t settled_end() const;
+  std::size_t size() const { return tokens_.size(); }
   TokenId token(std::size_t position) const { return tokens_[position]; }
 
  private:
@@ -48,6 +53,7 @@ class UnmaskedText {
   std::vector<bool> masked_;  // [tokens]
   Block block_;
   BlockProgress progress_;
+  bool in_block_ = false;  // a pass of this block has been settled
   std::size_t passes_ = 0;
 };
 

@@ -19,6 +19,7 @@ struct Unmasker::Run {
   UnmaskedText text;
   Sequence sequence{};           // what its sink was told
   std::vector<Guess> guesses{};  // of the pass at hand
+  RequestId cache = 0;           // PassCache::key of its block; 0: none
   RequestId pass = 0;            // its number; guarded by the mutex
   bool ended = false;
 };
@@ -67,6 +68,7 @@ Unmasker::Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer
     : leader_(leader),
       model_(options.model),
       spec_(*options.diffusion),
+      cache_(options.unmask_cache),
       max_length_(options.max_length),
       max_canvas_(options.bidirectional ? options.limits.indivisible_tokens() : options.max_length),
       eos_token_ids_(options.eos_token_ids),
@@ -90,7 +92,9 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
       static_cast<std::size_t>(request.n) * (prompt + possible) <= kMostTokens,
       "cannot unmask {} continuations of {} tokens at once: expected {} tokens at most; lower `n`", request.n,
       prompt + possible, kMostTokens);
-  const Unmasking settings = request.unmasking.value_or(Unmasking{});
+  Unmasking settings = request.unmasking.value_or(Unmasking{});
+  settings.cache = settings.cache.value_or(cache_);
+  check_cache(*settings.cache);
   const bool is_divided = settings.steps != 0 || settings.block_length != 0;
   const UnmaskingPlan plan(spec_, settings, is_divided ? asked : possible);
   const auto state = std::make_shared<RequestState>();
@@ -113,6 +117,20 @@ std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sin
     run.sequence.tokens = state->request.prompt;
   }
   return job;
+}
+
+void Unmasker::check_cache(UnmaskCache asked) const {
+  if (asked == UnmaskCache::exact) return;
+  require<RequestError>(
+      spec_.block_length == 0,
+      "cannot unmask tokens with `unmask_cache` {}: expected exact, as finished blocks of {} "
+      "stay in the cache, which is exact; leave it out",
+      name_of(asked), model_);
+  require<RequestError>(
+      cache_ != UnmaskCache::exact,
+      "cannot unmask tokens with `unmask_cache` {}: expected exact, as this engine of {} was "
+      "started without it and has no memory for such a cache; leave it out, or start with it",
+      name_of(asked), model_);
 }
 
 RequestId Unmasker::submit(Request request, EventSink sink) {
@@ -176,8 +194,17 @@ void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bo
   pass.cache_prompt = asked.cache_prompt;
   pass.cache_salt = asked.cache_salt;
   pass.priority = asked.priority;
+  PassCache cache;
+  if (job->plan.cache != UnmaskCache::exact) {
+    if (run.cache == 0) run.cache = leader_.reserve_id();
+    cache = {.key = run.cache,
+             .is_filled = run.text.uses_cache(),
+             .begin = run.text.pass_begin(),
+             .tokens = run.text.size()};
+  }
   const RequestId number = leader_.submit_pass(
-      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); }, is_first);
+      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); }, is_first,
+      cache);
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
@@ -213,6 +240,7 @@ void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
   Run& run = job->runs[index];
   try {
     if (!run.sequence.finished()) settle(*job, run);
+    if (!run.text.uses_cache()) release_cache(run);
     if (!run.sequence.finished()) return start_pass(job, index, false);
   } catch (const std::bad_alloc&) {
     fail(*job, run, kOutOfMemory);
@@ -249,9 +277,15 @@ void Unmasker::fail(Job& job, Run& run, const std::string& error) {
   if (!run.sequence.finished()) job.state->sink(tp::fail(run.sequence, error));
 }
 
+// The keys and values of its block, if they are kept.
+void Unmasker::release_cache(Run& run) {
+  if (run.cache != 0) leader_.release_passes(std::exchange(run.cache, 0));
+}
+
 // One of the request's continuations has ended; with the last one the request.
 void Unmasker::end(const std::shared_ptr<Job>& job, Run& run) {
   run.ended = true;
+  release_cache(run);
   RequestState& state = *job->state;
   const bool is_last = --state.open_samples == 0;
   {

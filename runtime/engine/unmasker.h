@@ -36,16 +36,19 @@ class Unmasker {
   struct Run;
 
   std::shared_ptr<Job> make_job(Request request, EventSink sink) const;
+  void check_cache(UnmaskCache asked) const;
   void start_pass(const std::shared_ptr<Job>& job, std::size_t run, bool is_first);
   void on_event(const std::shared_ptr<Job>& job, std::size_t run, const Event& event);
   void end_pass(const std::shared_ptr<Job>& job, std::size_t run);
   void settle(Job& job, Run& run);
   void fail(Job& job, Run& run, const std::string& error);
+  void release_cache(Run& run);
   void end(const std::shared_ptr<Job>& job, Run& run);
 
   Leader& leader_;
   std::string model_;
   DiffusionSpec spec_;
+  UnmaskCache cache_;
   std::size_t max_length_;
   std::size_t max_canvas_;  // tokens of a text that is computed as a whole
   std::vector<TokenId> eos_token_ids_;

@@ -98,7 +98,10 @@ std::vector<std::size_t> by_threshold(const UnmaskingPlan& plan, const BlockProg
 }  // namespace
 
 UnmaskingPlan::UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens)
-    : spec(model), rule(asked.rule), threshold(static_cast<double>(asked.threshold)) {
+    : spec(model),
+      rule(asked.rule),
+      threshold(static_cast<double>(asked.threshold)),
+      cache(asked.cache.value_or(UnmaskCache::exact)) {
   const std::size_t usual = model.block_length != 0 ? model.block_length : max_tokens;
   block_length = asked.block_length != 0 ? static_cast<std::size_t>(asked.block_length) : usual;
   require<RequestError>(model.block_length != 0 || max_tokens % block_length == 0,

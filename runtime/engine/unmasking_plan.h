@@ -18,6 +18,7 @@ struct UnmaskingPlan {
   std::size_t passes = 0;  // of a block, unless a threshold says else
   UnmaskRule rule = UnmaskRule::low_confidence;
   double threshold = 0.0;
+  UnmaskCache cache = UnmaskCache::exact;
 
   // Of a request for so many tokens. Throws RequestError if they cannot be divided evenly.
   UnmaskingPlan(const DiffusionSpec& model, const Unmasking& asked, std::size_t max_tokens);

@@ -3,21 +3,31 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 namespace tp {
+namespace {
+
+// Nobody else can have the blocks that wait for a sequence, so all others would wait for it, too.
+std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
+  return {!sequence->has_blocks_waiting(), sequence->priority()};
+}
+
+}  // namespace
 
 void WaitingQueue::add(const std::shared_ptr<RequestState>& state) {
+  const std::shared_ptr<Sequence> sequence = make_sample(state);
   auto place = sequences_.end();
-  while (place != sequences_.begin() && (*std::prev(place))->priority() > state->request.priority) --place;
-  sequences_.insert(place, make_sample(state));
+  while (place != sequences_.begin() && rank_of(*std::prev(place)) > rank_of(sequence)) --place;
+  sequences_.insert(place, sequence);
   size_ += static_cast<std::size_t>(state->request.n);
 }
 
 void WaitingQueue::put_back(const std::shared_ptr<Sequence>& sequence) {
   const auto place = std::ranges::find_if(
-      sequences_, [&](const auto& other) { return other->priority() >= sequence->priority(); });
+      sequences_, [&](const auto& other) { return rank_of(other) >= rank_of(sequence); });
   sequences_.insert(place, sequence);
   ++size_;
 }
@@ -64,12 +74,12 @@ std::shared_ptr<Sequence> WaitingQueue::make_sample(const std::shared_ptr<Reques
 
 void WaitingQueue::check_invariants() const {
   std::size_t size = 0;
-  int last_priority = sequences_.empty() ? 0 : sequences_.front()->priority();
+  std::optional<std::pair<bool, int>> last_rank;
   for (const std::shared_ptr<Sequence>& sequence : sequences_) {
     size += 1 + (sequence->is_last_begun() ? static_cast<std::size_t>(sequence->state->not_begun) : 0);
-    require<std::logic_error>(sequence->priority() >= last_priority,
+    require<std::logic_error>(!last_rank || rank_of(sequence) >= *last_rank,
                               "sequence {}: it waits behind less urgent ones", sequence->id);
-    last_priority = sequence->priority();
+    last_rank = rank_of(sequence);
   }
   require<std::logic_error>(size == size_, "{} sequences wait, {} are counted", size, size_);
 }

@@ -1,4 +1,5 @@
-// The sequences that wait to be scheduled: the most urgent first, and of these the oldest.
+// The sequences that wait to be scheduled: those whose cache blocks wait for them, then the most urgent, and
+// of these the oldest.
 #pragma once
 
 #include "runtime/engine/sequence.h"
@@ -27,7 +28,7 @@ class WaitingQueue {
 
   // Queues a request's samples.
   void add(const std::shared_ptr<RequestState>& state);
-  // Queues a preempted sequence, before all others of its priority.
+  // Queues a preempted sequence, before all others of its priority that have no blocks.
   void put_back(const std::shared_ptr<Sequence>& sequence);
   // Removes a sequence; the next sample of its request takes its place. Returns the next entry.
   Place dequeue(Place place);

@@ -15,7 +15,8 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
                       .prompt_tokens = sequence.prompt_tokens() - state.input.positions,
                       .input = state.input,
                       .attention = state.request.attention,
-                      .attention_block = sequence.attention_block()};
+                      .attention_block = sequence.attention_block(),
+                      .context = state.pass_cache.tokens};
   if (needs_history(start.sampling) && position > state.input.positions) {
     const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(state.input.positions);
     start.prefix.assign(first, sequence.tokens.begin() + static_cast<std::ptrdiff_t>(position));

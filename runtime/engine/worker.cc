@@ -51,6 +51,7 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
   info.kv_type = plan.kv_type;
   info.same_bits = plan.same_bits;
   info.favor_features = plan.favor_features;
+  info.unmask_cache = plan.unmask_cache;
   info.state_size = state_size(spec);
   info.pretend_ranks = plan.pretends ? plan.ranks : 0;
   info.stored_bytes = source.stored_bytes();

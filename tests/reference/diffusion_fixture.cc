@@ -1,6 +1,7 @@
 #include "tests/reference/diffusion_fixture.h"
 
 #include <fstream>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -36,6 +37,8 @@ DiffusionCase case_of(const nlohmann::json& entry) {
   if (const int of_block = whole("denoising_steps"); of_block != 0)
     one.settings.steps = of_block * (one.max_tokens / one.settings.block_length);
   one.settings.rule = rule_of(one.algorithm);
+  if (mentions(one.algorithm, "prefix_cache")) one.settings.cache = UnmaskCache::prefix;
+  if (mentions(one.algorithm, "dual_cache")) one.settings.cache = UnmaskCache::dual;
   one.settings.threshold = static_cast<float>(number("threshold") + number("confidence_threshold"));
   one.result = entry.at("result_ids").get<std::vector<TokenId>>();
   one.calls = entry.at("inputs_of_each_forward").get<std::vector<std::vector<TokenId>>>();
@@ -54,10 +57,12 @@ DiffusionFixture diffusion_fixture(const std::string& name) {
       .masked = masked.at("ids").get<std::vector<TokenId>>(),
       .logits = read_npy(folder / "expected_logits.npy"),
       .prompt = read_diffusion_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>(),
-      .cases = {}};
+      .cases = {},
+      .cached_cases = {}};
   const nlohmann::json generated = read_diffusion_json(folder / "generate.json");
   for (const nlohmann::json& entry : generated.at("cases")) {
-    if (!mentions(entry.at("algorithm").get<std::string>(), "cache")) fixture.cases.push_back(case_of(entry));
+    DiffusionCase one = case_of(entry);
+    (one.settings.cache ? fixture.cached_cases : fixture.cases).push_back(std::move(one));
   }
   return fixture;
 }

@@ -27,7 +27,8 @@ struct DiffusionFixture {
   std::vector<TokenId> masked;
   NpyArray logits;  // of `masked`: [tokens, vocab_size]
   std::vector<TokenId> prompt;
-  std::vector<DiffusionCase> cases;  // except those with approximate caches
+  std::vector<DiffusionCase> cases;
+  std::vector<DiffusionCase> cached_cases;  // with approximate caches: calls are what each pass computes
 };
 
 // All of them: tests/data has the whole folder.

@@ -1,10 +1,11 @@
 // Every diffusion language model's fixture: logits, and the token ids at every call of the model.
 #include "tests/mpi_test.h"
 #include "tests/reference/diffusion_fixture.h"
-#include "tests/runtime/engine_run.h"
+#include "tests/runtime/diffusion_run.h"
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include <fmt/format.h>
@@ -15,56 +16,15 @@ namespace {
 
 using reference::DiffusionCase;
 using reference::DiffusionFixture;
+using test::request_of;
 using test::run_engine;
+using test::run_one;
+using test::teller;
+using test::texts_of;
+using test::Told;
 
 // By the fixtures' README.
 constexpr double kTolerance = 1e-3;
-
-Request request_of(const DiffusionFixture& fixture, const DiffusionCase& one) {
-  Request request = test::greedy_request(fixture.prompt, one.max_tokens);
-  request.unmasking = one.settings;
-  return request;
-}
-
-// What a request was told.
-struct Told {
-  std::vector<std::vector<SettledToken>> passes;
-  std::vector<TokenId> tokens;
-  FinishReason reason = FinishReason::none;
-  std::string error;
-};
-
-EventSink teller(std::map<int, Told>& told) {
-  return [&told](const Event& event) {
-    if (const auto* settled = std::get_if<TokensSettled>(&event)) {
-      Told& one = told[settled->sample];
-      EXPECT_EQ(settled->pass, one.passes.size() + 1);
-      one.passes.push_back(settled->tokens);
-    } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
-      Told& one = told[token->sample];
-      EXPECT_EQ(one.reason, FinishReason::none) << "an event after the end";
-      one.reason = token->finish_reason;
-      one.error = token->error;
-      if (token->error.empty()) one.tokens.push_back(token->token);
-    }
-  };
-}
-
-Told run_one(Engine& engine, Request request) {
-  std::map<int, Told> told;
-  engine.run(std::move(request), teller(told));
-  return told[0];
-}
-
-// The text before every pass, and at the end.
-std::vector<std::vector<TokenId>> texts_of(const Told& told, std::vector<TokenId> text) {
-  std::vector<std::vector<TokenId>> texts = {text};
-  for (const std::vector<SettledToken>& pass : told.passes) {
-    for (const SettledToken& token : pass) text.at(token.position) = token.id;
-    texts.push_back(text);
-  }
-  return texts;
-}
 
 // What the families' code gives the model, as whole texts: passes that nothing follows from are left out, as
 // they are here.

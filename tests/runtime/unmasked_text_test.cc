@@ -195,5 +195,33 @@ TEST(UnmaskingPlan, RefusesNumbersThatCannotBeDividedEvenly) {
       "found 5; give each block as many passes");
 }
 
+// Of 3 tokens and two blocks of 4, in two passes each.
+TEST(UnmaskedText, ComputesLessInTheLaterPassesOfABlockIfItsCacheIsApproximate) {
+  struct Pass {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    bool operator==(const Pass&) const = default;
+  };
+  const auto passes_of = [](UnmaskCache cache, bool shifted) {
+    const Unmasking asked{.steps = 4, .block_length = 4, .cache = cache};
+    UnmaskedText text(plan_of({.shifted = shifted}, asked, 8), {1, 2, 3}, 8, 1000);
+    std::vector<Pass> passes;
+    while (!text.done()) {
+      passes.push_back({text.pass_begin(), text.pass_tokens().size()});
+      EXPECT_EQ(text.uses_cache(), cache != UnmaskCache::exact && passes.size() % 2 == 0);
+      EXPECT_GE(text.pass_rows().front(), text.pass_begin());
+      EXPECT_LT(text.pass_rows().back(), passes.back().end);
+      text.settle(std::vector<Guess>(text.pass_rows().size(), Guess{7, 0.5}));
+    }
+    EXPECT_FALSE(text.uses_cache());
+    return passes;
+  };
+  using Passes = std::vector<Pass>;
+  EXPECT_TRUE(passes_of(UnmaskCache::exact, false) == (Passes{{0, 11}, {0, 11}, {0, 11}, {0, 11}}));
+  EXPECT_TRUE(passes_of(UnmaskCache::prefix, false) == (Passes{{0, 11}, {3, 11}, {0, 11}, {7, 11}}));
+  EXPECT_TRUE(passes_of(UnmaskCache::dual, false) == (Passes{{0, 11}, {3, 7}, {0, 11}, {7, 11}}));
+  EXPECT_TRUE(passes_of(UnmaskCache::dual, true) == (Passes{{0, 11}, {2, 7}, {0, 11}, {6, 11}}));
+}
+
 }  // namespace
 }  // namespace tp
