@@ -3,6 +3,7 @@
 #include "launch/attention_flag.h"
 #include "launch/option_checks.h"
 #include "launch/split_flag.h"
+#include "launch/unmasking_flags.h"
 #include "launch/wire_flag.h"
 #include "parallel/processors.h"
 
@@ -37,6 +38,7 @@ void EngineFlags::add_to(CLI::App& command, WeightNames names) {
   command.add_flag("--same-bits", options.same_bits,
                    "The same bits on any number of ranks, with any chunks, batch and threads");
   add_attention_option(command, options.favor_features);
+  add_unmask_cache_option(command, options.unmask_cache);
   command
       .add_option(
           "--pipeline", options.pipeline,

@@ -51,6 +51,11 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
                     "results differ from the model's",
                     info.favor_features));
   }
+  if (info.unmask_cache != UnmaskCache::exact) {
+    print_message(
+        fmt::format("tp-infer: passes are approximated (--unmask-cache {}): texts differ from the model's",
+                    name_of(info.unmask_cache)));
+  }
   if (options.max_length > info.max_length) {
     print_note(fmt::format(
         "tp-infer: sequences have at most {} tokens, the model's maximum, not the {} of --max-length\n",

@@ -7,7 +7,7 @@
 namespace tp {
 
 std::string with_flags(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kFlags = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kFlags = {{
       {"`weights`", "--weights"},
       {"`kv_type`", "--kv-type"},
       {"`prefill_chunk`", "--prefill-chunk"},
@@ -26,6 +26,7 @@ std::string with_flags(std::string text) {
       {"`steps`", "--steps"},
       {"`block_length`", "--block-length"},
       {"`unmask`", "--unmask"},
+      {"`unmask_cache`", "--unmask-cache"},
       {"`threshold`", "--threshold"},
       {"`favor_features` 0", "--attention exact"},
   }};

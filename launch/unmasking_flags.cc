@@ -12,6 +12,19 @@ constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 20;
 
 }  // namespace
 
+void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache) {
+  command
+      .add_option_function<std::string>(
+          "--unmask-cache",
+          [&cache](const std::string& name) { cache = find_unmask_cache(name).value_or(cache); },
+          "LLaDA, Dream: exact, or approximate and faster: a block's passes after its first one keep the "
+          "keys and "
+          "values of the tokens before it (prefix) or of all others (dual)")
+      ->check(one_of(unmask_caches()))
+      ->type_name("CACHE")
+      ->default_str("exact");
+}
+
 void UnmaskingFlags::add_to(CLI::App& command) {
   const std::string group = "Diffusion language models (LLaDA, Dream, SDAR)";
   command

@@ -11,6 +11,9 @@
 
 namespace tp {
 
+// Adds --unmask-cache, which belongs to the engine.
+void add_unmask_cache_option(CLI::App& command, UnmaskCache& cache);
+
 struct UnmaskingFlags {
   std::optional<int> steps;
   std::optional<int> block_length;

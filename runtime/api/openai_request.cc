@@ -57,6 +57,7 @@ const std::map<std::string, std::string>& settings() {
       {"block_length", "block_length"},
       {"unmask", "unmask"},
       {"threshold", "threshold"},
+      {"unmask_cache", "unmask_cache"},
   };
   return table;
 }

@@ -249,6 +249,18 @@ Field unmask_threshold() {
                       [](const Unmasking& settings) { return rounded(settings.threshold); });
 }
 
+// Without one it is the engine's, and not written.
+Field unmask_cache() {
+  return of_unmasking(
+      [](const Json& value, Unmasking& settings) {
+        settings.cache = value.is_string() ? find_unmask_cache(value.get<std::string>()) : std::nullopt;
+        if (!settings.cache) wrong_type(fmt::format("one of {}", fmt::join(unmask_caches(), ", ")), value);
+      },
+      [](const Unmasking& settings) {
+        return settings.cache ? Json(std::string(name_of(*settings.cache))) : Json();
+      });
+}
+
 const std::map<std::string, Field>& all_fields() {
   static const std::map<std::string, Field> table = {
       {"beams", beams()},
@@ -278,6 +290,7 @@ const std::map<std::string, Field>& all_fields() {
       {"block_length", of_unmasking(&Unmasking::block_length)},
       {"unmask", unmask_rule()},
       {"threshold", unmask_threshold()},
+      {"unmask_cache", unmask_cache()},
       {"bad_words", rare(of_request(&Request::bad_words))},
       {"bad_words_ids", rare(of_request(&Request::bad_words_ids))},
       {"logit_bias", rare(of_sampling(&SamplingParams::logit_bias))},

@@ -124,10 +124,26 @@ Json repeated_of(const Json& body) {
 ApiCall read_responses_call(const Json& body) {
   refuse_state(body);
   Json chat = {{"messages", messages_of(body)}, {"tools", tools_of(body.value("tools", Json()))}};
-  for (const char* name :
-       {"model", "stream", "temperature", "top_p", "tool_choice", "seed", "stop", "top_k", "min_p",
-        "priority", "parallel_tool_calls", "max_thinking_tokens", "cache_salt", "chat_template_kwargs",
-        "ignore_eos", "steps", "block_length", "unmask", "threshold"}) {
+  for (const char* name : {"model",
+                           "stream",
+                           "temperature",
+                           "top_p",
+                           "tool_choice",
+                           "seed",
+                           "stop",
+                           "top_k",
+                           "min_p",
+                           "priority",
+                           "parallel_tool_calls",
+                           "max_thinking_tokens",
+                           "cache_salt",
+                           "chat_template_kwargs",
+                           "ignore_eos",
+                           "steps",
+                           "block_length",
+                           "unmask",
+                           "threshold",
+                           "unmask_cache"}) {
     chat[name] = body.value(name, Json());
   }
   chat["max_tokens"] = body.value("max_output_tokens", Json());

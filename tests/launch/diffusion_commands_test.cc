@@ -5,9 +5,11 @@
 #include "tests/reference/diffusion_fixture.h"
 #include "tests/serve/served_program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iomanip>
+#include <iterator>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -35,7 +37,19 @@ Arguments generation_of(const DiffusionFixture& fixture, const DiffusionCase& on
   add("--block-length", one.settings.block_length);
   if (one.settings.rule == UnmaskRule::threshold)
     arguments.insert(arguments.end(), {"--threshold", std::to_string(one.settings.threshold)});
+  if (one.settings.cache)
+    arguments.insert(arguments.end(), {"--unmask-cache", std::string(name_of(*one.settings.cache))});
   return arguments;
+}
+
+// Success, with a notice if results are approximate.
+void expect_success_of(const Arguments& arguments, Finished finished) {
+  if (const auto found = std::ranges::find(arguments, "--unmask-cache"); found != arguments.end()) {
+    EXPECT_EQ(finished.err, "tp-infer: passes are approximated (--unmask-cache " + *std::next(found) +
+                                "): texts differ from the model's\n");
+    finished.err.clear();
+  }
+  expect_success(finished);
 }
 
 // A model with a tokenizer whose token i is two letters, and a chat template.
@@ -71,10 +85,12 @@ class TextDiffusion {
 TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesAtEveryRankCount) {
   for (const DiffusionFixture& fixture : reference::diffusion_fixtures()) {
     const std::size_t prompt = fixture.prompt.size();
-    for (const DiffusionCase& one : fixture.cases) {
+    std::vector<DiffusionCase> cases = fixture.cases;
+    cases.insert(cases.end(), fixture.cached_cases.begin(), fixture.cached_cases.end());
+    for (const DiffusionCase& one : cases) {
       for (const std::size_t ranks : {0, 2, 3}) {
         const Finished finished = run(ranks, generation_of(fixture, one));
-        expect_success(finished);
+        expect_success_of(generation_of(fixture, one), finished);
         const std::vector<json> lines = json_lines(finished.out);
         ASSERT_GE(lines.size(), 2U);
         std::vector<TokenId> text = fixture.prompt;
@@ -119,6 +135,35 @@ TEST(Diffusion, DrawsTheSameTextFromASeedAtEveryRankCount) {
   }
 }
 
+TEST(Diffusion, DrawsTheSameTextFromApproximateCachesAtEveryRankCount) {
+  for (const char* name : {"llada", "dream"}) {
+    const DiffusionFixture fixture = reference::diffusion_fixture(name);
+    const json line = {{"ids", fixture.prompt}, {"max_tokens", 12}, {"steps", 6}, {"block_length", 6}};
+    std::string input;
+    for (const char* cache : {"exact", "prefix", "dual"}) {
+      json cached = line;
+      cached["unmask_cache"] = cache;
+      input += cached.dump() + "\n";
+    }
+    std::vector<std::vector<json>> texts;
+    for (const std::size_t ranks : {1, 2, 3, 4}) {
+      const Arguments arguments = {
+          "generate",      "--model", fixture.folder, "--batch",        "-",   "--same-bits", "--seed", "5",
+          "--temperature", "0.8",     "--ignore-eos", "--unmask-cache", "dual"};
+      const Finished finished = run(ranks, arguments, {.input = input + line.dump() + "\n"});
+      expect_success_of(arguments, finished);
+      std::vector<json> lines = json_lines(finished.out);
+      ASSERT_EQ(lines.size(), 4U);
+      std::ranges::sort(lines, {}, [](const json& one) { return one.at("index").get<int>(); });
+      EXPECT_EQ(lines[1].at("sampling").at("unmask_cache"), "prefix");
+      EXPECT_EQ(lines[3].at("token_ids"), lines[2].at("token_ids")) << "what the command says is the default";
+      texts.emplace_back();
+      for (const json& one : lines) texts.back().push_back(one.at("token_ids"));
+    }
+    for (const std::vector<json>& same : texts) EXPECT_EQ(same, texts[0]) << name;
+  }
+}
+
 TEST(Diffusion, WritesTextsAndWhatIsSettled) {
   const TextDiffusion model("llada");
   const Arguments arguments = {"generate",   "--model",  model.path(),     "--prompt",
@@ -149,9 +194,9 @@ TEST(Diffusion, TheReadmesCommandsRun) {
     Arguments arguments;
     for (std::string word; words >> std::quoted(word);)
       arguments.push_back(word == "DIR" ? model.path() : word == "Once upon a time" ? "oncelu" : word);
-    expect_success(run(2, arguments));
+    expect_success_of(arguments, run(2, arguments));
   }
-  EXPECT_EQ(commands, 2);
+  EXPECT_EQ(commands, 3);
 }
 
 TEST(Diffusion, LogitsAreThoseOfTheOriginalCode) {
@@ -212,6 +257,12 @@ TEST(Diffusion, OptionsThatDoNotFitSayWhichDo) {
                   "--threshold is for --unmask threshold");
   expect_one_line(run(0, generate(llada.folder, {"--unmask", "threshold", "--threshold", "1.5"})), 2,
                   "`threshold` is 1.5, expected a probability");
+  expect_one_line(run(0, generate(llada.folder, {"--unmask-cache", "duel"})), 2, "did you mean dual?");
+  expect_one_error(run(2, generate(decoder, {"--unmask-cache", "dual"})), 1,
+                   "cannot approximate by --unmask-cache dual: expected a diffusion language model");
+  expect_one_error(
+      run(2, generate(reference::diffusion_fixture("sdar").folder, {"--unmask-cache", "prefix"})), 1,
+      "found SDARForCausalLM, whose finished blocks stay in the cache, which is exact");
   expect_one_error(run(1, {"perplexity", "--model", llada.folder, "--tokens", prompt_of(llada)}), 1,
                    "use tp-infer generate, logits, hidden, embed");
 }
@@ -236,7 +287,9 @@ TEST(Diffusion, ABatchAnswersEveryRequestByItself) {
           {.input = R"({"id": 1, "max_tokens": 4, "ids": )" + ids + "}\n" +
                     R"({"id": 2, "max_tokens": 4, "unmask": "best", "ids": )" + ids + "}\n" +
                     R"({"id": 3, "max_tokens": 4, "steps": 0, "ids": )" + ids + "}\n" +
-                    R"({"id": 4, "max_tokens": 8, "steps": 3, "ids": )" + ids + "}\n"});
+                    R"({"id": 4, "max_tokens": 8, "steps": 3, "ids": )" + ids + "}\n" +
+                    R"({"id": 5, "max_tokens": 4, "unmask_cache": "dual", "ids": )" + ids + "}\n" +
+                    R"({"id": 6, "max_tokens": 4, "unmask_cache": 2, "ids": )" + ids + "}\n"});
   EXPECT_EQ(finished.status, 1);
   std::map<int, json> lines;
   for (const json& line : json_lines(finished.out)) lines[line.at("id").get<int>()] = line;
@@ -245,6 +298,9 @@ TEST(Diffusion, ABatchAnswersEveryRequestByItself) {
   EXPECT_NE(error(2).find("`unmask`: expected one of low-confidence, margin"), std::string::npos) << error(2);
   EXPECT_NE(error(3).find("`steps`"), std::string::npos) << error(3);
   EXPECT_NE(error(4).find("must be a multiple of the 2 blocks"), std::string::npos) << error(4);
+  EXPECT_NE(error(5).find("dual: expected exact, as finished blocks of"), std::string::npos) << error(5);
+  EXPECT_NE(error(6).find("`unmask_cache`: expected one of exact, prefix, dual"), std::string::npos)
+      << error(6);
 }
 
 TEST(Diffusion, AServerAnswersWithThem) {
