@@ -377,6 +377,8 @@ void Scheduler::check_invariants() const {
   }
   require<std::logic_error>(running_.size() <= limits_.max_sequences, "{} sequences run, {} may",
                             running_.size(), limits_.max_sequences);
+  for (const auto& [key, kept] : kept_)
+    require<std::logic_error>(!blocks_.table(kept).empty(), "no blocks wait for the passes {}", key);
   std::uint64_t last_admission = 0;
   for (const std::shared_ptr<Sequence>& sequence : running_) {
     check(*sequence, sequence->admission > last_admission, "it is not in the order of admission");

@@ -328,6 +328,11 @@ TEST(Diffusion, AServerAnswersWithThem) {
   EXPECT_EQ(uneven.status, 400);
   EXPECT_NE(uneven.body.find("must be a multiple of the 2 blocks"), std::string::npos) << uneven.body;
   body = prompt;
+  body["unmask_cache"] = "prefix";
+  const HttpReply approximate = server.post("/v1/completions", body);
+  EXPECT_EQ(approximate.status, 400);
+  EXPECT_NE(approximate.body.find("prefix: expected exact"), std::string::npos) << approximate.body;
+  body = prompt;
   body["logprobs"] = 2;
   EXPECT_EQ(server.post("/v1/completions", body).status, 400);
   body = prompt;
