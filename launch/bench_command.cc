@@ -206,25 +206,25 @@ void settle_lengths(BenchFlags& flags, std::size_t longest) {
 }
 
 // On rank 0.
-void read_texts(BenchFlags& flags, std::size_t vocab_size) {
+void read_texts(BenchFlags& flags, std::size_t vocab_size, std::size_t longest) {
   require<ConfigError>(flags.generates,
                        "cannot replay texts: {} generates none; leave out --acceptance-trace",
                        flags.synthetic.empty() ? "the model" : flags.synthetic);
   flags.replay.texts = read_real_texts(flags.acceptance_trace);
   flags.replay.add_to(flags.engine.options, vocab_size);
-  flags.prompts = {flags.replay.longest_prompt()};
-  flags.generate = flags.replay.longest_text();
+  require<ConfigError>(flags.replay.longest() <= longest,
+                       "cannot replay a text of {} tokens with its prompt: a sequence holds {}; leave it out",
+                       flags.replay.longest(), longest);
+  flags.prompts = {flags.replay.longest() - 1};  // length_of adds one
+  flags.generate = 0;
 }
 
 // The other ranks do not read the texts.
 void agree_on_lengths(Communicator& comm, BenchFlags& flags) {
   if (flags.acceptance_trace.empty()) return;
-  const auto agreed = [&](std::size_t own) {
-    return static_cast<std::size_t>(
-        max_over_ranks(comm, comm.is_root() ? static_cast<std::int64_t>(own) : 0));
-  };
-  flags.prompts = {agreed(flags.prompts.front())};
-  flags.generate = agreed(flags.generate);
+  const std::int64_t own = comm.is_root() ? static_cast<std::int64_t>(flags.prompts.front()) : 0;
+  flags.prompts = {static_cast<std::size_t>(max_over_ranks(comm, own))};
+  flags.generate = 0;
 }
 
 // Throws ConfigError if the longest measurement does not fit.
@@ -288,7 +288,8 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       generates = flags.generates ? 1 : 0;
       longest = static_cast<std::int64_t>(longest_sequence(flags, config));
       settle_lengths(flags, static_cast<std::size_t>(longest));
-      if (!flags.acceptance_trace.empty()) read_texts(flags, config.vocab_size);
+      if (!flags.acceptance_trace.empty())
+        read_texts(flags, config.vocab_size, static_cast<std::size_t>(longest));
       check_length(flags, static_cast<std::size_t>(longest));
       trace.emplace(flags.trace);
       output.emplace(flags.output);
@@ -399,6 +400,13 @@ static void add(CLI::App& app, int& status) {
       throw CLI::ValidationError(
           "--json, --csv and --markdown are three forms of the result: expected at most one of them, found "
           "several; run bench once for each, or convert its JSON");
+    }
+    if (!flags->acceptance_trace.empty() &&
+        (flags->has_prompts || flags->has_generate || flags->constraint)) {
+      throw CLI::ValidationError(
+          "--acceptance-trace takes the lengths from its texts, and has no constraints: expected no "
+          "--prompt, "
+          "--generate or --constraint beside it, found some; leave them out");
     }
     const std::size_t batch = largest(flags->batches);
     if (command->get_option("--max-batch")->count() > 0 && flags->engine.options.max_sequences < batch) {

@@ -9,15 +9,9 @@
 
 namespace tp {
 
-std::size_t BenchReplay::longest_prompt() const {
+std::size_t BenchReplay::longest() const {
   std::size_t longest = 0;
-  for (const RealText& text : texts) longest = std::max(longest, text.prompt.size());
-  return longest;
-}
-
-std::size_t BenchReplay::longest_text() const {
-  std::size_t longest = 0;
-  for (const RealText& text : texts) longest = std::max(longest, text.tokens.size());
+  for (const RealText& text : texts) longest = std::max(longest, text.prompt.size() + text.tokens.size());
   return longest;
 }
 

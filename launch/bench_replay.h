@@ -16,8 +16,7 @@ struct BenchReplay {
   std::vector<RealText> texts;
   std::shared_ptr<ReplayedTexts> replayed = std::make_shared<ReplayedTexts>();
 
-  std::size_t longest_prompt() const;
-  std::size_t longest_text() const;
+  std::size_t longest() const;  // tokens of a text and its prompt
   // Lets an engine draft from the replayed texts what `speculation` would guess of the real ones.
   void add_to(EngineOptions& options, std::size_t vocab_size) const;
 };

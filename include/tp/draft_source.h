@@ -35,15 +35,17 @@ struct DraftQuery {
   std::size_t most = 0;  // tokens to guess
 };
 
-// Called on rank 0 by the thread that runs the engine, between steps.
+// Called on rank 0 by the thread that runs the engine, when it plans a step.
 class DraftSource {
  public:
   virtual ~DraftSource() = default;
 
   // A draft for each query, of up to `most` tokens of the vocabulary; it may be empty. If it throws
-  // std::bad_alloc, there are no drafts; another exception ends the engine's step, as a wrong draft does.
+  // std::bad_alloc, the step has no drafts. After another exception, or a wrong draft, it is not asked any
+  // more (SpeculationCounts::failure); no text changes.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
-  // The sequence has ended; it may be one that has never been asked about.
+  // Forget the sequence: it has ended, or there was no memory for drafts, after which it may be asked about
+  // again, from its beginning. It may be one that has never been asked about. Must not throw.
   virtual void end(std::uint64_t sequence) = 0;
 };
 

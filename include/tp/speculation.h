@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <string>
 
 namespace tp {
 
@@ -35,6 +36,8 @@ struct SpeculationCounts {
   // By place in the draft: how many there were, and how many of them were kept.
   std::array<std::uint64_t, kMaxDraftTokens> drafted{};
   std::array<std::uint64_t, kMaxDraftTokens> accepted{};
+  // What a DraftSource has thrown, or what is wrong with its drafts: it is not asked any more. Usually empty.
+  std::string failure{};
 
   std::uint64_t drafted_tokens() const {
     return std::accumulate(drafted.begin(), drafted.end(), std::uint64_t{0});

@@ -22,6 +22,9 @@ void append_bits(const TokenMask& mask, std::vector<std::uint32_t>& values) {
   std::memcpy(values.data() + before, words.data(), words.size_bytes());
 }
 
+constexpr std::size_t kLookBack =
+    32;  // masks that each is compared with, which takes time where they hardly differ
+
 // Whether a list takes less room than the bits do. Counting ends where that is known.
 bool has_few_tokens(std::span<const std::uint64_t> words) {
   std::size_t count = 0;
@@ -37,12 +40,13 @@ bool has_few_tokens(std::span<const std::uint64_t> words) {
 PackedMasks::PackedMasks(std::span<TokenMask* const> masks) {
   for (std::size_t i = 0; i < masks.size(); ++i) {
     const TokenMask& mask = *masks[i];
-    const auto before = masks.first(i);
+    const std::size_t count = std::min(i, kLookBack);
+    const auto before = masks.subspan(i - count, count);
     const auto equal = std::ranges::find_if(
         before, [&](const TokenMask* other) { return std::ranges::equal(other->words(), mask.words()); });
     const std::size_t size = values.size();
     if (equal != before.end()) {
-      kinds.push_back(kEqual + static_cast<std::uint32_t>(equal - before.begin()));
+      kinds.push_back(kEqual + static_cast<std::uint32_t>(i - count + (equal - before.begin())));
     } else if (has_few_tokens(mask.words())) {
       append_list(mask, values);
       kinds.push_back(static_cast<std::uint32_t>(values.size() - size));

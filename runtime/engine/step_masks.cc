@@ -92,7 +92,7 @@ void start_masks(PlannedStep& planned, std::size_t vocab_size) {
   if (slow->empty()) return;
   try {
     planned.mask_work = std::async(std::launch::async, [slow] { run_all(*slow); }).share();
-  } catch (const std::system_error&) {  // out of threads
+  } catch (...) {  // out of threads or memory
     run_all(*slow);
   }
 }

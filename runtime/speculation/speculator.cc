@@ -3,6 +3,7 @@
 #include "runtime/speculation/ngram_source.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <new>
 #include <stdexcept>
@@ -26,17 +27,21 @@ class CheckedSource : public DraftSource {
     if (!is_right)
       throw std::logic_error(
           "wrong drafts from `draft_source` (expected one for each query, of at most so many tokens of the "
-          "vocabulary as it asks for, each with its chance)");
+          "vocabulary as it asks for, each with its chance, which is not above the one before)");
     return drafts;
   }
   void end(std::uint64_t sequence) override { source_->end(sequence); }
 
  private:
   bool fits(const Draft& draft, const DraftQuery& query) const {
-    return draft.tokens.size() <= query.most && draft.chances.size() == draft.tokens.size() &&
-           std::ranges::all_of(draft.tokens, [&](TokenId id) {
-             return id >= 0 && static_cast<std::size_t>(id) < vocab_size_;
-           });
+    if (draft.tokens.size() > query.most || draft.chances.size() != draft.tokens.size()) return false;
+    double before = 1.0;
+    for (const double chance : draft.chances) {
+      if (!(chance >= 0.0 && chance <= before)) return false;  // NaN is neither
+      before = chance;
+    }
+    return std::ranges::all_of(
+        draft.tokens, [&](TokenId id) { return id >= 0 && static_cast<std::size_t>(id) < vocab_size_; });
   }
 
   std::unique_ptr<DraftSource> source_;
@@ -50,11 +55,14 @@ Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, st
 
 std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries) {
   try {
-    return source_->draft(queries);
+    if (source_) return source_->draft(queries);
   } catch (const std::bad_alloc&) {
     for (const DraftQuery& query : queries) source_->end(query.sequence);
-    return std::vector<Draft>(queries.size());
+  } catch (const std::exception& error) {
+    counts_.failure = error.what();
+    source_.reset();
   }
+  return std::vector<Draft>(queries.size());
 }
 
 void Speculator::select(std::span<Draft> drafts, const StepSize& step) const {

@@ -21,7 +21,7 @@ class Speculator {
 
   std::size_t most() const { return most_; }
 
-  // A draft for each query. Without memory for them there are none.
+  // A draft for each query. Without memory for them there are none, nor after the source has failed.
   std::vector<Draft> draft(std::span<const DraftQuery> queries);
 
   // A step without drafts.
@@ -37,21 +37,23 @@ class Speculator {
   void count(std::size_t drafted, std::size_t accepted);
   // A step without prompts has taken so long (0: unknown).
   void observe(std::size_t rows, bool has_drafts, double seconds);
-  void end(std::uint64_t sequence) { source_->end(sequence); }
+  void end(std::uint64_t sequence) {
+    if (source_) source_->end(sequence);
+  }
 
   const SpeculationCounts& counts() const { return counts_; }
 
  private:
   std::size_t best_rows(std::span<const double> chances, const StepSize& step) const;
 
-  std::unique_ptr<DraftSource> source_;
+  std::unique_ptr<DraftSource> source_;  // null: it has failed
   std::size_t most_;
   std::optional<RowCosts> costs_;
   SpeculationCounts counts_;
 };
 
 // With these options; null if there are to be no drafts. `source`: see EngineOptions::draft_source; its
-// drafts are checked, and std::logic_error is thrown for wrong ones.
+// drafts are checked.
 std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options,
                                             const std::function<std::unique_ptr<DraftSource>()>& source,
                                             std::size_t vocab_size, std::optional<RowCosts> costs);

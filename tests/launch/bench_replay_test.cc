@@ -74,6 +74,10 @@ TEST(BenchReplay, SaysWhichLineIsNoText) {
   EXPECT_EQ(finished.status, 1);
   EXPECT_NE(finished.err.find("cannot use line 2 of"), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find("token_ids"), std::string::npos) << finished.err;
+  std::vector<std::string> too_much = command;
+  too_much.insert(too_much.end(), {"--generate", "5"});
+  EXPECT_EQ(run(kNoMpirun, too_much).status, 2);
+  EXPECT_NE(run(kNoMpirun, too_much).err.find("leave them out"), std::string::npos);
   std::ofstream(file) << "\n";
   EXPECT_NE(run(kNoMpirun, command).err.find("no texts in"), std::string::npos);
 }

@@ -5,6 +5,7 @@
 #include "tests/reference/random.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -32,19 +33,28 @@ class FixedSource : public DraftSource {
 };
 
 TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
-  const auto draft_by = [](const Draft& draft) {
+  std::string failure;
+  const auto draft_by = [&](const Draft& draft) {
     const auto speculator = make_speculator(
         {.drafts = DraftKind::custom}, [&] { return std::make_unique<FixedSource>(draft); }, 50,
         std::nullopt);
     const std::vector<TokenId> tokens = {1, 2, 3};
     const DraftQuery query{1, tokens, 2, 2};
-    return speculator->draft(std::span(&query, 1)).front().tokens;
+    const std::vector<TokenId> tokens_of_draft = speculator->draft(std::span(&query, 1)).front().tokens;
+    failure = speculator->counts().failure;
+    EXPECT_EQ(speculator->draft(std::span(&query, 1)).front().tokens, tokens_of_draft);
+    speculator->end(1);
+    return tokens_of_draft;
   };
   EXPECT_EQ(draft_by({{49, 0}, {0.5, 0.2}}), (std::vector<TokenId>{49, 0}));
-  EXPECT_THROW(draft_by({{50}, {0.5}}), std::logic_error);
-  EXPECT_THROW(draft_by({{-1}, {0.5}}), std::logic_error);
-  EXPECT_THROW(draft_by({{1, 2, 3}, {0.5, 0.4, 0.3}}), std::logic_error);
-  EXPECT_THROW(draft_by({{1, 2}, {0.5}}), std::logic_error);
+  EXPECT_EQ(failure, "");
+  const std::vector<Draft> wrong = {{{50}, {0.5}},        {{-1}, {0.5}},        {{1, 2, 3}, {0.5, 0.4, 0.3}},
+                                    {{1, 2}, {0.5}},      {{1, 2}, {0.5, 0.6}}, {{1}, {1.5}},
+                                    {{1}, {std::nan("")}}};
+  for (const Draft& draft : wrong) {
+    EXPECT_EQ(draft_by(draft), std::vector<TokenId>());
+    EXPECT_NE(failure.find("wrong drafts from `draft_source`"), std::string::npos) << failure;
+  }
 }
 
 TEST(NgramSource, ProposesWhatFollowedTheLastTokensBefore) {
