@@ -404,9 +404,8 @@ static void add(CLI::App& app, int& status) {
     if (!flags->acceptance_trace.empty() &&
         (flags->has_prompts || flags->has_generate || flags->constraint)) {
       throw CLI::ValidationError(
-          "--acceptance-trace takes the lengths from its texts, and has no constraints: expected no "
-          "--prompt, "
-          "--generate or --constraint beside it, found some; leave them out");
+          "--acceptance-trace takes the lengths from its texts, and has no constraints: expected none of "
+          "--prompt, --generate and --constraint beside it, found some; leave them out");
     }
     const std::size_t batch = largest(flags->batches);
     if (command->get_option("--max-batch")->count() > 0 && flags->engine.options.max_sequences < batch) {
