@@ -12,12 +12,15 @@ namespace {
 Isa choose_isa() {
   const char* wanted = std::getenv("TP_ISA");
   if (wanted == nullptr || *wanted == '\0') return best_isa();
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_bf16, Isa::amx}) {
+  for (const Isa isa :
+       {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}) {
     if (name_of(isa) == wanted && isa <= best_isa()) return isa;
   }
   if (name_of(Isa::amx_emulated) == wanted) return Isa::amx_emulated;
   throw_error<ConfigError>(
-      "TP_ISA must be portable, avx2, avx512, avx512_bf16 or amx, and no more than this machine's {}; found "
+      "TP_ISA must be portable, avx2, avx512, avx512_vnni, avx512_bf16 or amx, and no more than this "
+      "machine's "
+      "{}; found "
       "\"{}\"",
       name_of(best_isa()), wanted);
 }
@@ -30,7 +33,8 @@ Isa& chosen_isa() {
 }  // namespace
 
 std::string_view name_of(Isa isa) {
-  constexpr std::string_view kNames[] = {"portable", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"};
+  constexpr std::string_view kNames[] = {"portable",    "avx2", "avx512",      "avx512_vnni",
+                                         "avx512_bf16", "amx",  "amx_emulated"};
   return kNames[static_cast<std::size_t>(isa)];
 }
 
@@ -39,8 +43,8 @@ Isa best_isa() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512cd")) {
-    const bool bf16 = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
-    if (!bf16) return Isa::avx512;
+    if (!__builtin_cpu_supports("avx512vnni")) return Isa::avx512;
+    if (!__builtin_cpu_supports("avx512bf16")) return Isa::avx512_vnni;
     return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
   }
   // Every processor with AVX2 has F16C, which clang 14 cannot ask for.
@@ -67,7 +71,7 @@ Isa common_isa(Isa other, bool other_has_fast_pairs) {
   if (own != other && std::max(own, other) == Isa::amx_emulated) return Isa::portable;
   const Isa common = std::min(own, other);
   const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
-  return alike ? common : Isa::avx512;
+  return alike ? common : Isa::avx512_vnni;
 }
 
 }  // namespace tp::kernels

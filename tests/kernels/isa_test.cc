@@ -28,7 +28,7 @@ TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
   EXPECT_EQ(common_isa(own, fast), own);
   EXPECT_EQ(common_isa(Isa::portable, false), Isa::portable);
   if (own == Isa::avx512_bf16) {
-    EXPECT_EQ(common_isa(own, !fast), Isa::avx512) << "one multiplies bf16 in pairs, the other does not";
+    EXPECT_EQ(common_isa(own, !fast), Isa::avx512_vnni) << "one multiplies bf16 in pairs, the other does not";
   } else if (own == Isa::amx_emulated) {
     EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "it has portable kernels";
   } else {

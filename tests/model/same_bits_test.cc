@@ -27,6 +27,7 @@ std::vector<WeightType> types_of_one_rule() {
   switch (kernels::active_isa()) {
     case kernels::Isa::avx2:
     case kernels::Isa::avx512:
+    case kernels::Isa::avx512_vnni:
       return {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4};
     case kernels::Isa::avx512_bf16:
       return {WeightType::f32, WeightType::f16, WeightType::int8, WeightType::int4};

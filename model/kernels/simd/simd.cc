@@ -30,6 +30,7 @@ TP_DECLARE_LEVEL(portable)
 #if defined(__x86_64__)
 TP_DECLARE_LEVEL(avx2)
 TP_DECLARE_LEVEL(avx512)
+TP_DECLARE_LEVEL(avx512_vnni)
 TP_DECLARE_LEVEL(avx512_bf16)
 #endif
 
@@ -56,6 +57,7 @@ const Level& level() {
 #if defined(__x86_64__)
   static const Level avx2_level = TP_LEVEL(avx2, nullptr, nullptr);
   static const Level avx512_level = TP_LEVEL(avx512, nullptr, nullptr);
+  static const Level avx512_vnni_level = TP_LEVEL(avx512_vnni, nullptr, nullptr);
   static const Level avx512_bf16_level = TP_LEVEL(avx512_bf16, nullptr, nullptr);
   static const Level amx_level = TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
 #endif
@@ -65,6 +67,8 @@ const Level& level() {
       return amx_level;
     case Isa::avx512_bf16:
       return avx512_bf16_level;
+    case Isa::avx512_vnni:
+      return avx512_vnni_level;
     case Isa::avx512:
       return avx512_level;
     case Isa::avx2:
@@ -99,7 +103,7 @@ PeakKernels peak_kernels() {
 #if defined(__x86_64__)
   // Reading with wider registers gains nothing; it was up to 6 % slower, depending on where the linker had
   // put the loop.
-  if (active_isa() == Isa::amx || active_isa() == Isa::avx512_bf16) peaks.stream = avx2::kPeakKernels.stream;
+  if (active_isa() >= Isa::avx512_vnni && active_isa() <= Isa::amx) peaks.stream = avx2::kPeakKernels.stream;
 #endif
   return peaks;
 }
