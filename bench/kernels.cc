@@ -77,7 +77,8 @@ double best_seconds(const auto& call) {
 double peak_of(WeightType type, const PeakRates& peaks) {
   const bool integers = type >= WeightType::int8 && !kernels::is_scaled(type);
   if (integers && peaks.int8_per_second > 0) return peaks.int8_per_second;
-  return type == WeightType::bf16 && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
+  const bool pairs = type == WeightType::bf16 || type == WeightType::f8_e4m3;
+  return pairs && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
 
 // Seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.

@@ -44,7 +44,8 @@ Isa best_isa() {
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512cd")) {
     if (!__builtin_cpu_supports("avx512vnni")) return Isa::avx512;
-    if (!__builtin_cpu_supports("avx512bf16")) return Isa::avx512_vnni;
+    const bool has_bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+    if (!has_bf16) return Isa::avx512_vnni;
     return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
   }
   // Every processor with AVX2 has F16C, which clang 14 cannot ask for.

@@ -6,8 +6,8 @@
 namespace tp::kernels {
 
 // In ascending order; a machine that has one has those before it. avx512 is that of Skylake, avx512_vnni of
-// Cascade Lake and Ice Lake. The last one is for tests only: AMX's tile instructions in plain C++, on any
-// machine; all else is portable.
+// Cascade Lake and Ice Lake, avx512_bf16, which has VBMI as well, of Zen 4. The last one is for tests only:
+// AMX's tile instructions in plain C++, on any machine; all else is portable.
 enum class Isa { portable, avx2, avx512, avx512_vnni, avx512_bf16, amx, amx_emulated };
 
 std::string_view name_of(Isa isa);

@@ -37,6 +37,11 @@ std::size_t few_tokens(WeightType type) {
 
 bool has_pairs() { return packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast(); }
 
+// FP8 is exact in bf16, and of its own more exact arithmetic only float32's speed would be left.
+bool has_scaled_pairs(WeightType type) {
+  return type == WeightType::f8_e4m3 && scaled_kernels().multiply_pairs != nullptr && has_pairs();
+}
+
 // What every number of tokens takes.
 Path only_path(WeightType type) {
   if (is_integer(type)) return Path::bytes;
@@ -47,6 +52,7 @@ Path only_path(WeightType type) {
 Path path_of(const PackedLayout& weight, std::size_t tokens) {
   const WeightType type = weight.type;
   if (weight.same_bits) return only_path(type);
+  if (has_scaled_pairs(type)) return Path::pairs;
   const bool many = tokens > few_tokens(type);
   if (many && type != WeightType::f32 && tile_kernels() != nullptr) return Path::tiles;
   // OpenBLAS knows processors for which there are only portable loops here.
@@ -57,7 +63,8 @@ Path path_of(const PackedLayout& weight, std::size_t tokens) {
 
 auto kernel_of(WeightType type, Path path) {
   const PackedKernels& kernels = packed_kernels();
-  if (is_scaled(type)) return scaled_kernels().multiply;
+  if (is_scaled(type))
+    return path == Path::pairs ? scaled_kernels().multiply_pairs : scaled_kernels().multiply;
   switch (type) {
     case WeightType::f32:
       return kernels.f32;
@@ -205,10 +212,13 @@ PanelProduct convert(TensorView<const float> x, const PackedView& weight, Path p
 }
 
 // Floats of scratch for the panels that a thread unpacks.
-std::size_t unpacked_floats(const PackedLayout& weight, std::size_t tokens) {
+std::size_t unpacked_floats(Path path, const PackedLayout& weight, std::size_t tokens) {
   if (!is_scaled(weight.type)) return 0;
-  return lines(scaled_kernels().scratch_bytes(weight.scaled, weight.in_features, weight.panels(), tokens) /
-               sizeof(float));
+  const ScaledKernels& kernels = scaled_kernels();
+  const std::size_t bytes =
+      path == Path::pairs ? kernels.pair_scratch_bytes(weight.in_features, weight.panels(), tokens)
+                          : kernels.scratch_bytes(weight.scaled, weight.in_features, weight.panels(), tokens);
+  return lines(bytes / sizeof(float));
 }
 
 // Floats of scratch of a matmul on a path. Rows that are shorter than the weight's padded ones are copied
@@ -220,9 +230,12 @@ std::size_t scratch_of(Path path, const PackedLayout& weight, std::size_t tokens
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   switch (path) {
     case Path::floats:
-      return threads * unpacked_floats(weight, tokens);
-    case Path::pairs:
-      return tokens * padded / 2 + copies;
+      return threads * unpacked_floats(path, weight, tokens);
+    case Path::pairs: {
+      const std::size_t columns = Filling::of(weight, 2).columns;
+      return lines(tokens * columns / 2) + (columns == in_features ? 0 : lines(tokens * columns)) +
+             threads * unpacked_floats(path, weight, tokens);
+    }
     case Path::bytes:
       return bytes_scratch(weight, tokens) + copies;
     case Path::blas:
@@ -244,7 +257,7 @@ void multiply(TensorView<const float> x, const PackedView& weight, TensorView<fl
   if (y.empty()) return;
   const Path path = path_of(layout, x.rows());
   if (path == Path::tiles) return multiply_tiles(x, weight, layout.panels(), {}, scratch, y);
-  const std::size_t unpacked = unpacked_floats(layout, x.rows());
+  const std::size_t unpacked = unpacked_floats(path, layout, x.rows());
   float* const rest = scratch.data() + scratch_of(path, layout, x.rows()) -
                       static_cast<std::size_t>(omp_get_max_threads()) * unpacked;
   multiply_panels(weight, layout.panels(), convert(x, weight, path, scratch.data()), x.rows(), y,

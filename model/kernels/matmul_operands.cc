@@ -79,6 +79,7 @@ PanelProduct with_pairs(TensorView<const float> x, const PackedLayout& layout, f
   product.in_features = columns;
   product.leaf = layout.padded_leaf();
   product.x_pairs = pairs;
+  product.scaled = &layout.scaled;
   return product;
 }
 

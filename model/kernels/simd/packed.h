@@ -19,7 +19,7 @@ struct PanelProduct {
 
   const float* x;  // f32, f16, bf16: [tokens, x_stride]
   std::size_t x_stride;
-  const std::uint32_t* x_pairs;       // bf16 by pairs: [tokens, in_features / 2], two bf16 each
+  const std::uint32_t* x_pairs;       // bf16, e4m3 by pairs: [tokens, in_features / 2], two bf16 each
   const std::int8_t* x_bytes;         // int8, int4: [tokens, in_features]
   const float* x_scales;              // int8, int4: [tokens, in_features / 32]
   const std::int32_t* x_corrections;  // int8, int4: [tokens, in_features / 32], see PackedKernels::quantize
@@ -83,6 +83,9 @@ struct ScaledKernels {
   // Of a thread that multiplies at most so many panels by at most so many tokens.
   std::size_t (*scratch_bytes)(const ScaledFormat& format, std::size_t in_features, std::size_t panels,
                                std::size_t tokens);
+  // Of e4m3, with x_pairs, on machines that multiply such pairs; else null. There are no sums of leaves.
+  void (*multiply_pairs)(const PanelProduct& product);
+  std::size_t (*pair_scratch_bytes)(std::size_t in_features, std::size_t panels, std::size_t tokens);
 };
 
 // What the machine can do at best, for benchmarks. stream reads `bytes`, a multiple of 512, as the products

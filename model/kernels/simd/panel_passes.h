@@ -10,16 +10,22 @@ namespace {
 // Panels that stay in the second-level cache while all tokens pass over them.
 constexpr std::size_t kResidentBytes = 384 * 1024;
 
-// `tokens` <= T tokens times `count` panels: the two halves side by side where their sums fit in registers.
+// Panels that a few tokens take side by side: more than two where sums wait for each other.
+template <class Tile>
+constexpr std::size_t kMostSide = 2;
+
+// `tokens` <= T tokens times `count` panels: parts of these side by side where their sums fit in registers.
 template <std::size_t T, class Tile>
 void run_tokens(const Tile& tile, const Pass& first, std::size_t count, std::size_t tokens) {
   if (tokens == T) {
-    constexpr std::size_t kSide = 2 * T * Tile::kSumsPerToken * kParts <= kSumRegisters ? 2 : 1;
+    constexpr std::size_t kFitting = kSumRegisters / (T * Tile::kSumsPerToken * kParts);
+    constexpr std::size_t kSide = kFitting < 2 ? 1 : kFitting < kMostSide<Tile> ? 2 : kMostSide<Tile>;
     const std::size_t apart = count / kSide;
     for (std::size_t i = 0; i < apart; ++i) {
       tile.template run<T, kSide>({first.panel + i, apart, first.token});
     }
-    if (count % kSide == 1) tile.template run<T, 1>({first.panel + count - 1, 0, first.token});
+    for (std::size_t i = apart * kSide; i < count; ++i)
+      tile.template run<T, 1>({first.panel + i, 0, first.token});
   } else if constexpr (T > 1) {
     run_tokens<T - 1>(tile, first, count, tokens);
   }

@@ -5,6 +5,7 @@
 
 #include "model/kernels/simd/float_tiles.h"
 #include "model/kernels/simd/packed.h"
+#include "model/kernels/simd/scaled_pairs.h"
 #include "model/kernels/simd/scaled_panels.h"
 
 #ifndef TP_ISA_NAMESPACE
@@ -161,6 +162,10 @@ void multiply(const PanelProduct& p) {
 }  // namespace
 
 extern const ScaledKernels kScaledKernels;
-const ScaledKernels kScaledKernels = {multiply, scratch_bytes};
+#if defined(__AVX512BF16__) && defined(__AVX512VBMI__)
+const ScaledKernels kScaledKernels = {multiply, scratch_bytes, multiply_e4m3_pairs, pair_scratch_bytes};
+#else
+const ScaledKernels kScaledKernels = {multiply, scratch_bytes, nullptr, nullptr};
+#endif
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE
