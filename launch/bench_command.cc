@@ -3,6 +3,7 @@
 #include "launch/bench_replay.h"
 #include "launch/bench_row.h"
 #include "launch/bench_runs.h"
+#include "launch/bench_work.h"
 #include "launch/distinct_files.h"
 #include "launch/message.h"
 #include "launch/model_path.h"
@@ -139,7 +140,7 @@ std::string moved_text(const BenchCeilings& ceilings) {
 }
 
 void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, const BenchSetup& setup,
-           TraceFile& trace, ResultOutput& output) {
+           const BenchWork& work, TraceFile& trace, ResultOutput& output) {
   std::size_t next_prompt = 1;
   const BenchFormat format = format_of(flags);
   const SamplingParams sampling = sampling_of(flags);
@@ -157,6 +158,7 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
       summary.before = ceilings.before();
       summary.after = ceilings.after();
       summary.peaks = ceilings.mean();
+      summary.work = work.of_step(summary.row);
       output.write(text_of(summary, engine, format, setup));
       last = std::move(summary.row.ranks);
     }
@@ -301,7 +303,8 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
     const std::unique_ptr<Engine> engine = open_engine(comm, engine_flags_of(flags));
     return lead_or_follow(comm, *engine, false, [&] {
       if (flags.generates) check_room(*engine, flags);
-      bench(*engine, peaks, flags, bench_setup(*engine, comm.size(), model_of(flags)), *trace, *output);
+      const BenchWork work(engine_flags_of(flags).options, comm.size(), engine->info().kv_type);
+      bench(*engine, peaks, flags, bench_setup(*engine, comm.size(), model_of(flags)), work, *trace, *output);
       if (flags.engine.options.speculation.drafts != DraftKind::none)
         print_note(describe_drafts(engine->status().speculation));
       return 0;
@@ -380,8 +383,9 @@ static void add(CLI::App& app, int& status) {
       "reduced.\n"
       "A decode row measures the steps in which all sequences generate. `collective` is the share of time\n"
       "spent in all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
-      "`of streaming` is the rate at which weights are read, as a fraction of the peak memory bandwidth\n"
-      "measured with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
+      "`of streaming` is the rate at which weights and cache are read (of experts, those that tokens are\n"
+      "routed to, if each is as likely as another), as a fraction of the peak memory bandwidth measured\n"
+      "with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
       "a fraction of the peak measured in registers. Both peaks are the means of those before and behind a\n"
       "row's runs. `spread` is how far the fastest run is from the slowest.\n"
       "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"

@@ -32,7 +32,8 @@ nlohmann::json rank_json(const RankReport& report) {
 
 // The peak of the fastest unit that matmuls of many tokens can run on.
 double peak_of(const PeakRates& peaks, WeightType weights) {
-  if (weights == WeightType::bf16 && peaks.bf16_per_second > 0) return peaks.bf16_per_second;
+  const bool pairs = weights == WeightType::bf16 || weights == WeightType::f8_e4m3;
+  if (pairs && peaks.bf16_per_second > 0) return peaks.bf16_per_second;
   const bool integers = weights >= WeightType::int8 && !kernels::is_scaled(weights);
   return integers && peaks.int8_per_second > 0 ? peaks.int8_per_second : peaks.f32_per_second;
 }
@@ -90,18 +91,11 @@ std::string spread_text(const BenchSummary& summary) {
 nlohmann::json row_json(const BenchSummary& summary, const Engine& engine) {
   const BenchRow& row = summary.row;
   const PeakRates& peaks = summary.peaks;
-  std::size_t weight_bytes = 0;
   nlohmann::json ranks = nlohmann::json::array();
-  for (const RankReport& report : row.ranks) {
-    ranks.push_back(rank_json(report));
-    weight_bytes += report.weight_bytes;
-  }
+  for (const RankReport& report : row.ranks) ranks.push_back(rank_json(report));
   const TimeParts time = mean_time(row.ranks);
-  const double weights_per_step = static_cast<double>(weight_bytes);
+  const double steps_per_second = static_cast<double>(row.steps) / row.seconds;
   const std::size_t pretended = engine.info().pretend_ranks;
-  // Of the whole model's operations, what these ranks do.
-  const double part =
-      pretended == 0 ? 1.0 : static_cast<double>(row.ranks.size()) / static_cast<double>(pretended);
   nlohmann::json json = {
       {"phase", row.phase},
       {"batch", row.batch},
@@ -123,13 +117,13 @@ nlohmann::json row_json(const BenchSummary& summary, const Engine& engine) {
       {"ranks", row.ranks.size()},
       {"threads", row.ranks.front().threads},
       {"parameters", engine.info().parameters},
-      {"weight_bytes_per_step", weight_bytes},
-      {"bandwidth_gb_s", rounded(weights_per_step * static_cast<double>(row.steps) / row.seconds / 1e9)},
+      {"weight_bytes_per_step", rounded(summary.work.weight_bytes, 9)},
+      {"cache_bytes_per_step", rounded(summary.work.cache_bytes, 9)},
+      {"bandwidth_gb_s", rounded(summary.work.bytes() * steps_per_second / 1e9)},
       {"streaming_gb_s", rounded(peaks.streaming_bytes_per_second / 1e9)},
       {"streaming_gb_s_before", rounded(summary.before.streaming_bytes_per_second / 1e9)},
       {"streaming_gb_s_after", rounded(summary.after.streaming_bytes_per_second / 1e9)},
-      {"tflops",
-       rounded(2.0 * part * static_cast<double>(engine.info().parameters) * row.tokens_per_second() / 1e12)},
+      {"tflops", rounded(2.0 * summary.work.multiplications * steps_per_second / 1e12)},
       {"peak_tflops", rounded(peak_of(peaks, engine.info().weights) / 1e12)},
       {"all_reduces_per_step", row.ranks.front().all_reduces / row.ranks.front().steps},
       {"all_reduce_bytes_per_token",
@@ -169,7 +163,7 @@ std::string line_text(const BenchSummary& summary, const nlohmann::json& object)
                             fmt::format("{:.1f}", row.tokens_per_second()), spread_text(summary),
                             fmt::format("{:.3f}", row.ms_per_step()), streaming.share(), arithmetic.share(),
                             percent("collective_share"), percent("waiting_share")}) +
-         excess_text(streaming, "weights were read at", "GB/s",
+         excess_text(streaming, "weights and cache were read at", "GB/s",
                      "that measurement was disturbed, or the weights stay in the caches") +
          excess_text(arithmetic, "the matmuls reached", "TFLOP/s", "that measurement was disturbed") +
          slow_rank_text(row);

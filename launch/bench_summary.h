@@ -2,6 +2,7 @@
 #pragma once
 
 #include "launch/bench_row.h"
+#include "runtime/plan/step_cost.h"
 #include "tp/peak_rates.h"
 
 #include <cstddef>
@@ -17,6 +18,7 @@ struct BenchSummary {
   PeakRates before{};  // of the machine
   PeakRates after{};
   PeakRates peaks{};  // the mean of the two
+  StepCost work{};    // of one of the row's steps
 
   // How far the runs are apart, as a part of the median.
   double spread() const { return (most - least) / row.tokens_per_second(); }

@@ -4,6 +4,7 @@
 #include "runtime/plan/cluster.h"
 #include "runtime/plan/communication.h"
 #include "runtime/plan/rank_shape.h"
+#include "runtime/plan/step_cost.h"
 
 #include <cstddef>
 
@@ -25,14 +26,6 @@ struct StepTime {
     control += more.control;
     return *this;
   }
-};
-
-// What a step computes.
-struct StepLoad {
-  std::size_t tokens = 0;     // of all sequences
-  std::size_t sequences = 1;  // with equally many of them
-  std::size_t context = 0;    // tokens of each sequence before these
-  std::size_t outputs = 0;    // rows of logits
 };
 
 // Of a rank with this shape, one of so many that divide its stage's layers; without control. Reading and

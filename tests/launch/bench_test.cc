@@ -1,9 +1,11 @@
 // The forms of bench's results, and what repeated runs amount to.
 #include "launch/bench_summary.h"
+#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -60,6 +62,40 @@ TEST(Bench, SaysInJsonWhatItWasMeasuredWith) {
     const double after = row.at("streaming_gb_s_after");
     EXPECT_GT(std::min(before, after), 0.0);
     EXPECT_NEAR(row.at("streaming_gb_s").get<double>(), (before + after) / 2, 1e-3 * (before + after));
+  }
+}
+
+// What a step of decoding reads of weights, by their sizes in the configuration: no embedding but a row, and
+// of the experts those that tokens are routed to.
+TEST(Bench, CountsTheWeightsAndTheCacheThatAStepReads) {
+  const TemporaryDirectory folder;
+  constexpr std::size_t kHidden = 64;
+  constexpr std::size_t kExpert = 32;
+  constexpr std::size_t kVocab = 256;
+  const auto config =
+      folder.write("config.json",
+                   R"({"architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": 64,
+             "intermediate_size": 32, "num_local_experts": 16, "num_experts_per_tok": 2, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "rms_norm_eps": 1e-5,
+             "max_position_embeddings": 512, "rope_theta": 10000.0, "tie_word_embeddings": false})");
+  const Finished finished = run(1, {"bench", "--synthetic", config.string(), "--weights", "f32", "--kv-type",
+                                    "f32", "--prompt", "8", "--generate", "4", "--batch", "1,3", "--json"});
+  expect_success(finished);
+  const std::size_t attention = kHidden * (64 + 2 * 32) + 64 * kHidden;
+  const std::size_t norms = 2 * kHidden;
+  const std::size_t router = 16 * kHidden;
+  const double dense = 2 * static_cast<double>(attention + norms + router) + kVocab * kHidden + kHidden;
+  const double experts = 2.0 * 16 * 3 * kHidden * kExpert;
+  for (const json& row : json_lines(finished.out)) {
+    if (row.at("phase") != "decode") continue;
+    const double batch = row.at("batch");
+    const double touched = 1 - std::pow(1 - 2.0 / 16, batch);
+    EXPECT_NEAR(row.at("weight_bytes_per_step").get<double>(), 4 * (dense + experts * touched), 4 * 64.0)
+        << batch;
+    // Keys and values of 2 heads of 16, in 2 layers; between 8 and 12 tokens.
+    const double of_token = 2.0 * 2 * 2 * 16 * 4;
+    EXPECT_GE(row.at("cache_bytes_per_step").get<double>(), batch * 8 * of_token);
+    EXPECT_LE(row.at("cache_bytes_per_step").get<double>(), batch * 12 * of_token);
   }
 }
 

@@ -1,0 +1,68 @@
+#include "runtime/plan/step_cost.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tp {
+namespace {
+
+// The part of the experts that so many tokens are routed to, if every choice is as likely as another.
+double touched_experts(const RankShape& shape, double tokens) {
+  if (shape.experts == 0) return 0.0;
+  const double untouched =
+      1.0 - static_cast<double>(shape.experts_per_token) / static_cast<double>(shape.experts);
+  return 1.0 - std::pow(untouched, tokens);
+}
+
+// Bytes of weights that are read.
+double weight_bytes(const RankShape& shape, const StepLoad& load) {
+  const LoadedWeights& blocks = shape.work.blocks;
+  const auto experts = static_cast<double>(blocks.expert_bytes);
+  return static_cast<double>(blocks.bytes) - experts +
+         experts * touched_experts(shape, static_cast<double>(load.tokens)) +
+         (load.outputs == 0 ? 0.0 : static_cast<double>(shape.work.head.bytes));
+}
+
+// Multiplications by weights.
+double weight_products(const RankShape& shape, const StepLoad& load) {
+  const LoadedWeights& blocks = shape.work.blocks;
+  const auto experts = static_cast<double>(blocks.expert_elements);
+  const double routed = shape.experts == 0 ? 0.0
+                                           : experts * static_cast<double>(shape.experts_per_token) /
+                                                 static_cast<double>(shape.experts);
+  return static_cast<double>(load.tokens) * (static_cast<double>(blocks.elements) - experts + routed) +
+         static_cast<double>(load.outputs) * static_cast<double>(shape.work.head.elements);
+}
+
+// What tokens of one sequence attend to, each of them in the mean, and together.
+struct Seen {
+  double mean = 0.0;
+  double together = 0.0;
+};
+
+Seen seen_of(const AttentionShape& kind, double context, double tokens) {
+  // Those before the chunk of the first one are seen by none.
+  if (kind.chunked && kind.window) context = std::fmod(context, static_cast<double>(*kind.window));
+  const double all = context + (tokens + 1.0) / 2.0;
+  const double most = kind.window ? static_cast<double>(*kind.window) : all;
+  // A chunk's tokens see half of it in the mean, once there are several chunks.
+  if (kind.chunked && context + tokens > most) return {(most + 1.0) / 2.0, context + tokens};
+  return {std::min(all, most), std::min(context + tokens, most + tokens)};
+}
+
+}  // namespace
+
+StepCost step_cost(const RankShape& shape, const StepLoad& load) {
+  StepCost cost{.weight_bytes = weight_bytes(shape, load), .multiplications = weight_products(shape, load)};
+  const double each = static_cast<double>(load.tokens) / static_cast<double>(load.sequences);
+  const auto sequences = static_cast<double>(load.sequences);
+  for (const AttentionShape& kind : shape.attention) {
+    const Seen seen = seen_of(kind, static_cast<double>(load.context), each);
+    cost.cache_bytes += kind.layers * sequences * seen.together * kind.bytes_per_position;
+    cost.cache_bytes += kind.layers * sequences * kind.bytes_per_sequence;
+    cost.multiplications += kind.layers * static_cast<double>(load.tokens) * seen.mean * kind.multiplications;
+  }
+  return cost;
+}
+
+}  // namespace tp
