@@ -1,13 +1,14 @@
 // Tiled attention against naive attention, which stores the score matrix: time and memory by prompt length,
 // sliding windows, and the bandwidth at which decoding reads the cache. Results are verified first.
 //
-//   bench_attention [--max-tokens N] [--threads N] [--json] [--only dense|sparse]
+//   bench_attention [--max-tokens N] [--threads N] [--json] [--only dense|sparse|latent]
 //
 // Naive attention is two matmuls of OpenBLAS with a softmax in between, one head at a time. As it multiplies
 // whole matrices, it also computes the scores above the diagonal.
 
 #include "bench/attention_patterns.h"
 #include "bench/attention_problem.h"
+#include "bench/latent_attention.h"
 #include "model/kernels/isa.h"
 #include "model/peak_rates.h"
 #include "tp/internal/require.h"
@@ -114,8 +115,10 @@ void run_dense(const Options& options) {
 
 static void run(const Options& options) {
   omp_set_num_threads(static_cast<int>(options.threads));
-  if (options.only != "sparse") run_dense(options);
-  if (options.only != "dense") run_sparse(options);
+  const auto wants = [&](const char* part) { return options.only.empty() || options.only == part; };
+  if (wants("dense")) run_dense(options);
+  if (wants("sparse")) run_sparse(options);
+  if (wants("latent")) run_latent(options);
 }
 
 }  // namespace tp::bench
@@ -129,8 +132,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_flag("--json", options.json, "One JSON object per line");
-  app.add_option("--only", options.only, "dense: against naive attention; sparse: patterns that cost less")
-      ->check(CLI::IsMember({"dense", "sparse"}));
+  app.add_option("--only", options.only,
+                 "dense: against naive attention; sparse: patterns that cost less; latent: decoding")
+      ->check(CLI::IsMember({"dense", "sparse", "latent"}));
   CLI11_PARSE(app, argc, argv);
   try {
     tp::bench::run(options);

@@ -30,7 +30,7 @@ struct Options {
   std::size_t max_tokens = 32768;
   std::size_t threads = 1;
   bool json = false;
-  std::string only;  // "dense", "sparse", or both
+  std::string only;  // one of the parts; empty: all
 };
 
 // A sequence's queries, keys and values, and its paged cache.

@@ -271,10 +271,14 @@ class Attention {
         return layout_.latent ? kernels.latent_f32 : kernels.f32;
       case KvType::int8:
         return layout_.latent ? kernels.latent_int8 : kernels.int8;
-      default:
-        if (layout_.latent) return kernels.latent_bf16;
+      default: {
+        const bool has_pairs = kernels.bf16_pairs != nullptr && bf16_pairs_are_fast();
+        if (layout_.latent)
+          return has_pairs && layout_.row_columns() % 32 == 0 ? kernels.latent_bf16_pairs
+                                                              : kernels.latent_bf16;
         if (tile_attention() != nullptr && fits_tiles()) return tile_attention();
-        return kernels.bf16_pairs != nullptr && bf16_pairs_are_fast() ? kernels.bf16_pairs : kernels.bf16;
+        return has_pairs ? kernels.bf16_pairs : kernels.bf16;
+      }
     }
   }
 

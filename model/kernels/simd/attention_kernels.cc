@@ -5,7 +5,10 @@
 #include "model/kernels/simd/attention_products.h"
 #include "model/kernels/simd/attention_softmax.h"
 #include "model/kernels/simd/attention_tile.h"
+#include "model/kernels/simd/quarters.h"
 #include "model/kernels/simd/vector.h"
+
+#include <type_traits>
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
@@ -16,7 +19,10 @@ namespace {
 
 // Rows that share a pass over keys or values, and vectors of each: their sums must stay in registers.
 constexpr std::size_t kRows = 4;
-constexpr std::size_t kVectors = kParts == 1 ? 4 : 1;
+template <std::size_t Rows>
+constexpr std::size_t kVectors = kParts > 1     ? 1
+                                 : Rows > kRows ? 2
+                                                : 4;
 
 template <class Products, std::size_t Rows, std::size_t Panels>
 void score_panels(const Step& step, std::size_t row, std::size_t block, std::size_t panel) {
@@ -78,17 +84,69 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
   }
 }
 
+constexpr auto plus = [](const Vector& a, const Vector& b) {
+  Vector sum = a;
+  sum += b;
+  return sum;
+};
+
+// The same in pairs.
+template <class Products, std::size_t Rows, std::size_t Steps>
+void score_pairs(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
+#if defined(__AVX512BF16__)
+  const AttentionTile& tile = step.tile;
+  const std::size_t query_pairs = tile.query_stride / 2;
+  const std::uint32_t* query = tile.query_pairs + row * query_pairs;
+  const std::size_t step_bytes = tile.row_columns / kLanes * kVectorBytes;
+  const unsigned char* stored = tile.blocks[block] + tile.values_offset + position / 2 * step_bytes;
+  Vector sums[Rows][2 * Steps] = {};
+  for (std::size_t i = 0; i < tile.row_columns; i += Products::kStep) {
+    __m512bh elements[Steps][2];
+    for (std::size_t s = 0; s < Steps; ++s)
+      Products::load(stored + s * step_bytes + i / kLanes * kVectorBytes, elements[s]);
+    for (std::size_t r = 0; r < Rows; ++r) {
+      const auto q = (__m512bh)_mm512_loadu_si512(query + r * query_pairs + i / 2);
+      for (std::size_t p = 0; p < 2 * Steps; ++p)
+        sums[r][p].part[0] =
+            (FloatRegister)_mm512_dpbf16_ps((__m512)sums[r][p].part[0], elements[p / 2][p % 2], q);
+    }
+  }
+  // Sixteen sums at once, also where there are fewer: so the elements of each are added in the same order.
+  constexpr std::size_t kPositions = 2 * Steps;
+  static_assert(Rows * kPositions <= 16);
+  Vector all[4][4] = {};
+  for (std::size_t i = 0; i < Rows * kPositions; ++i)
+    all[i / 4][i % 4] = sums[i / kPositions][i % kPositions];
+  Vector quarters[4];
+  for (std::size_t i = 0; i < 4; ++i) quarters[i] = best_in_quarters(all[i], plus);
+  float scores[16];
+  store(best_of_quarters(quarters, plus), scores);
+  for (std::size_t r = 0; r < Rows; ++r)
+    __builtin_memcpy(step.scores(row + r, block) + position, scores + r * kPositions,
+                     kPositions * sizeof(float));
+#endif
+}
+
 // Latents see as the causal pattern does, from the first position on; the rest keeps no scores.
-template <class Cache, std::size_t Rows>
+template <class Products, std::size_t Rows>
 void score_latents(const Step& step, std::size_t row, std::size_t block, Columns seen) {
-  constexpr std::size_t kSteps = kVectors / Cache::kStep > 0 ? kVectors / Cache::kStep : 1;
+  using Cache = typename Products::Cache;
+  const auto score_some = [&]<std::size_t kCount>(std::integral_constant<std::size_t, kCount>,
+                                                  std::size_t at) {
+    if constexpr (Products::kInPairs) {
+      score_pairs<Products, Rows, kCount>(step, row, block, at);
+    } else {
+      score_positions<Cache, Rows, kCount>(step, row, block, at);
+    }
+  };
+  constexpr std::size_t kSteps = kVectors<Rows> / Cache::kStep > 0 ? kVectors<Rows> / Cache::kStep : 1;
   constexpr std::size_t kPositions = kSteps * Cache::kStep;
   std::size_t position = seen.begin / Cache::kStep * Cache::kStep;
   for (; position + kPositions <= seen.end; position += kPositions) {
-    score_positions<Cache, Rows, kSteps>(step, row, block, position);
+    score_some(std::integral_constant<std::size_t, kSteps>{}, position);
   }
   for (; position < seen.end; position += Cache::kStep) {
-    score_positions<Cache, Rows, 1>(step, row, block, position);
+    score_some(std::integral_constant<std::size_t, 1>{}, position);
   }
 }
 
@@ -96,11 +154,11 @@ template <class Products, std::size_t Rows>
 void score(const Step& step, std::size_t row, std::size_t block) {
   const std::size_t panels = step.tile.padded_block / kLanes;
   std::size_t panel = 0;
-  if constexpr (kVectors > 2) {
-    for (; panel + kVectors <= panels; panel += kVectors)
-      score_panels<Products, Rows, kVectors>(step, row, block, panel);
+  if constexpr (kVectors < Rows >> 2) {
+    for (; panel + kVectors<Rows> <= panels; panel += kVectors<Rows>)
+      score_panels<Products, Rows, kVectors<Rows>>(step, row, block, panel);
   }
-  if constexpr (kVectors > 1) {
+  if constexpr (kVectors < Rows >> 1) {
     for (; panel + 2 <= panels; panel += 2) score_panels<Products, Rows, 2>(step, row, block, panel);
   }
   for (; panel < panels; ++panel) score_panels<Products, Rows, 1>(step, row, block, panel);
@@ -128,9 +186,9 @@ template <class Products, std::size_t Rows>
 void add_values(const Step& step, std::size_t row, std::size_t block, Columns seen) {
   const std::size_t columns = step.tile.value_columns;
   std::size_t column = 0;
-  if constexpr (kVectors > 1) {
-    for (; column + kVectors * kLanes <= columns; column += kVectors * kLanes) {
-      add_columns<Products, Rows, kVectors>(step, row, block, seen, column);
+  if constexpr (kVectors < Rows >> 1) {
+    for (; column + kVectors<Rows> * kLanes <= columns; column += kVectors<Rows> * kLanes) {
+      add_columns<Products, Rows, kVectors<Rows>>(step, row, block, seen, column);
     }
   }
   for (; column < columns; column += kLanes) add_columns<Products, Rows, 1>(step, row, block, seen, column);
@@ -145,7 +203,7 @@ void attend_rows(const Step& step, std::size_t row) {
     if (seen.begin == seen.end) continue;
     sees_any = true;
     if constexpr (Products::kKeysAreRows) {
-      score_latents<typename Products::Cache, Rows>(step, row, block, seen);
+      score_latents<Products, Rows>(step, row, block, seen);
     } else {
       score<Products, Rows>(step, row, block);
     }
@@ -164,6 +222,10 @@ void attend(const AttentionTile& tile) {
   Products::round_query(tile);
   for_steps(tile, [&](const Step& step) {
     std::size_t row = 0;
+    // What a product reads of latents comes from the second-level cache.
+    if constexpr (Products::kInPairs && Products::kKeysAreRows) {
+      for (; row + 2 * kRows <= tile.rows; row += 2 * kRows) attend_rows<Products, 2 * kRows>(step, row);
+    }
     for (; row + kRows <= tile.rows; row += kRows) attend_rows<Products, kRows>(step, row);
     for (; row < tile.rows; ++row) attend_rows<Products, 1>(step, row);
   });
@@ -176,9 +238,9 @@ const AttentionKernels kAttentionKernels = {
     attend<WidenedProducts<F32>>, attend<WidenedProducts<Bf16>>, attend<WidenedProducts<Int8>>,
     attend<LatentProducts<F32>>,  attend<LatentProducts<Bf16>>,  attend<LatentProducts<Int8>>,
 #if defined(__AVX512BF16__)
-    attend<PairProducts>,
+    attend<PairProducts>,         attend<LatentPairProducts>,
 #else
-    nullptr,
+    nullptr, nullptr,
 #endif
 };
 

@@ -48,7 +48,8 @@ struct AttentionTile {
   float* maxima;  // [rows] the greatest score, or -infinity if the row sees nothing here
   float* sums;    // [rows] of the weights
   float* scores;  // scratch: [rows, blocks_per_step * padded_block]
-  // scratch of bf16_pairs: [rows, query_stride / 2] and [rows, blocks_per_step * padded_block / 2]
+  // scratch of bf16_pairs and latent_bf16_pairs: [rows, query_stride / 2] and [rows, blocks_per_step *
+  // padded_block / 2]
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
 };
@@ -64,6 +65,8 @@ struct AttentionKernels {
   void (*latent_int8)(const AttentionTile& tile);
   // bf16 with queries and weights rounded to bf16 too, for machines that multiply such pairs; else null.
   void (*bf16_pairs)(const AttentionTile& tile);
+  // The same of latents, whose row_columns must be a multiple of 32.
+  void (*latent_bf16_pairs)(const AttentionTile& tile);
 };
 
 // The kernels of the active instruction set.

@@ -1,0 +1,151 @@
+#include "bench/latent_attention.h"
+
+#include "bench/attention_problem.h"
+#include "model/kernels/isa.h"
+#include "model/peak_rates.h"
+#include "tp/internal/require.h"
+
+#include <random>
+
+#include <fmt/format.h>
+
+namespace tp::bench {
+namespace {
+
+// DeepSeek-V2's and V3's latents.
+constexpr std::size_t kValueDim = 512;
+constexpr std::size_t kRestDim = 64;
+constexpr std::size_t kKeyDim = kValueDim + kRestDim;
+constexpr std::size_t kBlock = 32;
+constexpr float kLatentScale = 0.05F;
+
+Buffer<float> random_numbers(std::size_t count, const char* what) {
+  Buffer<float> numbers(count, what);
+  std::mt19937 engine(1);
+  std::uniform_real_distribution<float> distribution(-1.0F, 1.0F);
+  for (std::size_t i = 0; i < count; ++i) numbers[i] = distribution(engine);
+  return numbers;
+}
+
+// One token of a sequence after `tokens` others, with some heads, all of which read the same latents.
+class LatentProblem {
+ public:
+  LatentProblem(std::size_t tokens, std::size_t heads, KvType type)
+      : tokens_(tokens),
+        heads_(heads),
+        query_(random_numbers(heads * kKeyDim, "queries")),
+        rest_(random_numbers(tokens * kRestDim, "keys")),
+        value_(random_numbers(tokens * kValueDim, "values")),
+        out_(heads * kValueDim, "outputs"),
+        layout_{type, 1, kBlock, kKeyDim, kValueDim, true},
+        blocks_(tokens / kBlock),
+        cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
+        kv_of_head_(heads, 0),
+        scratch_columns_(kernels::attention_scratch(kv_of_head_, layout_, blocks_.size())),
+        scratch_(static_cast<std::size_t>(omp_get_max_threads()) * scratch_columns_, "scratch") {
+    std::iota(blocks_.begin(), blocks_.end(), 0);
+    kernels::store_keys_values({rest_.data(), tokens, kRestDim}, {value_.data(), tokens, kValueDim},
+                               {{{0, tokens, 0, blocks_}}}, paged());
+  }
+
+  void attend() const {
+    const std::vector<kernels::AttentionSpan> spans = {{0, 1, tokens_ - 1, blocks_}};
+    kernels::paged_attention(
+        {.query = {query_.data(), 1, heads_ * kKeyDim},
+         .cache = paged(),
+         .spans = spans,
+         .kv_of_head = kv_of_head_,
+         .pattern = {},
+         .scale = kLatentScale,
+         .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
+         .out = {out_.data(), 1, heads_ * kValueDim}});
+  }
+
+  // Against a softmax in double precision, of one head.
+  void verify(std::size_t head) const {
+    std::vector<double> scores(tokens_);
+    double highest = -INFINITY;
+    for (std::size_t t = 0; t < tokens_; ++t) {
+      const float* q = query_.data() + head * kKeyDim;
+      for (std::size_t d = 0; d < kValueDim; ++d) scores[t] += double{q[d]} * value_[t * kValueDim + d];
+      for (std::size_t d = 0; d < kRestDim; ++d)
+        scores[t] += double{q[kValueDim + d]} * rest_[t * kRestDim + d];
+      scores[t] *= kLatentScale;
+      highest = std::max(highest, scores[t]);
+    }
+    double sum = 0.0;
+    for (double& score : scores) sum += score = std::exp(score - highest);
+    for (std::size_t d = 0; d < kValueDim; ++d) {
+      double expected = 0.0;
+      for (std::size_t t = 0; t < tokens_; ++t) expected += scores[t] / sum * value_[t * kValueDim + d];
+      // Keys, queries and weights are rounded to 8 bits at worst; over thousands of tokens errors cancel.
+      const float found = out_[head * kValueDim + d];
+      require<ConfigError>(std::abs(found - expected) <= 0.01,
+                           "attention with a {} cache of latents, head {}, element {}: found {}, expected {}",
+                           name_of(layout_.type), head, d, found, expected);
+    }
+  }
+
+  std::size_t cache_bytes() const { return cache_.size(); }
+  // Multiplications and additions.
+  double operations() const { return 2.0 * static_cast<double>((kKeyDim + kValueDim) * heads_ * tokens_); }
+
+ private:
+  kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
+
+  std::size_t tokens_;
+  std::size_t heads_;
+  Buffer<float> query_;
+  Buffer<float> rest_;
+  Buffer<float> value_;
+  Buffer<float> out_;
+  kernels::KvLayout layout_;
+  std::vector<std::int32_t> blocks_;
+  Buffer<std::byte> cache_;
+  std::vector<std::size_t> kv_of_head_;
+  std::size_t scratch_columns_;
+  Buffer<float> scratch_;
+};
+
+}  // namespace
+
+void run_latent(const Options& options) {
+  const PeakRates peaks = local_peak_rates();
+  const double streaming = peaks.streaming_bytes_per_second;
+  if (!options.json) {
+    fmt::print(
+        "\nDecoding one token on latents of {} + {}, {} thread{}, kernels {}. Bounds: reading the latents at "
+        "{:.1f} GB/s, and the\n"
+        "products of all heads at {:.0f} Gop/s (with a bf16 cache {:.0f}).\n",
+        kValueDim, kRestDim, options.threads, options.threads == 1 ? "" : "s",
+        kernels::name_of(kernels::active_isa()), streaming / 1e9, peaks.f32_per_second / 1e9,
+        std::max(peaks.bf16_per_second, peaks.f32_per_second) / 1e9);
+    fmt::print("{:>7} {:>6} {:>6} {:>10} {:>8} {:>9} {:>12} {:>12}\n", "tokens", "heads", "cache", "us",
+               "GB/s", "GFLOP/s", "us, reading", "us, products");
+  }
+  const std::size_t tokens = std::min<std::size_t>(options.max_tokens, 32768);
+  for (const std::size_t heads : {std::size_t{8}, std::size_t{16}, std::size_t{64}, std::size_t{128}}) {
+    for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
+      const LatentProblem problem(tokens, heads, type);
+      const double seconds = best_seconds([&] { problem.attend(); });
+      problem.verify(heads - 1);
+      const double peak =
+          type == KvType::bf16 ? std::max(peaks.bf16_per_second, peaks.f32_per_second) : peaks.f32_per_second;
+      const double reading = static_cast<double>(problem.cache_bytes()) / streaming;
+      const double products = problem.operations() / peak;
+      if (options.json) {
+        fmt::print(
+            "{{\"phase\":\"latent_decode\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
+            "\"microseconds\":{:.2f},\"reading_microseconds\":{:.2f},\"products_microseconds\":{:.2f}}}\n",
+            tokens, heads, name_of(type), options.threads, seconds * 1e6, reading * 1e6, products * 1e6);
+      } else {
+        fmt::print("{:>7} {:>6} {:>6} {:>10.0f} {:>8.2f} {:>9.0f} {:>12.0f} {:>12.0f}\n", tokens, heads,
+                   name_of(type), seconds * 1e6, static_cast<double>(problem.cache_bytes()) / seconds / 1e9,
+                   problem.operations() / seconds / 1e9, reading * 1e6, products * 1e6);
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
+}  // namespace tp::bench
