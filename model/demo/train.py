@@ -6,6 +6,10 @@ writes everything into the folder of this script.  A run that was interrupted
 continues from its last checkpoint when started again; delete the checkpoint
 to start anew.  A run that is too slow may be continued with fewer --steps:
 the rate then falls from where it is.
+
+    nice -n 10 python3 train.py --draft
+
+distils the draft model, in the folder draft, from the model that is there.
 """
 
 import argparse
@@ -57,9 +61,11 @@ LONG_TURNS = ((12, 1), (16, 1))   # exchanges of the longest conversations
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", default=HERE, help="folder for the files")
-    parser.add_argument("--checkpoint", default="checkpoint.pt")
-    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--draft", action="store_true",
+                        help="distil the draft model")
+    parser.add_argument("--out", help="folder for the files")
+    parser.add_argument("--checkpoint")
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--batch", type=int, default=3072,
                         help="tokens per step")
     parser.add_argument("--rate", type=float, default=0.02,
@@ -72,7 +78,13 @@ def parse_arguments():
     parser.add_argument("--stop", type=int, help="step to stop at, for trials")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
+    options = parser.parse_args()
+    draft = options.draft
+    options.out = options.out or (HERE + "/draft" if draft else HERE)
+    options.checkpoint = options.checkpoint or (
+        "draft.pt" if draft else "checkpoint.pt")
+    options.steps = options.steps or (3000 if draft else 1600)
+    return options
 
 
 # ------------------------------------------------------------------- data
@@ -228,10 +240,20 @@ def make_optimizers(model, options):
             torch.optim.Adam(others, lr=options.adam_rate, betas=(0.9, 0.98))]
 
 
-def train_step(model, optimizers, inputs, targets, copies, weight, rate):
+@torch.no_grad()
+def goals(teacher, inputs, targets):
+    """Return what cross_entropy() compares logits with: targets [B*T], or a
+    teacher's probabilities [B*T, V]."""
+    if teacher is None:
+        return targets.flatten()
+    return teacher(inputs).flatten(0, 1).softmax(-1)
+
+
+def train_step(model, teacher, optimizers, inputs, targets, copies, weight,
+               rate):
     """Do one step; return the loss and that of the copies."""
-    logits = model(inputs)
-    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(),
+    losses = F.cross_entropy(model(inputs).flatten(0, 1),
+                             goals(teacher, inputs, targets),
                              ignore_index=IGNORE, reduction="none")
     copies = copies.flatten()
     weights = (targets.flatten() != IGNORE) + (weight - 1) * copies
@@ -271,8 +293,9 @@ def checkpoint(path, model, optimizers, batches, step, seconds, processor):
     os.replace(path + ".new", path)
 
 
-def train(model, tokenizer, options):
-    """Train the model in place; return the seconds it took."""
+def train(model, teacher, tokenizer, options):
+    """Train the model in place, to do what a teacher does if there is one;
+    return the seconds it took."""
     optimizers = make_optimizers(model, options)
     batches = Batches(tokenizer, options)
     start, before, used = resume(options.checkpoint, model, optimizers, batches)
@@ -284,7 +307,7 @@ def train(model, tokenizer, options):
         inputs, targets = batches.next(step)
         weight = STAGES[batches.place["stage"]][1]["copies"]
         losses.append(train_step(
-            model, optimizers, inputs, targets,
+            model, teacher, optimizers, inputs, targets,
             is_copy(classes, inputs, targets), weight,
             schedule(step, options)))
         tokens += inputs.numel()
@@ -309,9 +332,8 @@ def train(model, tokenizer, options):
 
 # ------------------------------------------------------------------ files
 
-def write_configs(folder):
+def write_configs(folder, config):
     """Write config.json and generation_config.json."""
-    config = llama.CONFIG
     bpe.write_json(folder + "/config.json", config)
     bpe.write_json(folder + "/generation_config.json", {
         "bos_token_id": config["bos_token_id"],
@@ -324,17 +346,20 @@ def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    if os.path.exists(options.out + "/tokenizer.json") and os.path.exists(
-            options.checkpoint):
-        tokenizer = bpe.load(options.out)
+    os.makedirs(options.out, exist_ok=True)
+    config = llama.DRAFT_CONFIG if options.draft else llama.CONFIG
+    teacher = evaluate.load_model(HERE) if options.draft else None
+    if options.draft or os.path.exists(HERE + "/tokenizer.json") and (
+            os.path.exists(options.checkpoint)):
+        tokenizer = bpe.load(HERE if options.draft else options.out)
     else:
-        tokenizer = make_tokenizer(options.seed, llama.CONFIG["vocab_size"])
+        tokenizer = make_tokenizer(options.seed, config["vocab_size"])
         bpe.save(tokenizer, options.out)
-        write_configs(options.out)
-    model = llama.Llama(llama.CONFIG)
+    write_configs(options.out, config)
+    model = llama.Llama(config)
     count = sum(weight.numel() for weight in model.parameters())
     print("%d parameters" % count, flush=True)
-    seconds, processor = train(model, tokenizer, options)
+    seconds, processor = train(model, teacher, tokenizer, options)
     print("trained in %.1f minutes, %.1f minutes of processor time"
           % (seconds / 60, processor / 60))
     llama.save_safetensors(dict(model.named_parameters()),
