@@ -8,10 +8,17 @@ draft draws with the noise that the demo drew with, as the runtime does: both
 take the token with the largest logit / temperature + Gumbel noise.  Printed are
 how often both take the same one, how many drafts of 4 and 8 a step accepts,
 and the total variation distance of both distributions.
+
+    python3 evaluate_draft.py --texts ../../bench/demo_texts.jsonl \
+        --program ../../build/bin/tp-infer
+
+has the program write texts for `tp-infer bench --acceptance-trace` instead.
 """
 
 import argparse
+import json
 import os
+import subprocess
 
 import torch
 
@@ -100,11 +107,11 @@ def measure(target, draft, starts, temperature):
     return totals
 
 
-def report(folder, count):
-    """Print a table of the figures."""
-    tokenizer = bpe.load(folder)
-    target = evaluate.load_model(folder)
-    draft = evaluate.load_model(folder + "/draft", llama.DRAFT_CONFIG)
+def report(folder, count=150):
+    """Print a table of the figures of the draft model in a folder."""
+    tokenizer = bpe.load(HERE)
+    target = evaluate.load_model(HERE)
+    draft = evaluate.load_model(folder, llama.DRAFT_CONFIG)
     starts = prompts(tokenizer, count)
     print("| Temperature | Right | Accepted of 4 | of 8 | Distance |")
     for temperature in (0, 0.8):
@@ -115,14 +122,42 @@ def report(folder, count):
             (tokens - eight) / eight, distance / tokens), flush=True)
 
 
+def write_texts(path, program, count):
+    """Write the texts that the program writes behind `count` prompts, without
+    randomness, and behind as many with temperature 0.8."""
+    starts = prompts(bpe.load(HERE), 2 * count)
+    requests = [{"id": "greedy" if i < count else "sampled", "ids": ids,
+                 "temperature": 0 if i < count else 0.8, "top_p": 1,
+                 "top_k": 0, "seed": i, "max_tokens": 200}
+                for i, ids in enumerate(starts)]
+    command = [program, "generate", "--model", HERE, "--batch", "-"]
+    lines = subprocess.run(
+        command, check=True, text=True, stdout=subprocess.PIPE,
+        input="".join(json.dumps(request) + "\n" for request in requests))
+    texts = sorted(map(json.loads, lines.stdout.splitlines()),
+                   key=lambda text: text["index"])
+    with open(path, "w", encoding="utf-8") as file:
+        for text in texts:
+            line = {"name": "%s %d" % (text["id"], text["index"]),
+                        "prompt_ids": requests[text["index"]]["ids"],
+                        "sampling": text["sampling"],
+                        "token_ids": text["token_ids"]}
+            file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--folder", default=HERE)
+    parser.add_argument("--folder", default=HERE + "/draft")
     parser.add_argument("--count", type=int, default=150, help="of texts")
+    parser.add_argument("--texts", help="the file to write texts to")
+    parser.add_argument("--program", default="tp-infer")
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    report(options.folder, options.count)
+    if options.texts:
+        write_texts(options.texts, options.program, 16)
+    else:
+        report(options.folder, options.count)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ import torch.nn.functional as F
 import bpe
 import chats
 import evaluate
+import evaluate_draft
 import model as llama
 import muon
 import stories
@@ -55,6 +56,14 @@ STAGES = [
     (0.55, {"brief": False, "longest": 224, "plain": 0.3, "copies": 4.0}),
     (0.80, {"brief": False, "longest": 448, "plain": 0.3, "copies": 2.0}),
     (1.00, {"brief": False, "longest": 1024, "plain": 0.3, "copies": 1.0}),
+]
+# The same of the draft model, and whether it learns what the demo model says,
+# which takes two and a half times as long as learning what the text says.
+DRAFT_STAGES = [
+    (0.20, {"brief": True, "longest": 128, "plain": 0.1, "copies": 6.0}),
+    (0.50, {"brief": False, "longest": 448, "plain": 0.3, "copies": 4.0}),
+    (1.00, {"brief": False, "longest": 1024, "plain": 0.3, "copies": 1.0,
+            "taught": True}),
 ]
 LONG_TURNS = ((12, 1), (16, 1))   # exchanges of the longest conversations
 
@@ -83,7 +92,8 @@ def parse_arguments():
     options.out = options.out or (HERE + "/draft" if draft else HERE)
     options.checkpoint = options.checkpoint or (
         "draft.pt" if draft else "checkpoint.pt")
-    options.steps = options.steps or (3000 if draft else 1600)
+    options.steps = options.steps or (2400 if draft else 1600)
+    options.stages = DRAFT_STAGES if draft else STAGES
     return options
 
 
@@ -123,9 +133,8 @@ def encode_story(tokenizer, text):
     return ids[:-1], ids[1:]
 
 
-def make_samples(tokenizer, seed, stage):
+def make_samples(tokenizer, seed, settings):
     """Yield (ids, targets) without end."""
-    settings = STAGES[stage][1]
     rng = random.Random("mix " + seed)
     plain = stories.stories("plain " + seed)
     talk = chats.chats("chat " + seed, settings["brief"])
@@ -142,8 +151,9 @@ def make_samples(tokenizer, seed, stage):
 
 def make_pool(tokenizer, options, index, stage):
     """Return the batches of one pool: samples of similar length."""
-    longest = STAGES[stage][1]["longest"]
-    samples = make_samples(tokenizer, "%d %d" % (options.seed, index), stage)
+    settings = options.stages[stage][1]
+    longest = settings["longest"]
+    samples = make_samples(tokenizer, "%d %d" % (options.seed, index), settings)
     rows = []
     for ids, targets in itertools.islice(samples, POOL):
         rows.append((ids[:longest], targets[:min(len(ids), longest)]))
@@ -209,7 +219,8 @@ class Batches:
         """Return inputs and targets of a step."""
         if self.place["used"] == len(self.pool):
             done = step / self.options.steps
-            stage = next(i for i, (end, _) in enumerate(STAGES) if done < end)
+            stage = next(i for i, (end, _) in enumerate(self.options.stages)
+                         if done < end)
             self.place = {"pool": self.place["pool"] + 1, "used": 0,
                           "stage": stage}
             self.make()
@@ -305,11 +316,11 @@ def train(model, teacher, tokenizer, options):
     last = options.stop or options.steps
     for step in range(start, last):
         inputs, targets = batches.next(step)
-        weight = STAGES[batches.place["stage"]][1]["copies"]
+        settings = options.stages[batches.place["stage"]][1]
         losses.append(train_step(
-            model, teacher, optimizers, inputs, targets,
-            is_copy(classes, inputs, targets), weight,
-            schedule(step, options)))
+            model, teacher if settings.get("taught") else None, optimizers,
+            inputs, targets, is_copy(classes, inputs, targets),
+            settings["copies"], schedule(step, options)))
         tokens += inputs.numel()
         seconds = time.time() - clock
         if (step + 1) % 20 == 0:
@@ -332,8 +343,9 @@ def train(model, teacher, tokenizer, options):
 
 # ------------------------------------------------------------------ files
 
-def write_configs(folder, config):
+def write_configs(folder):
     """Write config.json and generation_config.json."""
+    config = llama.CONFIG
     bpe.write_json(folder + "/config.json", config)
     bpe.write_json(folder + "/generation_config.json", {
         "bos_token_id": config["bos_token_id"],
@@ -346,16 +358,19 @@ def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    os.makedirs(options.out, exist_ok=True)
-    config = llama.DRAFT_CONFIG if options.draft else llama.CONFIG
-    teacher = evaluate.load_model(HERE) if options.draft else None
-    if options.draft or os.path.exists(HERE + "/tokenizer.json") and (
-            os.path.exists(options.checkpoint)):
-        tokenizer = bpe.load(HERE if options.draft else options.out)
+    teacher, config = None, llama.CONFIG
+    if options.draft:
+        os.makedirs(options.out, exist_ok=True)
+        teacher, config = evaluate.load_model(HERE), llama.DRAFT_CONFIG
+        tokenizer = bpe.load(HERE)
+        bpe.write_json(options.out + "/config.json", config)
+    elif os.path.exists(options.out + "/tokenizer.json") and os.path.exists(
+            options.checkpoint):
+        tokenizer = bpe.load(options.out)
     else:
-        tokenizer = make_tokenizer(options.seed, config["vocab_size"])
+        tokenizer = make_tokenizer(options.seed, llama.CONFIG["vocab_size"])
         bpe.save(tokenizer, options.out)
-    write_configs(options.out, config)
+        write_configs(options.out)
     model = llama.Llama(config)
     count = sum(weight.numel() for weight in model.parameters())
     print("%d parameters" % count, flush=True)
@@ -366,8 +381,11 @@ def main():
                            options.out + "/model.safetensors")
     if options.stop:
         return
-    evaluate.write_held_out(options.out)
-    evaluate.report(options.out)
+    if options.draft:
+        evaluate_draft.report(options.out)
+    else:
+        evaluate.write_held_out(options.out)
+        evaluate.report(options.out)
 
 
 if __name__ == "__main__":
