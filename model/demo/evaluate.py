@@ -69,12 +69,12 @@ NEW_QUESTIONS = [
 ]
 
 
-def load_model(folder):
-    """Return the model in float32 and its tokenizer."""
-    model = llama.Llama(llama.CONFIG)
+def load_model(folder, config=llama.CONFIG):
+    """Return the model in float32."""
+    model = llama.Llama(config)
     model.load_state_dict(llama.load_safetensors(
         folder + "/model.safetensors"))
-    return model.eval(), bpe.load(folder)
+    return model.eval()
 
 
 # ------------------------------------------------------------- perplexity
@@ -354,7 +354,7 @@ def write_reference(folder, model, tokenizer, value):
 
 def report(folder, count=200, samples=3, failures=None):
     """Print perplexities, figures and samples; write reference.json."""
-    model, tokenizer = load_model(folder)
+    model, tokenizer = load_model(folder), bpe.load(folder)
     value, bits = perplexity(model, tokenizer, read_held_out(folder))
     print("held_out.jsonl: perplexity %.4f, %.4f bits per byte"
           % (value, bits), flush=True)

@@ -6,6 +6,10 @@ writes everything into the folder of this script.  A run that was interrupted
 continues from its last checkpoint when started again; delete the checkpoint
 to start anew.  A run that is too slow may be continued with fewer --steps:
 the rate then falls from where it is.
+
+    nice -n 10 python3 train.py --draft
+
+distils the draft model, in the folder draft, from the model that is there.
 """
 
 import argparse
@@ -34,6 +38,7 @@ import torch.nn.functional as F
 import bpe
 import chats
 import evaluate
+import evaluate_draft
 import model as llama
 import muon
 import stories
@@ -52,14 +57,24 @@ STAGES = [
     (0.80, {"brief": False, "longest": 448, "plain": 0.3, "copies": 2.0}),
     (1.00, {"brief": False, "longest": 1024, "plain": 0.3, "copies": 1.0}),
 ]
+# The same of the draft model, and whether it learns what the demo model says,
+# which takes two and a half times as long as learning what the text says.
+DRAFT_STAGES = [
+    (0.20, {"brief": True, "longest": 128, "plain": 0.1, "copies": 6.0}),
+    (0.50, {"brief": False, "longest": 448, "plain": 0.3, "copies": 4.0}),
+    (1.00, {"brief": False, "longest": 1024, "plain": 0.3, "copies": 1.0,
+            "taught": True}),
+]
 LONG_TURNS = ((12, 1), (16, 1))   # exchanges of the longest conversations
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", default=HERE, help="folder for the files")
-    parser.add_argument("--checkpoint", default="checkpoint.pt")
-    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--draft", action="store_true",
+                        help="distil the draft model")
+    parser.add_argument("--out", help="folder for the files")
+    parser.add_argument("--checkpoint")
+    parser.add_argument("--steps", type=int)
     parser.add_argument("--batch", type=int, default=3072,
                         help="tokens per step")
     parser.add_argument("--rate", type=float, default=0.02,
@@ -72,7 +87,14 @@ def parse_arguments():
     parser.add_argument("--stop", type=int, help="step to stop at, for trials")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    return parser.parse_args()
+    options = parser.parse_args()
+    draft = options.draft
+    options.out = options.out or (HERE + "/draft" if draft else HERE)
+    options.checkpoint = options.checkpoint or (
+        "draft.pt" if draft else "checkpoint.pt")
+    options.steps = options.steps or (2400 if draft else 1600)
+    options.stages = DRAFT_STAGES if draft else STAGES
+    return options
 
 
 # ------------------------------------------------------------------- data
@@ -111,9 +133,8 @@ def encode_story(tokenizer, text):
     return ids[:-1], ids[1:]
 
 
-def make_samples(tokenizer, seed, stage):
+def make_samples(tokenizer, seed, settings):
     """Yield (ids, targets) without end."""
-    settings = STAGES[stage][1]
     rng = random.Random("mix " + seed)
     plain = stories.stories("plain " + seed)
     talk = chats.chats("chat " + seed, settings["brief"])
@@ -130,8 +151,9 @@ def make_samples(tokenizer, seed, stage):
 
 def make_pool(tokenizer, options, index, stage):
     """Return the batches of one pool: samples of similar length."""
-    longest = STAGES[stage][1]["longest"]
-    samples = make_samples(tokenizer, "%d %d" % (options.seed, index), stage)
+    settings = options.stages[stage][1]
+    longest = settings["longest"]
+    samples = make_samples(tokenizer, "%d %d" % (options.seed, index), settings)
     rows = []
     for ids, targets in itertools.islice(samples, POOL):
         rows.append((ids[:longest], targets[:min(len(ids), longest)]))
@@ -197,7 +219,8 @@ class Batches:
         """Return inputs and targets of a step."""
         if self.place["used"] == len(self.pool):
             done = step / self.options.steps
-            stage = next(i for i, (end, _) in enumerate(STAGES) if done < end)
+            stage = next(i for i, (end, _) in enumerate(self.options.stages)
+                         if done < end)
             self.place = {"pool": self.place["pool"] + 1, "used": 0,
                           "stage": stage}
             self.make()
@@ -228,10 +251,20 @@ def make_optimizers(model, options):
             torch.optim.Adam(others, lr=options.adam_rate, betas=(0.9, 0.98))]
 
 
-def train_step(model, optimizers, inputs, targets, copies, weight, rate):
+@torch.no_grad()
+def goals(teacher, inputs, targets):
+    """Return what cross_entropy() compares logits with: targets [B*T], or a
+    teacher's probabilities [B*T, V]."""
+    if teacher is None:
+        return targets.flatten()
+    return teacher(inputs).flatten(0, 1).softmax(-1)
+
+
+def train_step(model, teacher, optimizers, inputs, targets, copies, weight,
+               rate):
     """Do one step; return the loss and that of the copies."""
-    logits = model(inputs)
-    losses = F.cross_entropy(logits.flatten(0, 1), targets.flatten(),
+    losses = F.cross_entropy(model(inputs).flatten(0, 1),
+                             goals(teacher, inputs, targets),
                              ignore_index=IGNORE, reduction="none")
     copies = copies.flatten()
     weights = (targets.flatten() != IGNORE) + (weight - 1) * copies
@@ -271,8 +304,9 @@ def checkpoint(path, model, optimizers, batches, step, seconds, processor):
     os.replace(path + ".new", path)
 
 
-def train(model, tokenizer, options):
-    """Train the model in place; return the seconds it took."""
+def train(model, teacher, tokenizer, options):
+    """Train the model in place, to do what a teacher does if there is one;
+    return the seconds it took."""
     optimizers = make_optimizers(model, options)
     batches = Batches(tokenizer, options)
     start, before, used = resume(options.checkpoint, model, optimizers, batches)
@@ -282,11 +316,11 @@ def train(model, tokenizer, options):
     last = options.stop or options.steps
     for step in range(start, last):
         inputs, targets = batches.next(step)
-        weight = STAGES[batches.place["stage"]][1]["copies"]
+        settings = options.stages[batches.place["stage"]][1]
         losses.append(train_step(
-            model, optimizers, inputs, targets,
-            is_copy(classes, inputs, targets), weight,
-            schedule(step, options)))
+            model, teacher if settings.get("taught") else None, optimizers,
+            inputs, targets, is_copy(classes, inputs, targets),
+            settings["copies"], schedule(step, options)))
         tokens += inputs.numel()
         seconds = time.time() - clock
         if (step + 1) % 20 == 0:
@@ -324,25 +358,34 @@ def main():
     options = parse_arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    if os.path.exists(options.out + "/tokenizer.json") and os.path.exists(
+    teacher, config = None, llama.CONFIG
+    if options.draft:
+        os.makedirs(options.out, exist_ok=True)
+        teacher, config = evaluate.load_model(HERE), llama.DRAFT_CONFIG
+        tokenizer = bpe.load(HERE)
+        bpe.write_json(options.out + "/config.json", config)
+    elif os.path.exists(options.out + "/tokenizer.json") and os.path.exists(
             options.checkpoint):
         tokenizer = bpe.load(options.out)
     else:
         tokenizer = make_tokenizer(options.seed, llama.CONFIG["vocab_size"])
         bpe.save(tokenizer, options.out)
         write_configs(options.out)
-    model = llama.Llama(llama.CONFIG)
+    model = llama.Llama(config)
     count = sum(weight.numel() for weight in model.parameters())
     print("%d parameters" % count, flush=True)
-    seconds, processor = train(model, tokenizer, options)
+    seconds, processor = train(model, teacher, tokenizer, options)
     print("trained in %.1f minutes, %.1f minutes of processor time"
           % (seconds / 60, processor / 60))
     llama.save_safetensors(dict(model.named_parameters()),
                            options.out + "/model.safetensors")
     if options.stop:
         return
-    evaluate.write_held_out(options.out)
-    evaluate.report(options.out)
+    if options.draft:
+        evaluate_draft.report(options.out)
+    else:
+        evaluate.write_held_out(options.out)
+        evaluate.report(options.out)
 
 
 if __name__ == "__main__":
