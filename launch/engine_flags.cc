@@ -50,6 +50,19 @@ void EngineFlags::add_to(CLI::App& command, WeightNames names) {
   add_wire_option(command, options.wire);
   command
       .add_option_function<std::string>(
+          "--two-batch-overlap",
+          [this](const std::string& name) {
+            options.two_batch_overlap = name == "on"    ? TwoBatchOverlap::on
+                                        : name == "off" ? TwoBatchOverlap::off
+                                                        : TwoBatchOverlap::automatic;
+          },
+          "Compute one half of a step while sums of the other are sent between hosts: auto (large steps in "
+          "which sending takes more than a third of the time), on, off")
+      ->check(one_of({"auto", "on", "off"}))
+      ->type_name("MODE")
+      ->default_str("auto");
+  command
+      .add_option_function<std::string>(
           "--packed-cache", [this](const std::string& folder) { options.packed_cache = folder; },
           "Keep packed weights in this folder, and start from them the next time")
       ->check(not_empty("a folder"))

@@ -7,7 +7,7 @@
 namespace tp {
 
 std::string with_flags(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 21> kFlags = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kFlags = {{
       {"`weights`", "--weights"},
       {"`kv_type`", "--kv-type"},
       {"`prefill_chunk`", "--prefill-chunk"},
@@ -23,6 +23,7 @@ std::string with_flags(std::string text) {
       {"`output`", "--output"},
       {"`same_bits`", "--same-bits"},
       {"`wire`", "--wire"},
+      {"`two_batch_overlap`", "--two-batch-overlap"},
       {"`steps`", "--steps"},
       {"`block_length`", "--block-length"},
       {"`unmask`", "--unmask"},

@@ -3,6 +3,8 @@
 #include "launch/message.h"
 #include "launch/option_checks.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -27,20 +29,24 @@ const char* detail_name(Activity activity) {
 }
 
 // A row of the picture is a "thread" of one "process".
-std::string row_name(std::size_t rank, const std::string& host) {
+std::string row_name(std::size_t row, std::size_t rank, const std::string& host, const char* what) {
   const nlohmann::json event = {{"name", "thread_name"},
                                 {"ph", "M"},
                                 {"pid", 0},
-                                {"tid", rank},
-                                {"args", {{"name", fmt::format("rank {} on {}", rank, host)}}}};
+                                {"tid", row},
+                                {"args", {{"name", fmt::format("rank {} on {}{}", rank, host, what)}}}};
   return event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+bool is_beside_computing(const TraceEvent& event) {
+  return event.activity == Activity::overlapped_all_reduce;
+}
+
 // Times are in microseconds.
-std::string event_json(std::size_t rank, const TraceEvent& event) {
+std::string event_json(std::size_t row, const TraceEvent& event) {
   return fmt::format(
       R"({{"name":"{}","ph":"X","pid":0,"tid":{},"ts":{:.3f},"dur":{:.3f},"args":{{"{}":{}}}}})",
-      name_of(event.activity), rank, event.begin * 1e6, (event.end - event.begin) * 1e6,
+      name_of(event.activity), row, event.begin * 1e6, (event.end - event.begin) * 1e6,
       detail_name(event.activity), event.detail);
 }
 
@@ -69,8 +75,13 @@ void TraceFile::finish(Engine& engine) {
   std::uint64_t dropped = 0;
   file_->write("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   for (std::size_t rank = 0; rank < traces.size(); ++rank) {
-    std::string events = (rank == 0 ? "" : ",\n") + row_name(rank, reports[rank].host);
-    for (const TraceEvent& event : traces[rank].events) events += ",\n" + event_json(rank, event);
+    std::string events = (rank == 0 ? "" : ",\n") + row_name(rank, rank, reports[rank].host, "");
+    // Behind the rows of all ranks.
+    const std::size_t second_row = traces.size() + rank;
+    if (std::ranges::any_of(traces[rank].events, is_beside_computing))
+      events += ",\n" + row_name(second_row, rank, reports[rank].host, ": sums beside computing");
+    for (const TraceEvent& event : traces[rank].events)
+      events += ",\n" + event_json(is_beside_computing(event) ? second_row : rank, event);
     file_->write(events);
     dropped += traces[rank].dropped;
   }

@@ -2,6 +2,7 @@
 
 #include "parallel/all_reduce.h"
 #include "parallel/exchange.h"
+#include "parallel/overlap.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
 #include "tp/internal/require.h"
@@ -77,23 +78,49 @@ bool stays_exact(std::span<const double> addend, std::size_t ranks, double exact
   return largest_magnitude(addend) * static_cast<double>(ranks) < exact_below;
 }
 
+// Returns what went over the wire.
 template <class T>
-void sum(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
-  comm.sums()(addend, target);
-  if (WireAllReduce* const wire = comm.sums().wire()) comm.stats().wire += wire->take_count();
+CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& target) {
+  sums(addend, target);
+  return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-void reduce(Communicator& comm, std::span<const float> addend, const SumTarget& target) {
+// Lets the other computation go on until the sum is complete, as far as it comes. Only what this one then
+// still has to wait counts as an all-reduce of this rank.
+template <class T>
+CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
+  AllReduce& sums = comm.sums();
+  const Tracer& tracer = comm.tracer();
+  CommCounter wire;
+  TraceEvent event{.detail = addend.size_bytes(), .activity = Activity::overlapped_all_reduce};
+  {
+    CommunicationThread::Pending pending(comm.overlap().thread(), [&] {
+      event.begin = tracer.now();
+      wire = sum(sums, addend, target);
+      event.end = tracer.now();
+    });
+    comm.overlap().take_turns();
+    const CountedAllReduce counted(comm, addend.size_bytes());
+    pending.wait();
+  }
+  if (tracer.on()) comm.tracer().add(event);
+  return wire;
+}
+
+template <class T>
+void reduce(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
   bound_statistics(comm);
+  if (comm.overlaps()) {
+    comm.stats().wire += sum_in_background(comm, addend, target);
+    return;
+  }
   const CountedAllReduce counted(comm, addend.size_bytes());
-  sum(comm, addend, target);
+  comm.stats().wire += sum(comm.sums(), addend, target);
 }
 
 void reduce(Communicator& comm, std::span<const double> addend, double exact_below, const SumTarget& target) {
-  bound_statistics(comm);
-  const CountedAllReduce counted(comm, addend.size_bytes());
   if (!stays_exact(addend, comm.size(), exact_below)) comm.stats().inexact_sums += 1;
-  sum(comm, addend, target);
+  reduce(comm, addend, target);
 }
 
 // Rank 0 receives from[r] of every rank r, [ranks], and the others send `own`; rank 0's own is not copied.
@@ -117,7 +144,7 @@ void to_all(Communicator& comm, Exchange::ConstBytes own, Exchange::Bytes all) {
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial) {
   assert(!partial.has_doubles());
   const std::span<float> sum = elements_of(partial.floats_);
-  reduce(comm, sum, {sum.data(), false});
+  reduce(comm, std::span<const float>(sum), {sum.data(), false});
   return partial.floats_;
 }
 

@@ -3,6 +3,7 @@
 #include "parallel/all_reduce.h"
 #include "parallel/exchange.h"
 #include "parallel/mpi_call.h"
+#include "parallel/overlap.h"
 #include "parallel/placement.h"
 #include "parallel/processors.h"
 #include "parallel/tracer.h"
@@ -76,10 +77,23 @@ Communicator::Communicator(std::unique_ptr<MpiHandle> handle, std::unique_ptr<Pl
 Communicator::~Communicator() {
   int finalized = 0;
   MPI_Finalized(&finalized);
+  overlap_.reset();
   sums_.reset();
   // During stack unwinding the other ranks may be anywhere.
   if (finalized == 0 && std::uncaught_exceptions() == 0) MPI_Comm_free(&handle_->value);
 }
+
+Exchange& Communicator::exchange() {
+  if (overlaps()) overlap_->thread().wait_until_idle();
+  return *exchange_;
+}
+
+Overlap& Communicator::overlap() {
+  if (!overlap_) overlap_ = std::make_unique<Overlap>();
+  return *overlap_;
+}
+
+bool Communicator::overlaps() const { return overlap_ != nullptr && overlap_->is_active(); }
 
 const std::string& Communicator::not_shared_because() const { return sums_->not_shared_because(); }
 

@@ -59,8 +59,9 @@ MpiSession::MpiSession() {
   prepare_for_slurm();
   do_without_daemon();
   int provided = MPI_THREAD_SINGLE;
-  // Kernels are threaded with OpenMP, but only the main thread communicates.
-  TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
+  // Kernels are threaded with OpenMP, but only the main thread communicates, or the one of Overlap in its
+  // place.
+  TP_MPI(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided));
   int rank = 0;
   int size = 1;
   TP_MPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));

@@ -26,6 +26,12 @@ constexpr int kSpins = 4000;
 // out of reach.
 constexpr double kGrace = 3.0;
 
+// The calling thread's waits; see Wait::in_background.
+thread_local bool is_background = false;
+
+// What a message waits for at most; each turn takes a processor about a tenth as long.
+constexpr auto kBackgroundSleep = 50us;
+
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -47,10 +53,12 @@ Wait::Wait(const Patience& patience, Manner manner, std::span<const std::size_t>
   next_look_ = look_every();
 }
 
+void Wait::in_background() { is_background = true; }
+
 double Wait::look_every() const { return std::min(until_told_, until_end_) / 8; }
 
 void Wait::turn() {
-  if (turns_ < kSpins) {
+  if (turns_ < kSpins && !is_background) {
     ++turns_;
     if (patience_.crowded) {
       sched_yield();
@@ -64,6 +72,10 @@ void Wait::turn() {
 }
 
 void Wait::rest() {
+  if (is_background && !told_) {
+    std::this_thread::sleep_for(kBackgroundSleep);
+    return;
+  }
   if (!manner_.polite && !told_) {
     sched_yield();
     return;

@@ -46,6 +46,10 @@ class Wait {
   Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
        std::function<Ranks()> missing);
 
+  // From now on waits of the calling thread spare the processors, on which others compute: they sleep at
+  // once, for a few microseconds each time.
+  static void in_background();
+
   // Call between two checks whether the wait is over. Throws CommError after the timeout.
   void turn();
 

@@ -27,7 +27,9 @@ struct CommCounter {
 
 struct CommStats {
   CommCounter all_reduce;
-  CommCounter wire;  // the part of all_reduce between hosts; bytes as sent by this rank
+  // The part of all_reduce between hosts; bytes as sent by this rank. While two half-batches take turns, the
+  // seconds are those of the wire, and all_reduce has only those that the rank waited for it.
+  CommCounter wire;
   CommCounter gather;
   CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
@@ -52,6 +54,7 @@ struct WaitOptions {
 struct MpiHandle;  // tp/mpi.h
 class AllReduce;   // parallel/all_reduce.h
 class Exchange;    // parallel/exchange.h
+class Overlap;     // parallel/overlap.h
 struct Patience;   // parallel/wait.h
 struct Placement;  // parallel/placement.h
 class Tracer;      // parallel/tracer.h
@@ -83,8 +86,13 @@ class Communicator {
 
   // The duplicate.
   const MpiHandle& handle() const { return *handle_; }
-  Exchange& exchange() { return *exchange_; }
+  // When the sums in the background, if there are any, are complete. Throws CommError if they are not.
+  Exchange& exchange();
   AllReduce& sums() { return *sums_; }
+  // The sums in the background, which begin with the first call.
+  Overlap& overlap();
+  // Whether there are two computations whose sums are to go on in the background.
+  bool overlaps() const;
   // Why all-reduces do not use shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const;
   CommStats& stats() { return stats_; }
@@ -105,6 +113,7 @@ class Communicator {
   std::unique_ptr<Patience> patience_;
   std::unique_ptr<Exchange> exchange_;
   std::unique_ptr<AllReduce> sums_;
+  std::unique_ptr<Overlap> overlap_;
   std::shared_ptr<Tracer> tracer_;
 };
 

@@ -47,6 +47,7 @@
 #include "tp/request.h"
 #include "tp/speculation.h"
 #include "tp/trace.h"
+#include "tp/two_batch_overlap.h"
 #include "tp/wire_type.h"
 
 #include <chrono>
@@ -74,6 +75,11 @@ struct EngineOptions {
   // How sums over ranks are sent from host to host. With another type than f32 they are rounded to it, twice
   // however many hosts there are, and results depend on which ranks share a host: an error with same_bits.
   WireType wire = WireType::f32;
+  // Whether large steps are computed as two half-batches in turns, so that sums are on their way from host to
+  // host while a rank computes. Another thread of each rank then communicates: MPI must have been initialized
+  // with MPI_THREAD_SERIALIZED (MPI_Init_thread), else it is an error with `on`, as it is for encoders,
+  // encoder-decoders and other models that compute whole sequences, and with a pipeline.
+  TwoBatchOverlap two_batch_overlap = TwoBatchOverlap::automatic;
   // Random features that approximate attention in the layers that see all tokens, which then cost the same
   // for every token, however many precede it; 0: attention is exact. Results are others than the model's.
   std::size_t favor_features = 0;

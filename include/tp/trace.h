@@ -18,11 +18,15 @@ enum class Activity : std::uint8_t {
   sample,        // rank 0 collects and detokenizes the chosen tokens; detail: outputs
   exchange,      // of small values while ranks choose tokens; detail: bytes
   choose,        // choosing tokens, including exchanges and gather; detail: rows
+  // An all-reduce that goes on while the rank computes something else; detail: bytes. The rank's own
+  // all_reduce is then what it has to wait for it.
+  overlapped_all_reduce,
 };
 
 constexpr std::string_view name_of(Activity activity) {
-  constexpr std::string_view kNames[] = {"step",   "attention", "feed_forward", "logits",   "all_reduce",
-                                         "gather", "broadcast", "sample",       "exchange", "choose"};
+  constexpr std::string_view kNames[] = {
+      "step",      "attention", "feed_forward", "logits", "all_reduce",           "gather",
+      "broadcast", "sample",    "exchange",     "choose", "overlapped_all_reduce"};
   return kNames[static_cast<std::size_t>(activity)];
 }
 
@@ -33,7 +37,7 @@ struct TraceEvent {
   Activity activity = Activity::step;
 };
 
-// One rank's events, in the order in which they ended.
+// One rank's events, in the order in which they were recorded, mostly that in which they ended.
 struct RankTrace {
   std::vector<TraceEvent> events;
   std::uint64_t dropped = 0;  // events lost after the buffer was full

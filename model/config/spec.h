@@ -323,6 +323,10 @@ struct DecoderSpec {
 
 // Whether all of a sequence is computed in the same step, and its keys and values are needed only there.
 inline bool takes_whole_sequences(const DecoderSpec& spec) { return spec.bidirectional || spec.recomputes; }
+// Whether what a step computes of a token depends on no later one, so that a step can be divided.
+inline bool can_divide_steps(const DecoderSpec& spec) {
+  return !takes_whole_sequences(spec) && spec.encoder == nullptr;
+}
 
 // Streams of hidden_size between blocks, side by side behind the last one.
 inline std::size_t streams_of(const DecoderSpec& spec) {

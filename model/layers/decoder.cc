@@ -1,6 +1,7 @@
 #include "model/layers/decoder.h"
 
 #include "model/kernels/experts.h"
+#include "model/layers/half_batches.h"
 #include "model/weights/checkpoint/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
 #include "parallel/tracer.h"
@@ -366,6 +367,14 @@ std::vector<std::size_t> Decoder::state_floats() const {
 }
 
 std::size_t Decoder::workspace_floats(const StepLimits& limits) const {
+  const std::size_t whole = whole_workspace_floats(limits);
+  if (!limits.overlaps) return whole;
+  StepLimits half = limits;
+  half.tokens = larger_half(limits.tokens);
+  return std::max(whole, 2 * whole_workspace_floats(half));
+}
+
+std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
   const KvCache cache(kv_layouts(limits.kv_type, limits.block_size), 0);
   const std::vector<std::int32_t> table(limits.max_blocks);
   Workspace workspace = Workspace::counting();

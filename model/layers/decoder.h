@@ -30,6 +30,7 @@ struct StepLimits {
   KvType kv_type = KvType::f32;
   std::size_t block_size = 0;  // of the cache, in tokens
   std::size_t max_blocks = 0;  // of one sequence
+  bool overlaps = false;       // steps may be computed as two half-batches in turns
 };
 
 // What a step makes a rank read and compute, as the shapes of its weights tell.
@@ -112,6 +113,7 @@ class Decoder {
   template <class OnRows>
   void for_rows(TensorView<const float> x, std::span<const std::size_t> wanted, Workspace& workspace,
                 const OnRows& on_rows) const;
+  std::size_t whole_workspace_floats(const StepLimits& limits) const;
   // x: [rows, hidden_size] behind the final norm -> [rows, local_vocab]
   TensorView<float> logits(TensorView<const float> x, const StepContext& step) const;
 

@@ -2,19 +2,26 @@
 
 #include "tp/internal/require.h"
 
+#include <cassert>
+
 namespace tp {
 
 TensorView<float> Workspace::take(std::size_t rows, std::size_t columns) {
-  constexpr std::size_t kCacheLine = 16;  // floats
-  const std::size_t floats = (rows * columns + kCacheLine - 1) / kCacheLine * kCacheLine;
+  const std::size_t floats = (rows * columns + kAlignment - 1) / kAlignment * kAlignment;
   require<ConfigError>(floats <= capacity_ - used_,
                        "a step needs a workspace tensor of [{}, {}], but {} of {} floats are in use; "
                        "the step has more tokens than the engine was made for",
                        rows, columns, used_, capacity_);
-  float* const data = memory_.data() == nullptr ? nullptr : memory_.data() + used_;
+  float* const data = data_ == nullptr ? nullptr : data_ + used_;
   used_ += floats;
   peak_ = std::max(peak_, used_);
   return {data, rows, columns};
+}
+
+std::array<Workspace, 2> Workspace::halves() const {
+  assert(used_ == 0);
+  const std::size_t floats = capacity_ / 2 / kAlignment * kAlignment;
+  return {Workspace(data_, floats), Workspace(data_ + floats, floats)};
 }
 
 TensorView<double> Workspace::take_doubles(std::size_t rows, std::size_t columns) {

@@ -5,6 +5,7 @@
 #include "tp/tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,7 +15,8 @@ namespace tp {
 // made, from the model and the largest step (the prefill chunk): a longer prompt never needs more.
 class Workspace {
  public:
-  explicit Workspace(std::size_t floats) : memory_(floats, "the workspace"), capacity_(floats) {}
+  explicit Workspace(std::size_t floats)
+      : memory_(floats, "the workspace"), data_(memory_.data()), capacity_(floats) {}
   // One without memory or limit, which only counts: its tensors are shapes.
   static Workspace counting() { return Workspace(); }
 
@@ -22,6 +24,9 @@ class Workspace {
   // larger than the workspace was made for.
   TensorView<float> take(std::size_t rows, std::size_t columns);
   TensorView<double> take_doubles(std::size_t rows, std::size_t columns);
+
+  // Two stacks in the memory of this one, which must outlive them and not be used meanwhile.
+  std::array<Workspace, 2> halves() const;
 
   std::size_t capacity_bytes() const { return capacity_ * sizeof(float); }
   // The most that was in use at once.
@@ -43,9 +48,13 @@ class Workspace {
   };
 
  private:
-  Workspace() : capacity_(SIZE_MAX) {}
+  static constexpr std::size_t kAlignment = 16;  // floats: a cache line
 
-  Buffer<float> memory_;
+  Workspace() : capacity_(SIZE_MAX) {}
+  Workspace(float* data, std::size_t floats) : data_(data), capacity_(floats) {}
+
+  Buffer<float> memory_;   // empty if it is another one's
+  float* data_ = nullptr;  // null if it only counts
   std::size_t capacity_;
   std::size_t used_ = 0;
   std::size_t peak_ = 0;

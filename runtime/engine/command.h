@@ -108,6 +108,7 @@ struct Forward {
   std::vector<SequenceChunk> chunks;
   std::vector<Output> outputs;
   std::vector<SequenceId> ended;  // sequences that the ranks can drop
+  bool in_halves = false;         // computed as two half-batches in turns, if it can be divided
 };
 
 // Sends a RankReport to rank 0.

@@ -10,6 +10,7 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/hash.h"
+#include "parallel/overlap.h"
 #include "parallel/processors.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
@@ -20,6 +21,7 @@
 #include "runtime/engine/leader.h"
 #include "runtime/engine/measured_rows.h"
 #include "runtime/engine/measured_split.h"
+#include "runtime/engine/overlap_choice.h"
 #include "runtime/engine/unmasker.h"
 #include "runtime/engine/worker.h"
 #include "tp/internal/require.h"
@@ -83,10 +85,12 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   const bool measures = max_over_ranks(comm, comm.is_root() && options.measured_split ? 1 : 0) != 0;
   const std::vector<double> measured =
       measures ? measure_split(comm, start_threads(comm, options)) : std::vector<double>();
+  const bool can_overlap_everywhere = max_over_ranks(comm, can_overlap() ? 0 : 1) == 0;
   EnginePlan plan;
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     plan = make_plan(options, comm.size());
+    plan.overlaps = plan_overlap(options, plan, comm.placement().hosts.size(), can_overlap_everywhere);
     if (measures) plan.split = measured;
     if (!options.kv_type) plan.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
   });
@@ -222,6 +226,7 @@ class Engine::Impl {
   CommandLoop loop_;
   EngineInfo info_;
   std::unique_ptr<Root> root_;  // null on other ranks
+  OverlapChoice overlap_;
 
  private:
   // A step that has begun.
@@ -238,7 +243,8 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
       worker_(comm, plan_, {start_threads(comm, options), wanted_cache(plan_, options), options.packed_cache},
               progress),
       loop_(comm, worker_),
-      info_(worker_.info()) {
+      info_(worker_.info()),
+      overlap_(plan_.overlaps ? options.two_batch_overlap : TwoBatchOverlap::off) {
   std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
@@ -254,9 +260,13 @@ void Engine::Impl::step() {
   while (in_flight_.size() < plan_.stages) {
     PlannedStep planned = leader().plan();
     if (planned.chunks.empty()) break;
+    planned.forward.in_halves = overlap_.divides(planned.forward.tokens.size());
     in_flight_.push_back({std::move(planned), Stopwatch()});
     const PlannedStep& begun = in_flight_.back().planned;
+    const double wire_before = worker_.wire_seconds();
     loop_.begin(begun.forward, [&](std::size_t output) { return begun.mask(output); });
+    overlap_.add(begun.forward.tokens.size(), begun.forward.in_halves, in_flight_.back().watch.seconds(),
+                 worker_.wire_seconds() - wire_before);
   }
   if (in_flight_.empty()) return;
   const Outputs outputs = loop_.finish();

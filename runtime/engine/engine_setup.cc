@@ -75,7 +75,8 @@ StepLimits EnginePlan::step_limits() const {
           .outputs = tokens,
           .kv_type = kv_type,
           .block_size = block_size,
-          .max_blocks = (longest_sequence() + block_size - 1) / block_size};
+          .max_blocks = (longest_sequence() + block_size - 1) / block_size,
+          .overlaps = overlaps};
 }
 
 bool EnginePlan::is_seq2seq() const { return family_of(config.architecture).kind == ModelKind::seq2seq; }

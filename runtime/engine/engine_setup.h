@@ -33,6 +33,7 @@ struct EnginePlan {
   std::uint64_t favor_features = 0;  // 0: exact attention
   UnmaskCache unmask_cache = UnmaskCache::exact;
   WireType wire = WireType::f32;
+  bool overlaps = false;        // whether steps may be computed as two half-batches
   std::uint64_t stages = 1;     // of the pipeline
   std::uint64_t ranks = 1;      // that a stage is divided among
   bool pretends = false;        // of whom only the first are there, see EngineOptions::pretend_ranks

@@ -1,5 +1,6 @@
 #include "runtime/engine/step_executor.h"
 
+#include "model/layers/forward_in_halves.h"
 #include "parallel/collectives.h"
 #include "parallel/stopwatch.h"
 #include "parallel/tracer.h"
@@ -137,7 +138,10 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     for (std::size_t i = 0; i < states.rows(); ++i)
       append_row(hidden[first + i].index, {states.row(i), states.columns()});
   };
-  decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden, links_);
+  if (forward.in_halves)
+    forward_in_halves(decoder_, comm_, batch, cache_, workspace_, on_logits, on_hidden);
+  else
+    decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden, links_);
   return std::move(results_);
 }
 

@@ -46,6 +46,8 @@ class Worker {
 
   double wall_seconds() const { return statistics_.wall_seconds(); }
   TimeParts own_time() const { return statistics_.own_time(); }
+  // Seconds of sums between hosts, since the statistics were reset.
+  double wire_seconds() { return pipeline_.tensor().stats().wire.seconds; }
 
  private:
   struct Model;

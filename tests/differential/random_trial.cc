@@ -100,6 +100,7 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
                            .tokens = random.integer(1, kMaxDraftTokens),
                            .always = !one_in(random, 8)};
   }
+  if (one_in(random, 4)) options.two_batch_overlap = TwoBatchOverlap::on;
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
     TrialRequest& one = trial.requests.emplace_back();
     one.request = random_request(random, vocab_size);
@@ -112,9 +113,10 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
 std::string describe(const EngineOptions& options) {
   const SpeculationOptions& speculation = options.speculation;
   return fmt::format(
-      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}, drafts of {}",
+      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}, drafts of {}{}",
       options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens, options.step_ms,
-      options.model.filename().string(), speculation.drafts == DraftKind::none ? 0 : speculation.tokens);
+      options.model.filename().string(), speculation.drafts == DraftKind::none ? 0 : speculation.tokens,
+      options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "");
 }
 
 std::string describe(const Request& request) {

@@ -38,6 +38,18 @@ TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), tolerance(GetParam()));
 }
 
+// Of chunks, so that halves also depend on what earlier steps left. Every family that can be divided has as
+// many sums in both halves, whatever it is made of.
+TEST_P(FamilyFixture, GivesThemInTwoHalfBatchesInTurns) {
+  if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
+  if (!can_divide_steps(make_spec(config_))) GTEST_SKIP() << "computes whole sequences";
+  DecoderUnderTest decoder(comm_, config_, *source_,
+                           {.chunk = 20, .weights = WeightType::f32, .in_halves = true});
+  const std::vector<float> logits = decoder.append(GetParam().prompt);
+  ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
+  EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), tolerance(GetParam()));
+}
+
 TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});

@@ -3,6 +3,7 @@
 
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
+#include "model/layers/forward_in_halves.h"
 #include "tests/reference/matrix.h"
 #include "tp/communicator.h"
 
@@ -14,6 +15,8 @@
 #include <span>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 namespace tp::test {
 
 class DecoderUnderTest {
@@ -24,6 +27,7 @@ class DecoderUnderTest {
     std::size_t block_size = 16;
     KvType kv_type = KvType::f32;
     std::optional<WeightType> weights{};  // as stored
+    bool in_halves = false;               // steps are computed as two half-batches in turns
   };
 
   DecoderUnderTest(Communicator& comm, const ModelConfig& config, const WeightSource& source, Options options)
@@ -53,7 +57,8 @@ class DecoderUnderTest {
             .outputs = std::min(chunk(), options_.length),
             .kv_type = options_.kv_type,
             .block_size = options_.block_size,
-            .max_blocks = blocks_};
+            .max_blocks = blocks_,
+            .overlaps = options_.in_halves};
   }
 
   // Appends tokens to the sequence, chunk by chunk, or computes all of it again if the model does. Returns
@@ -136,10 +141,16 @@ class DecoderUnderTest {
       batch.positions.push_back(length_ + i);
       if (with_logits) batch.output_rows.push_back(i);
     }
-    decoder_.forward(comm_, batch, cache_, workspace_, [&](std::size_t, TensorView<const float> rows) {
+    const std::size_t before = logits.size();
+    const auto on_logits = [&](std::size_t first, TensorView<const float> rows) {
+      EXPECT_EQ(before + first * rows.columns(), logits.size());
       for (std::size_t row = 0; row < rows.rows(); ++row)
         logits.insert(logits.end(), rows.row(row), rows.row(row) + rows.columns());
-    });
+    };
+    if (options_.in_halves)
+      forward_in_halves(decoder_, comm_, batch, cache_, workspace_, on_logits);
+    else
+      decoder_.forward(comm_, batch, cache_, workspace_, on_logits);
     length_ += tokens.size();
   }
 

@@ -64,6 +64,17 @@ TEST(Workspace, CountsWithoutMemory) {
   EXPECT_EQ(workspace.peak_bytes(), std::size_t{3 * sizeof(float)} << 40);
 }
 
+TEST(Workspace, HasTwoHalvesThatAreAlignedAndDoNotOverlap) {
+  Workspace workspace(1000);
+  auto halves = workspace.halves();
+  const TensorView<float> first = halves[0].take(1, 496);
+  const TensorView<float> second = halves[1].take(1, 496);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(second.data()) % 64, 0U);
+  EXPECT_GE(second.data(), first.data() + first.size());
+  EXPECT_LE(second.data() + second.size(), first.data() + 1000);
+  EXPECT_THROW(halves[0].take(1, 1), ConfigError);
+}
+
 DecoderSpec spec_of_a_small_model() {
   ModelConfig config;
   config.architecture = "LlamaForCausalLM";
@@ -87,6 +98,17 @@ TEST(DecoderWorkspace, IsBoundedByTheChunkAndNotByTheSequence) {
   // A block of a longer sequence costs a pointer a thread, and nothing else.
   const auto threads = static_cast<std::size_t>(omp_get_max_threads());
   EXPECT_LE(floats(64, 4096) - floats(64, 32), threads * (4096 - 32) * 2 + 64);
+}
+
+TEST(DecoderWorkspace, OfStepsInHalvesHasRoomForTheLargerHalfTwice) {
+  const DecoderSpec spec = spec_of_a_small_model();
+  const auto floats = [&](std::size_t tokens, bool overlaps) {
+    return Decoder::shape_of(spec, SyntheticWeights(), {0, 2}, {})
+        .workspace_floats(
+            {.tokens = tokens, .outputs = tokens, .block_size = 32, .max_blocks = 32, .overlaps = overlaps});
+  };
+  EXPECT_EQ(floats(512, true), std::max(floats(512, false), 2 * floats(256, false)));
+  EXPECT_EQ(floats(500, true), std::max(floats(500, false), 2 * floats(256, false)));
 }
 
 TEST(DecoderWorkspace, DoesNotGrowWithTheNumberOfLayers) {

@@ -1,0 +1,30 @@
+#include "model/layers/forward_in_halves.h"
+
+#include "model/layers/half_batches.h"
+#include "parallel/overlap.h"
+
+#include <optional>
+
+namespace tp {
+
+void forward_in_halves(const Decoder& decoder, Communicator& comm, const Batch& batch, const KvCache& cache,
+                       Workspace& workspace, const Decoder::OnLogits& on_logits,
+                       const Decoder::OnHidden& on_hidden) {
+  const std::optional<HalfBatches> halves = halves_of(batch);
+  if (!halves) return decoder.forward(comm, batch, cache, workspace, on_logits, on_hidden);
+  const Batch& first = halves->first;
+  const Batch& second = halves->second;
+  auto workspaces = workspace.halves();
+  // Outputs of the second half follow those of the first.
+  const auto second_logits = [&](std::size_t output, TensorView<const float> logits) {
+    on_logits(first.output_rows.size() + output, logits);
+  };
+  const auto second_hidden = [&](std::size_t output, TensorView<const float> hidden) {
+    on_hidden(first.hidden_rows.size() + output, hidden);
+  };
+  overlap(
+      comm, [&] { decoder.forward(comm, first, cache, workspaces[0], on_logits, on_hidden); },
+      [&] { decoder.forward(comm, second, cache, workspaces[1], second_logits, second_hidden); });
+}
+
+}  // namespace tp

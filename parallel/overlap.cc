@@ -1,0 +1,39 @@
+#include "parallel/overlap.h"
+
+#include "parallel/mpi_call.h"
+
+#include <cassert>
+
+#include <mpi.h>
+
+namespace tp {
+
+bool can_overlap() {
+  int provided = MPI_THREAD_SINGLE;
+  TP_MPI(MPI_Query_thread(&provided));
+  return provided >= MPI_THREAD_SERIALIZED;
+}
+
+void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second) {
+  Overlap& overlap = comm.overlap();
+  assert(!overlap.is_active());
+  // Destroyed last: what it points to destroys the objects of `second` if `first` throws.
+  struct Active {
+    Overlap& overlap;
+    ~Active() { overlap.second_ = nullptr; }
+  };
+  const Active active{overlap};
+  Fiber fiber(second);
+  overlap.second_ = &fiber;
+  first();
+  while (!fiber.ended()) fiber.resume();
+}
+
+void Overlap::take_turns() {
+  if (second_->is_running())
+    second_->pause();
+  else if (!second_->ended())
+    second_->resume();
+}
+
+}  // namespace tp
