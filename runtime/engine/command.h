@@ -110,6 +110,11 @@ struct Forward {
   std::vector<SequenceId> ended;  // sequences that the ranks can drop
 };
 
+// A forward pass of the draft model, where all ranks run it.
+struct DraftForward {
+  Forward forward;
+};
+
 // Sends a RankReport to rank 0.
 struct Report {};
 // Resets the counters of communication and time.
@@ -125,7 +130,7 @@ struct Stop {
   std::int32_t exit_status = 0;
 };
 
-using Command =
-    std::variant<Forward, Report, ResetStatistics, MeasurePeakRates, StartTrace, GatherTrace, Stop>;
+using Command = std::variant<Forward, DraftForward, Report, ResetStatistics, MeasurePeakRates, StartTrace,
+                             GatherTrace, Stop>;
 
 }  // namespace tp
