@@ -60,6 +60,7 @@ Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, st
 
 std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const StepSize& step) {
   draft_seconds_ = 0.0;
+  asked_ = true;
   token_seconds_ = token_seconds(step);
   if (!source_ || (budget_ && !budget_->allows())) return std::vector<Draft>(queries.size());
   try {
@@ -148,7 +149,7 @@ void Speculator::count(std::size_t drafted, std::size_t accepted) {
 void Speculator::observe(std::size_t rows, bool has_drafts, double seconds) {
   if (!costs_) return;
   costs_->observe(rows, has_drafts, seconds);
-  budget_->step(costs_->seconds(rows, has_drafts));
+  if (std::exchange(asked_, false)) budget_->step(costs_->seconds(rows, has_drafts));
 }
 
 std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, const DraftSources& sources,

@@ -53,6 +53,7 @@ class Speculator {
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // with costs
   double draft_seconds_ = 0.0;         // that the last drafts took
+  bool asked_ = false;                 // for drafts since the last step that was observed
   double token_seconds_ = 0.0;         // what an accepted token of the last step is worth
   SpeculationCounts counts_;
 };
