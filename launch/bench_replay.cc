@@ -1,7 +1,5 @@
 #include "launch/bench_replay.h"
 
-#include "runtime/speculation/ngram_source.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -16,9 +14,9 @@ std::size_t BenchReplay::longest() const {
 }
 
 void BenchReplay::add_to(EngineOptions& options, std::size_t vocab_size) const {
-  options.speculation.drafts = DraftKind::custom;
-  options.draft_source = [replayed = replayed, vocab_size] {
-    return std::make_unique<ReplaySource>(replayed, std::make_unique<NgramSource>(), vocab_size);
+  if (options.speculation.drafts == DraftKind::none) options.speculation.drafts = DraftKind::ngram;
+  options.wrap_draft_source = [replayed = replayed, vocab_size](std::unique_ptr<DraftSource> guesses) {
+    return std::make_unique<ReplaySource>(replayed, std::move(guesses), vocab_size);
   };
 }
 

@@ -22,6 +22,20 @@ RealText real_text_of(const std::string& line) {
   RealText text{.name = json.at("name").get<std::string>(),
                 .prompt = json.at("prompt_ids").get<std::vector<TokenId>>(),
                 .tokens = json.at("token_ids").get<std::vector<TokenId>>()};
+  SamplingParams& sampling = text.request.sampling;
+  sampling.temperature = 0.0F;
+  if (json.contains("sampling")) {
+    const nlohmann::json& given = json["sampling"];
+    sampling.temperature = given.value("temperature", sampling.temperature);
+    sampling.top_k = given.value("top_k", sampling.top_k);
+    sampling.top_p = given.value("top_p", sampling.top_p);
+    sampling.min_p = given.value("min_p", sampling.min_p);
+    sampling.repetition_penalty = given.value("repetition_penalty", sampling.repetition_penalty);
+    sampling.presence_penalty = given.value("presence_penalty", sampling.presence_penalty);
+    sampling.frequency_penalty = given.value("frequency_penalty", sampling.frequency_penalty);
+    sampling.seed = given.value("seed", std::uint64_t{0});
+  }
+  text.request.cache_prompt = false;  // the same text comes in every turn
   require<RequestError>(!text.prompt.empty() && text.tokens.size() >= 2,
                         "expected a prompt and at least 2 tokens behind it, found {} and {}",
                         text.prompt.size(), text.tokens.size());
@@ -53,7 +67,8 @@ std::vector<RealText> read_real_texts(const std::filesystem::path& file) {
 }
 
 void ReplayedTexts::add(std::vector<TokenId> prompt, std::vector<TokenId> tokens, const RealText& real) {
-  Pair pair{.real = joined(real.prompt, real.tokens), .replayed = joined(prompt, tokens)};
+  Pair pair{
+      .real = joined(real.prompt, real.tokens), .replayed = joined(prompt, tokens), .request = real.request};
   require<RequestError>(pair.real.size() == pair.replayed.size(),
                         "cannot replay {}: expected {} tokens, found {}; this is a mistake of the program",
                         real.name, pair.real.size(), pair.replayed.size());
@@ -69,31 +84,45 @@ ReplaySource::ReplaySource(std::shared_ptr<const ReplayedTexts> texts, std::uniq
                            std::size_t vocab_size)
     : texts_(std::move(texts)), guesses_(std::move(guesses)), vocab_size_(vocab_size) {}
 
+// Those of the real texts; none for what is no replayed text, or not any more.
 std::vector<Draft> ReplaySource::draft(std::span<const DraftQuery> queries) {
-  std::vector<Draft> drafts;
-  for (const DraftQuery& query : queries) drafts.push_back(draft(query));
+  std::vector<Draft> drafts(queries.size());
+  std::vector<DraftQuery> known;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const ReplayedTexts::Pair* const pair = follow(queries[i]);
+    if (pair == nullptr) continue;
+    DraftQuery& real = known.emplace_back(queries[i]);
+    real.tokens = std::span(pair->real).first(queries[i].tokens.size());
+    real.request = &pair->request;
+    real.seed = pair->request.sampling.seed.value_or(0);
+    real.sample = 0;
+    places.push_back(i);
+  }
+  if (known.empty()) return drafts;
+  std::vector<Draft> guesses = guesses_->draft(known);
+  for (std::size_t i = 0; i < known.size(); ++i) {
+    const ReplayedTexts::Pair& pair = *sequences_.at(known[i].sequence);
+    const std::size_t size = known[i].tokens.size();
+    Draft& draft = drafts[places[i]] = std::move(guesses[i]);
+    draft.shorten_to(pair.replayed.size() - size);
+    for (std::size_t j = 0; j < draft.tokens.size(); ++j) {
+      const bool is_right = draft.tokens[j] == pair.real[size + j];
+      const auto own = static_cast<std::size_t>(pair.replayed[size + j]);
+      draft.tokens[j] = static_cast<TokenId>(is_right ? own : (own + 1) % vocab_size_);
+    }
+  }
   return drafts;
 }
 
-// No draft for what is no replayed text, or not any more.
-Draft ReplaySource::draft(const DraftQuery& query) {
+const ReplayedTexts::Pair* ReplaySource::follow(const DraftQuery& query) {
   const auto [known, is_new] = sequences_.try_emplace(query.sequence);
   if (is_new) known->second = texts_->find(query.tokens.first(query.prompt_tokens));
   const ReplayedTexts::Pair* const pair = known->second;
   const std::size_t size = query.tokens.size();
-  if (pair == nullptr || size > pair->replayed.size() ||
-      !std::ranges::equal(query.tokens, std::span(pair->replayed).first(size)))
-    return {};
-  DraftQuery real = query;
-  real.tokens = std::span(pair->real).first(size);
-  Draft draft = std::move(guesses_->draft({&real, 1}).front());
-  draft.shorten_to(pair->replayed.size() - size);
-  for (std::size_t i = 0; i < draft.tokens.size(); ++i) {
-    const bool is_right = draft.tokens[i] == pair->real[size + i];
-    const auto own = static_cast<std::size_t>(pair->replayed[size + i]);
-    draft.tokens[i] = static_cast<TokenId>(is_right ? own : (own + 1) % vocab_size_);
-  }
-  return draft;
+  const bool follows = pair != nullptr && size <= pair->replayed.size() &&
+                       std::ranges::equal(query.tokens, std::span(pair->replayed).first(size));
+  return follows ? pair : nullptr;
 }
 
 void ReplaySource::end(std::uint64_t sequence) {

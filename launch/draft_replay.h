@@ -15,14 +15,16 @@
 
 namespace tp {
 
-// A text as some model wrote it; which vocabulary its ids are of does not matter.
+// A text as some model wrote it; its vocabulary may be another one than that of the model that replays it.
 struct RealText {
   std::string name;
   std::vector<TokenId> prompt;
   std::vector<TokenId> tokens;
+  Request request{};  // how its tokens were drawn, for draft models
 };
 
-// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}. Throws RequestError naming the file
+// Reads lines {"name": "edit", "prompt_ids": [...], "token_ids": [...]}, perhaps with the `sampling` that
+// `generate --json` writes; without it a text is the greedy one. Throws RequestError naming the file
 // and line that has something else, or if there is none.
 std::vector<RealText> read_real_texts(const std::filesystem::path& file);
 
@@ -34,6 +36,7 @@ class ReplayedTexts {
   struct Pair {
     std::vector<TokenId> real;      // prompt and text
     std::vector<TokenId> replayed;  // the same of the model
+    Request request;                // of the real text
   };
   // Of the text that begins with this prompt of the model; null if there is none.
   const Pair* find(std::span<const TokenId> prompt) const;
@@ -53,7 +56,7 @@ class ReplaySource : public DraftSource {
   void end(std::uint64_t sequence) override;
 
  private:
-  Draft draft(const DraftQuery& query);
+  const ReplayedTexts::Pair* follow(const DraftQuery& query);
 
   std::shared_ptr<const ReplayedTexts> texts_;
   std::unique_ptr<DraftSource> guesses_;

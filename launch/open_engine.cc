@@ -6,6 +6,7 @@
 #include "launch/model_task.h"
 #include "launch/progress.h"
 #include "launch/rank_map.h"
+#include "launch/speculate_flag.h"
 #include "model/weights/checkpoint/printable.h"
 #include "parallel/fail_together.h"
 #include "parallel/processors.h"
@@ -21,6 +22,8 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   EngineOptions options = flags.options;
   fail_together(comm, [&] {
     if (!options.synthetic) options.model = find_model(options.model);
+    find_draft_model(options.speculation, options.synthetic ? options.model.parent_path() : options.model,
+                     comm.is_root());
     if (task && comm.is_root()) require_task(options.model, *task);
     if (options.threads == 0) options.threads = default_threads(comm.local_size());
   });

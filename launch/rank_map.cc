@@ -52,6 +52,14 @@ void print_rank_map(Engine& engine) {
                                    : fmt::format(" and {} states of recurrent layers ({} on rank 0)",
                                                  info.states, format_bytes(info.state_bytes)),
                   info.max_length));
+  if (info.draft) {
+    print_note(
+        fmt::format("draft model {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}\n",
+                    info.draft->config.architecture, info.draft->parameters,
+                    info.draft->ranks == 1 ? "rank 0" : fmt::format("all {} ranks", info.draft->ranks),
+                    format_bytes(info.draft->weight_bytes), format_bytes(info.draft->cache_bytes),
+                    format_bytes(info.draft->workspace_bytes)));
+  }
   if (const auto& widened = widen_default_binding()) {
     print_note(
         fmt::format("mpirun bound each rank to {} of the host's cores by default; each now has its share, {} "

@@ -1,5 +1,9 @@
 #include "launch/speculate_flag.h"
 
+#include "launch/model_path.h"
+#include "tp/error.h"
+
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
@@ -10,26 +14,46 @@
 namespace tp {
 namespace {
 
-// Takes the text up to the next colon off.
-std::string_view take_part(std::string_view& text) {
-  const std::string_view part = text.substr(0, text.find(':'));
-  text.remove_prefix(part.size() == text.size() ? part.size() : part.size() + 1);
-  return part;
+constexpr std::string_view kAlways = ":always";
+
+std::optional<std::size_t> whole_number_of(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
-// off, ngram, ngram:TOKENS, ngram:TOKENS:always; nothing if it is something else.
+// Takes :TOKENS or :TOKENS:always off the end, if there is one of these. False for a wrong number.
+bool take_tokens(std::string_view& text, SpeculationOptions& options) {
+  std::string_view rest = text;
+  options.always = rest.ends_with(kAlways);
+  if (options.always) rest.remove_suffix(kAlways.size());
+  const std::size_t colon = rest.rfind(':');
+  const auto tokens = colon == rest.npos ? std::nullopt : whole_number_of(rest.substr(colon + 1));
+  if (!tokens) return !options.always;
+  options.tokens = *tokens;
+  text = rest.substr(0, colon);
+  return options.tokens >= 1 && options.tokens <= kMaxDraftTokens;
+}
+
+// off, or ngram, draft:DIR, auto or auto:DIR, which :TOKENS or :TOKENS:always may follow; nothing if it is
+// something else.
 std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
   SpeculationOptions options;
   if (text == "off") return options;
-  if (text.ends_with(':') || take_part(text) != "ngram") return std::nullopt;
-  options.drafts = DraftKind::ngram;
-  if (text.empty()) return options;
-  const std::string_view tokens = take_part(text);
-  const auto [end, error] = std::from_chars(tokens.data(), tokens.data() + tokens.size(), options.tokens);
-  if (error != std::errc() || end != tokens.data() + tokens.size()) return std::nullopt;
-  if (options.tokens < 1 || options.tokens > kMaxDraftTokens) return std::nullopt;
-  options.always = text == "always";
-  return text.empty() || options.always ? std::optional(options) : std::nullopt;
+  if (!take_tokens(text, options) || text.ends_with(':')) return std::nullopt;
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view kind = text.substr(0, colon);
+  if (colon < text.size()) options.model = text.substr(colon + 1);
+  if (kind == "ngram" && options.model.empty())
+    options.drafts = DraftKind::ngram;
+  else if (kind == "draft" && !options.model.empty())
+    options.drafts = DraftKind::model;
+  else if (kind == "auto")
+    options.drafts = DraftKind::automatic;
+  else
+    return std::nullopt;
+  return options;
 }
 
 }  // namespace
@@ -37,8 +61,10 @@ std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
 void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
   const auto check = [](const std::string& text) -> std::string {
     if (parse_speculation(text)) return {};
-    return fmt::format("expected off, ngram or ngram:N with N from 1 to {}, found {}", kMaxDraftTokens,
-                       text.empty() ? "an empty text" : text);
+    return fmt::format(
+        "expected off, ngram, draft:DIR, auto or auto:DIR, perhaps with :N behind it, N from 1 to {}, found "
+        "{}",
+        kMaxDraftTokens, text.empty() ? "an empty text" : text);
   };
   command
       .add_option_function<std::string>(
@@ -47,18 +73,36 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
             options = parse_speculation(text).value_or(SpeculationOptions());
           },
           "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
-          "guesses what followed the last tokens before (N: 8; ngram:N:always guesses even if it is slower)")
+          "guesses what followed the last tokens before; draft:DIR guesses with a small model of the same "
+          "vocabulary; auto guesses in either way, with the model in the folder `draft` of the model's if "
+          "DIR "
+          "is not given (N: 8; with :N:always even if it is slower)")
       ->check(check)
-      ->type_name("off|ngram[:N]")
+      ->type_name("off|ngram|draft:DIR|auto[:DIR]")
       ->default_str("off");
+}
+
+void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank) {
+  if (options.drafts == DraftKind::automatic && options.model.empty()) {
+    const std::filesystem::path own = model / "draft";
+    if (std::filesystem::exists(own / "config.json")) options.model = own;
+  } else if (!options.model.empty()) {
+    try {
+      options.model = find_model(options.model);
+    } catch (const CheckpointError&) {
+      if (is_first_rank) throw;
+      options.model.clear();
+    }
+  }
 }
 
 std::string describe_drafts(const SpeculationCounts& counts) {
   std::string places;
   for (std::size_t i = 0; i < kMaxDraftTokens && counts.drafted[i] > 0; ++i)
     places += fmt::format("{}{}/{}", i == 0 ? "" : " ", counts.accepted[i], counts.drafted[i]);
-  return fmt::format("{} of {} draft tokens accepted{}{}\n", counts.accepted_tokens(),
-                     counts.drafted_tokens(), places.empty() ? "" : ", by place in the draft ", places);
+  return fmt::format("{} of {} draft tokens accepted{}{}{}{}\n", counts.accepted_tokens(),
+                     counts.drafted_tokens(), places.empty() ? "" : ", by place in the draft ", places,
+                     counts.failure.empty() ? "" : "; there were none after a failure: ", counts.failure);
 }
 
 }  // namespace tp

@@ -3,6 +3,7 @@
 
 #include "tp/speculation.h"
 
+#include <filesystem>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,10 @@ namespace tp {
 
 // Adds it to a subcommand that generates. `options` outlives the command.
 void add_speculate_option(CLI::App& command, SpeculationOptions& options);
+
+// Replaces the name of a draft model by its path. Throws CheckpointError if the first rank has none; other
+// ranks may do without. `model`: the path of the model that it guesses for.
+void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank);
 
 // What has become of the drafts, for --verbose: "12 of 16 draft tokens accepted (...)".
 std::string describe_drafts(const SpeculationCounts& counts);

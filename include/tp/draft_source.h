@@ -2,6 +2,7 @@
 // EngineOptions::draft_source.
 #pragma once
 
+#include "tp/request.h"
 #include "tp/token_id.h"
 
 #include <cstddef>
@@ -33,6 +34,16 @@ struct DraftQuery {
       tokens{};  // its prompt and what was generated; begins with those of earlier queries
   std::size_t prompt_tokens = 0;
   std::size_t most = 0;  // tokens to guess
+  // How its tokens are drawn: the token at a position, counted from 0, by the noise of this seed, sample and
+  // position. A source that draws with the same noise guesses right more often than one with its own. Null:
+  // not known. Valid during the call.
+  const Request* request = nullptr;
+  std::uint64_t seed = 0;    // the request's, or the one that was drawn for it
+  std::uint64_t sample = 0;  // which of the request's n continuations
+  // Seconds that the step takes for each token that it chooses, and longer for each that is verified, as far
+  // as they were measured: what a guess may cost. 0: guessing always pays.
+  double token_seconds = 0.0;
+  double row_seconds = 0.0;
 };
 
 // Called on rank 0 by the thread that runs the engine, when it plans a step.

@@ -109,6 +109,9 @@ struct EngineOptions {
   SpeculationOptions speculation{};  // draft tokens; not for encoders
   // With DraftKind::custom, called on rank 0 once; may be empty on the others.
   std::function<std::unique_ptr<DraftSource>()> draft_source{};
+  // If set, called on rank 0 once: what it makes of the source that `speculation` describes is asked in its
+  // place. It stands between two vocabularies then: those of draft models are not compared.
+  std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap_draft_source{};
   // To measure what ranks would have to do if they were the first of this many: results are meaningless. 0:
   // as many as there are.
   std::size_t pretend_ranks = 0;
@@ -121,6 +124,16 @@ struct EngineOptions {
   // refuses others. 0: any number. A prompt longer than max_queue_tokens may wait if no other does.
   std::size_t max_queue = 0;
   std::size_t max_queue_tokens = 0;
+};
+
+// A draft model (SpeculationOptions::model), as seen by rank 0.
+struct DraftInfo {
+  ModelConfig config;
+  std::size_t parameters = 0;
+  std::size_t ranks = 1;  // that run it
+  std::size_t weight_bytes = 0;
+  std::size_t cache_bytes = 0;
+  std::size_t workspace_bytes = 0;
 };
 
 // What an engine loaded, as seen by this rank.
@@ -163,6 +176,7 @@ struct EngineInfo {
   SamplingParams default_sampling;  // from generation_config.json
   GenerationDefaults generation;    // rank 0 only
   std::size_t pretend_ranks = 0;    // as in EngineOptions
+  std::optional<DraftInfo> draft;   // rank 0 only
 };
 
 // Two texts as one input, such as a question and a document.

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <numeric>
 #include <string>
 
@@ -15,8 +16,18 @@ inline constexpr std::size_t kMaxDraftTokens = 15;
 // Where draft tokens come from.
 enum class DraftKind : std::uint8_t {
   none,
-  ngram,   // what followed the last tokens where these occurred before, in the prompt or the answer
+  ngram,  // what followed the last tokens where these occurred before, in the prompt or the answer
+  model,  // a smaller model with the same vocabulary, SpeculationOptions::model
+  // For every sequence and step ngram, where that is likely to be right, else the model if there is one.
+  automatic,
   custom,  // EngineOptions::draft_source
+};
+
+// Which ranks run a draft model. Those that do not wait for them.
+enum class DraftRanks : std::uint8_t {
+  automatic,  // the first one, unless the model is so large that dividing it saves more than messages cost
+  first,
+  all,
 };
 
 // Draft tokens never change a text: one is kept only if it is the token that the model chooses there, with
@@ -28,6 +39,10 @@ struct SpeculationOptions {
   // Whether a step has all drafts that there are. Else it has those that pay, by how often such were accepted
   // before, and by the time that steps of 1 to 16 rows take, which is measured when the engine is opened.
   bool always = false;
+  // Of DraftKind::model and automatic: the draft model, as EngineOptions::model. A rank may read its own
+  // copy. It draws with the noise of the request's draws, so that it agrees more often than by chance.
+  std::filesystem::path model{};
+  DraftRanks ranks = DraftRanks::automatic;  // with `pipeline` always the first one
 };
 
 // What has become of draft tokens.

@@ -111,6 +111,11 @@ struct Forward {
   bool in_halves = false;         // computed as two half-batches in turns, if it can be divided
 };
 
+// A forward pass of the draft model, where all ranks run it.
+struct DraftForward {
+  Forward forward;
+};
+
 // Sends a RankReport to rank 0.
 struct Report {};
 // Resets the counters of communication and time.
@@ -126,7 +131,7 @@ struct Stop {
   std::int32_t exit_status = 0;
 };
 
-using Command =
-    std::variant<Forward, Report, ResetStatistics, MeasurePeakRates, StartTrace, GatherTrace, Stop>;
+using Command = std::variant<Forward, DraftForward, Report, ResetStatistics, MeasurePeakRates, StartTrace,
+                             GatherTrace, Stop>;
 
 }  // namespace tp

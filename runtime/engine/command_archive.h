@@ -81,6 +81,11 @@ void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
 }
 
 template <class Archive>
+void serialize(Archive& archive, tp::DraftForward& draft, unsigned /*version*/) {
+  archive& draft.forward;
+}
+
+template <class Archive>
 void serialize(Archive& /*archive*/, tp::Report& /*command*/, unsigned /*version*/) {}
 
 template <class Archive>

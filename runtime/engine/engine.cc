@@ -16,6 +16,7 @@
 #include "parallel/tracer.h"
 #include "runtime/engine/beam_searches.h"
 #include "runtime/engine/command_loop.h"
+#include "runtime/engine/draft_model.h"
 #include "runtime/engine/engine_plan_archive.h"
 #include "runtime/engine/engine_setup.h"
 #include "runtime/engine/leader.h"
@@ -222,6 +223,7 @@ class Engine::Impl {
 
   Communicator& comm_;
   EnginePlan plan_;
+  std::optional<DraftPlan> draft_plan_;
   Worker worker_;
   CommandLoop loop_;
   EngineInfo info_;
@@ -234,25 +236,54 @@ class Engine::Impl {
     PlannedStep planned;
     Stopwatch watch;
   };
+  WorkerOptions worker_options(const EngineOptions& options) const;
+  std::unique_ptr<Speculator> create_speculator(const EngineOptions& options, std::optional<RowCosts> costs);
+
   std::deque<InFlight> in_flight_;
 };
+
+WorkerOptions Engine::Impl::worker_options(const EngineOptions& options) const {
+  WorkerOptions own{.threads = start_threads(comm_, options),
+                    .cache_tokens = wanted_cache(plan_, options),
+                    .packed_cache = options.packed_cache};
+  fail_together(comm_, [&] {
+    if (draft_plan_) own.beside = draft_need(comm_, *draft_plan_, plan_);
+  });
+  return own;
+}
 
 Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progress& progress)
     : comm_(comm),
       plan_(agree_on_plan(comm, options)),
-      worker_(comm, plan_, {start_threads(comm, options), wanted_cache(plan_, options), options.packed_cache},
-              progress),
+      draft_plan_(agree_on_draft(comm, options, plan_)),
+      worker_(comm, plan_, worker_options(options), progress),
       loop_(comm, worker_),
       info_(worker_.info()),
       overlap_(plan_.overlaps ? options.two_batch_overlap : TwoBatchOverlap::off) {
+  if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, info_.threads));
   std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     complete(info_, plan_);
+    if (worker_.draft() != nullptr) info_.draft = worker_.draft()->info();
     root_ = std::make_unique<Root>(plan_, leader_options(plan_, info_, options),
-                                   make_speculator(options.speculation, options.draft_source,
-                                                   plan_.config.vocab_size, std::move(costs)));
+                                   create_speculator(options, std::move(costs)));
   });
+}
+
+// On rank 0.
+std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions& options,
+                                                            std::optional<RowCosts> costs) {
+  DraftSources sources{.custom = options.draft_source, .wrap = options.wrap_draft_source};
+  if (DraftModel* const draft = worker_.draft()) {
+    ModelSource::Run run = [draft](Forward forward) {
+      return draft->worker().run(Command(std::move(forward))).results;
+    };
+    if (draft_plan_->on_all_ranks)
+      run = [this](Forward forward) { return loop_.run(DraftForward{std::move(forward)}).results; };
+    sources.model = [draft, run] { return std::make_unique<ModelSource>(draft->limits(), run); };
+  }
+  return make_speculator(options.speculation, sources, plan_.config.vocab_size, std::move(costs));
 }
 
 // Begins a step for every stage that would have none, and ends the first of them.

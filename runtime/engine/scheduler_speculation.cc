@@ -53,15 +53,20 @@ void Scheduler::add_drafts(Step& step) {
     queries.push_back({.sequence = sequence->id,
                        .tokens = sequence->tokens,
                        .prompt_tokens = sequence->prompt_tokens(),
-                       .most = most});
+                       .most = most,
+                       .request = &sequence->state->request,
+                       .seed = sequence->state->seed,
+                       .sample = static_cast<std::uint64_t>(sequence->sample)});
   }
   if (able.empty()) return;
-  std::vector<Draft> drafts = speculator_->draft(queries);
+  const Speculator::StepSize size = {
+      .rows = step.tokens,
+      .sequences = choices,
+      .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)};
+  std::vector<Draft> drafts = speculator_->draft(queries, size);
   for (std::size_t i = 0; i < able.size(); ++i)
     drafts[i].shorten_to(possible_tokens(*able[i], drafts[i].tokens));
-  speculator_->select(drafts, {.rows = step.tokens,
-                               .sequences = choices,
-                               .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)});
+  speculator_->select(drafts, size);
   for (std::size_t i = 0; i < able.size(); ++i) {
     std::vector<BlockId> new_blocks;
     const std::size_t tokens = able[i]->planned_tokens + drafts[i].tokens.size();

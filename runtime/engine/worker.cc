@@ -16,6 +16,7 @@
 #include "parallel/stopwatch.h"
 #include "parallel/storage_reads.h"
 #include "parallel/tracer.h"
+#include "runtime/engine/draft_model.h"
 #include "runtime/engine/memory_plan.h"
 #include "runtime/engine/packed_weights.h"
 #include "runtime/engine/rank_report.h"
@@ -66,7 +67,8 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
 // Returns CachePlan's notice on rank 0.
 std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const DecoderSpec& spec,
                             const WeightSource& source, const WorkerOptions& options) {
-  const Footprint footprint(spec, plan, source);
+  if (options.cache_is_planned) return {};
+  const Footprint footprint(spec, plan, source, options.beside);
   RankMemory own;
   fail_together(
       comm, [&] { own = describe_memory(footprint, plan.tp(pipeline.tensor().rank()), pipeline.stage()); });
@@ -230,6 +232,8 @@ Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& option
 
 Worker::~Worker() = default;
 
+void Worker::add_draft(std::unique_ptr<DraftModel> draft) { draft_ = std::move(draft); }
+
 std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
   const SequenceHead* head = model_->decoder.sequence_head();
   require<ConfigError>(
@@ -274,6 +278,10 @@ std::vector<Result> Worker::run_stage(const Forward& forward, const MaskSource& 
     if (choose != nullptr && choose->masked) pipeline_.send_mask(masks(output));
   }
   return {};
+}
+
+Outputs Worker::run_command(const DraftForward& command) {
+  return draft_->worker().run(Command(command.forward));
 }
 
 Outputs Worker::run_command(const Report& /*command*/) {

@@ -3,6 +3,7 @@
 
 #include "runtime/engine/command.h"
 #include "runtime/engine/engine_setup.h"
+#include "runtime/engine/footprint.h"
 #include "runtime/engine/outputs.h"
 #include "runtime/engine/pipeline.h"
 #include "runtime/engine/step_executor.h"
@@ -17,10 +18,14 @@
 
 namespace tp {
 
+class DraftModel;
+
 struct WorkerOptions {
   std::size_t threads = 1;               // of this rank
   std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
   std::filesystem::path packed_cache{};  // as in EngineOptions
+  MemoryNeed beside{};                   // of a draft model that this rank is going to load
+  bool cache_is_planned = false;         // plan.cache_blocks is, together with something else
 };
 
 class Worker {
@@ -30,6 +35,10 @@ class Worker {
   Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
          const Engine::Progress& progress);
   ~Worker();
+
+  // This rank's part of a draft model, which DraftForward runs from here on.
+  void add_draft(std::unique_ptr<DraftModel> draft);
+  DraftModel* draft() { return draft_.get(); }
 
   // Without what only rank 0 knows.
   const EngineInfo& info() const { return info_; }
@@ -55,6 +64,7 @@ class Worker {
   std::unique_ptr<Model> load(EnginePlan& plan, const WorkerOptions& options,
                               const Engine::Progress& progress);
   Outputs run_command(const Forward& forward, const MaskSource& masks);
+  Outputs run_command(const DraftForward& command);
   Outputs run_command(const Report& command);
   Outputs run_command(const ResetStatistics& command);
   Outputs run_command(const MeasurePeakRates& command);
@@ -71,6 +81,7 @@ class Worker {
   std::unique_ptr<Model> model_;
   StepExecutor executor_;
   StepStatistics statistics_;
+  std::unique_ptr<DraftModel> draft_;  // null: none, or not on this rank
 };
 
 }  // namespace tp

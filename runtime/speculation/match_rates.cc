@@ -15,18 +15,11 @@ std::size_t MatchRates::kind_of(std::size_t length) {
   return length < 16 ? 4 : 5;
 }
 
-void MatchRates::add(std::size_t length, bool came_again) {
-  constexpr double kKept = 0.95;
-  Kind& kind = kinds_[kind_of(length)];
-  kind.matches = kKept * kind.matches + 1.0;
-  kind.hits = kKept * kind.hits + (came_again ? 1.0 : 0.0);
-}
+void MatchRates::add(std::size_t length, bool came_again) { kinds_[kind_of(length)].add(came_again); }
 
 double MatchRates::rate(std::size_t length, const MatchRates* others) const {
-  constexpr double kWeightOfOthers = 4.0;
-  const Kind& kind = kinds_[kind_of(length)];
-  const double expected = others != nullptr ? others->rate(length) : kFirstGuess[kind_of(length)];
-  return (kind.hits + kWeightOfOthers * expected) / (kind.matches + kWeightOfOthers);
+  return kinds_[kind_of(length)].value(others != nullptr ? others->rate(length)
+                                                         : kFirstGuess[kind_of(length)]);
 }
 
 }  // namespace tp

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "runtime/speculation/hit_rate.h"
+
 #include <array>
 #include <cstddef>
 
@@ -17,13 +19,9 @@ class MatchRates {
  private:
   static constexpr std::size_t kKinds = 6;
 
-  struct Kind {
-    double matches = 0.0;
-    double hits = 0.0;
-  };
   static std::size_t kind_of(std::size_t length);
 
-  std::array<Kind, kKinds> kinds_{};
+  std::array<HitRate, kKinds> kinds_{};
 };
 
 }  // namespace tp

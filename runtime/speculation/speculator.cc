@@ -1,6 +1,9 @@
 #include "runtime/speculation/speculator.h"
 
+#include "parallel/stopwatch.h"
+#include "runtime/speculation/mixed_source.h"
 #include "runtime/speculation/ngram_source.h"
+#include "tp/error.h"
 
 #include <algorithm>
 #include <exception>
@@ -51,13 +54,33 @@ class CheckedSource : public DraftSource {
 }  // namespace
 
 Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs)
-    : source_(std::move(source)), most_(std::min(most, kMaxDraftTokens)), costs_(std::move(costs)) {}
+    : source_(std::move(source)), most_(std::min(most, kMaxDraftTokens)), costs_(std::move(costs)) {
+  if (costs_) budget_.emplace(costs_->seconds(1, false));
+}
 
-std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries) {
+std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const StepSize& step) {
+  draft_seconds_ = 0.0;
+  asked_ = true;
+  token_seconds_ = token_seconds(step);
+  if (!source_ || (budget_ && !budget_->allows())) return std::vector<Draft>(queries.size());
   try {
-    if (source_) return source_->draft(queries);
+    std::vector<DraftQuery> priced(queries.begin(), queries.end());
+    for (DraftQuery& query : priced) {
+      if (!costs_) break;
+      query.token_seconds = token_seconds_;
+      query.row_seconds =
+          (costs_->seconds(step.rows + priced.size(), true) - costs_->seconds(step.rows, true)) /
+          static_cast<double>(priced.size());
+    }
+    const Stopwatch watch;
+    std::vector<Draft> drafts = source_->draft(priced);
+    draft_seconds_ = watch.seconds();
+    if (budget_) budget_->spend(draft_seconds_);
+    return drafts;
   } catch (const std::bad_alloc&) {
     for (const DraftQuery& query : queries) source_->end(query.sequence);
+  } catch (const LockstepError&) {
+    throw;
   } catch (const std::exception& error) {
     counts_.failure = error.what();
     source_.reset();
@@ -65,7 +88,13 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries) {
   return std::vector<Draft>(queries.size());
 }
 
-void Speculator::select(std::span<Draft> drafts, const StepSize& step) const {
+// What it takes to choose one more token without drafts, if a step does nothing else.
+double Speculator::token_seconds(const StepSize& step) const {
+  const std::size_t sequences = std::max<std::size_t>(step.sequences, 1);
+  return costs_ ? costs_->seconds(sequences, false) / static_cast<double>(sequences) : 0.0;
+}
+
+void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
   constexpr double kLeastChance = 0.03;  // less than a row costs anywhere
   // In the order of their chances, in which the tokens of a draft come one after the other.
   struct Row {
@@ -84,6 +113,8 @@ void Speculator::select(std::span<Draft> drafts, const StepSize& step) const {
   for (const Row& row : rows) chances.push_back(row.chance);
   std::vector<std::size_t> counts(drafts.size(), 0);
   rows.resize(best_rows(chances, step));
+  if (budget_ && !rows.empty())
+    budget_->spend(costs_->seconds(step.rows + rows.size(), true) - costs_->seconds(step.rows, false));
   for (const Row& row : rows) ++counts[row.draft];
   for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].shorten_to(counts[i]);
 }
@@ -95,11 +126,11 @@ std::size_t Speculator::best_rows(std::span<const double> chances, const StepSiz
   const std::size_t most = std::min(step.room, chances.size());
   if (!costs_) return most;
   auto tokens = static_cast<double>(step.sequences);
-  double best_rate = kLeastGain * tokens / costs_->seconds(step.rows, false);
+  double best_rate = kLeastGain * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
   std::size_t best = 0;
   for (std::size_t count = 1; count <= most; ++count) {
     tokens += chances[count - 1];
-    const double rate = tokens / costs_->seconds(step.rows + count, true);
+    const double rate = tokens / (draft_seconds_ + costs_->seconds(step.rows + count, true));
     if (rate <= best_rate) continue;
     best_rate = rate;
     best = count;
@@ -112,18 +143,36 @@ void Speculator::count(std::size_t drafted, std::size_t accepted) {
   ++counts_.drafts;
   for (std::size_t i = 0; i < drafted; ++i) ++counts_.drafted[i];
   for (std::size_t i = 0; i < accepted; ++i) ++counts_.accepted[i];
+  if (budget_) budget_->earn(static_cast<double>(accepted) * token_seconds_);
 }
 
 void Speculator::observe(std::size_t rows, bool has_drafts, double seconds) {
-  if (costs_) costs_->observe(rows, has_drafts, seconds);
+  if (!costs_) return;
+  costs_->observe(rows, has_drafts, seconds);
+  if (std::exchange(asked_, false)) budget_->step(costs_->seconds(rows, has_drafts));
 }
 
-std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options,
-                                            const std::function<std::unique_ptr<DraftSource>()>& source,
+std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, const DraftSources& sources,
                                             std::size_t vocab_size, std::optional<RowCosts> costs) {
-  if (options.drafts == DraftKind::none) return nullptr;
-  std::unique_ptr<DraftSource> drafts = std::make_unique<NgramSource>();
-  if (options.drafts == DraftKind::custom) drafts = std::make_unique<CheckedSource>(source(), vocab_size);
+  const auto source = [&]() -> std::unique_ptr<DraftSource> {
+    switch (options.drafts) {
+      case DraftKind::ngram:
+        return std::make_unique<NgramSource>();
+      case DraftKind::model:
+        return sources.model();
+      case DraftKind::automatic:
+        if (!sources.model) return std::make_unique<NgramSource>();
+        return std::make_unique<MixedSource>(std::make_unique<NgramSource>(), sources.model());
+      case DraftKind::custom:
+        return std::make_unique<CheckedSource>(sources.custom(), vocab_size);
+      case DraftKind::none:
+        break;
+    }
+    return nullptr;
+  };
+  std::unique_ptr<DraftSource> drafts = source();
+  if (!drafts) return nullptr;
+  if (sources.wrap) drafts = std::make_unique<CheckedSource>(sources.wrap(std::move(drafts)), vocab_size);
   return std::make_unique<Speculator>(std::move(drafts), options.tokens, std::move(costs));
 }
 

@@ -1,6 +1,7 @@
 // Decides which draft tokens a step has, and counts what becomes of them.
 #pragma once
 
+#include "runtime/speculation/draft_budget.h"
 #include "runtime/speculation/row_costs.h"
 #include "tp/draft_source.h"
 #include "tp/speculation.h"
@@ -21,17 +22,17 @@ class Speculator {
 
   std::size_t most() const { return most_; }
 
-  // A draft for each query. Without memory for them there are none, nor after the source has failed.
-  std::vector<Draft> draft(std::span<const DraftQuery> queries);
-
   // A step without drafts.
   struct StepSize {
     std::size_t rows = 0;
     std::size_t sequences = 0;  // that it chooses a token for
     std::size_t room = 0;       // for further rows
   };
+  // A draft for each query. There are none without memory for them, after the source has failed, and while
+  // earlier ones have cost more than they gained. Throws LockstepError.
+  std::vector<Draft> draft(std::span<const DraftQuery> queries, const StepSize& step);
   // Shortens the drafts to the rows with which the most tokens per second can be expected.
-  void select(std::span<Draft> drafts, const StepSize& step) const;
+  void select(std::span<Draft> drafts, const StepSize& step);
 
   // What became of one sequence's draft.
   void count(std::size_t drafted, std::size_t accepted);
@@ -45,17 +46,27 @@ class Speculator {
 
  private:
   std::size_t best_rows(std::span<const double> chances, const StepSize& step) const;
+  double token_seconds(const StepSize& step) const;
 
   std::unique_ptr<DraftSource> source_;  // null: it has failed
   std::size_t most_;
   std::optional<RowCosts> costs_;
+  std::optional<DraftBudget> budget_;  // with costs
+  double draft_seconds_ = 0.0;         // that the last drafts took
+  bool asked_ = false;                 // for drafts since the last step that was observed
+  double token_seconds_ = 0.0;         // what an accepted token of the last step is worth
   SpeculationCounts counts_;
 };
 
-// With these options; null if there are to be no drafts. `source`: see EngineOptions::draft_source; its
-// drafts are checked.
-std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options,
-                                            const std::function<std::unique_ptr<DraftSource>()>& source,
+// How sources are created; all may be empty if they are not needed.
+struct DraftSources {
+  std::function<std::unique_ptr<DraftSource>()> custom{};  // EngineOptions::draft_source
+  std::function<std::unique_ptr<DraftSource>()> model{};   // if there is a draft model
+  std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap{};
+};
+
+// With these options; null if there are to be no drafts. The drafts of a program's own source are checked.
+std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, const DraftSources& sources,
                                             std::size_t vocab_size, std::optional<RowCosts> costs);
 
 }  // namespace tp

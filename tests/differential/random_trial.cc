@@ -99,6 +99,12 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
     options.speculation = {.drafts = DraftKind::ngram,
                            .tokens = random.integer(1, kMaxDraftTokens),
                            .always = !one_in(random, 8)};
+    // The model itself, as it is stored.
+    if (random.coin() && options.model.filename() != "qwen3next") {
+      options.speculation.drafts = random.coin() ? DraftKind::model : DraftKind::automatic;
+      options.speculation.model = options.model;
+      options.speculation.ranks = random.coin() ? DraftRanks::all : DraftRanks::first;
+    }
   }
   if (one_in(random, 4)) options.two_batch_overlap = TwoBatchOverlap::on;
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {

@@ -1,10 +1,12 @@
 // tp-infer bench --acceptance-trace: as many draft tokens are accepted as of the texts in the file.
 #include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -51,6 +53,38 @@ TEST(BenchReplay, AcceptsAsManyDraftTokensAsOfTheTexts) {
   EXPECT_EQ(rows[5].at("text"), "2 texts");
   EXPECT_NE(finished.err.find("again: "), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find(" times as fast with drafts"), std::string::npos) << finished.err;
+}
+
+// The draft model draws with the noise of the text that it wrote itself.
+TEST(BenchReplay, ADraftModelIsRightAboutTheTextsThatItWrote) {
+  const TextModel model;
+  const TemporaryDirectory directory;
+  const json prompt = {5, 6, 7, 8, 9, 10};
+  std::ofstream(directory.path() / "ids.json") << prompt;
+  const Finished written =
+      run(kNoMpirun, {"generate", "--model", model.path(), "--tokens",
+                      (directory.path() / "ids.json").string(), "--temperature", "0.8", "--seed", "7",
+                      "--max-tokens", "40", "--ignore-eos", "--same-bits", "--json"});
+  ASSERT_EQ(written.status, 0) << written.err;
+  json text = json_lines(written.out).front();
+  text["name"] = "own";
+  text["prompt_ids"] = prompt;
+  const auto accepted = [&](const json& line) {
+    std::ofstream(directory.path() / "texts.jsonl") << line;
+    const Finished finished = run(2, {"bench", "--synthetic", tiny_config(), "--same-bits", "--speculate",
+                                      "draft:" + model.path() + ":4:always", "--acceptance-trace",
+                                      (directory.path() / "texts.jsonl").string(), "--json"});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    const json drafted = json_lines(finished.out).at(1);
+    EXPECT_EQ(drafted.at("text"), "own");
+    return std::pair<int, int>(drafted.at("accepted_tokens"), drafted.at("drafted_tokens"));
+  };
+  const auto [right, all] = accepted(text);
+  EXPECT_EQ(right, all);
+  EXPECT_GE(right, 28);
+  text["sampling"]["seed"] = 8;
+  const auto [by_chance, others] = accepted(text);
+  EXPECT_LT(2 * by_chance, others) << "other noise agrees as often";
 }
 
 TEST(BenchReplay, TheTextsOfTheRepositoryCanBeRead) {

@@ -13,15 +13,18 @@ namespace {
 
 using nlohmann::json;
 
-// The first block of commands in the section of README.md.
-std::string readmes_speculation() {
+// The block of commands in the section of README.md that has this text.
+std::string readmes_speculation(const std::string& flag) {
   std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
   std::string line;
   while (std::getline(file, line) && line != "## Several tokens per step") continue;
-  while (std::getline(file, line) && line != "```sh") continue;
-  std::string commands;
-  while (std::getline(file, line) && line != "```") commands += line + "\n";
-  return commands;
+  while (file) {
+    while (std::getline(file, line) && line != "```sh") continue;
+    std::string commands;
+    while (std::getline(file, line) && line != "```") commands += line + "\n";
+    if (commands.find(flag) != std::string::npos) return commands;
+  }
+  return {};
 }
 
 Finished run_commands(const std::string& commands) {
@@ -32,18 +35,19 @@ Finished run_commands(const std::string& commands) {
   return shell.finish(120);
 }
 
-TEST(Speculate, TheReadmesExampleWorksAndItsTextIsThatWithoutIt) {
-  std::string commands = readmes_speculation();
-  const std::string flag = "--speculate ngram";
-  ASSERT_NE(commands.find(flag), std::string::npos) << commands;
-  const Finished speculated = run_commands(commands);
-  EXPECT_EQ(speculated.status, 0) << speculated.err;
-  EXPECT_NE(speculated.err.find(" draft tokens accepted"), std::string::npos) << speculated.err;
-  EXPECT_GT(speculated.out.size(), 100U);
-  const Finished plain = run_commands(commands.replace(commands.find(flag), flag.size(), ""));
-  EXPECT_EQ(plain.status, 0) << plain.err;
-  EXPECT_EQ(plain.err.find("draft tokens"), std::string::npos) << plain.err;
-  EXPECT_EQ(speculated.out, plain.out);
+TEST(Speculate, TheReadmesExamplesWorkAndTheirTextsAreThoseWithoutIt) {
+  for (const std::string flag : {"--speculate ngram", "--speculate auto"}) {
+    std::string commands = readmes_speculation(flag);
+    ASSERT_NE(commands.find(flag), std::string::npos) << flag;
+    const Finished speculated = run_commands(commands);
+    EXPECT_EQ(speculated.status, 0) << speculated.err;
+    EXPECT_NE(speculated.err.find(" draft tokens accepted"), std::string::npos) << speculated.err;
+    EXPECT_GT(speculated.out.size(), 100U);
+    const Finished plain = run_commands(commands.replace(commands.find(flag), flag.size(), ""));
+    EXPECT_EQ(plain.status, 0) << plain.err;
+    EXPECT_EQ(plain.err.find("draft tokens"), std::string::npos) << plain.err;
+    EXPECT_EQ(speculated.out, plain.out);
+  }
 }
 
 TEST(Speculate, GivesTheSameTextsOnAnyRanks) {
@@ -91,6 +95,56 @@ TEST(Speculate, IsOffForLinesThatSaySo) {
   EXPECT_NE(lines[3].at("error").get<std::string>().find("`speculate`: expected true or false, found \"no\""),
             std::string::npos)
       << lines[3];
+}
+
+TEST(Speculate, AModelThatIsItsOwnDraftModelIsAlwaysRight) {
+  const TextModel model;
+  const auto answer = [&](std::size_t ranks, const std::string& speculation) {
+    return run(ranks, {"generate", "--model", model.path(), "--prompt", "The cat", "--seed", "5",
+                       "--temperature", "0.8", "--max-tokens", "50", "--ignore-eos", "--same-bits",
+                       "--verbose", "--json", "--speculate", speculation});
+  };
+  const Finished plain = answer(kNoMpirun, "off");
+  expect_success(plain);
+  for (const std::size_t ranks : {1, 2}) {
+    const Finished drafted = answer(ranks, "draft:" + model.path() + ":5:always");
+    expect_success(drafted);
+    const json line = json_lines(drafted.out).front();
+    EXPECT_EQ(line.at("token_ids"), json_lines(plain.out).front().at("token_ids"));
+    EXPECT_GE(line.at("timings").at("drafted_tokens"), 35);
+    EXPECT_EQ(line.at("timings").at("accepted_tokens"), line.at("timings").at("drafted_tokens"));
+    EXPECT_NE(drafted.err.find("draft model LlamaForCausalLM"), std::string::npos) << drafted.err;
+  }
+}
+
+TEST(Speculate, AutoUsesTheDraftModelInTheModelsFolder) {
+  const TextModel model;
+  const TemporaryDirectory directory;
+  std::filesystem::copy(model.path(), directory.path(), std::filesystem::copy_options::recursive);
+  const auto notes = [&] {
+    const Finished finished =
+        run(kNoMpirun, {"generate", "--model", directory.path().string(), "--prompt", "The cat",
+                        "--max-tokens", "5", "--verbose", "--speculate", "auto:4"});
+    expect_success(finished);
+    return finished.err;
+  };
+  EXPECT_EQ(notes().find("draft model "), std::string::npos);
+  std::filesystem::copy(model.path(), directory.path() / "draft", std::filesystem::copy_options::recursive);
+  EXPECT_NE(notes().find("draft model LlamaForCausalLM"), std::string::npos);
+}
+
+TEST(Speculate, SaysWhichDraftModelCannotBeUsed) {
+  const TextModel model;
+  const auto refusal = [&](const std::string& draft) {
+    const Finished finished =
+        run(2, {"generate", "--model", model.path(), "--prompt", "The cat", "--speculate", "draft:" + draft});
+    EXPECT_EQ(finished.status, 1);
+    return finished.err;
+  };
+  EXPECT_NE(refusal("/no/such/folder").find("cannot open /no/such/folder"), std::string::npos);
+  const std::string other = refusal(fixture_folder("llama-12q3kv").string());
+  EXPECT_NE(other.find("expected a vocabulary of"), std::string::npos) << other;
+  EXPECT_NE(other.find("use a draft model with the same tokenizer"), std::string::npos) << other;
 }
 
 }  // namespace

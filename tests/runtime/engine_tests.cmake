@@ -4,7 +4,7 @@ tp_test(leader_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CURREN
         ${CMAKE_CURRENT_LIST_DIR}/leader_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_stress_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_requests_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_load_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_speculation_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/suffix_automaton_test.cc ${CMAKE_CURRENT_LIST_DIR}/speculator_test.cc
+        ${CMAKE_CURRENT_LIST_DIR}/model_source_test.cc ${CMAKE_CURRENT_LIST_DIR}/suffix_automaton_test.cc ${CMAKE_CURRENT_LIST_DIR}/speculator_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_constraint_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_recompute_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_pass_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_queue_test.cc ${CMAKE_CURRENT_LIST_DIR}/overlap_choice_test.cc ${CMAKE_CURRENT_LIST_DIR}/step_times_test.cc ${CMAKE_CURRENT_LIST_DIR}/command_test.cc
@@ -15,7 +15,7 @@ tp_test(plan_test ${CMAKE_CURRENT_LIST_DIR}/prediction_test.cc LIBS tp_runtime t
 tp_test(engine_test ${CMAKE_CURRENT_LIST_DIR}/engine_generation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_ending_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_logits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_errors_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_favor_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_same_bits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_speculation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_overlap_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_pipeline_test.cc ${CMAKE_CURRENT_LIST_DIR}/worker_test.cc LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel)
+        ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_same_bits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_speculation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_overlap_test.cc ${CMAKE_CURRENT_LIST_DIR}/draft_model_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_pipeline_test.cc ${CMAKE_CURRENT_LIST_DIR}/worker_test.cc LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel)
 # Replaces operator new.
 tp_test(exhaustion_test ${CMAKE_CURRENT_LIST_DIR}/exhaustion_test.cc LIBS tp_runtime tp_reference RANKS 1 2 LABELS parallel)
 tp_test(differential_test ${PROJECT_SOURCE_DIR}/tests/differential/differential_test.cc

@@ -35,14 +35,15 @@ class FixedSource : public DraftSource {
 TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
   std::string failure;
   const auto draft_by = [&](const Draft& draft) {
-    const auto speculator = make_speculator(
-        {.drafts = DraftKind::custom}, [&] { return std::make_unique<FixedSource>(draft); }, 50,
-        std::nullopt);
+    const auto speculator =
+        make_speculator({.drafts = DraftKind::custom},
+                        {.custom = [&] { return std::make_unique<FixedSource>(draft); }}, 50, std::nullopt);
     const std::vector<TokenId> tokens = {1, 2, 3};
     const DraftQuery query{1, tokens, 2, 2};
-    const std::vector<TokenId> tokens_of_draft = speculator->draft(std::span(&query, 1)).front().tokens;
+    const std::vector<TokenId> tokens_of_draft =
+        speculator->draft(std::span(&query, 1), {1, 1, 16}).front().tokens;
     failure = speculator->counts().failure;
-    EXPECT_EQ(speculator->draft(std::span(&query, 1)).front().tokens, tokens_of_draft);
+    EXPECT_EQ(speculator->draft(std::span(&query, 1), {1, 1, 16}).front().tokens, tokens_of_draft);
     speculator->end(1);
     return tokens_of_draft;
   };

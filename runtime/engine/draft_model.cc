@@ -1,0 +1,187 @@
+#include "runtime/engine/draft_model.h"
+
+#include "model/config/architectures.h"
+#include "model/memory/kv_cache.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/tokenizer_files.h"
+#include "parallel/archive.h"
+#include "parallel/fail_together.h"
+#include "runtime/engine/engine_plan_archive.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// Of weights in memory. A smaller model is read from caches so quickly that messages would take longer than
+// what further ranks save.
+constexpr std::size_t kWorthDividing = std::size_t{96} << 20;
+
+std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
+  try {
+    return std::string(tokenizer.id_to_token(static_cast<TokenId>(id)));
+  } catch (const RequestError&) {  // no token has this id
+    return {};
+  }
+}
+
+// Models may have more rows than there are tokens, each as many as it likes.
+void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) {
+  std::filesystem::path folder(target.model);
+  if (target.synthetic) folder = folder.parent_path();
+  if (!holds_tokenizer(folder) || !holds_tokenizer(draft.model)) {
+    require<ConfigError>(
+        draft.config.vocab_size == target.config.vocab_size,
+        "cannot guess tokens with {}: expected a vocabulary of {} tokens, as the model's, found "
+        "{}; use a draft model with the same tokenizer",
+        draft.model, target.config.vocab_size, draft.config.vocab_size);
+    return;
+  }
+  const Tokenizer own = Tokenizer::load(draft.model);
+  const Tokenizer expected = Tokenizer::load(folder);
+  const std::size_t size = std::max(own.vocab_size(), expected.vocab_size());
+  for (std::size_t id = 0; id < size; ++id) {
+    const std::string token = token_of(own, id);
+    const std::string other = token_of(expected, id);
+    require<ConfigError>(
+        token == other,
+        "cannot guess tokens with {}: expected the model's tokens, of which {} is {:?}, found "
+        "{:?}; use a draft model with the same tokenizer",
+        draft.model, id, other, token);
+  }
+}
+
+void require_can_draft(const EnginePlan& plan) {
+  const DecoderSpec spec = plan.spec();
+  require<ConfigError>(
+      family_of(plan.config.architecture).kind == ModelKind::decoder && !takes_whole_sequences(spec) &&
+          !spec.encoder && !spec.diffusion,
+      "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
+      "found {}; use another draft model",
+      plan.model, plan.config.architecture);
+  const CacheGroups groups = CacheGroups::of(spec);
+  require<ConfigError>(
+      groups.cached_layers() == groups.places.size(),
+      "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
+      "ones ({}); use another draft model",
+      plan.model, plan.config.architecture);
+}
+
+EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+  EngineOptions own{.model = options.speculation.model,
+                    .same_bits = target.same_bits,
+                    .wire = target.wire,
+                    .prefill_chunk = target.prefill_chunk,
+                    .max_sequences = target.max_sequences,
+                    .max_length = target.max_length,
+                    .block_size = target.block_size};
+  if (ranks > 1 && target.split.size() == ranks) own.split = target.split;
+  return make_plan(own, ranks);
+}
+
+// On rank 0.
+DraftPlan plan_draft(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+  DraftPlan draft{.plan = plan_on(1, options, target)};
+  EnginePlan& plan = draft.plan;
+  require_can_draft(plan);
+  if (!options.wrap_draft_source) require_same_vocabulary(plan, target);
+  const std::unique_ptr<WeightSource> source = open_weights(plan);
+  const DecoderSpec spec = plan.spec();
+  const DraftRanks where = options.speculation.ranks;
+  const bool can_divide = target.stages == 1 && ranks > 1 && !target.pretends;
+  draft.on_all_ranks =
+      can_divide && (where == DraftRanks::all ||
+                     (where == DraftRanks::automatic && ranks <= plan.config.num_attention_heads &&
+                      Footprint(spec, plan, *source).of({0, 1}).weights >= kWorthDividing));
+  if (draft.on_all_ranks) plan = plan_on(ranks, options, target);
+  plan.kv_type = default_kv_type(usual_weight_type(plan, *source));
+  return draft;
+}
+
+// A group of layers shares a block, and every group of a sequence has as many.
+std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
+  const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
+  const std::size_t others = CacheGroups::of(target.spec()).windows.size();
+  return (own + others - 1) / others;
+}
+
+}  // namespace
+
+std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
+                                        const EnginePlan& target) {
+  const SpeculationOptions& speculation = options.speculation;
+  DraftPlan draft;
+  bool is_there = false;
+  fail_together(comm, [&] {
+    if (!comm.is_root()) return;
+    require<ConfigError>(speculation.drafts != DraftKind::model || !speculation.model.empty(),
+                         "cannot guess tokens by DraftKind::model: expected the folder of a model in "
+                         "`speculation.model`, found nothing; name one");
+    is_there = !speculation.model.empty() &&
+               (speculation.drafts == DraftKind::model || speculation.drafts == DraftKind::automatic);
+    if (is_there) draft = plan_draft(comm.size(), options, target);
+  });
+  broadcast_object(comm, is_there);
+  if (!is_there) return std::nullopt;
+  broadcast_object(comm, draft.plan);
+  broadcast_object(comm, draft.on_all_ranks);
+  if (!speculation.model.empty()) draft.plan.model = speculation.model.string();
+  return draft;
+}
+
+MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
+  if (!draft.on_all_ranks && !comm.is_root()) return {};
+  const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
+  const DecoderSpec spec = draft.plan.spec();
+  MemoryNeed need = Footprint(spec, draft.plan, *source).of(draft.plan.tp(comm.rank()));
+  need.other = 0;  // there is one already
+  need.cache_block *= blocks_beside(draft.plan, target);
+  return need;
+}
+
+DraftModel::DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
+                       std::size_t threads)
+    : comm_(comm, ranks),
+      plan_(std::move(plan)),
+      worker_(comm_, plan_, {.threads = threads, .cache_is_planned = true}, {}) {}
+
+DraftModelLimits DraftModel::limits() const {
+  return {.vocab_size = plan_.config.vocab_size,
+          .max_length = plan_.max_length,
+          .step_tokens = plan_.step_limits().tokens,
+          .cache_blocks = plan_.cache_blocks,
+          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec()))};
+}
+
+DraftInfo DraftModel::info() const {
+  const EngineInfo& info = worker_.info();
+  return {.config = info.config,
+          .parameters = info.parameters,
+          .ranks = comm_.size(),
+          .weight_bytes = info.weight_bytes,
+          .cache_bytes = info.cache_bytes,
+          .workspace_bytes = info.workspace_bytes};
+}
+
+std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
+                                       std::size_t threads) {
+  EnginePlan plan = draft.plan;
+  plan.cache_blocks = target.cache_blocks * blocks_beside(plan, target);
+  if (draft.on_all_ranks) {
+    std::vector<std::size_t> ranks(comm.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return std::make_unique<DraftModel>(comm, ranks, std::move(plan), threads);
+  }
+  std::unique_ptr<DraftModel> model;
+  fail_together(comm, [&] {
+    if (comm.is_root())
+      model = std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), threads);
+  });
+  return model;
+}
+
+}  // namespace tp

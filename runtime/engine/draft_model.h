@@ -1,0 +1,53 @@
+// A draft model: on all ranks of an engine, or on the first one alone.
+#pragma once
+
+#include "runtime/engine/engine_setup.h"
+#include "runtime/engine/footprint.h"
+#include "runtime/engine/worker.h"
+#include "runtime/speculation/model_source.h"
+#include "tp/communicator.h"
+#include "tp/engine.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// What all ranks agree on.
+struct DraftPlan {
+  EnginePlan plan;
+  bool on_all_ranks = false;
+};
+
+// Rank 0's plan; nothing if the options name no draft model. `target`: the plan of the model that it guesses
+// for. Collective; throws AgreedError if it cannot guess for that.
+std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
+                                        const EnginePlan& target);
+
+// The memory that this rank needs for it, with as much cache as there is for `target`. Throws like Decoder's
+// constructor.
+MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target);
+
+class DraftModel {
+ public:
+  // Collective over these ranks of `comm`, on which it runs. Throws AgreedError.
+  DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
+             std::size_t threads);
+
+  Worker& worker() { return worker_; }
+  DraftModelLimits limits() const;
+  DraftInfo info() const;
+
+ private:
+  Communicator comm_;  // its own, so that nobody takes its sums for the model's
+  EnginePlan plan_;
+  Worker worker_;
+};
+
+// Loads it; `target` has been loaded. Null on ranks that do not run it. Collective; throws AgreedError.
+std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
+                                       std::size_t threads);
+
+}  // namespace tp

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "runtime/speculation/hit_rate.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+namespace tp {
+
+// How often a draft model's token is the one that the model chooses, too, by the probability that the draft
+// model gave it.
+class Calibration {
+ public:
+  void add(double probability, bool accepted) {
+    kinds_[kind_of(probability)].add(accepted);
+    all_.add(accepted);
+  }
+  // Between 0 and 1; never less for a more probable token.
+  double chance(double probability) const {
+    double chance = 0.0;
+    for (std::size_t kind = 0; kind <= kind_of(probability); ++kind)
+      chance = std::max(chance, kinds_[kind].value((static_cast<double>(kind) + 0.5) / kKinds));
+    return chance;
+  }
+  // Of any token.
+  double mean() const { return all_.value(0.6); }
+
+ private:
+  static constexpr std::size_t kKinds = 10;
+
+  static std::size_t kind_of(double probability) {
+    if (!(probability > 0.0)) return 0;
+    return std::min(static_cast<std::size_t>(probability * kKinds), kKinds - 1);
+  }
+
+  std::array<HitRate, kKinds> kinds_{};
+  HitRate all_{};
+};
+
+}  // namespace tp

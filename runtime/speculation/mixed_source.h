@@ -1,0 +1,26 @@
+#pragma once
+
+#include "tp/draft_source.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// Asks a source that costs nothing first, and another one about the sequences for which that has no draft, or
+// one that is more likely wrong than right.
+class MixedSource : public DraftSource {
+ public:
+  MixedSource(std::unique_ptr<DraftSource> free, std::unique_ptr<DraftSource> other);
+
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
+  void end(std::uint64_t sequence) override;
+
+ private:
+  std::unique_ptr<DraftSource> free_;
+  std::unique_ptr<DraftSource> other_;
+};
+
+}  // namespace tp

@@ -1,0 +1,251 @@
+#include "runtime/speculation/model_source.h"
+
+#include "parallel/stopwatch.h"
+#include "runtime/engine/logit_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// What the draft model's ranks know of a sequence, to draw its tokens as the model draws them. `position`: of
+// the first token that they compute.
+SequenceStart start_of(const DraftQuery& query, std::size_t position) {
+  SequenceStart start{.seed = query.seed, .sample = query.sample, .prompt_tokens = query.prompt_tokens};
+  if (query.request != nullptr)
+    start.sampling = query.request->sampling;
+  else
+    start.sampling.temperature = 0.0F;
+  start.sampling.logprobs = 0;  // only that of the token itself
+  if (needs_history(start.sampling)) {
+    const auto prefix = query.tokens.first(position);
+    start.prefix.assign(prefix.begin(), prefix.end());
+  }
+  return start;
+}
+
+}  // namespace
+
+ModelSource::ModelSource(const DraftModelLimits& limits, Run run)
+    : limits_(limits),
+      run_(std::move(run)),
+      blocks_(limits.cache_blocks, limits.cache.block_size, limits.cache.windows) {}
+
+std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> queries) {
+  ++turn_;
+  std::vector<Member> members;
+  for (const DraftQuery& query : queries) {
+    Text& text = follow(query);
+    const std::size_t most = most_of(query);
+    if (most > 0 && !text.has_unknown) members.push_back({&query, &text, most});
+  }
+  const Stopwatch watch;
+  catch_up(members);
+  while (!members.empty() && pays(members, watch.seconds())) {
+    const Stopwatch pass;
+    guess_next(members);
+    pass_seconds_.add(pass.seconds());
+  }
+  std::vector<Draft> drafts;
+  for (const DraftQuery& query : queries) {
+    const auto found = texts_.find(query.sequence);
+    drafts.push_back(found == texts_.end() ? Draft() : found->second.guessed);
+  }
+  return drafts;
+}
+
+void ModelSource::end(std::uint64_t sequence) {
+  const auto found = texts_.find(sequence);
+  if (found == texts_.end()) return;
+  if (found->second.announced) ended_.push_back(sequence);  // follow() has made room for it
+  texts_.erase(found);
+  blocks_.end_sequence(sequence);
+}
+
+// How many tokens the sequence may have behind its own: the last one is not computed.
+std::size_t ModelSource::most_of(const DraftQuery& query) const {
+  const std::size_t size = query.tokens.size();
+  if (size > limits_.max_length) return 0;
+  return std::min(query.most, limits_.max_length - size + 1);
+}
+
+// Begins the sequence, or takes note of what is new of it.
+ModelSource::Text& ModelSource::follow(const DraftQuery& query) {
+  const auto found = texts_.find(query.sequence);
+  if (found == texts_.end()) {
+    ended_.reserve(ended_.size() + texts_.size() + 1);
+    Text text;
+    const bool shares = query.request == nullptr || query.request->cache_prompt;
+    if (shares)
+      text.computed = blocks_.begin_sequence(query.sequence, query.tokens,
+                                             query.request == nullptr ? "" : query.request->cache_salt);
+    else
+      blocks_.begin_unshared_sequence(query.sequence);
+    try {
+      texts_.emplace(query.sequence, std::move(text));
+    } catch (...) {
+      blocks_.end_sequence(query.sequence);
+      throw;
+    }
+  }
+  Text& text = texts_.at(query.sequence);
+  learn(text, query);
+  for (const TokenId id : query.tokens.subspan(text.seen))
+    text.has_unknown = text.has_unknown || static_cast<std::size_t>(id) >= limits_.vocab_size;
+  text.seen = query.tokens.size();
+  text.last_turn = turn_;
+  return text;
+}
+
+// Compares what was guessed with what has come. Right guesses are in the cache, apart from the last one.
+void ModelSource::learn(Text& text, const DraftQuery& query) {
+  const auto came = query.tokens.subspan(text.seen);
+  const std::vector<TokenId>& guessed = text.guessed.tokens;
+  std::size_t right = 0;
+  for (std::size_t i = 0; i < std::min(came.size(), guessed.size()) && right == i; ++i) {
+    const bool is_right = guessed[i] == came[i];
+    calibration_.add(text.probabilities[i], is_right);
+    right += is_right ? 1 : 0;
+  }
+  if (!guessed.empty()) text.computed += std::min(right, guessed.size() - 1);
+  // The last token is always computed, as its logits are wanted.
+  text.computed = std::min(text.computed, query.tokens.size() - 1);
+  text.guessed = Draft();
+  text.probabilities.clear();
+}
+
+// Extends the sequence's tables; as long as there is no room, those that have not been asked about for the
+// longest time are forgotten.
+bool ModelSource::reserve(std::uint64_t sequence, std::size_t tokens) {
+  std::vector<BlockId> new_blocks;
+  while (!blocks_.try_reserve(sequence, tokens, new_blocks)) {
+    const auto oldest =
+        std::ranges::min_element(texts_, {}, [](const auto& entry) { return entry.second.last_turn; });
+    if (oldest == texts_.end() || oldest->second.last_turn == turn_) return false;
+    end(oldest->first);
+  }
+  return true;
+}
+
+std::vector<BlockId> ModelSource::take_unsent_blocks(const DraftQuery& query, Text& text) const {
+  std::vector<BlockId> unsent;
+  for (std::size_t group = 0; group < blocks_.groups(); ++group) {
+    const auto added = blocks_.table(query.sequence, group).subspan(text.sent_blocks);
+    unsent.insert(unsent.end(), added.begin(), added.end());
+  }
+  text.sent_blocks = blocks_.table(query.sequence).size();
+  return unsent;
+}
+
+// Adds tokens of a sequence, for which there is room, from the position `first` on.
+void ModelSource::add_chunk(Member& member, std::size_t first, std::span<const TokenId> tokens, bool chooses,
+                            Forward& forward) {
+  const DraftQuery& query = *member.query;
+  SequenceChunk chunk{.sequence = query.sequence,
+                      .start_position = first,
+                      .tokens = static_cast<std::uint32_t>(tokens.size())};
+  if (!member.text->announced) chunk.start = start_of(query, first);
+  chunk.new_blocks = take_unsent_blocks(query, *member.text);
+  member.text->announced = true;
+  forward.tokens.insert(forward.tokens.end(), tokens.begin(), tokens.end());
+  if (chooses) {
+    const auto row = static_cast<std::uint32_t>(forward.tokens.size() - 1);
+    forward.outputs.push_back({query.sequence, {row, 1}, want::Choose{}});
+  }
+  forward.chunks.push_back(std::move(chunk));
+}
+
+// Computes what the cache lacks, as far as a pass takes it, beginning with those that lack the least. Keeps
+// the members that lack nothing any more, with their first guess.
+void ModelSource::catch_up(std::vector<Member>& members) {
+  std::ranges::stable_sort(members, {}, &Member::missing);
+  Forward forward;
+  std::vector<Member*> choosing;
+  for (Member& member : members) {
+    const std::size_t room = limits_.step_tokens - forward.tokens.size();
+    const std::size_t count = std::min(member.missing(), room);
+    const bool is_last = count == member.missing();
+    const std::size_t first = member.text->computed;
+    if (count == 0 || !reserve(member.query->sequence, first + count)) continue;
+    add_chunk(member, first, member.query->tokens.subspan(first, count), is_last, forward);
+    member.text->computed += count;
+    if (is_last) choosing.push_back(&member);
+  }
+  constexpr std::size_t kFew = 4;  // tokens of a sequence, which take as long as one
+  const bool is_short = forward.tokens.size() <= kFew * choosing.size();
+  const Stopwatch pass;
+  if (!forward.tokens.empty()) run(std::move(forward), choosing);
+  if (is_short) pass_seconds_.add(pass.seconds());
+  for (const Member& member : members) {
+    Text& text = *member.text;
+    text.committed = std::max(text.committed, text.computed);
+    blocks_.commit(member.query->sequence, member.query->tokens, text.committed);
+  }
+  std::erase_if(members, [](const Member& member) { return member.most == 0 || member.missing() > 0; });
+}
+
+// Computes the last guess of every member, and guesses another token. Keeps those that may have further ones.
+void ModelSource::guess_next(std::vector<Member>& members) {
+  Forward forward;
+  std::vector<Member*> choosing;
+  for (Member& member : members) {
+    const std::vector<TokenId>& guessed = member.text->guessed.tokens;
+    const std::size_t position = member.query->tokens.size() + guessed.size() - 1;
+    const bool has_room = forward.tokens.size() < limits_.step_tokens;
+    if (!has_room || !reserve(member.query->sequence, position + 1)) {
+      member.most = 0;
+      continue;
+    }
+    add_chunk(member, position, std::span(guessed).last(1), true, forward);
+    choosing.push_back(&member);
+  }
+  if (!forward.tokens.empty()) run(std::move(forward), choosing);
+  std::erase_if(members, [](const Member& member) { return member.most == 0; });
+}
+
+// `choosing`: the members that the outputs are for, in their order.
+void ModelSource::run(Forward forward, std::span<Member*> choosing) {
+  forward.ended = ended_;
+  const std::vector<Result> results = run_(std::move(forward));
+  ended_.clear();
+  for (std::size_t i = 0; i < choosing.size(); ++i) {
+    Member& member = *choosing[i];
+    const Chosen& chosen = std::get<std::vector<Chosen>>(results[i]).front();
+    if (chosen.error != ChoiceError::none) {
+      member.most = 0;
+      continue;
+    }
+    Draft& draft = member.text->guessed;
+    const double probability = std::exp(static_cast<double>(chosen.logprob));
+    const double before = draft.chances.empty() ? 1.0 : draft.chances.back();
+    draft.tokens.push_back(chosen.id);
+    draft.chances.push_back(before * calibration_.chance(probability));
+    member.text->probabilities.push_back(probability);
+    --member.most;
+  }
+}
+
+// Whether a further token for each member can be expected to raise the tokens per second, after so many
+// seconds of guessing.
+bool ModelSource::pays(std::span<const Member> members, double seconds) const {
+  const DraftQuery& any = *members.front().query;
+  if (any.token_seconds == 0.0) return true;
+  double tokens = 0.0;
+  double more = 0.0;
+  for (const Member& member : members) {
+    tokens += 1.0;
+    for (const double chance : member.text->guessed.chances) {
+      tokens += chance;
+      seconds += any.row_seconds;
+    }
+    more += member.text->guessed.chances.back() * calibration_.mean();
+  }
+  const auto count = static_cast<double>(members.size());
+  const double rate = tokens / (seconds + count * any.token_seconds);
+  return more > rate * (pass_seconds_.value() + count * any.row_seconds);
+}
+
+}  // namespace tp
