@@ -78,6 +78,24 @@ TEST(Fiber, DestroysTheObjectsOfWorkThatIsAbandonedAlsoDuringUnwinding) {
   EXPECT_EQ(seen, "destroyed caught");
 }
 
+TEST(CommunicationThread, PassesOnAnErrorAndExecutesNothingAfterIt) {
+  CommunicationThread thread;
+  std::string order;
+  {
+    CommunicationThread::Pending first(thread, [&] { order += "a"; });
+    CommunicationThread::Pending second(thread, [&] {
+      order += "b";
+      throw CommError("waited 3 s");
+    });
+    CommunicationThread::Pending third(thread, [&] { order += "c"; });
+    EXPECT_NO_THROW(first.wait());
+    EXPECT_THROW(second.wait(), CommError);
+    EXPECT_THROW(third.wait(), CommError);
+  }
+  EXPECT_THROW(thread.wait_until_idle(), CommError);
+  EXPECT_EQ(order, "ab");
+}
+
 // This rank's addend of the sum `number`.
 std::vector<float> addend(std::size_t rank, std::size_t number, std::size_t size) {
   std::vector<float> values;
