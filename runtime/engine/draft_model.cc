@@ -17,8 +17,8 @@
 namespace tp {
 namespace {
 
-// Of weights in memory. A smaller model is read from caches so quickly that messages would take longer than
-// what further ranks save.
+// Of weights in memory. An estimate, not measured: the less there is to read, the more likely messages are to
+// take longer than what further ranks save.
 constexpr std::size_t kWorthDividing = std::size_t{96} << 20;
 
 std::string token_of(const Tokenizer& tokenizer, std::size_t id) {

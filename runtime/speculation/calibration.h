@@ -16,12 +16,10 @@ class Calibration {
     kinds_[kind_of(probability)].add(accepted);
     all_.add(accepted);
   }
-  // Between 0 and 1; never less for a more probable token.
+  // Between 0 and 1; as long as little was counted, close to the probability.
   double chance(double probability) const {
-    double chance = 0.0;
-    for (std::size_t kind = 0; kind <= kind_of(probability); ++kind)
-      chance = std::max(chance, kinds_[kind].value((static_cast<double>(kind) + 0.5) / kKinds));
-    return chance;
+    const std::size_t kind = kind_of(probability);
+    return kinds_[kind].value((static_cast<double>(kind) + 0.5) / kKinds);
   }
   // Of any token.
   double mean() const { return all_.value(0.6); }

@@ -32,20 +32,20 @@ class Drafting {
     return source_.draft(std::span(&query, 1)).front();
   }
   ModelSource& source() { return source_; }
-  const FakeWorker& worker() const { return worker_; }
+  const test::FakeWorker& worker() const { return worker_; }
 
   std::vector<Forward> passes;
-  std::function<void()> before_pass = [] {};
+  std::function<void()> after_pass = [] {};
 
  private:
-  using FakeWorker = test::FakeWorker;
   std::vector<Result> run(Forward forward) {
-    before_pass();
     passes.push_back(forward);
-    return worker_.run(forward, {}).results;
+    std::vector<Result> results = worker_.run(forward, {}).results;
+    after_pass();
+    return results;
   }
 
-  FakeWorker worker_;
+  test::FakeWorker worker_;
   ModelSource source_;
 };
 
@@ -188,10 +188,10 @@ TEST(ModelSource, EndsAtTheMaximumLengthAndAtUnknownTokens) {
 TEST(ModelSource, BeginsAgainAfterAPassThatFailed) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3, 4, 5};
-  drafting.before_pass = [] { throw std::bad_alloc(); };
+  drafting.after_pass = [] { throw std::bad_alloc(); };
   EXPECT_THROW(drafting.draft(1, text, 3), std::bad_alloc);
   drafting.source().end(1);
-  drafting.before_pass = [] {};
+  drafting.after_pass = [] {};
   drafting.passes.clear();
   EXPECT_EQ(drafting.draft(2, text, 3).tokens, test::continuation(text, 3));
 }
@@ -221,8 +221,7 @@ TEST(Calibration, LearnsHowOftenProbableTokensAreAccepted) {
     calibration.add(0.3, false);
   }
   EXPECT_NEAR(calibration.chance(0.95), 0.5, 0.1);
-  EXPECT_LT(calibration.chance(0.3), 0.25);
-  for (double p = 0.0; p < 0.99; p += 0.01) EXPECT_LE(calibration.chance(p), calibration.chance(p + 0.01));
+  EXPECT_LT(calibration.chance(0.3), 0.1);
 }
 
 TEST(DraftBudget, LimitsWhatDraftsThatNeverPayCost) {
