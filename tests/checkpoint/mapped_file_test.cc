@@ -1,8 +1,8 @@
 #include "model/weights/checkpoint/mapped_file.h"
 
 #include "tests/checkpoint/checkpoint_files.h"
+#include "tests/checkpoint/resident_memory.h"
 
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -14,20 +14,11 @@ namespace tp {
 namespace {
 
 using test::error_of;
+using test::resident_file_bytes;
 using test::TemporaryDirectory;
 
 std::string text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
-
-// Bytes of mapped files that count as this process's memory.
-std::size_t resident_file_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::size_t kilobytes = 0;
-    if (word == "RssFile:" && status >> kilobytes) return kilobytes * 1024;
-  }
-  return 0;
 }
 
 unsigned sum_of(const MappedFile& file) {

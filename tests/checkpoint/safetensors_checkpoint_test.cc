@@ -2,6 +2,7 @@
 
 #include "model/weights/checkpoint/widen.h"
 #include "tests/checkpoint/checkpoint_files.h"
+#include "tests/checkpoint/resident_memory.h"
 
 #include <cmath>
 #include <cstring>
@@ -17,6 +18,7 @@ namespace {
 
 using test::counting_tensor;
 using test::error_of;
+using test::resident_file_bytes;
 using test::safetensors_file;
 using test::TemporaryDirectory;
 using test::TestTensor;
@@ -104,6 +106,23 @@ TEST(SafetensorsCheckpoint, SlicesEqualThePartsOfTheWhole) {
       }
     }
   }
+}
+
+// Mapping and unmapping every page of a large model takes longer than copying it.
+TEST(SafetensorsCheckpoint, DoesNotMapThePagesOfWholeRows) {
+  const MatrixShape shape{256, 16384};
+  std::string bytes(shape.size() * sizeof(std::uint16_t), '\0');
+  std::mt19937 random(1);
+  for (char& byte : bytes) byte = static_cast<char>(random());
+  const OneFile checkpoint({{"w", "BF16", {shape.rows, shape.columns}, bytes}});
+  const std::size_t before = resident_file_bytes();
+  for (std::size_t row = 0; row < shape.rows; row += 16) {
+    const StoredRows stored =
+        checkpoint->stored_rows("w", shape, TensorSlice::of_rows(shape, {row, row + 16})).value();
+    ASSERT_EQ(stored.stride, shape.columns * sizeof(std::uint16_t));
+    ASSERT_EQ(std::memcmp(stored.data, bytes.data() + row * stored.stride, 16 * stored.stride), 0);
+  }
+  EXPECT_LT(resident_file_bytes(), before + bytes.size() / 4);
 }
 
 TEST(SafetensorsCheckpoint, TakesAVectorForAMatrixOfOneRow) {

@@ -38,6 +38,12 @@ class Descriptor {
   int value_;
 };
 
+// Lets the kernel read ahead again at the end of a scope.
+struct ReadsAheadAgain {
+  int descriptor;
+  ~ReadsAheadAgain() { ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_NORMAL); }
+};
+
 Descriptor open_to_read(const std::filesystem::path& path) {
   // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -115,7 +121,13 @@ MappedFile::~MappedFile() {
 
 void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {
   will_need({begin, begin + out.size()});
-  if (reads_ahead_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
+  if (!reads_ahead_) return copy(begin, out);
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
+  const ReadsAheadAgain at_the_end{descriptor_};
+  copy(begin, out);
+}
+
+void MappedFile::copy(std::size_t begin, std::span<std::byte> out) const {
   int error = 0;
   while (!out.empty()) {
     const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(begin));
@@ -127,7 +139,6 @@ void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {
     begin += static_cast<std::size_t>(count);
     out = out.subspan(static_cast<std::size_t>(count));
   }
-  if (reads_ahead_) ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_NORMAL);
   require<CheckpointError>(error != ENODATA,
                            "{}: the file ends at byte {}, where it had {} when it was opened; do not change "
                            "a model while it is loaded",

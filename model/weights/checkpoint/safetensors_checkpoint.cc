@@ -19,6 +19,8 @@
 namespace tp {
 namespace {
 
+constexpr std::size_t kMostCopied = std::size_t{1} << 20;  // bytes; about a core's second-level cache
+
 // Whether a tensor is a matrix of that shape. A number is a vector of one element, a vector a matrix of one
 // row, and a stack of matrices is one with all of their rows.
 bool is_matrix(const std::vector<std::size_t>& stored, MatrixShape shape) {
@@ -152,9 +154,9 @@ RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, Matr
 void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  TensorView<float> out) const {
   check_slice(name, shape, slice, out);
-  const std::optional<StoredRows> rows = stored_rows(name, shape, slice);
-  for (std::size_t i = 0; i < rows->rows; ++i) {
-    widen(rows->type, rows->data + i * rows->stride, rows->columns, out.row(i));
+  const StoredRows rows = stored_rows(name, shape, slice).value();
+  for (std::size_t i = 0; i < rows.rows; ++i) {
+    widen(rows.type, rows.data + i * rows.stride, rows.columns, out.row(i));
   }
 }
 
@@ -164,6 +166,16 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   const DType type = dtype(name);
   check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
   count_read(entry, slice.size() * size_of(type));
+  const FileRows file_rows = entry.rows(shape);
+  // Not what is so large that the copy would leave the processor's caches, or that pages are asked for
+  // one by one.
+  const Range bytes = file_rows.bytes_of(slice.rows);
+  if (columns_ == nullptr && slice.columns.size() == shape.columns && bytes.size() <= kMostCopied) {
+    thread_local std::vector<std::byte> copy;
+    copy.resize(std::max(copy.size(), bytes.size()));
+    entry.file.copy(bytes.begin, std::span(copy).first(bytes.size()));
+    return StoredRows{type, copy.data(), slice.rows.size(), slice.columns.size(), file_rows.row_bytes};
+  }
   const RowsInMemory place = rows_in_memory(name, shape, slice);
   return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
 }

@@ -65,7 +65,7 @@ class WeightSource {
   virtual void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                     TensorView<float> out) const = 0;
 
-  // Where a slice lies in memory as it is stored, so that it need not be copied: it counts as read. Nothing
+  // Where a slice lies in memory as it is stored, until the thread's next call: it counts as read. Nothing
   // if it is not there, in one of the types of DType. Throws CheckpointError as `read` does.
   virtual std::optional<StoredRows> stored_rows(const std::string& /*name*/, MatrixShape /*shape*/,
                                                 const TensorSlice& /*slice*/) const {
