@@ -12,12 +12,17 @@ namespace tp {
 
 // Signals are for the threads that there are without it.
 CommunicationThread::CommunicationThread() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  struct BlockedSignals {
+    BlockedSignals() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    sigset_t before{};
+  };
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 CommunicationThread::~CommunicationThread() {

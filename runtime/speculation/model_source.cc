@@ -214,7 +214,8 @@ void ModelSource::run(Forward forward, std::span<Member*> choosing) {
   for (std::size_t i = 0; i < choosing.size(); ++i) {
     Member& member = *choosing[i];
     const Chosen& chosen = std::get<std::vector<Chosen>>(results[i]).front();
-    if (chosen.error != ChoiceError::none) {
+    // Rows that only the draft model has are no tokens.
+    if (chosen.error != ChoiceError::none || static_cast<std::size_t>(chosen.id) >= limits_.known_ids) {
       member.most = 0;
       continue;
     }

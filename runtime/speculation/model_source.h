@@ -21,8 +21,9 @@ namespace tp {
 // What is to be known of a draft model.
 struct DraftModelLimits {
   std::size_t vocab_size = 0;
-  std::size_t max_length = 0;   // tokens of a sequence
-  std::size_t step_tokens = 0;  // of a pass
+  std::size_t known_ids = SIZE_MAX;  // of the model that it guesses for
+  std::size_t max_length = 0;        // tokens of a sequence
+  std::size_t step_tokens = 0;       // of a pass
   std::size_t cache_blocks = 0;
   CacheShape cache;
 };

@@ -53,8 +53,12 @@ class CheckedSource : public DraftSource {
 
 }  // namespace
 
-Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs)
-    : source_(std::move(source)), most_(std::min(most, kMaxDraftTokens)), costs_(std::move(costs)) {
+Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs,
+                       std::unique_ptr<DraftSource> free)
+    : source_(std::move(source)),
+      free_(std::move(free)),
+      most_(std::min(most, kMaxDraftTokens)),
+      costs_(std::move(costs)) {
   if (costs_) budget_.emplace(costs_->seconds(1, false));
 }
 
@@ -62,30 +66,45 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
   draft_seconds_ = 0.0;
   asked_ = true;
   token_seconds_ = token_seconds(step);
-  if (!source_ || (budget_ && !budget_->allows())) return std::vector<Draft>(queries.size());
+  if (budget_ && !budget_->allows()) return ask(free_, queries);
+  const Stopwatch watch;
+  std::vector<Draft> drafts = ask(source_, priced(queries, step));
+  draft_seconds_ = watch.seconds();
+  // To compute a prompt is no wrong guess: a model that only does that has no drafts, and behind it a first
+  // one, with what the prompt's end took.
+  constexpr double kMostSteps = 2.0;
+  const bool guesses = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
+  if (budget_ && guesses)
+    budget_->spend(std::min(draft_seconds_, kMostSteps * costs_->seconds(step.rows, false)));
+  return drafts;
+}
+
+std::vector<Draft> Speculator::ask(std::unique_ptr<DraftSource>& source,
+                                   std::span<const DraftQuery> queries) {
+  if (!source) return std::vector<Draft>(queries.size());
   try {
-    std::vector<DraftQuery> priced(queries.begin(), queries.end());
-    for (DraftQuery& query : priced) {
-      if (!costs_) break;
-      query.token_seconds = token_seconds_;
-      query.row_seconds =
-          (costs_->seconds(step.rows + priced.size(), true) - costs_->seconds(step.rows, true)) /
-          static_cast<double>(priced.size());
-    }
-    const Stopwatch watch;
-    std::vector<Draft> drafts = source_->draft(priced);
-    draft_seconds_ = watch.seconds();
-    if (budget_) budget_->spend(draft_seconds_);
-    return drafts;
+    return source->draft(queries);
   } catch (const std::bad_alloc&) {
-    for (const DraftQuery& query : queries) source_->end(query.sequence);
+    for (const DraftQuery& query : queries) source->end(query.sequence);
   } catch (const LockstepError&) {
     throw;
   } catch (const std::exception& error) {
     counts_.failure = error.what();
-    source_.reset();
+    source.reset();
   }
   return std::vector<Draft>(queries.size());
+}
+
+// With what tokens and rows are worth.
+std::vector<DraftQuery> Speculator::priced(std::span<const DraftQuery> queries, const StepSize& step) const {
+  std::vector<DraftQuery> out(queries.begin(), queries.end());
+  for (DraftQuery& query : out) {
+    if (!costs_) break;
+    query.token_seconds = token_seconds_;
+    query.row_seconds = (costs_->seconds(step.rows + out.size(), true) - costs_->seconds(step.rows, true)) /
+                        static_cast<double>(out.size());
+  }
+  return out;
 }
 
 // What it takes to choose one more token without drafts, if a step does nothing else.
@@ -172,8 +191,13 @@ std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, c
   };
   std::unique_ptr<DraftSource> drafts = source();
   if (!drafts) return nullptr;
-  if (sources.wrap) drafts = std::make_unique<CheckedSource>(sources.wrap(std::move(drafts)), vocab_size);
-  return std::make_unique<Speculator>(std::move(drafts), options.tokens, std::move(costs));
+  std::unique_ptr<DraftSource> free;
+  if (options.drafts == DraftKind::automatic && sources.model) free = std::make_unique<NgramSource>();
+  for (std::unique_ptr<DraftSource>* any : {&drafts, &free}) {
+    if (sources.wrap && *any)
+      *any = std::make_unique<CheckedSource>(sources.wrap(std::move(*any)), vocab_size);
+  }
+  return std::make_unique<Speculator>(std::move(drafts), options.tokens, std::move(costs), std::move(free));
 }
 
 }  // namespace tp

@@ -18,7 +18,9 @@ namespace tp {
 class Speculator {
  public:
   // `most`: tokens of a draft. Without costs, a step has all drafts that there is room for.
-  Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {});
+  // `free` costs nothing, and is asked while `source` has cost more than it gained; null: none.
+  Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {},
+             std::unique_ptr<DraftSource> free = nullptr);
 
   std::size_t most() const { return most_; }
 
@@ -40,15 +42,19 @@ class Speculator {
   void observe(std::size_t rows, bool has_drafts, double seconds);
   void end(std::uint64_t sequence) {
     if (source_) source_->end(sequence);
+    if (free_) free_->end(sequence);
   }
 
   const SpeculationCounts& counts() const { return counts_; }
 
  private:
+  std::vector<Draft> ask(std::unique_ptr<DraftSource>& source, std::span<const DraftQuery> queries);
+  std::vector<DraftQuery> priced(std::span<const DraftQuery> queries, const StepSize& step) const;
   std::size_t best_rows(std::span<const double> chances, const StepSize& step) const;
   double token_seconds(const StepSize& step) const;
 
   std::unique_ptr<DraftSource> source_;  // null: it has failed
+  std::unique_ptr<DraftSource> free_;
   std::size_t most_;
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // with costs

@@ -74,6 +74,17 @@ TEST(ModelSource, GuessesWhatItsModelWouldGenerate) {
   EXPECT_EQ(drafting.passes[3].tokens.size(), 1U);
 }
 
+// A draft model may have more rows than there are tokens.
+TEST(ModelSource, EndsADraftBeforeWhatIsNoToken) {
+  const Tokens text = {1, 2, 3, 4, 5};
+  const Tokens expected = test::continuation(text, 8);
+  const auto largest = std::ranges::max_element(expected);
+  DraftModelLimits limits = limits_of();
+  limits.known_ids = static_cast<std::size_t>(*largest);
+  Drafting drafting(limits);
+  EXPECT_EQ(drafting.draft(1, text, 8).tokens, Tokens(expected.begin(), largest));
+}
+
 TEST(ModelSource, ContinuesBehindTheLastRightGuess) {
   Drafting drafting(limits_of());
   Tokens text = {1, 2, 3, 4, 5};

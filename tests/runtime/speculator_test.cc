@@ -5,8 +5,11 @@
 #include "tests/reference/random.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -180,6 +183,46 @@ std::vector<std::size_t> selected(std::optional<RowCosts> costs,
     sizes.push_back(draft.tokens.size());
   }
   return sizes;
+}
+
+// Takes long, as a draft model does that computes a prompt, or guesses.
+class SlowSource : public DraftSource {
+ public:
+  explicit SlowSource(std::vector<TokenId> tokens) : tokens_(std::move(tokens)) {}
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return std::vector<Draft>(queries.size(), {tokens_, std::vector<double>(tokens_.size(), 0.9)});
+  }
+  void end(std::uint64_t /*sequence*/) override {}
+
+ private:
+  std::vector<TokenId> tokens_;
+};
+
+// Of twenty steps, each of a millisecond, in how many the slow source was asked; the free one guesses 7.
+std::size_t times_asked(const std::vector<TokenId>& guesses) {
+  Speculator speculator(std::make_unique<SlowSource>(guesses), 8, RowCosts({{1, 0.001}, {16, 0.001}}),
+                        std::make_unique<FixedSource>(Draft{{7}, {0.9}}));
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  const DraftQuery query{.sequence = 1, .tokens = tokens, .prompt_tokens = 2, .most = 4};
+  std::size_t asked = 0;
+  for (int step = 0; step < 20; ++step) {
+    const std::vector<TokenId> found = speculator.draft(std::span(&query, 1), {1, 1, 16}).front().tokens;
+    asked += found == guesses ? 1 : 0;
+    if (found != guesses) {
+      EXPECT_EQ(found, std::vector<TokenId>{7});
+    }
+    speculator.count(found.size(), 0);
+  }
+  return asked;
+}
+
+TEST(Speculator, DoesNotTakeThePromptOfADraftModelForWrongGuesses) { EXPECT_EQ(times_asked({}), 20U); }
+
+TEST(Speculator, AsksTheFreeSourceWhereTheOtherCostsMoreThanItGains) {
+  const std::size_t asked = times_asked({5, 6});
+  EXPECT_GE(asked, 2U);
+  EXPECT_LE(asked, 4U);
 }
 
 TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {

@@ -154,11 +154,11 @@ template <class Products, std::size_t Rows>
 void score(const Step& step, std::size_t row, std::size_t block) {
   const std::size_t panels = step.tile.padded_block / kLanes;
   std::size_t panel = 0;
-  if constexpr (kVectors < Rows >> 2) {
+  if constexpr ((kVectors<Rows>) > 2) {
     for (; panel + kVectors<Rows> <= panels; panel += kVectors<Rows>)
       score_panels<Products, Rows, kVectors<Rows>>(step, row, block, panel);
   }
-  if constexpr (kVectors < Rows >> 1) {
+  if constexpr ((kVectors<Rows>) > 1) {
     for (; panel + 2 <= panels; panel += 2) score_panels<Products, Rows, 2>(step, row, block, panel);
   }
   for (; panel < panels; ++panel) score_panels<Products, Rows, 1>(step, row, block, panel);
@@ -186,7 +186,7 @@ template <class Products, std::size_t Rows>
 void add_values(const Step& step, std::size_t row, std::size_t block, Columns seen) {
   const std::size_t columns = step.tile.value_columns;
   std::size_t column = 0;
-  if constexpr (kVectors < Rows >> 1) {
+  if constexpr ((kVectors<Rows>) > 1) {
     for (; column + kVectors<Rows> * kLanes <= columns; column += kVectors<Rows> * kLanes) {
       add_columns<Products, Rows, kVectors<Rows>>(step, row, block, seen, column);
     }
