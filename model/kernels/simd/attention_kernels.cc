@@ -92,7 +92,8 @@ constexpr auto plus = [](const Vector& a, const Vector& b) {
 
 // The same in pairs.
 template <class Products, std::size_t Rows, std::size_t Steps>
-void score_pairs(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
+void score_pairs([[maybe_unused]] const Step& step, [[maybe_unused]] std::size_t row,
+                 [[maybe_unused]] std::size_t block, [[maybe_unused]] std::size_t position) {
 #if defined(__AVX512BF16__)
   const AttentionTile& tile = step.tile;
   const std::size_t query_pairs = tile.query_stride / 2;
