@@ -84,7 +84,7 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
   }
 }
 
-constexpr auto plus = [](const Vector& a, const Vector& b) {
+[[maybe_unused]] constexpr auto plus = [](const Vector& a, const Vector& b) {
   Vector sum = a;
   sum += b;
   return sum;
