@@ -282,7 +282,8 @@ std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions&
     if (draft_plan_->on_all_ranks)
       run = [this](Forward forward) { return loop_.run(DraftForward{std::move(forward)}).results; };
     DraftModelLimits limits = draft->limits();
-    limits.known_ids = plan_.config.vocab_size;
+    // What wraps it may translate the ids.
+    if (!options.wrap_draft_source) limits.known_ids = plan_.config.vocab_size;
     sources.model = [limits, run] { return std::make_unique<ModelSource>(limits, run); };
   }
   return make_speculator(options.speculation, sources, plan_.config.vocab_size, std::move(costs));
