@@ -344,9 +344,11 @@ static void add(CLI::App& app, int& status) {
   command->add_flag("--constraint", flags->constraint,
                     "Also decode with a JSON Schema for each sequence; needs a tokenizer beside the model");
   command
-      ->add_option("--acceptance-trace", flags->acceptance_trace,
-                   "Texts, as lines {\"name\", \"prompt_ids\", \"token_ids\"}: decode as many tokens without "
-                   "and with draft tokens, as many of which are accepted as of these texts")
+      ->add_option(
+          "--acceptance-trace", flags->acceptance_trace,
+          "Texts, as lines {\"name\", \"prompt_ids\", \"token_ids\"}, perhaps with the \"sampling\" of "
+          "generate --json: decode as many tokens without and with draft tokens, as many of which "
+          "are accepted as of these texts")
       ->check(not_empty("a file"))
       ->type_name("FILE");
   command

@@ -12,8 +12,7 @@ namespace tp {
 
 class BenchWork {
  public:
-  // For an engine that was opened with these options on so many ranks. Throws ConfigError
-  // or CheckpointError.
+  // For an engine that was opened with these options on so many ranks. Throws ConfigError or CheckpointError.
   BenchWork(const EngineOptions& options, std::size_t ranks, KvType kv_type);
 
   // Of one of the row's steps, on all ranks that are there. Of prefill it is the mean.

@@ -1,5 +1,6 @@
 #include "launch/draft_replay.h"
 
+#include "runtime/api/request_fields.h"
 #include "tp/error.h"
 #include "tp/internal/require.h"
 
@@ -22,19 +23,8 @@ RealText real_text_of(const std::string& line) {
   RealText text{.name = json.at("name").get<std::string>(),
                 .prompt = json.at("prompt_ids").get<std::vector<TokenId>>(),
                 .tokens = json.at("token_ids").get<std::vector<TokenId>>()};
-  SamplingParams& sampling = text.request.sampling;
-  sampling.temperature = 0.0F;
-  if (json.contains("sampling")) {
-    const nlohmann::json& given = json["sampling"];
-    sampling.temperature = given.value("temperature", sampling.temperature);
-    sampling.top_k = given.value("top_k", sampling.top_k);
-    sampling.top_p = given.value("top_p", sampling.top_p);
-    sampling.min_p = given.value("min_p", sampling.min_p);
-    sampling.repetition_penalty = given.value("repetition_penalty", sampling.repetition_penalty);
-    sampling.presence_penalty = given.value("presence_penalty", sampling.presence_penalty);
-    sampling.frequency_penalty = given.value("frequency_penalty", sampling.frequency_penalty);
-    sampling.seed = given.value("seed", std::uint64_t{0});
-  }
+  text.request.sampling.temperature = 0.0F;
+  if (json.contains("sampling")) set_fields(json["sampling"], text.request);
   text.request.cache_prompt = false;  // the same text comes in every turn
   require<RequestError>(!text.prompt.empty() && text.tokens.size() >= 2,
                         "expected a prompt and at least 2 tokens behind it, found {} and {}",

@@ -75,8 +75,7 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
           "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
           "guesses what followed the last tokens before; draft:DIR guesses with a small model of the same "
           "vocabulary; auto guesses in either way, with the model in the folder `draft` of the model's if "
-          "DIR "
-          "is not given (N: 8; with :N:always even if it is slower)")
+          "DIR is not given (N: 8; with :N:always even if it is slower)")
       ->check(check)
       ->type_name("off|ngram|draft:DIR|auto[:DIR]")
       ->default_str("off");
