@@ -110,24 +110,11 @@ TEST(DraftModel, ChangesNoTextOfRecurrentLayers) {
 TEST(DraftModel, ChangesNoTextHoweverStepsAreCut) {
   const reference::Fixture fixture = reference::fixture("olmo3");
   const ModelFolder folder(fixture);
-  const std::vector<Request> requests = speculated_requests(fixture);
-  struct Cut {
-    std::size_t tokens, chunk, sequences, block_size, cache_tokens;
-  };
-  for (const Cut& cut :
-       {Cut{1, 512, 16, 8, 0}, Cut{15, 16, 3, 4, 0}, Cut{8, 9, 16, 4, 260}, Cut{15, 64, 2, 1, 180}}) {
-    SCOPED_TRACE(testing::Message() << cut.tokens << " tokens, chunks of " << cut.chunk << ", "
-                                    << cut.sequences << " sequences, cache of " << cut.cache_tokens);
-    EngineOptions options{
-        .model = folder.path(), .weights = WeightType::int4, .same_bits = true, .block_size = cut.block_size};
-    const Continuations expected = plain_answers(options, requests);
-    options.speculation = drafts_of(folder.path(), DraftRanks::all);
-    options.speculation.tokens = cut.tokens;
-    options.prefill_chunk = cut.chunk;
-    options.max_sequences = cut.sequences;
-    options.cache_tokens = cut.cache_tokens;
-    expect_no_change(options, requests, expected);
-  }
+  expect_no_change_however_steps_are_cut({.model = folder.path(),
+                                          .weights = WeightType::int4,
+                                          .same_bits = true,
+                                          .speculation = drafts_of(folder.path(), DraftRanks::all)},
+                                         speculated_requests(fixture));
 }
 
 TEST(DraftModel, ChangesNoTextWhenItMeasuresWhatPaysOrTakesNgramsToo) {

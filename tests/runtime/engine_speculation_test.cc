@@ -51,30 +51,12 @@ TEST(EngineSpeculation, ChangesNoTextOfAnyModelAndType) {
 
 TEST(EngineSpeculation, ChangesNoTextHoweverStepsAreCut) {
   for (const char* const model : {"gemma2-bf16", "qwen3next"}) {
+    SCOPED_TRACE(model);
     const reference::Fixture fixture = reference::fixture(model);
     const ModelFolder folder(fixture);
-    const std::vector<Request> requests = speculated_requests(fixture);
-    struct Cut {
-      std::size_t tokens, chunk, sequences, block_size, cache_tokens;
-    };
-    for (const Cut& cut :
-         {Cut{1, 512, 16, 8, 0}, Cut{15, 16, 3, 4, 0}, Cut{8, 9, 16, 4, 260}, Cut{15, 64, 2, 1, 180}}) {
-      SCOPED_TRACE(testing::Message()
-                   << model << ", " << cut.tokens << " tokens, chunks of " << cut.chunk << ", "
-                   << cut.sequences << " sequences, cache of " << cut.cache_tokens);
-      // The last bits depend on where blocks end, if layers have windows.
-      EngineOptions options{.model = folder.path(),
-                            .weights = WeightType::f32,
-                            .same_bits = true,
-                            .block_size = cut.block_size};
-      const Continuations expected = plain_answers(options, requests);
-      options.speculation = kEager;
-      options.speculation.tokens = cut.tokens;
-      options.prefill_chunk = cut.chunk;
-      options.max_sequences = cut.sequences;
-      options.cache_tokens = cut.cache_tokens;
-      expect_no_change(options, requests, expected);
-    }
+    expect_no_change_however_steps_are_cut(
+        {.model = folder.path(), .weights = WeightType::f32, .same_bits = true, .speculation = kEager},
+        speculated_requests(fixture));
   }
 }
 

@@ -119,4 +119,29 @@ inline void expect_no_change(EngineOptions options, const std::vector<Request>& 
   });
 }
 
+// With chunks, batches and caches of many sizes. `options` with the drafts to be tried, in steps with all of
+// them.
+inline void expect_no_change_however_steps_are_cut(EngineOptions options,
+                                                   const std::vector<Request>& requests) {
+  struct Cut {
+    std::size_t tokens, chunk, sequences, block_size, cache_tokens;
+  };
+  for (const Cut& cut :
+       {Cut{1, 512, 16, 8, 0}, Cut{15, 16, 3, 4, 0}, Cut{8, 9, 16, 4, 260}, Cut{15, 64, 2, 1, 180}}) {
+    SCOPED_TRACE(testing::Message() << cut.tokens << " tokens, chunks of " << cut.chunk << ", "
+                                    << cut.sequences << " sequences, cache of " << cut.cache_tokens);
+    // The last bits depend on where blocks end, if layers have windows.
+    options.block_size = cut.block_size;
+    EngineOptions plain = options;
+    plain.speculation = {};
+    const Continuations expected = plain_answers(plain, requests);
+    EngineOptions drafted = options;
+    drafted.speculation.tokens = cut.tokens;
+    drafted.prefill_chunk = cut.chunk;
+    drafted.max_sequences = cut.sequences;
+    drafted.cache_tokens = cut.cache_tokens;
+    expect_no_change(drafted, requests, expected);
+  }
+}
+
 }  // namespace tp::test
