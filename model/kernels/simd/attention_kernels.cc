@@ -84,7 +84,8 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
   }
 }
 
-[[maybe_unused]] constexpr auto plus = [](const Vector& a, const Vector& b) {
+#if defined(__AVX512BF16__)
+constexpr auto plus = [](const Vector& a, const Vector& b) {
   Vector sum = a;
   sum += b;
   return sum;
@@ -92,9 +93,7 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
 
 // The same in pairs.
 template <class Products, std::size_t Rows, std::size_t Steps>
-void score_pairs([[maybe_unused]] const Step& step, [[maybe_unused]] std::size_t row,
-                 [[maybe_unused]] std::size_t block, [[maybe_unused]] std::size_t position) {
-#if defined(__AVX512BF16__)
+void score_pairs(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
   const AttentionTile& tile = step.tile;
   const std::size_t query_pairs = tile.query_stride / 2;
   const std::uint32_t* query = tile.query_pairs + row * query_pairs;
@@ -125,8 +124,12 @@ void score_pairs([[maybe_unused]] const Step& step, [[maybe_unused]] std::size_t
   for (std::size_t r = 0; r < Rows; ++r)
     __builtin_memcpy(step.scores(row + r, block) + position, scores + r * kPositions,
                      kPositions * sizeof(float));
-#endif
 }
+#else
+// No products are in pairs.
+template <class Products, std::size_t Rows, std::size_t Steps>
+void score_pairs(const Step& step, std::size_t row, std::size_t block, std::size_t position);
+#endif
 
 // Latents see as the causal pattern does, from the first position on; the rest keeps no scores.
 template <class Products, std::size_t Rows>

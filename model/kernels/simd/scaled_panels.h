@@ -61,38 +61,21 @@ inline Vector load_scales(ScaleType type, const unsigned char* p) {
   return out;
 }
 
-// The scale that all 16 rows have, of e4m3.
-inline Vector shared_scale(ScaleType type, const unsigned char* p) {
-  std::uint32_t bits = 0;
-  __builtin_memcpy(&bits, p, type == ScaleType::f32 ? 4 : 2);
-  if (type == ScaleType::f16) {
-    unsigned char halves[2 * kLanes] = {};
-    __builtin_memcpy(halves, p, 2);
-    Vector all = load_f16(halves);
-    return broadcast(all.part[0][0] * 256.0F);
-  }
-  if (type == ScaleType::bf16) bits <<= 16;
-  float scale;
-  __builtin_memcpy(&scale, &bits, 4);
-  return broadcast(scale * 256.0F);
-}
-
 inline GroupNumbers load_group(const ScaledFormat& format, const unsigned char* panel, std::size_t group) {
   const std::size_t rows = format.scale_rows;
   const std::size_t size = format.scale_bytes();
   const unsigned char* scales = panel + format.scales_place() + group * rows * size;
   const unsigned char* zeros = panel + format.zero_points_place() + group * rows;
-  if (rows == 1 && format.element == ScaledElement::e4m3)
-    return {shared_scale(format.scale_type, scales), {}};
   unsigned char own_scales[4 * kLanes];
   unsigned char own_zeros[kLanes];
   if (rows < kLanes) {
     for (std::size_t r = 0; r < kLanes; ++r) {
+      const std::size_t place = rows == 1 ? 0 : panel[r];
       if (size == 4)
-        __builtin_memcpy(own_scales + 4 * r, scales + 4 * std::size_t{panel[r]}, 4);
+        __builtin_memcpy(own_scales + 4 * r, scales + 4 * place, 4);
       else
-        __builtin_memcpy(own_scales + 2 * r, scales + 2 * std::size_t{panel[r]}, 2);
-      own_zeros[r] = format.has_zero_points ? zeros[panel[r]] : 0;
+        __builtin_memcpy(own_scales + 2 * r, scales + 2 * place, 2);
+      own_zeros[r] = format.has_zero_points ? zeros[place] : 0;
     }
     scales = own_scales;
     zeros = own_zeros;
