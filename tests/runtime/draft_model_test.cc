@@ -21,6 +21,7 @@ namespace {
 using test::Continuations;
 using test::drawn;
 using test::expect_no_change;
+using test::expect_no_change_however_steps_are_cut;
 using test::greedy_request;
 using test::ModelFolder;
 using test::plain_answers;

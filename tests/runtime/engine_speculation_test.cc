@@ -18,6 +18,7 @@ using test::Continuation;
 using test::Continuations;
 using test::drawn;
 using test::expect_no_change;
+using test::expect_no_change_however_steps_are_cut;
 using test::expect_same_answer;
 using test::greedy_request;
 using test::ModelFolder;
