@@ -1,4 +1,5 @@
 #include "launch/bench_ceilings.h"
+#include "launch/bench_flags.h"
 #include "launch/bench_format.h"
 #include "launch/bench_replay.h"
 #include "launch/bench_row.h"
@@ -9,7 +10,6 @@
 #include "launch/model_path.h"
 #include "launch/numa_report.h"
 #include "launch/open_engine.h"
-#include "launch/option_checks.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
 #include "launch/speculate_flag.h"
@@ -32,37 +32,6 @@
 namespace tp {
 namespace {
 
-struct BenchFlags {
-  EngineFlags engine;
-  std::string synthetic;
-  std::vector<std::size_t> prompts = {512};
-  bool has_prompts = false;  // given; else they are reduced to fit the model, like the next
-  std::size_t generate = 64;
-  bool has_generate = false;
-  std::vector<std::size_t> batches = {1};
-  int repeat = 1;
-  bool constraint = false;
-  std::string acceptance_trace;
-  BenchReplay replay{};   // of acceptance_trace
-  bool generates = true;  // the model does
-  std::optional<float> temperature;
-  SamplingParams sampling;  // temperature apart
-  bool json = false;
-  bool csv = false;
-  bool markdown = false;
-  std::string output;
-  std::string trace;
-};
-
-// How tokens are chosen: greedily unless a sampling option is given.
-SamplingParams sampling_of(const BenchFlags& flags) {
-  SamplingParams sampling = flags.sampling;
-  const bool draws = sampling.top_k > 0 || sampling.top_p < 1.0F;
-  sampling.temperature = flags.temperature.value_or(draws ? 1.0F : 0.0F);
-  sampling.seed = 1;
-  return sampling;
-}
-
 // What masks add to the time of a step. The medians are compared within turns: from one to the next, a shared
 // machine may change its speed by half.
 std::string mask_overhead(const MaskRows& rows) {
@@ -74,12 +43,6 @@ std::string mask_overhead(const MaskRows& rows) {
       "(99th percentile)\n",
       rows.masked.batch, percent(ratios[ratios.size() / 2]), percent(ratios.front()), percent(ratios.back()),
       ratios.size(), percent(step_quantile(rows.masked, 0.99) / step_quantile(rows.plain, 0.99)));
-}
-
-BenchFormat format_of(const BenchFlags& flags) {
-  if (flags.json) return BenchFormat::json;
-  if (flags.csv) return BenchFormat::csv;
-  return flags.markdown ? BenchFormat::markdown : BenchFormat::table;
 }
 
 // The rows of a prompt length and a batch size, all of their runs.
@@ -142,8 +105,8 @@ std::string moved_text(const BenchCeilings& ceilings) {
 void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, const BenchSetup& setup,
            const BenchWork& work, TraceFile& trace, ResultOutput& output) {
   std::size_t next_prompt = 1;
-  const BenchFormat format = format_of(flags);
-  const SamplingParams sampling = sampling_of(flags);
+  const BenchFormat format = flags.format();
+  const SamplingParams sampling = flags.chosen_by();
   // Warms up threads and memory.
   (flags.generates ? measure_prefill : measure_embed)(
       engine, {.sampling = sampling, .prompt = std::min<std::size_t>(flags.prompts.front(), 32), .batch = 1});
@@ -178,12 +141,8 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
   output.finish();
 }
 
-std::size_t largest(const std::vector<std::size_t>& values) {
-  return *std::max_element(values.begin(), values.end());
-}
-
 std::size_t length_of(const BenchFlags& flags) {
-  return largest(flags.prompts) + (flags.generates ? flags.generate + 1 : 0);
+  return flags.longest_prompt() + (flags.generates ? flags.generate + 1 : 0);
 }
 
 ModelConfig config_of(const BenchFlags& flags) {
@@ -201,7 +160,7 @@ std::size_t longest_sequence(const BenchFlags& flags, const ModelConfig& config)
 void settle_lengths(BenchFlags& flags, std::size_t longest) {
   if (!flags.acceptance_trace.empty()) return;
   const std::size_t room =
-      flags.has_prompts ? longest - std::min(longest, largest(flags.prompts) + 1) : longest / 4;
+      flags.has_prompts ? longest - std::min(longest, flags.longest_prompt() + 1) : longest / 4;
   if (!flags.has_generate && room > 0) flags.generate = std::min(flags.generate, room);
   while (!flags.has_prompts && length_of(flags) > longest && flags.prompts.front() > 1)
     flags.prompts.front() /= 2;
@@ -234,7 +193,7 @@ void check_length(const BenchFlags& flags, std::size_t longest) {
   require<ConfigError>(length_of(flags) <= longest,
                        "cannot measure {} + {} tokens: a sequence holds {}, one of them generated; lower "
                        "--prompt or --generate",
-                       largest(flags.prompts), flags.generate, longest);
+                       flags.longest_prompt(), flags.generate, longest);
 }
 
 // Throws ConfigError if the largest batch does not fit: a batch that is split into several measures nothing.
@@ -242,11 +201,11 @@ void check_room(const Engine& engine, const BenchFlags& flags) {
   const EngineInfo& info = engine.info();
   const std::size_t length = length_of(flags);
   const std::size_t block = flags.engine.options.block_size;
-  const std::size_t needed = largest(flags.batches) * ((length + block - 1) / block * block);
+  const std::size_t needed = flags.largest_batch() * ((length + block - 1) / block * block);
   require<ConfigError>(needed <= info.cache_tokens,
                        "cannot measure batches of {}: they need a cache of {} tokens, but it holds {}; raise "
                        "--cache-tokens, or lower --batch, --prompt or --generate",
-                       largest(flags.batches), needed, info.cache_tokens);
+                       flags.largest_batch(), needed, info.cache_tokens);
 }
 
 // What was given for a model.
@@ -257,7 +216,7 @@ std::filesystem::path model_of(const BenchFlags& flags) {
 // The engine must hold the largest batch at once, whatever the model's own limits would suggest.
 EngineFlags engine_flags_of(const BenchFlags& flags) {
   EngineFlags engine = flags.engine;
-  const std::size_t batch = largest(flags.batches);
+  const std::size_t batch = flags.largest_batch();
   const std::size_t length = length_of(flags);
   engine.options.max_sequences = batch;  // of which the engine's cache_tokens are, too
   if (engine.options.cache_tokens == 0 && flags.generates) {
@@ -318,123 +277,9 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
 static void add(CLI::App& app, int& status) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
-  flags->engine.add_to(*command, WeightNames::all);
-  add_speculate_option(*command, flags->engine.options.speculation);
-  command
-      ->add_option("--synthetic", flags->synthetic,
-                   "A config.json: weights of its shapes are generated, no checkpoint is needed")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  CLI::Option* const prompts =
-      command->add_option("--prompt", flags->prompts, "Prompt length in tokens, or a list: 128,512")
-          ->delimiter(',')
-          ->check(whole_number(1, 1 << 24))
-          ->type_name("N")
-          ->capture_default_str();
-  CLI::Option* const generate =
-      command->add_option("--generate", flags->generate, "Tokens to generate; 0 measures prefill only")
-          ->check(whole_number(0, 1 << 24))
-          ->type_name("N")
-          ->capture_default_str();
-  command->add_option("--batch", flags->batches, "Concurrent sequences, or a list: 1,16")
-      ->delimiter(',')
-      ->check(whole_number(1, 4096))
-      ->type_name("N")
-      ->capture_default_str();
-  command->add_flag("--constraint", flags->constraint,
-                    "Also decode with a JSON Schema for each sequence; needs a tokenizer beside the model");
-  command
-      ->add_option(
-          "--acceptance-trace", flags->acceptance_trace,
-          "Texts, as lines {\"name\", \"prompt_ids\", \"token_ids\"}, perhaps with the \"sampling\" of "
-          "generate --json: decode as many tokens without and with draft tokens, as many of which "
-          "are accepted as of these texts")
-      ->check(not_empty("a file"))
-      ->type_name("FILE");
-  command
-      ->add_option("--repeat", flags->repeat,
-                   "Runs per row, of which the median counts; of several an additional first one does not")
-      ->check(whole_number(1, 1000))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--temperature", flags->temperature,
-                   "Sample with this temperature, instead of taking the most likely token")
-      ->check(number())
-      ->type_name("T");
-  command->add_option("--top-k", flags->sampling.top_k, "Sample among the k most likely tokens")
-      ->check(whole_number(0, 1 << 30))
-      ->type_name("K");
-  command
-      ->add_option("--top-p", flags->sampling.top_p,
-                   "Sample from the smallest set of tokens with cumulative probability p")
-      ->check(number())
-      ->type_name("P");
-  command
-      ->add_option("--pretend-ranks", flags->engine.options.pretend_ranks,
-                   "Let the ranks do what they would as the first of so many; tokens are then meaningless")
-      ->check(whole_number(1, 4096))
-      ->type_name("N");
-  command->add_flag("--json", flags->json, "One JSON object per row");
-  command->add_flag("--csv", flags->csv, "Rows separated by commas, behind one with the names");
-  command->add_flag("--markdown", flags->markdown, "A table in Markdown");
-  add_output_option(*command, flags->output);
-  add_trace_option(*command, flags->trace);
-  command->footer(
-      "If the model's maximum sequence length is short, the defaults of --prompt and --generate are "
-      "reduced.\n"
-      "A decode row measures the steps in which all sequences generate. `collective` is the share of time\n"
-      "spent in all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
-      "`of streaming` is the rate at which weights and cache are read (of experts, those that tokens are\n"
-      "routed to, if each is as likely as another), as a fraction of the peak memory bandwidth measured\n"
-      "with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
-      "a fraction of the peak measured in registers. Both peaks are the means of those before and behind a\n"
-      "row's runs. `spread` is how far the fastest run is from the slowest.\n"
-      "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
-      "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
-      "Examples:\n"
-      "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
-      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
-      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16\n"
-      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n"
-      "    bench/texts.jsonl --repeat 5");
+  add_bench_options(*command, *flags);
   command->callback([=, &status] {
-    flags->has_prompts = prompts->count() > 0;
-    flags->has_generate = generate->count() > 0;
-    if (int{flags->json} + int{flags->csv} + int{flags->markdown} > 1) {
-      throw CLI::ValidationError(
-          "--json, --csv and --markdown are three forms of the result: expected at most one of them, found "
-          "several; run bench once for each, or convert its JSON");
-    }
-    if (!flags->acceptance_trace.empty() &&
-        (flags->has_prompts || flags->has_generate || flags->constraint)) {
-      throw CLI::ValidationError(
-          "--acceptance-trace takes the lengths from its texts, and has no constraints: expected none of "
-          "--prompt, --generate and --constraint beside it, found some; leave them out");
-    }
-    const std::size_t batch = largest(flags->batches);
-    if (command->get_option("--max-batch")->count() > 0 && flags->engine.options.max_sequences < batch) {
-      throw CLI::ValidationError(fmt::format(
-          "--batch needs {} sequences at once, but --max-batch allows {}; raise it, or leave it out", batch,
-          flags->engine.options.max_sequences));
-    }
-    if (!flags->synthetic.empty() && !flags->engine.options.model.empty()) {
-      throw CLI::ValidationError(
-          "--synthetic generates weights, but --model names a checkpoint; leave out one of them");
-    }
-    const std::optional<WeightType> type = flags->engine.options.weights;
-    if (type && !is_convertible(*type) && flags->synthetic.empty()) {
-      throw CLI::ValidationError(fmt::format(
-          "--weights: expected a type to which weights can be converted, found {0}; files that store {0} "
-          "weights keep it with auto, and --synthetic generates such weights",
-          name_of(*type)));
-    }
-    try {
-      sampling_of(*flags).validate();
-    } catch (const RequestError& error) {
-      throw CLI::ValidationError(error.what());
-    }
+    check_bench_options(*command, *flags);
     status = run_bench(*command, *flags);
   });
 }
