@@ -212,7 +212,7 @@ TEST_P(Worker, AnswersEveryLineBeforeTheNextComes) {
 TEST_P(Worker, BeginsWithALineWhileItWorksOnAnother) {
   const TextModel model;
   Process process(command_line(GetParam(), batch(model)), {.keep_input_open = true});
-  process.write_input("{\"prompt\": \"Hi\", \"id\": \"long\", \"max_tokens\": 3500}\n");
+  process.write_input("{\"prompt\": \"Hi\", \"id\": \"long\", \"max_tokens\": 1500}\n");
   // An error is written at once: then the line before it is being worked on.
   process.write_input("{\"id\": \"wrong\"}\n");
   ASSERT_TRUE(process.wait_for_output([](const std::string& out) { return !out.empty(); }, 60));
