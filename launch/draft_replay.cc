@@ -82,11 +82,7 @@ std::vector<Draft> ReplaySource::draft(std::span<const DraftQuery> queries) {
   for (std::size_t i = 0; i < queries.size(); ++i) {
     const ReplayedTexts::Pair* const pair = follow(queries[i]);
     if (pair == nullptr) continue;
-    DraftQuery& real = known.emplace_back(queries[i]);
-    real.tokens = std::span(pair->real).first(queries[i].tokens.size());
-    real.request = &pair->request;
-    real.seed = pair->request.sampling.seed.value_or(0);
-    real.sample = 0;
+    known.push_back(real_query(queries[i], *pair));
     places.push_back(i);
   }
   if (known.empty()) return drafts;
@@ -103,6 +99,20 @@ std::vector<Draft> ReplaySource::draft(std::span<const DraftQuery> queries) {
     }
   }
   return drafts;
+}
+
+DraftQuery ReplaySource::real_query(const DraftQuery& query, const ReplayedTexts::Pair& pair) {
+  DraftQuery real = query;
+  real.tokens = std::span(pair.real).first(query.tokens.size());
+  real.request = &pair.request;
+  real.seed = pair.request.sampling.seed.value_or(0);
+  real.sample = 0;
+  return real;
+}
+
+void ReplaySource::learn(const DraftQuery& text) {
+  const ReplayedTexts::Pair* const pair = follow(text);
+  if (pair != nullptr) guesses_->learn(real_query(text, *pair));
 }
 
 const ReplayedTexts::Pair* ReplaySource::follow(const DraftQuery& query) {

@@ -53,9 +53,11 @@ class ReplaySource : public DraftSource {
                std::size_t vocab_size);
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
+  void learn(const DraftQuery& text) override;
   void end(std::uint64_t sequence) override;
 
  private:
+  static DraftQuery real_query(const DraftQuery& query, const ReplayedTexts::Pair& pair);
   const ReplayedTexts::Pair* follow(const DraftQuery& query);
 
   std::shared_ptr<const ReplayedTexts> texts_;

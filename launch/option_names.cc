@@ -7,7 +7,7 @@
 namespace tp {
 
 std::string with_flags(std::string text) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> kFlags = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 23> kFlags = {{
       {"`weights`", "--weights"},
       {"`kv_type`", "--kv-type"},
       {"`prefill_chunk`", "--prefill-chunk"},
@@ -29,6 +29,7 @@ std::string with_flags(std::string text) {
       {"`unmask`", "--unmask"},
       {"`unmask_cache`", "--unmask-cache"},
       {"`threshold`", "--threshold"},
+      {"`draft_history`", "--draft-history"},
       {"`favor_features` 0", "--attention exact"},
   }};
   for (const auto& [field, flag] : kFlags) {

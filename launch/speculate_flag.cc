@@ -70,7 +70,9 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
       .add_option_function<std::string>(
           "--speculate",
           [&options](const std::string& text) {
+            const std::size_t history = options.draft_history;
             options = parse_speculation(text).value_or(SpeculationOptions());
+            options.draft_history = history;
           },
           "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
           "guesses what followed the last tokens before; draft:DIR guesses with a small model of the same "
@@ -79,6 +81,12 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
       ->check(check)
       ->type_name("off|ngram|draft:DIR|auto[:DIR]")
       ->default_str("off");
+  command
+      .add_option(
+          "--draft-history", options.draft_history,
+          "With ngram and auto: remember N tokens of earlier answers, and guess from them, too (about "
+          "100 bytes of memory for each)")
+      ->type_name("N");
 }
 
 void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank) {

@@ -43,6 +43,11 @@ struct SpeculationOptions {
   // copy. It draws with the noise of the request's draws, so that it agrees more often than by chance.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // with `pipeline` always the first one
+  // Of DraftKind::ngram and automatic: how many tokens of earlier answers are remembered, to guess from what
+  // followed the last tokens there; 0: none. They take 90 to 180 bytes each. When there is no room, the
+  // older half is forgotten. By the time that an answer takes one can notice that it has been given before:
+  // requests with a Request::cache_salt, or without `cache_prompt`, neither use the history nor add to it.
+  std::size_t draft_history = 0;
 };
 
 // What has become of draft tokens.

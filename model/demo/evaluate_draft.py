@@ -7,7 +7,10 @@ probable token by most probable token, and with temperature 0.8.  There, the
 draft draws with the noise that the demo drew with, as the runtime does: both
 take the token with the largest logit / temperature + Gumbel noise.  Printed are
 how often both take the same one, how many drafts of 4 and 8 a step accepts,
-and the total variation distance of both distributions.
+and the total variation distance d of both distributions.  With a temperature
+two more shares are given, as means over the tokens: with the same noise at
+least (1 - d) / (1 + d) are the same, and however two models draw, at most
+1 - d.
 
     python3 evaluate_draft.py --texts ../../bench/demo_texts.jsonl \
         --program ../../build/bin/tp-infer
@@ -92,9 +95,10 @@ def total_variation(logits, others, temperature):
 
 @torch.no_grad()
 def measure(target, draft, starts, temperature):
-    """Return tokens, right guesses, steps with 4 and 8 drafts, and the sum of
-    the distances (at temperature 1 for 0)."""
-    totals = [0, 0, 0, 0, 0.0]
+    """Return tokens, right guesses, steps with 4 and 8 drafts, the sum of the
+    distances (at temperature 1 for 0), and those of the least and the largest
+    shares of right guesses that these allow."""
+    totals = [0, 0, 0, 0, 0.0, 0.0, 0.0]
     for seed, ids in enumerate(starts):
         new, logits = speak(target, ids, temperature, seed)
         others = draft(torch.tensor([ids + new[:-1]]))[0, len(ids) - 1:]
@@ -102,7 +106,9 @@ def measure(target, draft, starts, temperature):
         right = [a == b for a, b in zip(new, guesses)]
         distance = total_variation(logits, others, temperature or 1.0)
         figures = (len(new), sum(right), steps(right, 4), steps(right, 8),
-                   distance.sum().item())
+                   distance.sum().item(),
+                   ((1 - distance) / (1 + distance)).sum().item(),
+                   (1 - distance).sum().item())
         totals = [a + b for a, b in zip(totals, figures)]
     return totals
 
@@ -113,13 +119,17 @@ def report(folder, count=150):
     target = evaluate.load_model(HERE)
     draft = evaluate.load_model(folder, llama.DRAFT_CONFIG)
     starts = prompts(tokenizer, count)
-    print("| Temperature | Right | Accepted of 4 | of 8 | Distance |")
+    print("| Temperature | Right | At least | At most "
+          "| Accepted of 4 | of 8 | Distance |")
     for temperature in (0, 0.8):
-        tokens, right, four, eight, distance = measure(
+        tokens, right, four, eight, distance, least, most = measure(
             target, draft, starts, temperature)
-        print("| %s | %.1f %% | %.2f | %.2f | %.4f |" % (
-            temperature, 100 * right / tokens, (tokens - four) / four,
-            (tokens - eight) / eight, distance / tokens), flush=True)
+        bounds = ["%.1f %%" % (100 * share / tokens) if temperature else ""
+                  for share in (least, most)]
+        print("| %s | %.1f %% | %s | %s | %.2f | %.2f | %.4f |" % (
+            temperature, 100 * right / tokens, *bounds,
+            (tokens - four) / four, (tokens - eight) / eight,
+            distance / tokens), flush=True)
 
 
 def write_texts(path, program, count):

@@ -85,11 +85,18 @@ PrefixMatch BlockManager::match_prefix(std::span<const TokenId> tokens, std::str
 
 std::size_t BlockManager::begin_sequence(SequenceId id, std::span<const TokenId> tokens,
                                          std::string_view salt, std::size_t least) {
-  const auto [entry, is_new] = sequences_.try_emplace(id);
-  require<std::logic_error>(is_new, "sequence {} begins twice", id);
+  require<std::logic_error>(!sequences_.contains(id), "sequence {} begins twice", id);
   const ContentId start = contents_.use_salt(salt);
-  PrefixMatch match = match_prefix(tokens, salt);
-  if (match.tokens < least) match = match_prefix({}, salt);
+  PrefixMatch match;
+  std::unordered_map<SequenceId, Sequence>::iterator entry;
+  try {
+    match = match_prefix(tokens, salt);
+    if (match.tokens < least) match = match_prefix({}, salt);
+    entry = sequences_.try_emplace(id).first;
+  } catch (...) {
+    contents_.drop(start);  // there is no memory: the sequence has not begun
+    throw;
+  }
   for (const std::vector<BlockId>& table : match.tables)
     std::ranges::for_each(table, [&](BlockId shared) { acquire(shared); });
   Sequence& started = entry->second;

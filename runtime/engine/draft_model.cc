@@ -7,6 +7,7 @@
 #include "parallel/archive.h"
 #include "parallel/fail_together.h"
 #include "runtime/engine/engine_plan_archive.h"
+#include "runtime/engine/plan_agreement.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -130,6 +131,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
   broadcast_object(comm, draft.plan);
   broadcast_object(comm, draft.on_all_ranks);
   if (!speculation.model.empty()) draft.plan.model = speculation.model.string();
+  if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   return draft;
 }
 

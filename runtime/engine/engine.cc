@@ -20,6 +20,7 @@
 #include "runtime/engine/plan_agreement.h"
 #include "runtime/engine/unmasker.h"
 #include "runtime/engine/worker.h"
+#include "runtime/speculation/answer_history.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -169,6 +170,7 @@ WorkerOptions Engine::Impl::worker_options(const EngineOptions& options) const {
                     .packed_cache = options.packed_cache};
   fail_together(comm_, [&] {
     if (draft_plan_) own.beside = draft_need(comm_, *draft_plan_, plan_);
+    if (comm_.is_root()) own.beside.other += AnswerHistory::bytes_of(options.speculation.draft_history);
   });
   return own;
 }

@@ -42,6 +42,16 @@ void check_options(const EngineOptions& options) {
   require<ConfigError>(options.speculation.tokens >= 1 && options.speculation.tokens <= kMaxDraftTokens,
                        "`speculation` must try 1..{} tokens ahead, found {}", kMaxDraftTokens,
                        options.speculation.tokens);
+  constexpr std::size_t kMostRemembered = std::size_t{1} << 30;  // places in both halves are of 32 bits
+  const std::size_t remembered = options.speculation.draft_history;
+  require<ConfigError>(remembered != 1 && remembered <= kMostRemembered,
+                       "`draft_history` must be 0 or 2..{} tokens, found {}", kMostRemembered, remembered);
+  const DraftKind drafts = options.speculation.drafts;
+  require<ConfigError>(
+      remembered == 0 || drafts == DraftKind::ngram || drafts == DraftKind::automatic,
+      "cannot guess from earlier answers: `draft_history` is for the drafts ngram and auto, found {} tokens "
+      "with others, or none; choose one of these, or do without it",
+      remembered);
   require<ConfigError>(
       !options.weights || options.synthetic || is_convertible(*options.weights),
       "`weights` must be a type to which weights can be converted, f32 to int4, found {}; files "

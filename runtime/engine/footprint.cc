@@ -13,15 +13,12 @@ MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage sta
   const Decoder decoder = Decoder::shape_of(spec_, source_, tp, weights ? weights : plan_.weights, stage);
   const CacheGroups groups =
       stage.is_whole() ? groups_ : groups_.with_layers(stage.layers(spec_.blocks.size()));
-  MemoryNeed need{
-      .weights = decoder.weight_bytes(),
-      .workspace = decoder.workspace_floats(plan_.step_limits()) * sizeof(float),
-      .other = kAllowance,
-      .states = StateCache::slot_bytes(decoder.state_floats()) * plan_.cache_shape(groups_).states,
-      .cache_block = block_bytes(decoder.kv_layouts(plan_.kv_type, plan_.block_size), groups),
-      .loading = decoder.largest_columns() + 2 * TwoPhaseReader::kRoundBytes};
-  need += beside_;
-  return need;
+  return {.weights = decoder.weight_bytes(),
+          .workspace = decoder.workspace_floats(plan_.step_limits()) * sizeof(float),
+          .other = kAllowance,
+          .states = StateCache::slot_bytes(decoder.state_floats()) * plan_.cache_shape(groups_).states,
+          .cache_block = block_bytes(decoder.kv_layouts(plan_.kv_type, plan_.block_size), groups),
+          .loading = decoder.largest_columns() + 2 * TwoPhaseReader::kRoundBytes};
 }
 
 }  // namespace tp

@@ -38,10 +38,9 @@ struct MemoryNeed {
 
 class Footprint {
  public:
-  // All three must outlive it. `beside`: what a rank needs for something else.
-  Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source,
-            const MemoryNeed& beside = {})
-      : spec_(spec), plan_(plan), source_(source), beside_(beside), groups_(CacheGroups::of(spec)) {}
+  // All three must outlive it.
+  Footprint(const DecoderSpec& spec, const EnginePlan& plan, const WeightSource& source)
+      : spec_(spec), plan_(plan), source_(source), groups_(CacheGroups::of(spec)) {}
 
   const CacheGroups& groups() const { return groups_; }
 
@@ -53,7 +52,6 @@ class Footprint {
   const DecoderSpec& spec_;
   const EnginePlan& plan_;
   const WeightSource& source_;
-  MemoryNeed beside_;
   CacheGroups groups_;
 };
 

@@ -99,6 +99,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     for (const std::size_t rank : pool.ranks) {
       const RankMemory& memory = all[rank];
       need += footprint.of({memory.tensor_rank, ranks}, type, {memory.stage, plan.stages});
+      need += memory.beside;
     }
     return need;
   };
@@ -114,7 +115,10 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
   const std::size_t step = full.is_host ? ranks : 1;
   const auto fits = [&](std::size_t more) {
     MemoryNeed need;
-    for (std::size_t rank = 0; rank < full.ranks.size(); ++rank) need += footprint.of({rank, more});
+    for (std::size_t rank = 0; rank < full.ranks.size(); ++rank) {
+      need += footprint.of({rank, more});
+      need += all[full.ranks[rank]].beside;
+    }
     return full.lacks(need, blocks) == 0;
   };
   // The need per rank falls with their number, so that the fewest are found by bisection.
@@ -152,13 +156,15 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
 
 }  // namespace
 
-RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage) {
+RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage, const MemoryNeed& beside) {
   const AvailableMemory available = available_memory();
   RankMemory memory{.need = footprint.of(tp, {}, stage),
                     .memory = available.bytes,
                     .addresses = available_addresses(),
                     .tensor_rank = tp.rank,
-                    .stage = stage.index};
+                    .stage = stage.index,
+                    .beside = beside};
+  memory.need += beside;
   available.limit.copy(memory.memory_limit, sizeof(memory.memory_limit) - 1);
   return memory;
 }

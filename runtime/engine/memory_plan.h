@@ -13,15 +13,17 @@ namespace tp {
 
 // What every rank reports to rank 0.
 struct RankMemory {
-  MemoryNeed need;
+  MemoryNeed need;                // with `beside`
   std::uint64_t memory = 0;       // bytes that the host's ranks may still take together
   std::uint64_t addresses = 0;    // bytes of address space that this rank may still use
   char memory_limit[128] = "";    // what the host's memory is limited by
   std::uint64_t tensor_rank = 0;  // among the ranks of its stage
   std::uint64_t stage = 0;
+  MemoryNeed beside{};  // of something else that this rank runs, such as a draft model
 };
 
-RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage = {});
+RankMemory describe_memory(const Footprint& footprint, TpRank tp, Stage stage = {},
+                           const MemoryNeed& beside = {});
 
 struct CachePlan {
   std::uint64_t blocks = 0;

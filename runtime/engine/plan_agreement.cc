@@ -63,6 +63,19 @@ std::size_t start_threads(const Communicator& comm, const EngineOptions& options
   return threads;
 }
 
+void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan) {
+  if (plan.same_bits) {
+    agree_on_isa(comm);
+  } else if (plan.config.num_experts != 0) {
+    // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
+    fail_together(comm, [&] {
+      require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
+                        "the instruction set, on which the choice of experts depends",
+                        "set TP_ISA to one that every host has, for example avx2");
+    });
+  }
+}
+
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   // Every rank detects a disagreement; fail_together turns that into one AgreedError.
   fail_together(comm, [&] {
@@ -83,16 +96,7 @@ EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
   });
   broadcast_object(comm, plan);
   if (!options.model.empty()) plan.model = options.model.string();
-  if (plan.same_bits) {
-    agree_on_isa(comm);
-  } else if (plan.config.num_experts != 0) {
-    // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
-    fail_together(comm, [&] {
-      require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
-                        "the instruction set, on which the choice of experts depends",
-                        "set TP_ISA to one that every host has, for example avx2");
-    });
-  }
+  agree_on_arithmetic(comm, plan);
   return plan;
 }
 

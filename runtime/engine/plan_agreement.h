@@ -16,4 +16,8 @@ std::size_t start_threads(const Communicator& comm, const EngineOptions& options
 // Broadcasts rank 0's plan and checks that all ranks can execute it together. Collective; throws AgreedError.
 EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options);
 
+// Checks that all ranks compute the same with this plan, as far as they must. With `same_bits` they take an
+// instruction set that all of them have. Collective; throws AgreedError.
+void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan);
+
 }  // namespace tp

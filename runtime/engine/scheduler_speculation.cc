@@ -38,6 +38,16 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
   return before_end;
 }
 
+DraftQuery query_of(const Sequence& sequence, std::size_t most) {
+  return {.sequence = sequence.id,
+          .tokens = sequence.tokens,
+          .prompt_tokens = sequence.prompt_tokens(),
+          .most = most,
+          .request = &sequence.state->request,
+          .seed = sequence.state->seed,
+          .sample = static_cast<std::uint64_t>(sequence.sample)};
+}
+
 }  // namespace
 
 // Drafts of the sequences that the step decodes, as many as pay.
@@ -50,13 +60,7 @@ void Scheduler::add_drafts(Step& step) {
     const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
     if (most == 0) continue;
     able.push_back(sequence);
-    queries.push_back({.sequence = sequence->id,
-                       .tokens = sequence->tokens,
-                       .prompt_tokens = sequence->prompt_tokens(),
-                       .most = most,
-                       .request = &sequence->state->request,
-                       .seed = sequence->state->seed,
-                       .sample = static_cast<std::uint64_t>(sequence->sample)});
+    queries.push_back(query_of(*sequence, most));
   }
   if (able.empty()) return;
   const Speculator::StepSize size = {
@@ -137,7 +141,11 @@ void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
 
 void Scheduler::forget(const Sequences& removed) {
   if (!speculator_) return;
-  for (const std::shared_ptr<Sequence>& sequence : removed) speculator_->end(sequence->id);
+  for (const std::shared_ptr<Sequence>& sequence : removed) {
+    const RequestState& state = *sequence->state;
+    const bool is_known = state.request.speculate && !state.is_pass && !sequence->tokens.empty();
+    speculator_->end(is_known ? query_of(*sequence, 0) : DraftQuery{.sequence = sequence->id});
+  }
 }
 
 }  // namespace tp

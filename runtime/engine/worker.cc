@@ -68,10 +68,11 @@ EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const Weigh
 std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const DecoderSpec& spec,
                             const WeightSource& source, const WorkerOptions& options) {
   if (options.cache_is_planned) return {};
-  const Footprint footprint(spec, plan, source, options.beside);
+  const Footprint footprint(spec, plan, source);
   RankMemory own;
-  fail_together(
-      comm, [&] { own = describe_memory(footprint, plan.tp(pipeline.tensor().rank()), pipeline.stage()); });
+  fail_together(comm, [&] {
+    own = describe_memory(footprint, plan.tp(pipeline.tensor().rank()), pipeline.stage(), options.beside);
+  });
   const std::vector<RankMemory> ranks = gather_values(comm, own);
   CachePlan cache;
   fail_together(comm, [&] {

@@ -24,7 +24,7 @@ struct WorkerOptions {
   std::size_t threads = 1;               // of this rank
   std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
   std::filesystem::path packed_cache{};  // as in EngineOptions
-  MemoryNeed beside{};                   // of a draft model that this rank is going to load
+  MemoryNeed beside{};                   // of what this rank is going to have, too
   bool cache_is_planned = false;         // plan.cache_blocks is, together with something else
 };
 

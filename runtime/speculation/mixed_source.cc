@@ -26,6 +26,11 @@ std::vector<Draft> MixedSource::draft(std::span<const DraftQuery> queries) {
   return drafts;
 }
 
+void MixedSource::learn(const DraftQuery& text) {
+  free_->learn(text);
+  other_->learn(text);
+}
+
 void MixedSource::end(std::uint64_t sequence) {
   free_->end(sequence);
   other_->end(sequence);

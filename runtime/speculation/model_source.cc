@@ -166,7 +166,8 @@ void ModelSource::catch_up(std::vector<Member>& members) {
   std::vector<Member*> choosing;
   for (Member& member : members) {
     const std::size_t room = limits_.step_tokens - forward.tokens.size();
-    const std::size_t count = std::min(member.missing(), room);
+    // As many blocks of windows as there are have room for a chunk.
+    const std::size_t count = std::min({member.missing(), room, limits_.cache.chunk});
     const bool is_last = count == member.missing();
     const std::size_t first = member.text->computed;
     if (count == 0 || !reserve(member.query->sequence, first + count)) continue;

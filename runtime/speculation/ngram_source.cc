@@ -1,8 +1,16 @@
 #include "runtime/speculation/ngram_source.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tp {
+namespace {
+
+// Of a prompt's end, with which an answer is remembered: behind it, an answer begins as earlier ones did.
+// What templates end a turn with takes a few tokens, and says nothing about the answer.
+constexpr std::size_t kPromptTokens = 16;
+
+}  // namespace
 
 std::vector<Draft> NgramSource::draft(std::span<const DraftQuery> queries) {
   std::vector<Draft> drafts;
@@ -10,9 +18,26 @@ std::vector<Draft> NgramSource::draft(std::span<const DraftQuery> queries) {
     Text& text = texts_[query.sequence];
     follow(text, query);
     const bool knows_all = text.automaton.size() == query.tokens.size();
-    drafts.push_back(knows_all ? draft(text, query) : Draft());
+    Draft& best = drafts.emplace_back();
+    if (!knows_all) continue;
+    best = draft(text, query);
+    if (Draft other = draft_from_history(text, query);
+        !other.chances.empty() && (best.chances.empty() || other.chances.front() > best.chances.front()))
+      best = std::move(other);
   }
   return drafts;
+}
+
+// Whoever has secrets from others has them from their drafts, too, which make an answer quicker that has been
+// given before.
+bool NgramSource::uses_history(const DraftQuery& query) const {
+  return history_ &&
+         (query.request == nullptr || (query.request->cache_prompt && query.request->cache_salt.empty()));
+}
+
+void NgramSource::learn(const DraftQuery& text) {
+  if (!uses_history(text) || text.tokens.size() <= text.prompt_tokens) return;
+  history_->add(text.tokens.subspan(text.prompt_tokens - std::min(text.prompt_tokens, kPromptTokens)));
 }
 
 // Takes what is new of the sequence: not all of a long prompt at once, as every other sequence waits. Prompts
@@ -29,7 +54,34 @@ void NgramSource::follow(Text& text, const DraftQuery& query) {
       rates_.add(length, came_again);
     }
     text.automaton.push(query.tokens[i]);
+    if (uses_history(query)) follow_history(text, query, i);
   }
+}
+
+void NgramSource::follow_history(Text& text, const DraftQuery& query, std::size_t place) {
+  if (place + kPromptTokens < query.prompt_tokens) return;
+  const auto [length, next] = history_->match(text.in_history);
+  if (place >= query.prompt_tokens && length > 0) {
+    const bool came_again = next.front() == query.tokens[place];
+    text.history_rates.add(length, came_again);
+    history_rates_.add(length, came_again);
+  }
+  history_->follow(text.in_history, query.tokens[place]);
+}
+
+// What followed the match in the earlier answer, up to its end.
+Draft NgramSource::draft_from_history(const Text& text, const DraftQuery& query) const {
+  Draft draft;
+  if (!uses_history(query)) return draft;
+  const auto [length, next] = history_->match(text.in_history);
+  const auto tokens = next.first(std::min(next.size(), query.most));
+  draft.tokens.assign(tokens.begin(), tokens.end());
+  double chance = 1.0;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    chance *= text.history_rates.rate(length + i, &history_rates_);
+    draft.chances.push_back(chance);
+  }
+  return draft;
 }
 
 // What followed the match. Where that reaches the end of the text, the draft itself follows: the text has a

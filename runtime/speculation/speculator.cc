@@ -33,6 +33,7 @@ class CheckedSource : public DraftSource {
           "vocabulary as it asks for, each with its chance, which is not above the one before)");
     return drafts;
   }
+  void learn(const DraftQuery& text) override { source_->learn(text); }
   void end(std::uint64_t sequence) override { source_->end(sequence); }
 
  private:
@@ -79,20 +80,43 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
   return drafts;
 }
 
-std::vector<Draft> Speculator::ask(std::unique_ptr<DraftSource>& source,
-                                   std::span<const DraftQuery> queries) {
-  if (!source) return std::vector<Draft>(queries.size());
+// Whether it did not throw. Without memory the source is asked again, after another error it is not.
+bool Speculator::try_on(std::unique_ptr<DraftSource>& source,
+                        const std::function<void(DraftSource& source)>& use) {
+  if (!source) return false;
   try {
-    return source->draft(queries);
+    use(*source);
+    return true;
   } catch (const std::bad_alloc&) {
-    for (const DraftQuery& query : queries) source->end(query.sequence);
+    return false;
   } catch (const LockstepError&) {
     throw;
   } catch (const std::exception& error) {
     counts_.failure = error.what();
     source.reset();
+    return false;
+  }
+}
+
+std::vector<Draft> Speculator::ask(std::unique_ptr<DraftSource>& source,
+                                   std::span<const DraftQuery> queries) {
+  std::vector<Draft> drafts;
+  if (try_on(source, [&](DraftSource& any) { drafts = any.draft(queries); })) return drafts;
+  // What it knows of the texts takes memory, too.
+  for (const DraftQuery& query : queries) {
+    if (source) source->end(query.sequence);
   }
   return std::vector<Draft>(queries.size());
+}
+
+void Speculator::end(const DraftQuery& text) {
+  const bool has_answer = text.tokens.size() > text.prompt_tokens;
+  // Both know the same history, to which a text is added once.
+  std::unique_ptr<DraftSource>& learner = source_ ? source_ : free_;
+  if (has_answer) try_on(learner, [&](DraftSource& any) { any.learn(text); });
+  for (const auto* source : {&source_, &free_}) {
+    if (*source) (*source)->end(text.sequence);
+  }
 }
 
 // With what tokens and rows are worth.
@@ -173,15 +197,18 @@ void Speculator::observe(std::size_t rows, bool has_drafts, double seconds) {
 
 std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, const DraftSources& sources,
                                             std::size_t vocab_size, std::optional<RowCosts> costs) {
+  const std::shared_ptr<AnswerHistory> history =
+      options.draft_history == 0 ? nullptr : std::make_shared<AnswerHistory>(options.draft_history);
+  const auto ngram = [&] { return std::make_unique<NgramSource>(history); };
   const auto source = [&]() -> std::unique_ptr<DraftSource> {
     switch (options.drafts) {
       case DraftKind::ngram:
-        return std::make_unique<NgramSource>();
+        return ngram();
       case DraftKind::model:
         return sources.model();
       case DraftKind::automatic:
-        if (!sources.model) return std::make_unique<NgramSource>();
-        return std::make_unique<MixedSource>(std::make_unique<NgramSource>(), sources.model());
+        if (!sources.model) return ngram();
+        return std::make_unique<MixedSource>(ngram(), sources.model());
       case DraftKind::custom:
         return std::make_unique<CheckedSource>(sources.custom(), vocab_size);
       case DraftKind::none:
@@ -192,7 +219,7 @@ std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, c
   std::unique_ptr<DraftSource> drafts = source();
   if (!drafts) return nullptr;
   std::unique_ptr<DraftSource> free;
-  if (options.drafts == DraftKind::automatic && sources.model) free = std::make_unique<NgramSource>();
+  if (options.drafts == DraftKind::automatic && sources.model) free = ngram();
   for (std::unique_ptr<DraftSource>* any : {&drafts, &free}) {
     if (sources.wrap && *any)
       *any = std::make_unique<CheckedSource>(sources.wrap(std::move(*any)), vocab_size);

@@ -40,14 +40,13 @@ class Speculator {
   void count(std::size_t drafted, std::size_t accepted);
   // A step without prompts has taken so long (0: unknown).
   void observe(std::size_t rows, bool has_drafts, double seconds);
-  void end(std::uint64_t sequence) {
-    if (source_) source_->end(sequence);
-    if (free_) free_->end(sequence);
-  }
+  // A sequence has ended: with these tokens if `text` has any of an answer. Throws LockstepError.
+  void end(const DraftQuery& text);
 
   const SpeculationCounts& counts() const { return counts_; }
 
  private:
+  bool try_on(std::unique_ptr<DraftSource>& source, const std::function<void(DraftSource& source)>& use);
   std::vector<Draft> ask(std::unique_ptr<DraftSource>& source, std::span<const DraftQuery> queries);
   std::vector<DraftQuery> priced(std::span<const DraftQuery> queries, const StepSize& step) const;
   std::size_t best_rows(std::span<const double> chances, const StepSize& step) const;

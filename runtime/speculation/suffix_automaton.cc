@@ -6,13 +6,50 @@ SuffixAutomaton::SuffixAutomaton() : states_(1), table_(64, kNone) {}
 
 void SuffixAutomaton::push(TokenId token) {
   const StateIndex before = whole_;
+  if (const StateIndex known = next_of(before, token); known != kNone) return push_known(known, token);
   whole_ = append_state();
-  states_[whole_].length = static_cast<std::uint32_t>(++size_);
-  states_[whole_].end = static_cast<std::uint32_t>(size_);
+  states_[whole_].length = states_[before].length + 1;
+  states_[whole_].end = static_cast<std::uint32_t>(++size_);
   const StateIndex link = link_of_whole(before, token, whole_);
   states_[whole_].link = link;
   match_ = {states_[link].length, states_[link].end};
   states_[link].end = static_cast<std::uint32_t>(size_);
+}
+
+// All of the last text has occurred in another one.
+void SuffixAutomaton::push_known(StateIndex known, TokenId token) {
+  const bool is_whole = states_[known].length == states_[whole_].length + 1;
+  whole_ = is_whole ? known : divide(known, whole_, token);
+  match_ = {states_[whole_].length, states_[whole_].end};
+  states_[whole_].end = static_cast<std::uint32_t>(++size_);
+}
+
+void SuffixAutomaton::end_text() {
+  whole_ = kRoot;
+  ++size_;
+  match_ = {};
+}
+
+void SuffixAutomaton::follow(Cursor& cursor, TokenId token) const {
+  // States may have been divided since: the shorter ones of their texts have moved to that of the link.
+  for (StateIndex link = states_[cursor.state].link; link != kNone && cursor.length <= states_[link].length;
+       link = states_[link].link)
+    cursor.state = link;
+  StateIndex next = next_of(cursor.state, token);
+  while (next == kNone && cursor.state != kRoot) {
+    cursor.state = states_[cursor.state].link;
+    cursor.length = states_[cursor.state].length;
+    next = next_of(cursor.state, token);
+  }
+  if (next != kNone) cursor = {next, cursor.length + 1};
+}
+
+SuffixAutomaton::Match SuffixAutomaton::continued_match(const Cursor& cursor) const {
+  StateIndex state = cursor.state;
+  while (state != kRoot && states_[state].first_edge == kNone) state = states_[state].link;
+  if (state == kRoot) return {};
+  const Edge& next = edges_[states_[state].first_edge];
+  return {state == cursor.state ? cursor.length : states_[state].length, states_[next.to].end - 1};
 }
 
 // Adds the edges to the state of the whole text, and returns the state of its longest suffix that has
@@ -54,6 +91,11 @@ SuffixAutomaton::StateIndex SuffixAutomaton::append_state() {
   return static_cast<StateIndex>(states_.size() - 1);
 }
 
+std::size_t SuffixAutomaton::bytes() const {
+  return states_.capacity() * sizeof(State) + edges_.capacity() * sizeof(Edge) +
+         table_.capacity() * sizeof(std::uint32_t);
+}
+
 // Where the edge is in the table, or would be.
 std::size_t SuffixAutomaton::place_of(StateIndex from, TokenId token) const {
   const std::size_t mask = table_.size() - 1;
@@ -71,6 +113,11 @@ std::size_t SuffixAutomaton::place_of(StateIndex from, TokenId token) const {
 SuffixAutomaton::Edge* SuffixAutomaton::find_edge(StateIndex from, TokenId token) {
   const std::uint32_t index = table_[place_of(from, token)];
   return index == kNone ? nullptr : &edges_[index];
+}
+
+SuffixAutomaton::StateIndex SuffixAutomaton::next_of(StateIndex from, TokenId token) const {
+  const std::uint32_t index = table_[place_of(from, token)];
+  return index == kNone ? kNone : edges_[index].to;
 }
 
 void SuffixAutomaton::add_edge(StateIndex from, TokenId token, StateIndex to) {

@@ -50,6 +50,26 @@ TEST(Speculate, TheReadmesExamplesWorkAndTheirTextsAreThoseWithoutIt) {
   }
 }
 
+TEST(Speculate, TheReadmesExampleOfEarlierAnswersGuessesWhatHasBeenAnsweredBefore) {
+  const std::string flags = "--speculate ngram --draft-history 100000";
+  std::string commands = readmes_speculation(flags);
+  ASSERT_NE(commands.find(flags), std::string::npos);
+  const Finished drafted = run_commands(commands);
+  EXPECT_EQ(drafted.status, 0) << drafted.err;
+  const Finished plain = run_commands(commands.replace(commands.find(flags), flags.size(), ""));
+  EXPECT_EQ(plain.status, 0) << plain.err;
+  const auto lines = json_lines(drafted.out);
+  const auto expected = json_lines(plain.out);
+  ASSERT_EQ(lines.size(), 4U);
+  ASSERT_EQ(expected.size(), 4U);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(lines[i].at("token_ids"), expected[i].at("token_ids"));
+  for (const std::size_t repeated : {2, 3}) {
+    const json& timings = lines[repeated].at("timings");
+    EXPECT_EQ(lines[repeated].at("token_ids"), lines[repeated - 2].at("token_ids"));
+    EXPECT_GE(timings.at("accepted_tokens").get<double>(), 0.8 * lines[repeated].at("token_ids").size());
+  }
+}
+
 TEST(Speculate, GivesTheSameTextsOnAnyRanks) {
   const TextModel model;
   const auto texts = [&](std::size_t ranks, const std::string& speculation) {

@@ -4,6 +4,7 @@
 #include "tests/runtime/block_sequences.h"
 #include "tp/error.h"
 
+#include <new>
 #include <stdexcept>
 
 #include <gtest/gtest.h>
@@ -63,6 +64,25 @@ TEST(BlockManager, DoesNotMistakeASaltForTokensWhoseHashIsEqual) {
   EXPECT_EQ(run(manager, 3, {'a', 5, 6}, "a"), 0U);
   EXPECT_EQ(run(manager, 4, {5, 6}, "b"), 0U);
   EXPECT_EQ(run(manager, 5, {5, 6}, "a"), 1U);
+}
+
+bool memory_is_short = false;
+
+TEST(BlockManager, HasNotBegunASequenceForWhichThereIsNoMemory) {
+  BlockManager manager(32, 4, {std::nullopt},
+                       [](std::uint64_t preceding, std::span<const TokenId> tokens) -> std::uint64_t {
+                         if (memory_is_short && tokens.size() == 4) throw std::bad_alloc();
+                         return preceding + static_cast<std::uint64_t>(tokens.front());
+                       });
+  run(manager, 1, tokens_from(0, 10), "ab");
+  memory_is_short = true;
+  EXPECT_THROW(manager.begin_sequence(2, tokens_from(0, 10), "ab"), std::bad_alloc);
+  EXPECT_THROW(manager.begin_sequence(3, tokens_from(0, 10), "cd"), std::bad_alloc);
+  memory_is_short = false;
+  manager.check_invariants();
+  EXPECT_EQ(manager.begin_sequence(2, tokens_from(0, 10), "ab"), 8U);
+  EXPECT_EQ(manager.begin_sequence(3, tokens_from(0, 10), "cd"), 0U);
+  manager.check_invariants();
 }
 
 TEST(BlockManager, CountsTheBlocksThatAPromptStillNeeds) {

@@ -179,6 +179,81 @@ TEST(EngineSpeculation, LeavesNothingWrongForThePrefixCache) {
   });
 }
 
+EngineOptions with_history(EngineOptions options, std::size_t tokens) {
+  options.speculation = kEager;
+  options.speculation.tokens = 8;
+  options.speculation.draft_history = tokens;
+  return options;
+}
+
+TEST(EngineSpeculation, ChangesNoTextWithEarlierAnswers) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const ModelFolder folder(fixture);
+  std::vector<Request> requests = speculated_requests(fixture);
+  const std::vector<Request> again = requests;
+  requests.insert(requests.end(), again.begin(), again.end());
+  EngineOptions options{
+      .model = folder.path(), .weights = WeightType::f32, .same_bits = true, .max_sequences = 3};
+  const Continuations expected = plain_answers(options, requests);
+  for (const std::size_t tokens : {100, 100000}) {
+    SCOPED_TRACE(tokens);
+    expect_no_change(with_history(options, tokens), requests, expected);
+  }
+}
+
+TEST(EngineSpeculation, DraftsAnAnswerAlmostCompletelyThatHasBeenGivenBefore) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  EngineOptions options{.model = fixture.folder, .weights = WeightType::f32, .same_bits = true};
+  // Of a text in which little comes again.
+  Request request = greedy_request(repetitive_prompt(fixture, 20, 20), 60);
+  request.sampling.temperature = 1.2F;
+  request.sampling.seed = 5;
+  Request other = request;
+  other.prompt = repetitive_prompt(fixture, 11, 7);
+  other.sampling.seed = 6;
+  Request salted = request;
+  salted.cache_salt = "mine";
+  const auto accepted_of = [](Engine& engine, const Request& one) {
+    const SpeculationCounts before = engine.status().speculation;
+    const std::vector<TokenId> answer = test::run_alone(engine, one).tokens;
+    EXPECT_EQ(answer.size(), 60U);
+    const SpeculationCounts after = engine.status().speculation;
+    EXPECT_EQ(after.failure, "");
+    return std::pair(answer, after.accepted_tokens() - before.accepted_tokens());
+  };
+  for (const std::size_t tokens : {0, 1000}) {
+    run_engine(test::world(), with_history(options, tokens), [&](Engine& engine) {
+      const auto [first_answer, first] = accepted_of(engine, request);
+      accepted_of(engine, other);
+      const auto [second_answer, second] = accepted_of(engine, request);
+      EXPECT_EQ(second_answer, first_answer);
+      EXPECT_EQ(accepted_of(engine, salted).second, first) << "salts must not be noticed by others";
+      EXPECT_LT(first, 20U) << "the test proves nothing";
+      if (tokens == 0) {
+        EXPECT_EQ(second, first);
+      } else {
+        EXPECT_GE(second, 50U) << "of 60 tokens, with one of each step that was not guessed";
+      }
+    });
+  }
+}
+
+TEST(EngineSpeculation, RemembersAnswersOnlyForDraftsOfWhatHasComeBefore) {
+  for (const DraftKind drafts : {DraftKind::none, DraftKind::model}) {
+    EngineOptions options{.model = reference::fixture("llama-gqa").folder};
+    options.speculation = {.drafts = drafts, .draft_history = 100};
+    try {
+      Engine engine(test::world(), options);
+      ADD_FAILURE() << "a history that nobody reads was taken";
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(
+          std::string(error.what()),
+          "cannot guess from earlier answers: `draft_history` is for the drafts ngram and auto, found 100 "
+          "tokens with others, or none; choose one of these, or do without it");
+    }
+  }
+}
+
 TEST(EngineSpeculation, RefusesTooManyTokens) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   for (const std::size_t tokens : {std::size_t{0}, kMaxDraftTokens + 1}) {

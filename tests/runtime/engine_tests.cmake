@@ -4,7 +4,7 @@ tp_test(leader_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CURREN
         ${CMAKE_CURRENT_LIST_DIR}/leader_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_stress_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_requests_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_load_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_speculation_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/model_source_test.cc ${CMAKE_CURRENT_LIST_DIR}/suffix_automaton_test.cc ${CMAKE_CURRENT_LIST_DIR}/speculator_test.cc
+        ${CMAKE_CURRENT_LIST_DIR}/model_source_test.cc ${CMAKE_CURRENT_LIST_DIR}/answer_history_test.cc ${CMAKE_CURRENT_LIST_DIR}/suffix_automaton_test.cc ${CMAKE_CURRENT_LIST_DIR}/speculator_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_constraint_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_recompute_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_pass_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_queue_test.cc ${CMAKE_CURRENT_LIST_DIR}/overlap_choice_test.cc ${CMAKE_CURRENT_LIST_DIR}/step_times_test.cc ${CMAKE_CURRENT_LIST_DIR}/command_test.cc

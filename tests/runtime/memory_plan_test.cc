@@ -137,6 +137,23 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_CONTAINS(refusal(ranks_on({kGiB / 64}, 1)), "; use a smaller model, or hosts with more memory");
 }
 
+// More ranks, or smaller weights, do not change what a draft model takes on the first rank, and no other rank
+// has one.
+TEST_F(MemoryPlanTest, CountsWhatARankRunsBesideTheModelOnce) {
+  const MemoryNeed draft{.weights = kGiB / 2, .workspace = kGiB / 16};
+  std::vector<RankMemory> ranks = ranks_on({kGiB + kGiB / 4, kGiB + kGiB / 4}, 1);
+  ranks[0].beside = draft;
+  ranks[0].need += draft;
+  plan_.weights = WeightType::f32;
+  for (RankMemory& rank : ranks) rank.need.weights *= 2;
+  const std::string refused = refusal(ranks);
+  EXPECT_CONTAINS(refused, "cannot load the model: 1 rank on node0 would need ");
+  EXPECT_CONTAINS(refused, "what would fit: `weights` int8; or ");
+  // With another half gigabyte bf16 fits: that of the first rank is not taken for the second one's.
+  ranks[0].memory += kGiB / 2;
+  EXPECT_CONTAINS(refusal(ranks), "what would fit: `weights` bf16; or ");
+}
+
 // As many as have heads.
 TEST_F(MemoryPlanTest, DoesNotAdviseMoreRanksThanThereCanBe) {
   EXPECT_EQ(refusal(ranks_on({kGiB / 4}, 16)).find("ranks on 2 times"), std::string::npos);

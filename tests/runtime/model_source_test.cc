@@ -140,6 +140,22 @@ TEST(ModelSource, ComputesLongPromptsInSeveralSteps) {
   for (const Forward& pass : drafting.passes) EXPECT_LE(pass.tokens.size(), 16U);
 }
 
+// Steps of many sequences have more tokens than a chunk, for which alone windows leave room.
+TEST(ModelSource, ComputesLongPromptsInTheChunksThatAWindowHasRoomFor) {
+  DraftModelLimits limits = limits_of(0, CacheWindows{5});
+  limits.step_tokens = 64;
+  limits.cache.chunk = 8;
+  limits.cache_blocks = limits.cache.blocks_for(1000);
+  Drafting drafting(limits);
+  Tokens text(40, 3);
+  std::size_t steps = 1;
+  while (drafting.draft(1, text, 1).tokens.empty() && steps < 10) {
+    ++steps;
+    text.push_back(static_cast<TokenId>(steps));
+  }
+  EXPECT_EQ(steps, 6U) << "5 of 8 tokens, and what came meanwhile";
+}
+
 TEST(ModelSource, FindsWhatOthersHaveComputed) {
   Drafting drafting(limits_of());
   const Tokens text = {1, 2, 3, 4, 5, 6, 7, 8, 9};

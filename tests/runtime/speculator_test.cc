@@ -47,7 +47,7 @@ TEST(CustomSource, WrongDraftsDoNotReachTheModel) {
         speculator->draft(std::span(&query, 1), {1, 1, 16}).front().tokens;
     failure = speculator->counts().failure;
     EXPECT_EQ(speculator->draft(std::span(&query, 1), {1, 1, 16}).front().tokens, tokens_of_draft);
-    speculator->end(1);
+    speculator->end({.sequence = 1});
     return tokens_of_draft;
   };
   EXPECT_EQ(draft_by({{49, 0}, {0.5, 0.2}}), (std::vector<TokenId>{49, 0}));

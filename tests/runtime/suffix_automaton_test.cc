@@ -72,6 +72,57 @@ TEST(SuffixAutomaton, FindsThePlaceThatWasTheMatchLast) {
   EXPECT_EQ(automaton.match().end, 5U) << "1 2 4 was later than 1 2 3";
 }
 
+TEST(SuffixAutomaton, FindsTheLongestSuffixInAnyOfSeveralTexts) {
+  Random random(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::size_t alphabet = random.integer(1, 6);
+    const auto token = [&] { return static_cast<TokenId>(random.integer(0, alphabet - 1)); };
+    SuffixAutomaton automaton;
+    std::vector<TokenId> all;  // with -1 between texts, which is nowhere else
+    for (std::size_t texts = random.integer(1, 8); texts > 0; --texts) {
+      for (std::size_t i = random.integer(0, 25); i > 0; --i) {
+        all.push_back(token());
+        automaton.push(all.back());
+      }
+      all.push_back(-1);
+      automaton.end_text();
+    }
+    EXPECT_EQ(automaton.size(), all.size());
+    SuffixAutomaton::Cursor cursor;
+    std::vector<TokenId> other;
+    for (int i = 0; i < 60; ++i) {
+      other.push_back(token());
+      automaton.follow(cursor, other.back());
+      std::size_t longest = 0;
+      for (std::size_t end = 1; end <= all.size(); ++end) {
+        std::size_t length = 0;
+        while (length < std::min(end, other.size()) &&
+               all[end - 1 - length] == other[other.size() - 1 - length])
+          ++length;
+        longest = std::max(longest, length);
+      }
+      const auto [length, end] = automaton.match(cursor);
+      ASSERT_EQ(length, longest) << "trial " << trial << ", " << i;
+      ASSERT_TRUE(std::ranges::equal(std::span(all).first(end).last(length), std::span(other).last(length)));
+    }
+  }
+}
+
+TEST(SuffixAutomaton, TakesNoFurtherStatesForATextThatItKnows) {
+  Random random(4);
+  SuffixAutomaton automaton;
+  std::vector<TokenId> text(1000);
+  for (TokenId& token : text) token = static_cast<TokenId>(random.integer(0, 40));
+  const auto add = [&] {
+    for (const TokenId token : text) automaton.push(token);
+    automaton.end_text();
+  };
+  add();
+  const std::size_t bytes = automaton.bytes();
+  for (int i = 0; i < 50; ++i) add();
+  EXPECT_EQ(automaton.bytes(), bytes);
+}
+
 TEST(SuffixAutomaton, KnowsNothingOfATokenThatIsNew) {
   SuffixAutomaton automaton;
   EXPECT_EQ(automaton.match().length, 0U);
