@@ -117,6 +117,11 @@ void check_bench_options(const CLI::App& command, BenchFlags& flags) {
         "--acceptance-trace takes the lengths from its texts, and has no constraints: expected none of "
         "--prompt, --generate and --constraint beside it, found some; leave them out");
   }
+  if (!flags.acceptance_trace.empty() && flags.engine.options.speculation.drafts == DraftKind::mtp) {
+    throw CLI::ValidationError(
+        "--acceptance-trace replays texts of another model: expected guesses that need no hidden states of "
+        "it, found --speculate mtp; take ngram or draft:DIR");
+  }
   const std::size_t batch = flags.largest_batch();
   if (command.get_option("--max-batch")->count() > 0 && flags.engine.options.max_sequences < batch) {
     throw CLI::ValidationError(fmt::format(

@@ -53,12 +53,12 @@ void print_rank_map(Engine& engine) {
                                                  info.states, format_bytes(info.state_bytes)),
                   info.max_length));
   if (info.draft) {
-    print_note(
-        fmt::format("draft model {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}\n",
-                    info.draft->config.architecture, info.draft->parameters,
-                    info.draft->ranks == 1 ? "rank 0" : fmt::format("all {} ranks", info.draft->ranks),
-                    format_bytes(info.draft->weight_bytes), format_bytes(info.draft->cache_bytes),
-                    format_bytes(info.draft->workspace_bytes)));
+    print_note(fmt::format("{} {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}\n",
+                           info.draft->is_layer ? "layer for multi-token prediction of" : "draft model",
+                           info.draft->config.architecture, info.draft->parameters,
+                           info.draft->ranks == 1 ? "rank 0" : fmt::format("all {} ranks", info.draft->ranks),
+                           format_bytes(info.draft->weight_bytes), format_bytes(info.draft->cache_bytes),
+                           format_bytes(info.draft->workspace_bytes)));
   }
   if (const auto& widened = widen_default_binding()) {
     print_note(

@@ -36,8 +36,8 @@ bool take_tokens(std::string_view& text, SpeculationOptions& options) {
   return options.tokens >= 1 && options.tokens <= kMaxDraftTokens;
 }
 
-// off, or ngram, draft:DIR, auto or auto:DIR, which :TOKENS or :TOKENS:always may follow; nothing if it is
-// something else.
+// off, or ngram, draft:DIR, mtp, auto or auto:DIR, which :TOKENS or :TOKENS:always may follow; nothing if it
+// is something else.
 std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
   SpeculationOptions options;
   if (text == "off") return options;
@@ -47,6 +47,8 @@ std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
   if (colon < text.size()) options.model = text.substr(colon + 1);
   if (kind == "ngram" && options.model.empty())
     options.drafts = DraftKind::ngram;
+  else if (kind == "mtp" && options.model.empty())
+    options.drafts = DraftKind::mtp;
   else if (kind == "draft" && !options.model.empty())
     options.drafts = DraftKind::model;
   else if (kind == "auto")
@@ -62,7 +64,8 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
   const auto check = [](const std::string& text) -> std::string {
     if (parse_speculation(text)) return {};
     return fmt::format(
-        "expected off, ngram, draft:DIR, auto or auto:DIR, perhaps with :N behind it, N from 1 to {}, found "
+        "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps with :N behind it, N from 1 to {}, "
+        "found "
         "{}",
         kMaxDraftTokens, text.empty() ? "an empty text" : text);
   };
@@ -76,10 +79,13 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
           },
           "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
           "guesses what followed the last tokens before; draft:DIR guesses with a small model of the same "
-          "vocabulary; auto guesses in either way, with the model in the folder `draft` of the model's if "
-          "DIR is not given (N: 8; with :N:always even if it is slower)")
+          "vocabulary; mtp with the layer for multi-token prediction that the model's own checkpoint has; "
+          "auto "
+          "guesses by ngrams and, if DIR is not given, with the model in the folder `draft` of the model's, "
+          "or "
+          "else that layer (N: 8; with :N:always even if it is slower)")
       ->check(check)
-      ->type_name("off|ngram|draft:DIR|auto[:DIR]")
+      ->type_name("off|ngram|draft:DIR|mtp|auto[:DIR]")
       ->default_str("off");
   command
       .add_option(

@@ -134,6 +134,7 @@ struct DraftInfo {
   std::size_t weight_bytes = 0;
   std::size_t cache_bytes = 0;
   std::size_t workspace_bytes = 0;
+  bool is_layer = false;  // not another model, but a layer of the model's own checkpoint: DraftKind::mtp
 };
 
 // What an engine loaded, as seen by this rank.

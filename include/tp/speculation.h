@@ -18,12 +18,16 @@ enum class DraftKind : std::uint8_t {
   none,
   ngram,  // what followed the last tokens where these occurred before, in the prompt or the answer
   model,  // a smaller model with the same vocabulary, SpeculationOptions::model
-  // For every sequence and step ngram, where that is likely to be right, else the model if there is one.
+  // The layer for multi-token prediction that the model's own checkpoint has beside its layers (DeepSeek-V3,
+  // GLM-4.5, Qwen3-Next): it reads the model's hidden states.
+  mtp,
+  // For every sequence and step ngram, where that is likely to be right, else the model if there is one, or
+  // the layer of mtp if the checkpoint has it.
   automatic,
   custom,  // EngineOptions::draft_source
 };
 
-// Which ranks run a draft model. Those that do not wait for them.
+// Which ranks run a draft model, or the layer of mtp. Those that do not wait for them.
 enum class DraftRanks : std::uint8_t {
   automatic,  // the first one, unless the model is so large that dividing it saves more than messages cost
   first,

@@ -116,6 +116,22 @@ std::set<std::string> gguf_architectures() {
 
 DecoderSpec make_spec(const ModelConfig& config) { return family_of(config.architecture).make_spec(config); }
 
+DecoderSpec make_next_token_spec(const ModelConfig& config) {
+  const Family& family = family_of(config.architecture);
+  if (family.make_next_token_spec == nullptr) {
+    std::vector<std::string> able;
+    for (const Family& any : all_families()) {
+      if (any.make_next_token_spec != nullptr) able.push_back(any.architecture);
+    }
+    throw_error<ConfigError>(
+        "cannot guess tokens by multi-token prediction: expected a family whose checkpoints have a layer for "
+        "it "
+        "({}), found {}; guess them in another way",
+        fmt::join(able, ", "), config.architecture);
+  }
+  return family.make_next_token_spec(config);
+}
+
 HeadCounts head_counts(const AttentionPartSpec& spec) {
   struct Visitor {
     HeadCounts operator()(const AttentionSpec& part) const {

@@ -12,6 +12,9 @@ namespace tp {
 
 // Throws ConfigError for a family that is not supported, or a config that its parts cannot express.
 DecoderSpec make_spec(const ModelConfig& config);
+// Of the model's layer that predicts the token after the next one. Checkpoints may lack it. Throws
+// ConfigError if the family has none.
+DecoderSpec make_next_token_spec(const ModelConfig& config);
 
 // The family of that name, as in `architectures` of config.json, or that of a GGUF model. Throws ConfigError
 // if it is not supported.

@@ -269,6 +269,15 @@ struct AxialPositionsSpec {
   bool operator==(const AxialPositionsSpec&) const = default;
 };
 
+// What the layer of a model that predicts the token after the next one reads, in place of an embedding:
+// projection([norm(vector of the token); norm(state behind the one before)]). Source: DeepSeek-V3 Technical
+// Report, 2024.
+struct NextTokenSpec {
+  NormSpec norm;  // of both, with gains of their own
+
+  bool operator==(const NextTokenSpec&) const = default;
+};
+
 struct SequenceHeadSpec {
   Pooling pooling = Pooling::first;
   std::vector<PooledLayerSpec> layers;
@@ -307,6 +316,7 @@ struct DecoderSpec {
   std::optional<HeadTransformSpec> head_transform;  // in front of the LM head
   std::optional<SequenceHeadSpec> sequence_head;
   std::optional<DiffusionSpec> diffusion;
+  std::optional<NextTokenSpec> next_token{};  // of a model's layer that predicts the token after the next one
   bool tied_embeddings = false;
   bool lm_head_bias = false;
   float logit_scale = 1.0F;

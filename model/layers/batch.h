@@ -39,6 +39,9 @@ struct Batch {
   // the inputs that the step encodes (null: none), a batch of their own, whose spans have the same blocks.
   std::vector<kernels::AttentionSpan> contexts{};
   std::shared_ptr<Batch> inputs{};
+  // [tokens] of a layer that predicts the token after the next one: the state of the model behind the token
+  // before, [hidden_size] each, alike on every rank; null: zeros.
+  std::vector<const float*> states_before{};
 };
 
 }  // namespace tp

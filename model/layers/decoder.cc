@@ -55,6 +55,11 @@ std::shared_ptr<const VocabShard> load_vocab(WeightLoader& loader, const Decoder
   return std::make_shared<VocabShard>(loader, layer, spec.vocab_size, size);
 }
 
+TensorNames names_of(const DecoderSpec& spec, const WeightSource& source) {
+  const TensorNames names = spec.names.as_stored_in(source);
+  return spec.next_token ? names.of_next_token_layer(source) : names;
+}
+
 // What the LM head multiplies.
 std::size_t head_size(const DecoderSpec& spec) {
   return streams_of(spec) == 1 ? embedding_size(spec) : state_size(spec);
@@ -202,7 +207,7 @@ Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, T
 
 void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
                    std::shared_ptr<const VocabShard> tokens) {
-  const TensorNames names = spec.names.as_stored_in(loader.source());
+  const TensorNames names = names_of(spec, loader.source());
   const bool is_part = tokens != nullptr;
   stage_ = stage;
   hidden_size_ = spec.hidden_size;
@@ -223,6 +228,8 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
                        is_first ? projection : nullptr, load_axial(loader, spec, names.axial_positions),
                        spec.sinusoidal_positions);
     if (!is_first) embedding_projection_ = projection;
+    if (spec.next_token)
+      next_token_.emplace(loader, names.block(0).next_token, hidden_size_, *spec.next_token);
     sequence_head_ = load_sequence_head(loader, spec, names);
   }
   relative_bias_ = load_relative_bias(loader, spec, names.relative_bias);
@@ -241,7 +248,7 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
     encoder.load(*spec.encoder, loader, stage, embed_tokens_);
     encoder_ = std::make_shared<const Decoder>(std::move(encoder));
   }
-  if (!is_part) {
+  if (!is_part && !spec.next_token) {
     unused_tensors_ = loader.unread_tensors();
     if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, unused_tensors_);
   }
@@ -255,6 +262,7 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
 }
 
 Residual Decoder::begin(Communicator* comm, const StepContext& step, const StageLinks& links) const {
+  if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), {}, nullptr, 1, step};
   if (stage_.is_first())
     return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
   const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), hidden_size_);

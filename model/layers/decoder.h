@@ -7,6 +7,7 @@
 #include "model/layers/decoder_block.h"
 #include "model/layers/embedding.h"
 #include "model/layers/head_transform.h"
+#include "model/layers/next_token_input.h"
 #include "model/layers/relative_bias.h"
 #include "model/layers/residual.h"
 #include "model/layers/rope.h"
@@ -55,7 +56,7 @@ class Decoder {
                           std::optional<WeightType> weights, Stage stage = {});
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding;
-  // one more for a block whose query and key are normed as a whole.
+  // one more for a block whose query and key are normed as a whole, and for what reads states.
   // `on_logits` gets the logits of the output rows in groups of at most kLogitRows: the index of the first
   // output and a tensor [rows, local_vocab]. Every rank calls it with its shard. `on_hidden` gets the hidden
   // rows behind the final norm in the same way: [rows, hidden_size], alike on every rank. With an encoder
@@ -82,6 +83,9 @@ class Decoder {
   // sequence, of so many floats. An encoder's layers follow those of its decoder.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
   std::vector<std::size_t> state_floats() const;
+
+  // Whether it is the layer of a model that reads the model's states (Batch::states_before).
+  bool reads_states() const { return next_token_.has_value(); }
 
   // The tokens whose logits this rank computes; none but on the last stage.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
@@ -139,6 +143,7 @@ class Decoder {
   std::optional<Norm> embedding_norm_;
   // [hidden_size, embedding_size], on every rank: of all that was summed; or a part of `embedding_`.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
+  std::optional<NextTokenInput> next_token_;  // of a layer that reads states, too
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t first_layer_ = 0;             // of the cache: an encoder's follow those of its decoder

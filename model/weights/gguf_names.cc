@@ -147,6 +147,10 @@ void GgufNames::add_block(const TensorNames& names, const GgufHeads& heads) {
   for (const auto layer : {&Latent::q_a_proj, &Latent::q_a_norm, &Latent::q_b_proj, &Latent::kv_a_proj,
                            &Latent::kv_a_norm, &Latent::kv_b_proj})
     add(block.latent_attention.*layer, {.tensor = kBlock + stored.latent_attention.*layer});
+  using NextToken = NextTokenNames;
+  for (const auto layer : {&NextToken::projection, &NextToken::embedding_norm, &NextToken::state_norm,
+                           &NextToken::final_norm, &NextToken::embed_tokens, &NextToken::lm_head})
+    add(block.next_token.*layer, {.tensor = kBlock + stored.next_token.*layer});
   add_delta_net(block.delta_net, stored.delta_net);
   if (!block.experts.experts.empty()) add_experts(block.experts, stored.experts);
 }

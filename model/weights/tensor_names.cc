@@ -51,6 +51,18 @@ TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
   return names;
 }
 
+TensorNames TensorNames::of_next_token_layer(const WeightSource& source) const {
+  const NextTokenNames own = block(0).next_token;
+  const auto has = [&](const std::string& layer) {
+    return !layer.empty() && source.contains(tensor_names::weight_of(layer));
+  };
+  TensorNames names = *this;
+  names.final_norm = own.final_norm;
+  if (has(own.embed_tokens)) names.embed_tokens = own.embed_tokens;
+  if (has(own.lm_head)) names.lm_head = own.lm_head;
+  return names;
+}
+
 BlockNames gguf_block() {
   return {.input_norm = "attn_norm",
           .q_proj = "attn_q",
@@ -90,7 +102,13 @@ BlockNames gguf_block() {
                         .decay = "ssm_a",
                         .decay_bias = "ssm_dt.bias",
                         .norm = "ssm_norm",
-                        .out_proj = "ssm_out"}};
+                        .out_proj = "ssm_out"},
+          .next_token = {.projection = "nextn.eh_proj",
+                         .embedding_norm = "nextn.enorm",
+                         .state_norm = "nextn.hnorm",
+                         .final_norm = "nextn.shared_head_norm",
+                         .embed_tokens = "nextn.embed_tokens",
+                         .lm_head = "nextn.shared_head_head"}};
 }
 
 namespace tensor_names {

@@ -75,6 +75,17 @@ struct GatedDeltaNetNames {
   std::string out_proj;
 };
 
+// What a layer that predicts the token after the next one has beside its block.
+struct NextTokenNames {
+  std::string projection;
+  std::string embedding_norm;
+  std::string state_norm;
+  std::string final_norm;
+  // Where they are not stored, those of the model.
+  std::string embed_tokens{};
+  std::string lm_head{};
+};
+
 // The tensors of one block, without ".weight" and ".bias". Those that a family does not have are empty, and
 // projections of the same name are stored as one.
 struct BlockNames {
@@ -104,6 +115,7 @@ struct BlockNames {
   LatentAttentionNames latent_attention{};
   GatedDeltaNetNames delta_net{};
   CrossAttentionNames cross_attention{};
+  NextTokenNames next_token{};
   bool transposed = false;  // weights are stored as [in_features, out_features]
   // The gain of every query and key head is a tensor of its own, whose name follows q_norm or k_norm:
   // "norms.3".
@@ -170,6 +182,9 @@ struct TensorNames {
 
   // With those prefixes in front of every name that the tensors of `source` have.
   TensorNames as_stored_in(const WeightSource& source) const;
+  // Of these: with the embedding, norm and head of the layer that predicts the token after the next one, as
+  // far as `source` has them.
+  TensorNames of_next_token_layer(const WeightSource& source) const;
 };
 
 namespace tensor_names {

@@ -109,6 +109,9 @@ struct Forward {
   std::vector<Output> outputs;
   std::vector<SequenceId> ended;  // sequences that the ranks can drop
   bool in_halves = false;         // computed as two half-batches in turns, if it can be divided
+  // Of a layer that reads states: a row reads what the layer itself has left of the row before, which was the
+  // last one of its sequence's chunk; else what the model has left at the row's position.
+  bool reads_own_states = false;
 };
 
 // A forward pass of the draft model, where all ranks run it.

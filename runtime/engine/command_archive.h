@@ -77,7 +77,7 @@ void serialize(Archive& archive, tp::Output& output, unsigned /*version*/) {
 template <class Archive>
 void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
   archive& forward.tokens& forward.token_types& forward.is_global& forward.chunks& forward.outputs& forward
-      .ended& forward.in_halves;
+      .ended& forward.in_halves& forward.reads_own_states;
 }
 
 template <class Archive>

@@ -7,6 +7,7 @@
 #include "parallel/archive.h"
 #include "parallel/fail_together.h"
 #include "runtime/engine/engine_plan_archive.h"
+#include "runtime/engine/next_token_plan.h"
 #include "runtime/engine/plan_agreement.h"
 #include "tp/internal/require.h"
 
@@ -84,6 +85,15 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
   return make_plan(own, ranks);
 }
 
+// Whether all ranks run what `plan` describes on one.
+bool divides(const EnginePlan& plan, const WeightSource& source, std::size_t ranks, DraftRanks where,
+             const EnginePlan& target) {
+  if (target.stages != 1 || ranks == 1 || target.pretends || where == DraftRanks::first) return false;
+  if (where == DraftRanks::all) return true;
+  return ranks <= plan.config.num_attention_heads &&
+         Footprint(plan.spec(), plan, source).of({0, 1}).weights >= kWorthDividing;
+}
+
 // On rank 0.
 DraftPlan plan_draft(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
   DraftPlan draft{.plan = plan_on(1, options, target)};
@@ -91,15 +101,18 @@ DraftPlan plan_draft(std::size_t ranks, const EngineOptions& options, const Engi
   require_can_draft(plan);
   if (!options.wrap_draft_source) require_same_vocabulary(plan, target);
   const std::unique_ptr<WeightSource> source = open_weights(plan);
-  const DecoderSpec spec = plan.spec();
-  const DraftRanks where = options.speculation.ranks;
-  const bool can_divide = target.stages == 1 && ranks > 1 && !target.pretends;
-  draft.on_all_ranks =
-      can_divide && (where == DraftRanks::all ||
-                     (where == DraftRanks::automatic && ranks <= plan.config.num_attention_heads &&
-                      Footprint(spec, plan, *source).of({0, 1}).weights >= kWorthDividing));
+  draft.on_all_ranks = divides(plan, *source, ranks, options.speculation.ranks, target);
   if (draft.on_all_ranks) plan = plan_on(ranks, options, target);
   plan.kv_type = default_kv_type(usual_weight_type(plan, *source));
+  return draft;
+}
+
+// The same of the model's own layer.
+DraftPlan plan_next_token(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+  DraftPlan draft{.plan = next_token_plan(1, target)};
+  const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
+  draft.on_all_ranks = divides(draft.plan, *source, ranks, options.speculation.ranks, target);
+  if (draft.on_all_ranks) draft.plan = next_token_plan(ranks, target);
   return draft;
 }
 
@@ -122,15 +135,26 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     require<ConfigError>(speculation.drafts != DraftKind::model || !speculation.model.empty(),
                          "cannot guess tokens by DraftKind::model: expected the folder of a model in "
                          "`speculation.model`, found nothing; name one");
-    is_there = !speculation.model.empty() &&
-               (speculation.drafts == DraftKind::model || speculation.drafts == DraftKind::automatic);
-    if (is_there) draft = plan_draft(comm.size(), options, target);
+    const bool is_automatic = speculation.drafts == DraftKind::automatic;
+    const bool is_model =
+        speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
+    if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
+    // What wraps the source guesses texts of another model, whose states this one does not have.
+    const bool has_layer =
+        is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
+    const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
+    is_there = is_model || is_layer;
+    if (is_model) draft = plan_draft(comm.size(), options, target);
+    if (is_layer) draft = plan_next_token(comm.size(), options, target);
   });
   broadcast_object(comm, is_there);
   if (!is_there) return std::nullopt;
   broadcast_object(comm, draft.plan);
   broadcast_object(comm, draft.on_all_ranks);
-  if (!speculation.model.empty()) draft.plan.model = speculation.model.string();
+  if (draft.plan.next_token)
+    draft.plan.model = target.model;
+  else if (!speculation.model.empty())
+    draft.plan.model = speculation.model.string();
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
   return draft;
 }
@@ -142,6 +166,7 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   MemoryNeed need = Footprint(spec, draft.plan, *source).of(draft.plan.tp(comm.rank()));
   need.other = 0;  // there is one already
   need.cache_block *= blocks_beside(draft.plan, target);
+  if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
   return need;
 }
 
@@ -151,12 +176,17 @@ DraftModel::DraftModel(const Communicator& comm, const std::vector<std::size_t>&
       plan_(std::move(plan)),
       worker_(comm_, plan_, {.threads = threads, .cache_is_planned = true}, {}) {}
 
+std::size_t DraftModel::kept_states() const {
+  return plan_.next_token ? states_read_by_next_token(plan_) : 0;
+}
+
 DraftModelLimits DraftModel::limits() const {
   return {.vocab_size = plan_.config.vocab_size,
           .max_length = plan_.max_length,
           .step_tokens = plan_.step_limits().tokens,
           .cache_blocks = plan_.cache_blocks,
-          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec()))};
+          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec())),
+          .next_token = plan_.next_token};
 }
 
 DraftInfo DraftModel::info() const {
@@ -166,7 +196,8 @@ DraftInfo DraftModel::info() const {
           .ranks = comm_.size(),
           .weight_bytes = info.weight_bytes,
           .cache_bytes = info.cache_bytes,
-          .workspace_bytes = info.workspace_bytes};
+          .workspace_bytes = info.workspace_bytes + (plan_.next_token ? bytes_of_states(plan_) : 0),
+          .is_layer = plan_.next_token};
 }
 
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,

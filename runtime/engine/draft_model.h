@@ -1,4 +1,5 @@
-// A draft model: on all ranks of an engine, or on the first one alone.
+// A draft model, or the model's own layer that predicts the token after the next one: on all ranks of an
+// engine, or on the first one alone.
 #pragma once
 
 #include "runtime/engine/engine_setup.h"
@@ -21,7 +22,8 @@ struct DraftPlan {
   bool on_all_ranks = false;
 };
 
-// Rank 0's plan; nothing if the options name no draft model. `target`: the plan of the model that it guesses
+// Rank 0's plan; nothing if the options name no draft model, and the checkpoint's own layer is not wanted or
+// not there. `target`: the plan of the model that it guesses
 // for. Collective; throws AgreedError if it cannot guess for that.
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
                                         const EnginePlan& target);
@@ -37,6 +39,9 @@ class DraftModel {
              std::size_t threads);
 
   Worker& worker() { return worker_; }
+  // How many states of the model are kept for it; 0: it reads none.
+  std::size_t kept_states() const;
+  void read_states(const HiddenStates& states) { worker_.read_states(states, plan_.max_sequences); }
   DraftModelLimits limits() const;
   DraftInfo info() const;
 

@@ -197,7 +197,9 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
 // On rank 0.
 std::unique_ptr<Speculator> Engine::Impl::create_speculator(const EngineOptions& options,
                                                             std::optional<RowCosts> costs) {
-  DraftSources sources{.custom = options.draft_source, .wrap = options.wrap_draft_source};
+  DraftSources sources{.custom = options.draft_source,
+                       .wrap = options.wrap_draft_source,
+                       .follows_prompts = draft_plan_ && draft_plan_->plan.next_token};
   if (DraftModel* const draft = worker_.draft()) {
     ModelSource::Run run = [draft](Forward forward) {
       return draft->worker().run(Command(std::move(forward))).results;

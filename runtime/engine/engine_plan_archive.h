@@ -15,7 +15,7 @@ void serialize(Archive& archive, tp::EnginePlan& plan, unsigned /*version*/) {
   archive& plan.config& plan.model& plan.synthetic& plan.weights& plan.synthetic_blocks& plan.kv_type& plan
       .block_size& plan.cache_blocks& plan.prefill_chunk& plan.max_sequences& plan.max_length& plan
       .same_bits& plan.stages& plan.ranks& plan.pretends& plan.split& plan.wire& plan.favor_features& plan
-      .unmask_cache& plan.overlaps;
+      .unmask_cache& plan.overlaps& plan.next_token;
 }
 
 }  // namespace boost::serialization

@@ -71,7 +71,7 @@ void check_split(const std::vector<double>& split, std::size_t ranks) {
 }  // namespace
 
 DecoderSpec EnginePlan::spec() const {
-  DecoderSpec spec = make_spec(config);
+  DecoderSpec spec = next_token ? make_next_token_spec(config) : make_spec(config);
   spec.max_position_embeddings = max_length;
   spec.same_bits = same_bits;
   if (favor_features != 0) approximate_attention(spec, favor_features);

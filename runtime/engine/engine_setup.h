@@ -38,6 +38,7 @@ struct EnginePlan {
   std::uint64_t ranks = 1;      // that a stage is divided among
   bool pretends = false;        // of whom only the first are there, see EngineOptions::pretend_ranks
   std::vector<double> split{};  // their shares, see TpRank
+  bool next_token = false;      // not the model, but its layer that predicts the token after the next one
 
   // What a rank of the communicator owns of the model. Refers to this plan.
   TpRank tp(std::size_t rank) const { return {rank, ranks, split}; }

@@ -19,6 +19,26 @@ bool can_speculate(const Sequence& sequence) {
          sequence.granted == 1 && sequence.redo == 0;
 }
 
+// Whether a source that reads the model's states can follow a sequence whose prompt is computed, so that it
+// has something to guess from: what is computed of it.
+bool can_follow(const Sequence& sequence) {
+  const Request& request = sequence.state->request;
+  const bool computes_prompt = sequence.generated_tokens() == 0 || sequence.granted > 1;
+  return request.speculate && !request.allowed_tokens && sequence.state->max_tokens > 0 && computes_prompt &&
+         sequence.computed_tokens > 0;
+}
+
+// About the first tokens of a sequence.
+DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t most) {
+  return {.sequence = sequence.id,
+          .tokens = std::span(sequence.tokens).first(tokens),
+          .prompt_tokens = sequence.prompt_tokens(),
+          .most = most,
+          .request = &sequence.state->request,
+          .seed = sequence.state->seed,
+          .sample = static_cast<std::uint64_t>(sequence.sample)};
+}
+
 // How many of the tokens may follow as far as is known without the model: none that ends the text, and none
 // that a constraint rules out.
 std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> tokens) {
@@ -38,16 +58,6 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
   return before_end;
 }
 
-DraftQuery query_of(const Sequence& sequence, std::size_t most) {
-  return {.sequence = sequence.id,
-          .tokens = sequence.tokens,
-          .prompt_tokens = sequence.prompt_tokens(),
-          .most = most,
-          .request = &sequence.state->request,
-          .seed = sequence.state->seed,
-          .sample = static_cast<std::uint64_t>(sequence.sample)};
-}
-
 }  // namespace
 
 // Drafts of the sequences that the step decodes, as many as pay.
@@ -60,14 +70,21 @@ void Scheduler::add_drafts(Step& step) {
     const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
     if (most == 0) continue;
     able.push_back(sequence);
-    queries.push_back(query_of(*sequence, most));
+    queries.push_back(query_about(*sequence, sequence->tokens.size(), most));
   }
-  if (able.empty()) return;
+  for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
+    if (!speculator_->follows_prompts() || !can_follow(*sequence)) continue;
+    // The token behind those that are computed is known, too.
+    const std::size_t known = std::min(sequence->computed_tokens + 1, sequence->tokens.size());
+    queries.push_back(query_about(*sequence, known, 0));
+  }
+  if (queries.empty()) return;
   const Speculator::StepSize size = {
       .rows = step.tokens,
       .sequences = choices,
       .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)};
   std::vector<Draft> drafts = speculator_->draft(queries, size);
+  drafts.resize(able.size());  // the others follow only
   for (std::size_t i = 0; i < able.size(); ++i)
     drafts[i].shorten_to(possible_tokens(*able[i], drafts[i].tokens));
   speculator_->select(drafts, size);
@@ -144,7 +161,8 @@ void Scheduler::forget(const Sequences& removed) {
   for (const std::shared_ptr<Sequence>& sequence : removed) {
     const RequestState& state = *sequence->state;
     const bool is_known = state.request.speculate && !state.is_pass && !sequence->tokens.empty();
-    speculator_->end(is_known ? query_of(*sequence, 0) : DraftQuery{.sequence = sequence->id});
+    speculator_->end(is_known ? query_about(*sequence, sequence->tokens.size(), 0)
+                              : DraftQuery{.sequence = sequence->id});
   }
 }
 

@@ -106,10 +106,45 @@ void StepExecutor::restore_states(const Forward& forward) const {
   }
 }
 
+void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows) {
+  read_states_ = &states;
+  own_states_.emplace(own_rows, states.hidden_size());
+  kept_states_ = &*own_states_;
+}
+
+// Of every token the state that it reads. One that is not there any more is zeros: guesses are worse then.
+void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
+  batch.states_before.assign(batch.tokens.size(), nullptr);
+  if (read_states_ == nullptr) return;
+  std::size_t row = 0;
+  for (const SequenceChunk& chunk : forward.chunks) {
+    for (std::size_t i = 0; i < chunk.tokens; ++i, ++row) {
+      const std::size_t position = chunk.start_position + i;
+      batch.states_before[row] = forward.reads_own_states ? own_states_->find(chunk.sequence, position - 1)
+                                                          : read_states_->find(chunk.sequence, position);
+    }
+  }
+}
+
+// The rows whose states are kept: all of a model's, and a layer's from which it may go on.
+std::vector<StepExecutor::KeptRow> StepExecutor::kept_rows(const Forward& forward) const {
+  std::vector<KeptRow> rows;
+  if (kept_states_ == nullptr) return rows;
+  std::size_t row = 0;
+  for (const SequenceChunk& chunk : forward.chunks) {
+    for (std::size_t i = 0; i < chunk.tokens; ++i, ++row) {
+      const bool is_kept = !own_states_ || i + 1 == chunk.tokens;
+      if (is_kept) rows.push_back({row, chunk.sequence, chunk.start_position + i});
+    }
+  }
+  return rows;
+}
+
 std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& masks) {
   Batch batch = sequences_.begin(forward);
   if (forward.tokens.empty()) return {};
   restore_states(forward);
+  if (decoder_.reads_states()) find_states(forward, batch);
   if (!stage_.is_last()) {
     decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
@@ -129,14 +164,23 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
       (is_hidden(output) ? hidden_rows : batch.output_rows).push_back(row);
     }
   }
+  const std::vector<KeptRow> kept = kept_rows(forward);
+  for (const KeptRow& row : kept) batch.hidden_rows.push_back(row.row);
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
     const Stopwatch watch;
     collect(std::span(rows).subspan(first, local_logits.rows()), local_logits, masks);
     collecting_seconds_ += watch.seconds();
   };
   const auto on_hidden = [&](std::size_t first, TensorView<const float> states) {
-    for (std::size_t i = 0; i < states.rows(); ++i)
-      append_row(hidden[first + i].index, {states.row(i), states.columns()});
+    for (std::size_t i = 0; i < states.rows(); ++i) {
+      const std::span<const float> state(states.row(i), states.columns());
+      if (const std::size_t index = first + i; index < hidden.size()) {
+        append_row(hidden[index].index, state);
+      } else {
+        const KeptRow& row = kept[index - hidden.size()];
+        kept_states_->keep(row.sequence, row.position, state);
+      }
+    }
   };
   if (forward.in_halves)
     forward_in_halves(decoder_, comm_, batch, cache_, workspace_, on_logits, on_hidden);
@@ -245,7 +289,9 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     ChoiceRow& choice = choices.emplace_back();
     choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
     choice.params = &start.sampling;
-    choice.key = {start.seed, start.sample, sequences_.position_after(output.sequence, row)};
+    // What reads states has a sequence without its first token.
+    const std::size_t position = sequences_.position_after(output.sequence, row);
+    choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
     const auto& choose = std::get<want::Choose>(output.want);
     choice.ops = {.params = &start.sampling, .bias = start.sampling.logit_bias, .banned = choose.banned};
     if (choose.masked) choice.ops.allowed = &masks_.at(rows[i].index);

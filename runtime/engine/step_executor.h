@@ -3,6 +3,7 @@
 
 #include "model/layers/decoder.h"
 #include "runtime/engine/command.h"
+#include "runtime/engine/hidden_states.h"
 #include "runtime/engine/outputs.h"
 #include "runtime/engine/rank_sequences.h"
 #include "runtime/engine/sharded_choice.h"
@@ -32,6 +33,12 @@ class StepExecutor {
                std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
                Decoder::StageLinks links, bool same_bits = false);
 
+  // From now on the states of all rows are kept.
+  void keep_states(HiddenStates& states) { kept_states_ = &states; }
+  // Where a decoder that reads states finds those of the model. Of its own it needs those of so many rows at
+  // once.
+  void read_states(const HiddenStates& states, std::size_t own_rows);
+
   // Collective: every rank runs the same pass. Only the last stage's first rank returns results and calls
   // `masks`, once the logits are computed.
   std::vector<Result> run(const Forward& forward, const MaskSource& masks);
@@ -47,7 +54,16 @@ class StepExecutor {
     std::size_t offset = 0;  // within the output's rows
   };
 
+  // Whose state is kept.
+  struct KeptRow {
+    std::size_t row = 0;  // of the pass
+    SequenceId sequence = 0;
+    std::size_t position = 0;
+  };
+
+  std::vector<KeptRow> kept_rows(const Forward& forward) const;
   void restore_states(const Forward& forward) const;
+  void find_states(const Forward& forward, Batch& batch) const;
   void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);
   void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
   void collect_whole(const Row& row, TensorView<const float> local_row);
@@ -69,6 +85,9 @@ class StepExecutor {
   Decoder::StageLinks links_;
   bool same_bits_;
   RankSequences sequences_;
+  HiddenStates* kept_states_ = nullptr;
+  const HiddenStates* read_states_ = nullptr;  // of a decoder that reads states: the model's
+  std::optional<HiddenStates> own_states_;     // and its own behind rows with outputs
   ShardedChoice choice_;
   std::vector<Result> results_;             // of the current pass
   std::map<std::size_t, TokenMask> masks_;  // of its outputs

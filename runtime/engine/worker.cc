@@ -233,7 +233,13 @@ Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& option
 
 Worker::~Worker() = default;
 
-void Worker::add_draft(std::unique_ptr<DraftModel> draft) { draft_ = std::move(draft); }
+void Worker::add_draft(std::unique_ptr<DraftModel> draft) {
+  draft_ = std::move(draft);
+  if (draft_ == nullptr || draft_->kept_states() == 0) return;
+  states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
+  executor_.keep_states(*states_);
+  draft_->read_states(*states_);
+}
 
 std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
   const SequenceHead* head = model_->decoder.sequence_head();

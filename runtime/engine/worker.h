@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tp {
@@ -36,9 +37,14 @@ class Worker {
          const Engine::Progress& progress);
   ~Worker();
 
-  // This rank's part of a draft model, which DraftForward runs from here on.
+  // This rank's part of a draft model, which DraftForward runs from here on. If it reads states, those of the
+  // model are kept for it.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
+  // Of a model that reads states: where it finds those of another one.
+  void read_states(const HiddenStates& states, std::size_t own_rows) {
+    executor_.read_states(states, own_rows);
+  }
 
   // Without what only rank 0 knows.
   const EngineInfo& info() const { return info_; }
@@ -81,7 +87,8 @@ class Worker {
   std::unique_ptr<Model> model_;
   StepExecutor executor_;
   StepStatistics statistics_;
-  std::unique_ptr<DraftModel> draft_;  // null: none, or not on this rank
+  std::optional<HiddenStates> states_;  // that the draft model reads
+  std::unique_ptr<DraftModel> draft_;   // null: none, or not on this rank
 };
 
 }  // namespace tp

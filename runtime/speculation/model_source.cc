@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -34,13 +37,28 @@ ModelSource::ModelSource(const DraftModelLimits& limits, Run run)
       run_(std::move(run)),
       blocks_(limits.cache_blocks, limits.cache.block_size, limits.cache.windows) {}
 
-std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> queries) {
+// Of the tokens that the draft model has.
+std::vector<DraftQuery> ModelSource::own_queries(std::span<const DraftQuery> queries) const {
+  std::vector<DraftQuery> own(queries.begin(), queries.end());
+  for (DraftQuery& query : own) {
+    if (!limits_.next_token) break;
+    query.tokens = query.tokens.subspan(1);
+    --query.prompt_tokens;
+  }
+  return own;
+}
+
+std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> all) {
   ++turn_;
+  const std::vector<DraftQuery> queries = own_queries(all);
   std::vector<Member> members;
-  for (const DraftQuery& query : queries) {
-    Text& text = follow(query);
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const DraftQuery& query = queries[i];
+    if (query.tokens.empty() || is_behind(query)) continue;
+    Text& text = follow(query, all[i].tokens.front());
     const std::size_t most = most_of(query);
-    if (most > 0 && !text.has_unknown) members.push_back({&query, &text, most});
+    const bool follows = limits_.next_token && query.tokens.size() <= limits_.max_length;
+    if ((most > 0 || follows) && !text.has_unknown) members.push_back({&query, &text, most});
   }
   const Stopwatch watch;
   catch_up(members);
@@ -52,7 +70,8 @@ std::vector<Draft> ModelSource::draft(std::span<const DraftQuery> queries) {
   std::vector<Draft> drafts;
   for (const DraftQuery& query : queries) {
     const auto found = texts_.find(query.sequence);
-    drafts.push_back(found == texts_.end() ? Draft() : found->second.guessed);
+    const bool has_draft = query.most > 0 && found != texts_.end();
+    drafts.push_back(has_draft ? found->second.guessed : Draft());
   }
   return drafts;
 }
@@ -72,16 +91,24 @@ std::size_t ModelSource::most_of(const DraftQuery& query) const {
   return std::min(query.most, limits_.max_length - size + 1);
 }
 
+// Whether more of the sequence is known already: a prompt that is followed may be computed again.
+bool ModelSource::is_behind(const DraftQuery& query) const {
+  const auto found = texts_.find(query.sequence);
+  return found != texts_.end() && query.tokens.size() < found->second.seen;
+}
+
 // Begins the sequence, or takes note of what is new of it.
-ModelSource::Text& ModelSource::follow(const DraftQuery& query) {
+ModelSource::Text& ModelSource::follow(const DraftQuery& query, TokenId first_token) {
   const auto found = texts_.find(query.sequence);
   if (found == texts_.end()) {
     ended_.reserve(ended_.size() + texts_.size() + 1);
     Text text;
     const bool shares = query.request == nullptr || query.request->cache_prompt;
+    std::string salt = query.request == nullptr ? "" : query.request->cache_salt;
+    // What the model has left depends on the first token, too, which is in front of these.
+    if (limits_.next_token) salt += fmt::format(":{}", first_token);
     if (shares)
-      text.computed = blocks_.begin_sequence(query.sequence, query.tokens,
-                                             query.request == nullptr ? "" : query.request->cache_salt);
+      text.computed = blocks_.begin_sequence(query.sequence, query.tokens, salt);
     else
       blocks_.begin_unshared_sequence(query.sequence);
     try {
@@ -110,7 +137,7 @@ void ModelSource::learn(Text& text, const DraftQuery& query) {
     calibration_.add(text.probabilities[i], is_right);
     right += is_right ? 1 : 0;
   }
-  if (!guessed.empty()) text.computed += std::min(right, guessed.size() - 1);
+  if (!guessed.empty() && !limits_.next_token) text.computed += std::min(right, guessed.size() - 1);
   // The last token is always computed, as its logits are wanted.
   text.computed = std::min(text.computed, query.tokens.size() - 1);
   text.guessed = Draft();
@@ -168,15 +195,15 @@ void ModelSource::catch_up(std::vector<Member>& members) {
     const std::size_t room = limits_.step_tokens - forward.tokens.size();
     // As many blocks of windows as there are have room for a chunk.
     const std::size_t count = std::min({member.missing(), room, limits_.cache.chunk});
-    const bool is_last = count == member.missing();
+    const bool chooses = count == member.missing() && member.most > 0;
     const std::size_t first = member.text->computed;
     if (count == 0 || !reserve(member.query->sequence, first + count)) continue;
-    add_chunk(member, first, member.query->tokens.subspan(first, count), is_last, forward);
+    add_chunk(member, first, member.query->tokens.subspan(first, count), chooses, forward);
     member.text->computed += count;
-    if (is_last) choosing.push_back(&member);
+    if (chooses) choosing.push_back(&member);
   }
   constexpr std::size_t kFew = 4;  // tokens of a sequence, which take as long as one
-  const bool is_short = forward.tokens.size() <= kFew * choosing.size();
+  const bool is_short = !choosing.empty() && forward.tokens.size() <= kFew * choosing.size();
   const Stopwatch pass;
   if (!forward.tokens.empty()) run(std::move(forward), choosing);
   if (is_short) pass_seconds_.add(pass.seconds());
@@ -191,6 +218,7 @@ void ModelSource::catch_up(std::vector<Member>& members) {
 // Computes the last guess of every member, and guesses another token. Keeps those that may have further ones.
 void ModelSource::guess_next(std::vector<Member>& members) {
   Forward forward;
+  forward.reads_own_states = limits_.next_token;
   std::vector<Member*> choosing;
   for (Member& member : members) {
     const std::vector<TokenId>& guessed = member.text->guessed.tokens;

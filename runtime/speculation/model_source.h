@@ -26,6 +26,10 @@ struct DraftModelLimits {
   std::size_t step_tokens = 0;       // of a pass
   std::size_t cache_blocks = 0;
   CacheShape cache;
+  // Not a model, but the model's layer that predicts the token after the next one. It has sequences without
+  // their first token: at a position it computes the token behind that, and reads the state that the model
+  // has left there.
+  bool next_token = false;
 };
 
 // Plans the draft model's passes, much as the scheduler plans the model's: a first one that computes what is
@@ -36,6 +40,9 @@ struct DraftModelLimits {
 // behind the last right one. A long prompt is computed in several steps, in which the sequence has no draft;
 // neither has it beyond the draft model's maximum length, behind tokens that it does not have, or where the
 // cache has no room although sequences that are not asked about were forgotten.
+//
+// What a layer has guessed from its own states it computes again from the model's. Queries for no tokens let
+// it follow, as long as these are there; without them its guesses are worse.
 class ModelSource : public DraftSource {
  public:
   // Runs a pass on all ranks of the draft model, and returns the results of its outputs.
@@ -59,15 +66,17 @@ class ModelSource : public DraftSource {
     bool has_unknown = false;             // tokens
   };
   struct Member {
-    const DraftQuery* query = nullptr;
+    const DraftQuery* query = nullptr;  // with the tokens that the draft model has
     Text* text = nullptr;
     std::size_t most = 0;  // tokens that it may still have
 
     std::size_t missing() const { return query->tokens.size() - text->computed; }
   };
 
-  Text& follow(const DraftQuery& query);
+  std::vector<DraftQuery> own_queries(std::span<const DraftQuery> queries) const;
+  Text& follow(const DraftQuery& query, TokenId first_token);
   void learn(Text& text, const DraftQuery& query);
+  bool is_behind(const DraftQuery& query) const;
   std::size_t most_of(const DraftQuery& query) const;
   bool reserve(std::uint64_t sequence, std::size_t tokens);
   std::vector<BlockId> take_unsent_blocks(const DraftQuery& query, Text& text) const;

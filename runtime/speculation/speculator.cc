@@ -55,10 +55,11 @@ class CheckedSource : public DraftSource {
 }  // namespace
 
 Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs,
-                       std::unique_ptr<DraftSource> free)
+                       std::unique_ptr<DraftSource> free, bool follows_prompts)
     : source_(std::move(source)),
       free_(std::move(free)),
       most_(std::min(most, kMaxDraftTokens)),
+      follows_prompts_(follows_prompts),
       costs_(std::move(costs)) {
   if (costs_) budget_.emplace(costs_->seconds(1, false));
 }
@@ -205,6 +206,7 @@ std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, c
       case DraftKind::ngram:
         return ngram();
       case DraftKind::model:
+      case DraftKind::mtp:
         return sources.model();
       case DraftKind::automatic:
         if (!sources.model) return ngram();
@@ -224,7 +226,8 @@ std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, c
     if (sources.wrap && *any)
       *any = std::make_unique<CheckedSource>(sources.wrap(std::move(*any)), vocab_size);
   }
-  return std::make_unique<Speculator>(std::move(drafts), options.tokens, std::move(costs), std::move(free));
+  return std::make_unique<Speculator>(std::move(drafts), options.tokens, std::move(costs), std::move(free),
+                                      sources.follows_prompts);
 }
 
 }  // namespace tp

@@ -19,10 +19,12 @@ class Speculator {
  public:
   // `most`: tokens of a draft. Without costs, a step has all drafts that there is room for.
   // `free` costs nothing, and is asked while `source` has cost more than it gained; null: none.
+  // `follows_prompts`: it is to be asked about sequences whose prompts are computed, too, for no tokens.
   Speculator(std::unique_ptr<DraftSource> source, std::size_t most, std::optional<RowCosts> costs = {},
-             std::unique_ptr<DraftSource> free = nullptr);
+             std::unique_ptr<DraftSource> free = nullptr, bool follows_prompts = false);
 
   std::size_t most() const { return most_; }
+  bool follows_prompts() const { return follows_prompts_; }
 
   // A step without drafts.
   struct StepSize {
@@ -55,6 +57,7 @@ class Speculator {
   std::unique_ptr<DraftSource> source_;  // null: it has failed
   std::unique_ptr<DraftSource> free_;
   std::size_t most_;
+  bool follows_prompts_;
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // with costs
   double draft_seconds_ = 0.0;         // that the last drafts took
@@ -68,6 +71,7 @@ struct DraftSources {
   std::function<std::unique_ptr<DraftSource>()> custom{};  // EngineOptions::draft_source
   std::function<std::unique_ptr<DraftSource>()> model{};   // if there is a draft model
   std::function<std::unique_ptr<DraftSource>(std::unique_ptr<DraftSource>)> wrap{};
+  bool follows_prompts = false;  // as Speculator's
 };
 
 // With these options; null if there are to be no drafts. The drafts of a program's own source are checked.

@@ -4,7 +4,9 @@
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/checkpoint/gguf_builder.h"
+#include "tests/model/computed_sequence.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/model/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 
@@ -324,6 +326,51 @@ TEST(GgufExperts, GiveTheLogitsOfTheSameTensorsInACheckpoint) {
     const std::vector<float> logits = decoder.append(fixture->prompt);
     EXPECT_LE(decoder.difference(logits, fixture->logits.view()), 1e-4);
     EXPECT_TRUE(decoder.decoder().unused_tensors().empty());
+  }
+}
+
+// Whose tensors are under blk.N.nextn, where N blocks are the model's.
+TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
+  const auto fixtures = reference::fixtures_of({"Glm4MoeForCausalLM"});
+  const auto fixture = std::ranges::find(fixtures, "glm4moe", &reference::Fixture::name);
+  if (fixture == fixtures.end()) GTEST_SKIP() << "shared/fixtures is not here";
+  for (const bool own_tables : {true, false}) {
+    nlohmann::json config = test::config_in(fixture->folder);
+    test::Tensors tensors = test::tensors_of(fixture->folder);
+    test::add_next_token_layer(config, tensors, own_tables);
+    const test::TemporaryDirectory directory;
+    test::write_checkpoint(directory.path(), config, tensors);
+    const ModelConfig expected_config = load_config(directory.path());
+    const auto expected_source = SafetensorsCheckpoint::open(directory.path());
+
+    // The converter counts the layer among the blocks.
+    const std::size_t layer = config["num_hidden_layers"];
+    config["num_hidden_layers"] = layer + 1;
+    const test::TemporaryDirectory counted;
+    test::write_checkpoint(counted.path(), config, tensors);
+    reference::Fixture of_all = *fixture;
+    of_all.folder = counted.path();
+    Conversion conversion(of_all, "glm4moe");
+    conversion.whole("nextn_predict_layers", 1);
+    write_glm4_moe(conversion);
+    conversion.copy_block(layer, {{"nextn.eh_proj.weight", "eh_proj.weight"},
+                                  {"nextn.enorm.weight", "enorm.weight"},
+                                  {"nextn.hnorm.weight", "hnorm.weight"},
+                                  {"nextn.embed_tokens.weight", "embed_tokens.weight"},
+                                  {"nextn.shared_head_head.weight", "shared_head.head.weight"},
+                                  {"nextn.shared_head_norm.weight", "shared_head.norm.weight"}});
+    const std::filesystem::path file = directory.write("model.gguf", conversion.file());
+    const auto source = GgufCheckpoint::open(file);
+
+    Communicator& comm = test::world();
+    const auto expected_model =
+        test::compute(comm, make_spec(expected_config), *expected_source, fixture->prompt, 128);
+    std::vector<const float*> states;
+    for (const std::vector<float>& state : expected_model.hidden) states.push_back(state.data());
+    const auto logits_of = [&](const ModelConfig& of, const WeightSource& from) {
+      return test::compute(comm, make_next_token_spec(of), from, fixture->prompt, 128, states).logits;
+    };
+    EXPECT_EQ(logits_of(load_config(file), *source), logits_of(expected_config, *expected_source));
   }
 }
 

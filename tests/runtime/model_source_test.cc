@@ -131,6 +131,60 @@ TEST(ModelSource, IsRightWhateverComesOfItsGuesses) {
   }
 }
 
+DraftModelLimits limits_of_layer() {
+  DraftModelLimits limits = limits_of();
+  limits.next_token = true;
+  return limits;
+}
+
+// It has a sequence without its first token, and only what the model has left is worth keeping.
+TEST(ModelSource, ComputesWhatALayerHasGuessedAgainFromTheModelsStates) {
+  Drafting drafting(limits_of_layer());
+  Tokens text = {1, 2, 3, 4, 5};
+  const Tokens guessed = drafting.draft(1, text, 3).tokens;
+  EXPECT_EQ(guessed, test::continuation({2, 3, 4, 5}, 3));
+  ASSERT_EQ(drafting.passes.size(), 3U);
+  EXPECT_EQ(drafting.passes[0].tokens, Tokens({2, 3, 4, 5}));
+  EXPECT_FALSE(drafting.passes[0].reads_own_states);
+  EXPECT_EQ(drafting.passes[1].tokens, Tokens{guessed[0]});
+  EXPECT_EQ(drafting.passes[1].chunks[0].start_position, 4U);
+  EXPECT_TRUE(drafting.passes[1].reads_own_states);
+  EXPECT_TRUE(drafting.passes[2].reads_own_states);
+  text = joined(text, joined(guessed, {6}));
+  drafting.passes.clear();
+  drafting.draft(1, text, 1);
+  EXPECT_EQ(drafting.passes.front().chunks.front().start_position, 4U);
+  EXPECT_EQ(drafting.passes.front().tokens, joined(guessed, {6}));
+}
+
+TEST(ModelSource, FollowsAPromptForALayer) {
+  Drafting drafting(limits_of_layer());
+  EXPECT_EQ(drafting.draft(1, {1}, 0).tokens, Tokens());
+  EXPECT_TRUE(drafting.passes.empty());
+  EXPECT_EQ(drafting.draft(1, {1, 2, 3, 4}, 0).tokens, Tokens());
+  ASSERT_EQ(drafting.passes.size(), 1U);
+  EXPECT_EQ(drafting.passes.front().tokens, Tokens({2, 3, 4}));
+  EXPECT_TRUE(drafting.passes.front().outputs.empty());
+  // The model computes the prompt again.
+  EXPECT_EQ(drafting.draft(1, {1, 2}, 0).tokens, Tokens());
+  EXPECT_EQ(drafting.passes.size(), 1U);
+  EXPECT_EQ(drafting.draft(1, {1, 2, 3, 4, 5}, 1).tokens, test::continuation({2, 3, 4, 5}, 1));
+  EXPECT_EQ(drafting.passes.back().tokens, Tokens{5});
+}
+
+TEST(ModelSource, KeepsSequencesOfALayerApartByTheFirstToken) {
+  Drafting drafting(limits_of_layer());
+  const auto begin_of = [&](std::uint64_t sequence, TokenId first) {
+    drafting.passes.clear();
+    drafting.draft(sequence, {first, 2, 3, 4, 5, 6, 7}, 1);
+    drafting.source().end(sequence);
+    return drafting.passes.front().chunks.front().start_position;
+  };
+  EXPECT_EQ(begin_of(1, 1), 0U);
+  EXPECT_EQ(begin_of(2, 9), 0U);
+  EXPECT_EQ(begin_of(3, 1), 4U);
+}
+
 TEST(ModelSource, ComputesLongPromptsInSeveralSteps) {
   Drafting drafting(limits_of());
   const Tokens text(40, 3);

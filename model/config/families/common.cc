@@ -153,6 +153,25 @@ RouterSpec router_with_correction_bias(const ModelConfig& config) {
           .experts_scoring_group = 2};
 }
 
+DecoderSpec next_token_spec(const ModelConfig& config, DecoderSpec (*make_spec)(const ModelConfig& config)) {
+  ModelConfig longer = config;
+  ++longer.num_hidden_layers;
+  DecoderSpec spec = make_spec(longer);
+  spec.blocks = {spec.blocks.back()};
+  spec.names.stored_blocks = {config.num_hidden_layers};
+  spec.next_token = NextTokenSpec{.norm = *spec.final_norm};
+  return spec;
+}
+
+NextTokenNames next_token_names(const std::string& prefix) {
+  return {.projection = prefix + "eh_proj",
+          .embedding_norm = prefix + "enorm",
+          .state_norm = prefix + "hnorm",
+          .final_norm = prefix + "shared_head.norm",
+          .embed_tokens = prefix + "embed_tokens",
+          .lm_head = prefix + "shared_head.head"};
+}
+
 void ignore_next_token_layers(const ModelConfig& config, TensorNames& names) {
   for (std::size_t i = 0; i < config.num_nextn_predict_layers; ++i)
     names.ignored_blocks.push_back(config.num_hidden_layers + i);

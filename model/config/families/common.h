@@ -70,6 +70,12 @@ void set_experts(const ModelConfig& config, const MixtureOfExpertsSpec& experts,
 // Experts in every decoder_sparse_step-th layer, except those in mlp_only_layers. Throws ConfigError.
 void set_experts_by_step(const ModelConfig& config, const MixtureOfExpertsSpec& experts, DecoderSpec& spec);
 
+// Of the layer behind the last one, which predicts the token after the next one: `make_spec`'s block of that
+// number.
+DecoderSpec next_token_spec(const ModelConfig& config, DecoderSpec (*make_spec)(const ModelConfig& config));
+// What such a layer has under the names of DeepSeek-V3, where `prefix` is its block's.
+NextTokenNames next_token_names(const std::string& prefix);
+
 // Takes no notice of the layers behind the last one, which predict more tokens at a time.
 void ignore_next_token_layers(const ModelConfig& config, TensorNames& names);
 

@@ -70,6 +70,10 @@ DecoderSpec deepseek_spec(const ModelConfig& config) {
   return spec;
 }
 
+DecoderSpec deepseek_next_token_spec(const ModelConfig& config) {
+  return next_token_spec(config, deepseek_spec);
+}
+
 BlockNames deepseek_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   const std::string attention = prefix + "self_attn.";
@@ -82,6 +86,7 @@ BlockNames deepseek_block(const std::string& prefix) {
                             .kv_b_proj = attention + "kv_b_proj",
                             .o_proj = attention + "o_proj"};
   names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
+  names.next_token = next_token_names(prefix);
   return names;
 }
 
@@ -126,6 +131,7 @@ nlohmann::json deepseek_config(const ModelMetadata& model) {
 
 Family deepseek2() {
   Family family{.architecture = "DeepseekV2ForCausalLM", .names = llama_names(), .make_spec = deepseek_spec};
+  family.make_next_token_spec = deepseek_next_token_spec;
   family.names.names_of_block = deepseek_block;
   // What F8 elements are multiplied by; it belongs to their tensors.
   family.names.buffers.emplace_back(".weight_scale_inv");

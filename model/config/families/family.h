@@ -48,6 +48,9 @@ struct Family {
   TensorNames names{};
   // Throws ConfigError for a config that the parts cannot express.
   DecoderSpec (*make_spec)(const ModelConfig& config) = nullptr;
+  // Of the layer that predicts the token after the next one, a decoder with one block; null: models have
+  // none.
+  DecoderSpec (*make_next_token_spec)(const ModelConfig& config) = nullptr;
   GgufFamily gguf{};
 };
 

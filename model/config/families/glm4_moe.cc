@@ -24,6 +24,10 @@ DecoderSpec glm4_moe_spec(const ModelConfig& config) {
   return spec;
 }
 
+DecoderSpec glm4_moe_next_token_spec(const ModelConfig& config) {
+  return next_token_spec(config, glm4_moe_spec);
+}
+
 DecoderSpec dots1_spec(const ModelConfig& config) {
   DecoderSpec spec = glm4_moe_spec(config);
   for (BlockSpec& block : spec.blocks) {
@@ -37,6 +41,7 @@ DecoderSpec dots1_spec(const ModelConfig& config) {
 BlockNames glm4_moe_block(const std::string& prefix) {
   BlockNames names = llama_block(prefix);
   names.experts.shared_expert = gated_mlp(prefix + "mlp.shared_experts.");
+  names.next_token = next_token_names(prefix);
   return names;
 }
 
@@ -75,6 +80,7 @@ nlohmann::json glm4_moe_config(const ModelMetadata& model) {
 
 Family glm4_moe() {
   Family family{.architecture = "Glm4MoeForCausalLM", .names = llama_names(), .make_spec = glm4_moe_spec};
+  family.make_next_token_spec = glm4_moe_next_token_spec;
   family.names.names_of_block = glm4_moe_block;
   family.names.gguf.block.pre_feed_forward_norm = "post_attention_norm";
   family.gguf = {.architecture = "glm4moe", .config = glm4_moe_config};
@@ -94,6 +100,7 @@ Family dots1() {
   Family family = glm4_moe();
   family.architecture = "Dots1ForCausalLM";
   family.make_spec = dots1_spec;
+  family.make_next_token_spec = nullptr;
   family.names.gguf = {};
   family.gguf = {.architecture = "dots1", .config = dots1_config};
   family.defaults = {};

@@ -71,6 +71,33 @@ BlockNames qwen3_next_block(const std::string& prefix) {
   return names;
 }
 
+BlockNames qwen3_next_mtp_block(const std::string& prefix) {
+  BlockNames names = llama_block(prefix);
+  names.next_token = {.projection = "mtp.fc",
+                      .embedding_norm = "mtp.pre_fc_norm_embedding",
+                      .state_norm = "mtp.pre_fc_norm_hidden",
+                      .final_norm = "mtp.norm"};
+  return names;
+}
+
+// The block has attention and experts, whatever number it would have among the model's.
+DecoderSpec qwen3_next_mtp_spec(const ModelConfig& config) {
+  ModelConfig single = config;
+  single.num_hidden_layers = 1;
+  single.layer_types = {"full_attention"};
+  single.mlp_only_layers.clear();
+  single.decoder_sparse_step = 1;
+  DecoderSpec spec = qwen3_next_spec(single);
+  spec.next_token = NextTokenSpec{.norm = *spec.final_norm};
+  // The layer is stored beside the model, and not in it.
+  TensorNames& names = spec.names;
+  for (std::string* name : {&names.embed_tokens, &names.final_norm}) *name = names.prefix + *name;
+  names.prefix.clear();
+  names.blocks = "mtp.layers.";
+  names.names_of_block = qwen3_next_mtp_block;
+  return spec;
+}
+
 nlohmann::json qwen3_next_config(const ModelMetadata& model) {
   const std::uint64_t value_heads = model.whole("ssm.time_step_rank");
   const std::uint64_t inner_size = model.whole("ssm.inner_size");
@@ -99,6 +126,7 @@ Family qwen3_next() {
   Family family = qwen3_moe();
   family.architecture = "Qwen3NextForCausalLM";
   family.make_spec = qwen3_next_spec;
+  family.make_next_token_spec = qwen3_next_mtp_spec;
   family.names.names_of_block = qwen3_next_block;
   family.names.ignored_prefixes = {"mtp."};
   family.names.gguf.norm_offset = 1.0F;

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/layers/linear.h"
+#include "model/layers/norm.h"
+#include "model/layers/step_context.h"
+#include "parallel/partial_sum.h"
+
+namespace tp {
+
+// What the block of a layer reads that predicts the token after the next one: the token's vector and the
+// model's state behind the token before it, each normed, are columns side by side, of which a rank multiplies
+// its own.
+class NextTokenInput {
+ public:
+  // Throws CheckpointError.
+  NextTokenInput(WeightLoader& loader, const NextTokenNames& names, std::size_t hidden_size,
+                 const NextTokenSpec& spec);
+
+  // `embedding` and the batch's states, [tokens, hidden_size] -> an addend of [tokens, hidden_size].
+  // Collective, unless there is no `comm` as the step is of shapes; throws CommError.
+  PartialSum operator()(Communicator* comm, PartialSum embedding, const StepContext& step) const;
+
+ private:
+  Norm embedding_norm_;
+  Norm state_norm_;
+  Range columns_;  // of 2 * hidden_size
+  RowParallelLinear projection_;
+};
+
+}  // namespace tp

@@ -1,0 +1,141 @@
+// Checkpoints with a layer for multi-token prediction: a fixture's tensors, and those of a layer with seeded
+// weights.
+#pragma once
+
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/random.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp::test {
+
+struct Values {
+  std::vector<std::size_t> shape;
+  std::vector<float> elements;
+
+  std::size_t columns() const { return shape.back(); }
+};
+
+using Tensors = std::map<std::string, Values>;
+
+inline Tensors tensors_of(const std::filesystem::path& folder) {
+  const auto source = SafetensorsCheckpoint::open(folder);
+  Tensors tensors;
+  for (const std::string& name : source->names()) {
+    const auto& stored = source->find_raw(name)->tensor.shape;
+    Values values{{stored.begin(), stored.end()}, {}};
+    std::size_t size = 1;
+    for (const std::size_t extent : values.shape) size *= extent;
+    const MatrixShape shape{size / values.columns(), values.columns()};
+    values.elements.resize(size);
+    source->read(name, shape, TensorSlice::whole(shape), {values.elements.data(), shape.rows, shape.columns});
+    tensors[name] = std::move(values);
+  }
+  return tensors;
+}
+
+inline nlohmann::json config_in(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "config.json");
+  return nlohmann::json::parse(file);
+}
+
+// In place of the checkpoint that the folder may have.
+inline void write_checkpoint(const std::filesystem::path& folder, const nlohmann::json& config,
+                             const Tensors& tensors) {
+  std::vector<std::filesystem::path> earlier;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().filename().string().find(".safetensors") != std::string::npos)
+      earlier.push_back(entry.path());
+  }
+  for (const auto& path : earlier) std::filesystem::remove(path);
+  std::vector<TestTensor> stored;
+  for (const auto& [name, values] : tensors)
+    stored.push_back({name, "F32", values.shape, bytes_of(values.elements)});
+  std::ofstream(folder / "model.safetensors", std::ios::binary) << safetensors_file(stored);
+  std::ofstream(folder / "config.json") << config.dump();
+}
+
+// What the layer's tensors are called, and which of the model's blocks has the same parts.
+struct NextTokenLayout {
+  std::string like;  // "model.layers.2."
+  std::string block;
+  std::string projection;
+  std::string embedding_norm;
+  std::string state_norm;
+  std::string final_norm;
+  std::string embed_tokens{};  // empty: the model's
+  std::string lm_head{};
+  float norm_offset = 0.0F;  // is added to the gains of norms
+};
+
+inline NextTokenLayout layout_of(const nlohmann::json& config) {
+  const std::string layers = "model.layers.";
+  const std::size_t count = config["num_hidden_layers"];
+  const std::string like = layers + std::to_string(count - 1) + ".";
+  if (config["architectures"][0] == "Qwen3NextForCausalLM") {
+    return {.like = like,
+            .block = "mtp.layers.0.",
+            .projection = "mtp.fc",
+            .embedding_norm = "mtp.pre_fc_norm_embedding",
+            .state_norm = "mtp.pre_fc_norm_hidden",
+            .final_norm = "mtp.norm",
+            .norm_offset = 1.0F};
+  }
+  const std::string block = layers + std::to_string(count) + ".";
+  return {.like = like,
+          .block = block,
+          .projection = block + "eh_proj",
+          .embedding_norm = block + "enorm",
+          .state_norm = block + "hnorm",
+          .final_norm = block + "shared_head.norm",
+          .embed_tokens = block + "embed_tokens",
+          .lm_head = block + "shared_head.head"};
+}
+
+inline Values random_values(const std::string& name, const std::vector<std::size_t>& shape, float norm_offset,
+                            reference::Random& random) {
+  std::size_t size = 1;
+  for (const std::size_t extent : shape) size *= extent;
+  Values values{shape, random.numbers(size)};
+  const bool is_norm = name.find("norm") != std::string::npos && name.ends_with(".weight");
+  const float spread = shape.size() == 1 ? 0.2F : std::sqrt(3.0F / static_cast<float>(shape.back()));
+  for (float& value : values.elements) value = value * spread + (is_norm ? 1.0F - norm_offset : 0.0F);
+  return values;
+}
+
+// Adds a layer with seeded weights. `own_tables`: with an embedding and a head of its own.
+inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool own_tables,
+                                 std::uint64_t seed = 1) {
+  const NextTokenLayout layout = layout_of(config);
+  reference::Random random(seed);
+  Tensors added;
+  const auto add = [&](const std::string& name, const std::vector<std::size_t>& shape) {
+    added[name] = random_values(name, shape, layout.norm_offset, random);
+  };
+  for (const auto& [name, values] : tensors) {
+    if (name.starts_with(layout.like)) add(layout.block + name.substr(layout.like.size()), values.shape);
+  }
+  const std::size_t hidden = config["hidden_size"];
+  const std::size_t vocab = config["vocab_size"];
+  add(layout.projection + ".weight", {hidden, 2 * hidden});
+  for (const std::string& norm : {layout.embedding_norm, layout.state_norm, layout.final_norm})
+    add(norm + ".weight", {hidden});
+  if (own_tables && !layout.embed_tokens.empty()) {
+    add(layout.embed_tokens + ".weight", {vocab, hidden});
+    add(layout.lm_head + ".weight", {vocab, hidden});
+  }
+  tensors.merge(added);
+  if (!layout.embed_tokens.empty()) config["num_nextn_predict_layers"] = 1;
+}
+
+}  // namespace tp::test

@@ -1,0 +1,199 @@
+// The layer for multi-token prediction of DeepSeek-V3, GLM-4.5 and Qwen3-Next. No fixture has one, and the
+// original modelling code leaves it out. What it reads is computed here, in plain loops; what its block makes
+// of that is compared with an ordinary model of the family which has this block alone, and whose vectors of
+// tokens are what the layer reads.
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "tests/model/computed_sequence.h"
+#include "tests/model/next_token_checkpoint.h"
+#include "tests/mpi_test.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using test::compute;
+using test::NextTokenLayout;
+using test::Results;
+using test::Tensors;
+using test::Values;
+
+std::vector<double> normed(const float* x, const Values& gain, double offset, double eps) {
+  const std::size_t size = gain.columns();
+  double squares = 0.0;
+  for (std::size_t i = 0; i < size; ++i) squares += static_cast<double>(x[i]) * x[i];
+  std::vector<double> out;
+  for (std::size_t i = 0; i < size; ++i)
+    out.push_back(x[i] / std::sqrt(squares / static_cast<double>(size) + eps) * (gain.elements[i] + offset));
+  return out;
+}
+
+// projection([norm(vector of the token); norm(state)])
+std::vector<float> what_it_reads(const json& config, const Tensors& tensors, TokenId token,
+                                 const float* state) {
+  const NextTokenLayout layout = test::layout_of(config);
+  const auto of = [&](const std::string& layer) -> const Values& { return tensors.at(layer + ".weight"); };
+  const bool has_table = tensors.contains(layout.embed_tokens + ".weight");
+  const Values& table = of(has_table ? layout.embed_tokens : "model.embed_tokens");
+  const double eps = config["rms_norm_eps"];
+  const std::size_t size = table.columns();
+  std::vector<double> both = normed(table.elements.data() + static_cast<std::size_t>(token) * size,
+                                    of(layout.embedding_norm), layout.norm_offset, eps);
+  const std::vector<double> behind = normed(state, of(layout.state_norm), layout.norm_offset, eps);
+  both.insert(both.end(), behind.begin(), behind.end());
+  std::vector<float> out;
+  for (std::size_t row = 0; row < size; ++row) {
+    double sum = 0.0;
+    for (std::size_t i = 0; i < both.size(); ++i)
+      sum += both[i] * of(layout.projection).elements[row * both.size() + i];
+    out.push_back(static_cast<float>(sum));
+  }
+  return out;
+}
+
+// An ordinary model with the layer's block, whose token i has the vector rows[i].
+std::pair<json, Tensors> model_of_layer(json config, const Tensors& tensors,
+                                        const std::vector<std::vector<float>>& rows) {
+  const NextTokenLayout layout = test::layout_of(config);
+  Tensors alone;
+  for (const auto& [name, values] : tensors) {
+    const bool is_of_block = name.starts_with(layout.block + "self_attn.") ||
+                             name.starts_with(layout.block + "mlp.") ||
+                             name.starts_with(layout.block + "input_layernorm.") ||
+                             name.starts_with(layout.block + "post_attention_layernorm.");
+    if (is_of_block) alone["model.layers.0." + name.substr(layout.block.size())] = values;
+  }
+  Values table = tensors.at("model.embed_tokens.weight");
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    std::ranges::copy(rows[i], table.elements.begin() + static_cast<std::ptrdiff_t>(i * table.columns()));
+  alone["model.embed_tokens.weight"] = table;
+  alone["model.norm.weight"] = tensors.at(layout.final_norm + ".weight");
+  const std::string own_head = layout.lm_head + ".weight";
+  alone["lm_head.weight"] = tensors.at(tensors.contains(own_head) ? own_head : "lm_head.weight");
+  config["num_hidden_layers"] = 1;
+  config["num_nextn_predict_layers"] = 0;
+  config["first_k_dense_replace"] = 0;
+  config["full_attention_interval"] = 1;
+  return {config, alone};
+}
+
+std::vector<reference::Fixture> fixtures() {
+  std::vector<reference::Fixture> all;
+  for (const char* const family :
+       {"DeepseekV2ForCausalLM", "DeepseekV3ForCausalLM", "Glm4MoeForCausalLM", "Qwen3NextForCausalLM"})
+    for (const reference::Fixture& fixture : reference::fixtures_of({family})) all.push_back(fixture);
+  return all;
+}
+
+TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
+  ASSERT_GE(fixtures().size(), 2U);
+  for (const reference::Fixture& fixture : fixtures()) {
+    for (const bool own_tables : {true, false}) {
+      SCOPED_TRACE(testing::Message() << fixture.name << (own_tables ? ", tables of its own" : ""));
+      json config = test::config_in(fixture.folder);
+      Tensors tensors = test::tensors_of(fixture.folder);
+      test::add_next_token_layer(config, tensors, own_tables);
+      const test::TemporaryDirectory folder;
+      test::write_checkpoint(folder.path(), config, tensors);
+      const auto source = SafetensorsCheckpoint::open(folder.path());
+      const ModelConfig parsed = load_config(folder.path());
+
+      const Results model = compute(test::world(), make_spec(parsed), *source, fixture.prompt, 128);
+      const std::vector<TokenId> tokens(fixture.prompt.begin() + 1, fixture.prompt.end());
+      std::vector<const float*> states;
+      std::vector<std::vector<float>> rows;
+      for (std::size_t i = 0; i < tokens.size(); ++i) {
+        states.push_back(model.hidden[i].data());
+        rows.push_back(what_it_reads(config, tensors, tokens[i], states.back()));
+      }
+      const DecoderSpec spec = make_next_token_spec(parsed);
+      const Results layer = compute(test::world(), spec, *source, tokens, 7, states);
+
+      const auto [alone_config, alone_tensors] = model_of_layer(config, tensors, rows);
+      const test::TemporaryDirectory alone_folder;
+      test::write_checkpoint(alone_folder.path(), alone_config, alone_tensors);
+      const auto alone_source = SafetensorsCheckpoint::open(alone_folder.path());
+      std::vector<TokenId> ids(tokens.size());
+      std::iota(ids.begin(), ids.end(), 0);
+      const Results expected =
+          compute(test::world(), make_spec(load_config(alone_folder.path())), *alone_source, ids, 128);
+
+      ASSERT_EQ(layer.logits.size(), expected.logits.size());
+      double largest = 0.0;
+      for (std::size_t i = 0; i < layer.logits.size(); ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(layer.logits[i]) - expected.logits[i]));
+      // Logits of about 1, of float32 sums in another order.
+      EXPECT_LT(largest, 2e-5);
+    }
+  }
+}
+
+// A state that is not there any more.
+TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
+  const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
+  json config = test::config_in(fixture.folder);
+  Tensors tensors = test::tensors_of(fixture.folder);
+  test::add_next_token_layer(config, tensors, false);
+  const test::TemporaryDirectory folder;
+  test::write_checkpoint(folder.path(), config, tensors);
+  const auto source = SafetensorsCheckpoint::open(folder.path());
+  const DecoderSpec spec = make_next_token_spec(load_config(folder.path()));
+  const std::vector<float> zeros(spec.hidden_size);
+  const std::vector<TokenId> tokens(fixture.prompt.begin(), fixture.prompt.begin() + 5);
+  const Results missing =
+      compute(test::world(), spec, *source, tokens, 5, std::vector<const float*>(5, nullptr));
+  const Results given =
+      compute(test::world(), spec, *source, tokens, 5, std::vector<const float*>(5, zeros.data()));
+  EXPECT_EQ(missing.logits, given.logits);
+}
+
+TEST(NextTokenLayer, IsNoPartOfTheModelAndKnownNotToBe) {
+  const reference::Fixture fixture = reference::fixture("qwen3next");
+  json config = test::config_in(fixture.folder);
+  Tensors tensors = test::tensors_of(fixture.folder);
+  test::add_next_token_layer(config, tensors, false);
+  const test::TemporaryDirectory folder;
+  test::write_checkpoint(folder.path(), config, tensors);
+  const auto source = SafetensorsCheckpoint::open(folder.path());
+  const Decoder decoder(make_spec(load_config(folder.path())), *source, {0, 1});
+  ASSERT_EQ(decoder.unused_tensors().size(), 1U);
+  EXPECT_CONTAINS(decoder.unused_tensors().front(), "mtp.");
+}
+
+TEST(NextTokenLayer, OfAnotherShapeIsAnErrorThatNamesIt) {
+  const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
+  json config = test::config_in(fixture.folder);
+  Tensors tensors = test::tensors_of(fixture.folder);
+  test::add_next_token_layer(config, tensors, false);
+  const std::string name = test::layout_of(config).projection + ".weight";
+  tensors[name].shape = {tensors[name].shape[1], tensors[name].shape[0]};
+  const test::TemporaryDirectory folder;
+  test::write_checkpoint(folder.path(), config, tensors);
+  const auto source = SafetensorsCheckpoint::open(folder.path());
+  const DecoderSpec spec = make_next_token_spec(load_config(folder.path()));
+  const std::string error = test::error_of<CheckpointError>([&] {
+    Decoder(spec, *source, {0, 1}, std::nullopt);
+  });
+  EXPECT_CONTAINS(error, "eh_proj");
+  EXPECT_CONTAINS(error, "[64, 128]");
+}
+
+TEST(NextTokenLayer, IsRefusedOfFamiliesWithoutOne) {
+  const ModelConfig config = load_config(reference::fixture("llama-gqa").folder);
+  const std::string error = test::error_of<ConfigError>([&] { make_next_token_spec(config); });
+  EXPECT_CONTAINS(error, "expected a family whose checkpoints have a layer for it");
+  EXPECT_CONTAINS(error, "DeepseekV3ForCausalLM, Glm4MoeForCausalLM, Qwen3NextForCausalLM");
+  EXPECT_CONTAINS(error, "found LlamaForCausalLM");
+}
+
+}  // namespace
+}  // namespace tp
