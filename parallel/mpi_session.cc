@@ -1,5 +1,6 @@
 #include "parallel/mpi_session.h"
 
+#include "parallel/fabric_devices.h"
 #include "parallel/mpi_call.h"
 #include "tp/internal/require.h"
 #include "tp/mpi.h"
@@ -40,6 +41,13 @@ void prepare_for_slurm() {
 // takes longer than the demo model takes to load.
 void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0); }
 
+// As they are loaded, the libraries of networks measure the processor's clock for 0.2 s, most of a start. Who
+// has chosen how Open MPI sends messages knows better.
+void do_without_fabrics() {
+  if (std::getenv("OMPI_MCA_pml") != nullptr || has_fabric_device()) return;
+  ::setenv("OMPI_MCA_mtl", "^psm,psm2,ofi", /*overwrite=*/0);
+}
+
 // How long MPI_Abort may take.
 constexpr unsigned kAbortSeconds = 3;
 
@@ -58,6 +66,7 @@ void exit_after(unsigned seconds) {
 MpiSession::MpiSession() {
   prepare_for_slurm();
   do_without_daemon();
+  do_without_fabrics();
   int provided = MPI_THREAD_SINGLE;
   // Kernels are threaded with OpenMP, but only the main thread communicates, or the one of Overlap in its
   // place.

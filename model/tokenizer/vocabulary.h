@@ -3,10 +3,11 @@
 #include "tp/token_id.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -22,12 +23,6 @@ class Vocabulary {
   // Tokens and their ids, which must be in [0, kMaxVocabularySize) and differ.
   explicit Vocabulary(const std::vector<std::pair<std::string_view, TokenId>>& tokens);
 
-  // The index refers to the texts.
-  Vocabulary(const Vocabulary&) = delete;
-  Vocabulary& operator=(const Vocabulary&) = delete;
-  Vocabulary(Vocabulary&&) = default;
-  Vocabulary& operator=(Vocabulary&&) = default;
-
   std::optional<TokenId> find(std::string_view text) const;
   // Nothing for an id that has no token.
   std::optional<std::string_view> text_of(TokenId id) const;
@@ -35,8 +30,19 @@ class Vocabulary {
   std::size_t size() const { return texts_.size(); }
 
  private:
+  // A hash table with open addressing, which refers to the texts: a BPE model looks up each of its merges
+  // when it is loaded, three tokens each.
+  struct Slot {
+    std::uint32_t hash = 0;
+    TokenId id = kFree;
+  };
+  static constexpr TokenId kFree = -1;
+
+  // The slot that holds the text, or the free one where it belongs.
+  std::size_t slot_of(std::string_view text, std::size_t hash) const;
+
   std::vector<std::optional<std::string>> texts_;  // [size]
-  std::unordered_map<std::string_view, TokenId> ids_;
+  std::vector<Slot> slots_{Slot{}};                // a power of two, at most half full
 };
 
 }  // namespace tp

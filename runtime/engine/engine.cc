@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <deque>
 #include <exception>
+#include <future>
 #include <optional>
 #include <utility>
 
@@ -42,6 +43,14 @@ std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
   std::optional<Tokenizer> tokenizer = Tokenizer::load(folder_of(plan));
   tokenizer->pad_to(plan.config.vocab_size);
   return tokenizer;
+}
+
+// On rank 0, while all ranks load their weights: a large vocabulary takes as long as a gigabyte of them. On
+// this thread when it is asked for, if there cannot be another one.
+std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator& comm,
+                                                              const EnginePlan& plan) {
+  if (!comm.is_root()) return {};
+  return std::async(std::launch::async | std::launch::deferred, [plan] { return load_tokenizer(plan); });
 }
 
 // Fills in what only rank 0 knows.
@@ -94,8 +103,8 @@ LeaderOptions leader_options(const EnginePlan& plan, const EngineInfo& info, con
 
 // Rank 0's half.
 struct Root {
-  Root(const EnginePlan& plan, const LeaderOptions& options, std::unique_ptr<Speculator> speculator)
-      : tokenizer(load_tokenizer(plan)),
+  Root(std::optional<Tokenizer> loaded, const LeaderOptions& options, std::unique_ptr<Speculator> speculator)
+      : tokenizer(std::move(loaded)),
         leader(options, tokenizer ? &*tokenizer : nullptr, std::move(speculator)),
         searches(leader, options, tokenizer ? &*tokenizer : nullptr) {
     if (options.diffusion) unmasker.emplace(leader, options, tokenizer ? &*tokenizer : nullptr);
@@ -146,6 +155,7 @@ class Engine::Impl {
   Communicator& comm_;
   EnginePlan plan_;
   std::optional<DraftPlan> draft_plan_;
+  std::future<std::optional<Tokenizer>> tokenizer_;  // until root_ has it
   Worker worker_;
   CommandLoop loop_;
   EngineInfo info_;
@@ -179,17 +189,19 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
     : comm_(comm),
       plan_(agree_on_plan(comm, options)),
       draft_plan_(agree_on_draft(comm, options, plan_)),
+      tokenizer_(begin_loading_tokenizer(comm, plan_)),
       worker_(comm, plan_, worker_options(options), progress),
       loop_(comm, worker_),
       info_(worker_.info()),
       overlap_(plan_.overlaps ? options.two_batch_overlap : TwoBatchOverlap::off) {
   if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, info_.threads));
+  if (tokenizer_.valid()) tokenizer_.wait();  // lest it disturb what is measured
   std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
   fail_together(comm, [&] {
     if (!comm.is_root()) return;
     complete(info_, plan_);
     if (worker_.draft() != nullptr) info_.draft = worker_.draft()->info();
-    root_ = std::make_unique<Root>(plan_, leader_options(plan_, info_, options),
+    root_ = std::make_unique<Root>(tokenizer_.get(), leader_options(plan_, info_, options),
                                    create_speculator(options, std::move(costs)));
   });
 }

@@ -3,9 +3,12 @@
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/checkpoint/resident_memory.h"
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -67,6 +70,59 @@ TEST(MappedFile, SaysThatAFileMayNotBeRead) {
   const auto path = directory.write("secret", "text");
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
   EXPECT_CONTAINS(error_of<CheckpointError>([&] { MappedFile{path}; }), "check its permissions");
+}
+
+// Bytes that differ from their neighbours, here and a page further on.
+std::string some_text(std::size_t size) {
+  std::string text(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 7 + i / 4096);
+  return text;
+}
+
+std::string copied(const MappedFile& file, Range range) {
+  std::string text(range.size(), '\0');
+  file.copy(range.begin, std::as_writable_bytes(std::span(text)), file.bytes().size());
+  return text;
+}
+
+TEST(MappedFile, CopiesBytesWithoutMappingTheirPages) {
+  const TemporaryDirectory directory;
+  const std::string text = some_text(16 << 20);
+  const MappedFile file(directory.write("some.bin", text));
+  const std::size_t before = resident_file_bytes();
+  ASSERT_EQ(copied(file, {0, text.size()}), text);
+  ASSERT_EQ(copied(file, {12345, 12345}), "");
+  ASSERT_EQ(copied(file, {4095, 3 << 20}), text.substr(4095, (3 << 20) - 4095));
+  EXPECT_LT(resident_file_bytes(), before + text.size() / 4);
+}
+
+TEST(MappedFile, CopiesWhatIsPartlyOnDisk) {
+  const TemporaryDirectory directory;
+  const std::string text = some_text(9 << 20);
+  const auto path = directory.write("some.bin", text);
+  const int descriptor = ::open(path.c_str(), O_RDWR);
+  ASSERT_EQ(::fsync(descriptor), 0);  // only pages that the disk has can be dropped
+  const MappedFile file(path);
+  for (const off_t kept : {0, 4096, 1 << 20, 5 << 20}) {
+    ASSERT_EQ(::posix_fadvise(descriptor, kept, 0, POSIX_FADV_DONTNEED), 0);
+    ASSERT_EQ(copied(file, {0, text.size()}), text);
+  }
+  ::close(descriptor);
+}
+
+TEST(MappedFile, SaysThatAFileWasMadeShorter) {
+  const TemporaryDirectory directory;
+  const std::string text = some_text(100'000);
+  const auto path = directory.write("some.bin", text);
+  const MappedFile file(path);
+  ASSERT_EQ(::truncate(path.c_str(), 50'000), 0);
+  EXPECT_EQ(copied(file, {10'000, 50'000}), text.substr(10'000, 40'000));
+  for (const Range range : {Range{40'000, 60'000}, Range{70'000, 70'001}}) {
+    const std::string error = error_of<CheckpointError>([&] { copied(file, range); });
+    EXPECT_CONTAINS(error, "some.bin: the file ends at byte ");
+    EXPECT_CONTAINS(error,
+                    "where it had 100000 when it was opened; do not change a model while it is loaded");
+  }
 }
 
 TEST(MappedFile, GivesMemoryBackWhenDoneAndStaysReadable) {

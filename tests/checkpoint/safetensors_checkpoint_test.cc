@@ -76,7 +76,8 @@ TEST(SafetensorsCheckpoint, SlicesEqualThePartsOfTheWhole) {
   } types[] = {{"F32", DType::f32}, {"F16", DType::f16}, {"BF16", DType::bf16}};
   for (int trial = 0; trial < 60; ++trial) {
     const auto [type_name, type] = types[trial % 3];
-    const MatrixShape shape{1 + random() % 20, 1 + random() % 70};
+    // Rows are of both kinds: those that are copied, and those too short for it.
+    const MatrixShape shape{1 + random() % 20, 1 + random() % 700};
     // Random bytes: subnormals, infinities and NaNs are among them. The tensor before makes the data
     // unaligned.
     std::string bytes(shape.size() * size_of(type), '\0');
@@ -108,21 +109,53 @@ TEST(SafetensorsCheckpoint, SlicesEqualThePartsOfTheWhole) {
   }
 }
 
-// Mapping and unmapping every page of a large model takes longer than copying it.
-TEST(SafetensorsCheckpoint, DoesNotMapThePagesOfWholeRows) {
+// Mapping and unmapping every page of a large model takes longer than copying it, and counts as memory.
+TEST(SafetensorsCheckpoint, DoesNotMapThePagesOfRowsAndColumns) {
   const MatrixShape shape{256, 16384};
   std::string bytes(shape.size() * sizeof(std::uint16_t), '\0');
   std::mt19937 random(1);
   for (char& byte : bytes) byte = static_cast<char>(random());
   const OneFile checkpoint({{"w", "BF16", {shape.rows, shape.columns}, bytes}});
   const std::size_t before = resident_file_bytes();
-  for (std::size_t row = 0; row < shape.rows; row += 16) {
-    const StoredRows stored =
-        checkpoint->stored_rows("w", shape, TensorSlice::of_rows(shape, {row, row + 16})).value();
-    ASSERT_EQ(stored.stride, shape.columns * sizeof(std::uint16_t));
-    ASSERT_EQ(std::memcmp(stored.data, bytes.data() + row * stored.stride, 16 * stored.stride), 0);
+  for (const Range columns : {Range{0, shape.columns}, Range{0, 8192}, Range{8192, 16384}, Range{5, 300}}) {
+    for (std::size_t first = 0; first < shape.rows; first += 16) {
+      const StoredRows stored = checkpoint->stored_rows("w", shape, {{first, first + 16}, columns}).value();
+      for (std::size_t row = 0; row < 16; ++row) {
+        const char* const expected = bytes.data() + ((first + row) * shape.columns + columns.begin) * 2;
+        ASSERT_EQ(std::memcmp(stored.data + row * stored.stride, expected, columns.size() * 2), 0);
+      }
+    }
   }
   EXPECT_LT(resident_file_bytes(), before + bytes.size() / 4);
+}
+
+TEST(SafetensorsCheckpoint, ReadsSlicesOfAnySize) {
+  const MatrixShape shape{1500, 1024};  // 6 MB: more than is copied at once
+  const OneFile checkpoint({counting_tensor("w", {shape.rows, shape.columns})});
+  for (const TensorSlice& slice :
+       {TensorSlice::whole(shape), TensorSlice{{0, 1500}, {1, 1024}}, TensorSlice{{7, 1500}, {3, 5}}}) {
+    const std::vector<float> part = read(*checkpoint, "w", shape, slice);
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const std::size_t row = slice.rows.begin + i / slice.columns.size();
+      const std::size_t column = slice.columns.begin + i % slice.columns.size();
+      ASSERT_EQ(part[i], static_cast<float>(row * shape.columns + column)) << row << ", " << column;
+    }
+  }
+}
+
+TEST(SafetensorsCheckpoint, SaysThatAFileWasMadeShorterWhileItWasRead) {
+  const TemporaryDirectory directory;
+  const MatrixShape shape{64, 1024};
+  const auto path = directory.write("model.safetensors",
+                                    safetensors_file({counting_tensor("w", {shape.rows, shape.columns})}));
+  const auto checkpoint = SafetensorsCheckpoint::open(directory.path());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 10);
+  const auto read_rows = [&](Range rows, Range columns) {
+    return error_of<CheckpointError>([&] { checkpoint->stored_rows("w", shape, {rows, columns}); });
+  };
+  checkpoint->stored_rows("w", shape, {{0, 63}, {0, 1024}});
+  for (const Range columns : {Range{0, 1024}, Range{512, 1024}})
+    EXPECT_CONTAINS(read_rows({48, 64}, columns), "model.safetensors: the file ends at byte ");
 }
 
 TEST(SafetensorsCheckpoint, TakesAVectorForAMatrixOfOneRow) {

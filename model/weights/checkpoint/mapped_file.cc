@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace tp {
@@ -21,6 +22,10 @@ std::size_t page_size() {
 }
 
 std::string system_message(int error) { return std::generic_category().message(error); }
+
+// How much a thread asks for where something is not in memory: several times what a disk delivers before it
+// has answered the next question, yet less than a part of a matrix.
+constexpr std::size_t kReadAhead = std::size_t{4} << 20;
 
 // Closes a file descriptor at the end of a scope, unless it is released.
 class Descriptor {
@@ -121,13 +126,23 @@ MappedFile::~MappedFile() {
 
 void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {
   will_need({begin, begin + out.size()});
-  if (!reads_ahead_) return copy(begin, out);
+  if (!reads_ahead_) return read_waiting(begin, out);
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_RANDOM);
   const ReadsAheadAgain at_the_end{descriptor_};
-  copy(begin, out);
+  read_waiting(begin, out);
 }
 
-void MappedFile::copy(std::size_t begin, std::span<std::byte> out) const {
+void MappedFile::copy(std::size_t begin, std::span<std::byte> out, std::size_t end) const {
+  iovec memory{out.data(), out.size()};
+  const ssize_t count = ::preadv2(descriptor_, &memory, 1, static_cast<off_t>(begin), RWF_NOWAIT);
+  const std::size_t found = count < 0 ? 0 : static_cast<std::size_t>(count);
+  if (found == out.size()) return;
+  // Some of it is not in memory, or the file system cannot tell.
+  if (count >= 0 || errno == EAGAIN) will_need({begin + found, std::min(end, begin + found + kReadAhead)});
+  read_waiting(begin + found, out.subspan(found));
+}
+
+void MappedFile::read_waiting(std::size_t begin, std::span<std::byte> out) const {
   int error = 0;
   while (!out.empty()) {
     const ssize_t count = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(begin));

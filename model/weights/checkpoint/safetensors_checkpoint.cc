@@ -19,7 +19,12 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMostCopied = std::size_t{1} << 20;  // bytes; about a core's second-level cache
+// Bytes of a copy, which every thread keeps: a panel's rows of any model fit, and those of most a core's
+// second-level cache.
+constexpr std::size_t kMostCopied = std::size_t{4} << 20;
+// Bytes of a row: below, as where a stored matrix is transposed, calling the kernel for each of them takes
+// longer than mapping pages.
+constexpr std::size_t kLeastCopied = 256;
 
 // Whether a tensor is a matrix of that shape. A number is a vector of one element, a vector a matrix of one
 // row, and a stack of matrices is one with all of their rows.
@@ -151,12 +156,40 @@ RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, Matr
   return {entry.data() + slice.rows.begin * row_bytes + bytes.begin, row_bytes};
 }
 
+bool SafetensorsCheckpoint::copies(const Entry& entry, const TensorSlice& slice) const {
+  // Where pages are asked for one by one, they have been, or their columns have been fetched.
+  if (columns_ != nullptr || slice.size() == 0) return false;
+  const std::size_t row_bytes = slice.columns.size() * entry.element_bytes();
+  return slice.rows.size() * row_bytes <= kMostCopied &&
+         (slice.rows.size() == 1 || row_bytes >= kLeastCopied);
+}
+
+RowsInMemory SafetensorsCheckpoint::copy_of(const Entry& entry, MatrixShape shape,
+                                            const TensorSlice& slice) const {
+  const FileRows file_rows = entry.rows(shape);
+  const Range wanted = bytes_of_columns(entry.element_bytes(), slice);  // of a row
+  // Whole rows are one behind the other.
+  const std::size_t pieces = wanted.size() == file_rows.row_bytes ? 1 : slice.rows.size();
+  const std::size_t piece = slice.rows.size() * wanted.size() / pieces;
+  thread_local std::vector<std::byte> copy;
+  copy.resize(std::max(copy.size(), pieces * piece));
+  std::size_t from = file_rows.bytes_of(slice.rows).begin + wanted.begin;
+  for (std::size_t i = 0; i < pieces; ++i, from += file_rows.row_bytes)
+    entry.file.copy(from, std::span(copy).subspan(i * piece, piece), entry.tensor.bytes.end);
+  return {copy.data(), wanted.size()};
+}
+
 void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
                                  TensorView<float> out) const {
   check_slice(name, shape, slice, out);
-  const StoredRows rows = stored_rows(name, shape, slice).value();
-  for (std::size_t i = 0; i < rows.rows; ++i) {
-    widen(rows.type, rows.data + i * rows.stride, rows.columns, out.row(i));
+  const std::size_t row_bytes = slice.columns.size() * size_of(dtype(name));
+  const std::size_t most = std::max<std::size_t>(1, kMostCopied / std::max<std::size_t>(1, row_bytes));
+  for (std::size_t first = 0; first < slice.rows.size(); first += most) {
+    const std::size_t count = std::min(most, slice.rows.size() - first);
+    const Range some{slice.rows.begin + first, slice.rows.begin + first + count};
+    const StoredRows rows = stored_rows(name, shape, {some, slice.columns}).value();
+    for (std::size_t i = 0; i < count; ++i)
+      widen(rows.type, rows.data + i * rows.stride, rows.columns, out.row(first + i));
   }
 }
 
@@ -166,17 +199,8 @@ std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& 
   const DType type = dtype(name);
   check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
   count_read(entry, slice.size() * size_of(type));
-  const FileRows file_rows = entry.rows(shape);
-  // Not what is so large that the copy would leave the processor's caches, or that pages are asked for
-  // one by one.
-  const Range bytes = file_rows.bytes_of(slice.rows);
-  if (columns_ == nullptr && slice.columns.size() == shape.columns && bytes.size() <= kMostCopied) {
-    thread_local std::vector<std::byte> copy;
-    copy.resize(std::max(copy.size(), bytes.size()));
-    entry.file.copy(bytes.begin, std::span(copy).first(bytes.size()));
-    return StoredRows{type, copy.data(), slice.rows.size(), slice.columns.size(), file_rows.row_bytes};
-  }
-  const RowsInMemory place = rows_in_memory(name, shape, slice);
+  const RowsInMemory place =
+      copies(entry, slice) ? copy_of(entry, shape, slice) : rows_in_memory(name, shape, slice);
   return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
 }
 

@@ -17,7 +17,7 @@
 namespace tp {
 
 // One or several safetensors files. They are mapped, not loaded: what is read from disk is, by the page, what
-// `read` touches. F32, F16 and BF16 can be read; tensors of other types may be there, for readers that know
+// `read` wants. F32, F16 and BF16 can be read; tensors of other types may be there, for readers that know
 // what they mean.
 class SafetensorsCheckpoint final : public WeightSource {
  public:
@@ -88,6 +88,10 @@ class SafetensorsCheckpoint final : public WeightSource {
   void check_index(const std::map<std::string, std::string>& file_of) const;
   const Entry& find(const std::string& name) const;
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  // Whether a slice is copied, and not looked at where it is mapped.
+  bool copies(const Entry& entry, const TensorSlice& slice) const;
+  // To memory of the thread's, row behind row.
+  RowsInMemory copy_of(const Entry& entry, MatrixShape shape, const TensorSlice& slice) const;
   std::string searched_files() const;
   void count_read(const Entry& entry, std::size_t bytes) const;
 

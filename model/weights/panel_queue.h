@@ -1,0 +1,49 @@
+// Which of a rank's threads packs which panels.
+#pragma once
+
+#include "parallel/shard.h"
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+
+namespace tp {
+
+// Divides [0, count) among threads, a contiguous part for each, which is then in the memory of that thread's
+// NUMA node. A thread that is done goes on with what is left of others: disks, page caches and neighbours on
+// the same cores delay some threads more than others.
+class PanelQueue {
+ public:
+  PanelQueue(std::size_t count, std::size_t threads)
+      : threads_(threads), parts_(std::make_unique<Part[]>(threads)) {
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+      const Range part = split_evenly(count, {thread, threads});
+      parts_[thread].next = part.begin;
+      parts_[thread].end = part.end;
+    }
+  }
+
+  // The next one for a thread; nothing if all have been taken.
+  std::optional<std::size_t> take(std::size_t thread) {
+    for (std::size_t i = 0; i < threads_; ++i) {
+      Part& part = parts_[(thread + i) % threads_];
+      // A part that has none left must not count on: it is asked once more by every thread.
+      if (part.next.load(std::memory_order_relaxed) >= part.end) continue;
+      const std::size_t panel = part.next.fetch_add(1, std::memory_order_relaxed);
+      if (panel < part.end) return panel;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct alignas(64) Part {  // a cache line of its own
+    std::atomic<std::size_t> next = 0;
+    std::size_t end = 0;
+  };
+
+  std::size_t threads_;
+  std::unique_ptr<Part[]> parts_;
+};
+
+}  // namespace tp
