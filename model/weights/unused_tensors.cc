@@ -8,6 +8,8 @@
 namespace tp {
 namespace {
 
+constexpr const char* kOfNextTokenLayers = "tensors for the prediction of more tokens at a time)";
+
 bool is_buffer(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.buffers, [&](const std::string& end) { return tensor.ends_with(end); });
 }
@@ -46,13 +48,16 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span
     unused.push_back(tensor);
   }
   const auto add = [&](const std::string& prefix, std::size_t tensors) {
-    unused.push_back(
-        fmt::format("{}* ({} tensors for the prediction of more tokens at a time)", prefix, tensors));
+    unused.push_back(fmt::format("{}* ({} {}", prefix, tensors, kOfNextTokenLayers));
   };
   if (of_ignored_blocks != 0)
     add(fmt::format("{}{}.", names.blocks, names.ignored_blocks.front()), of_ignored_blocks);
   if (ignored != 0) add(names.ignored_prefixes.front(), ignored);
   return unused;
+}
+
+void leave_out_next_token_layers(std::vector<std::string>& unused) {
+  std::erase_if(unused, [](const std::string& entry) { return entry.ends_with(kOfNextTokenLayers); });
 }
 
 }  // namespace tp

@@ -18,4 +18,7 @@ namespace tp {
 // says nothing for example: throws CheckpointError.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span<const std::string> unread);
 
+// Takes that entry from what find_unused_tensors gave, where such a layer is used, too.
+void leave_out_next_token_layers(std::vector<std::string>& unused);
+
 }  // namespace tp

@@ -4,6 +4,7 @@
 #include "model/config/generation_config.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/unused_tensors.h"
 #include "parallel/archive.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
@@ -201,6 +202,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
     if (!comm.is_root()) return;
     complete(info_, plan_);
     if (worker_.draft() != nullptr) info_.draft = worker_.draft()->info();
+    if (info_.draft && info_.draft->is_layer) leave_out_next_token_layers(info_.unused_tensors);
     root_ = std::make_unique<Root>(tokenizer_.get(), leader_options(plan_, info_, options),
                                    create_speculator(options, std::move(costs)));
   });

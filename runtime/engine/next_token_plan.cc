@@ -30,16 +30,15 @@ void require_next_token_layer(const EnginePlan& model) {
       model.stages == 1,
       "cannot guess tokens by multi-token prediction: expected ranks that all have the model's last hidden "
       "states, found {} stages of `pipeline`, the last of which has them; leave `pipeline` out, or guess in "
-      "another "
-      "way",
+      "another way",
       model.stages);
   const std::unique_ptr<WeightSource> source = open_weights(model);
   const std::string tensor = projection_of(model, *source);
-  require<CheckpointError>(source->contains(tensor),
-                           "cannot guess tokens by multi-token prediction: expected the model's layer for "
-                           "it, with {}, found no such "
-                           "tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
-                           tensor, model.model);
+  require<CheckpointError>(
+      source->contains(tensor),
+      "cannot guess tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
+      "such tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
+      tensor, model.model);
 }
 
 EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {

@@ -85,6 +85,7 @@ EnginePlan unusual_plan() {
   plan.prefill_chunk = 21;
   plan.max_sequences = 22;
   plan.max_length = 23;
+  plan.next_token = true;
   return plan;
 }
 

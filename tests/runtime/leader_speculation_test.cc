@@ -31,6 +31,37 @@ LeaderRun guessing_run(std::size_t most, std::size_t wrong = 0, std::size_t sequ
   return LeaderRun(200, 4, limits_of(16, sequences), {std::nullopt}, {}, 0, guessing(most, wrong));
 }
 
+// Notes what it is asked about: how many tokens, and for how many.
+class NotingSource : public DraftSource {
+ public:
+  using Asked = std::vector<std::pair<std::size_t, std::size_t>>;
+
+  explicit NotingSource(Asked& asked) : asked_(asked) {}
+
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    for (const DraftQuery& query : queries) asked_.emplace_back(query.tokens.size(), query.most);
+    return std::vector<Draft>(queries.size());
+  }
+  void end(std::uint64_t /*sequence*/) override {}
+
+ private:
+  Asked& asked_;
+};
+
+// The step after that which has computed tokens, so that their states are still there.
+TEST(LeaderSpeculation, AsksASourceThatFollowsPromptsAboutWhatIsComputedOfThem) {
+  for (const bool follows : {false, true}) {
+    NotingSource::Asked asked;
+    auto speculator = std::make_unique<Speculator>(std::make_unique<NotingSource>(asked), 2, std::nullopt,
+                                                   nullptr, follows);
+    LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, {}, 0, std::move(speculator));
+    run.add(prompt_of(40), 3);
+    run.run();
+    const NotingSource::Asked expected = {{17, 0}, {33, 0}, {41, 1}};
+    EXPECT_EQ(asked, follows ? expected : NotingSource::Asked({{41, 1}}));
+  }
+}
+
 TEST(LeaderSpeculation, SavesAStepForEveryRightGuess) {
   LeaderRun run = guessing_run(4);
   const RequestId id = run.add(prompt_of(6), 21);

@@ -271,8 +271,13 @@ TEST(Mtp, SaysWhatItTakesAndIsWhatAutoTakesWithoutADraftModel) {
       EXPECT_EQ(draft->ranks, test::world().size());
       EXPECT_LT(draft->parameters, engine.info().parameters);
       EXPECT_LT(draft->cache_bytes, engine.info().cache_bytes);
+      EXPECT_TRUE(engine.info().unused_tensors.empty());
     });
   }
+  run_engine(test::world(), {.model = model.path()}, [&](Engine& engine) {
+    ASSERT_EQ(engine.info().unused_tensors.size(), 1U);
+    EXPECT_CONTAINS(engine.info().unused_tensors.front(), "tensors for the prediction of more tokens");
+  });
   EngineOptions options{.model = reference::fixture("deepseek3-yarn").folder};
   options.speculation = mtp();
   options.speculation.drafts = DraftKind::automatic;
