@@ -1,7 +1,7 @@
 // Matmuls with every weight type for 1 to 512 tokens, relative to the machine's peak rates and to OpenBLAS'
 // float32 matmul, measured in the same run. Results are verified first.
 //
-//   OMP_NUM_THREADS=1 bench_kernels [--json] [bf16 int8 ...]
+//   OMP_NUM_THREADS=1 bench_kernels [--json] [--tokens 4,8] [bf16 int8 ...]
 
 #include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
@@ -29,7 +29,6 @@ namespace {
 
 constexpr std::size_t kInFeatures = 2048;
 constexpr std::size_t kOutFeatures = 4096;
-constexpr std::size_t kTokens[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 128, 512};
 constexpr std::size_t kMostTokens = 512;
 // Weights of this many bytes are used in turn, so that they are read from memory like a model's.
 constexpr std::size_t kBytesInTurn = std::size_t{128} << 20;
@@ -82,13 +81,14 @@ double peak_of(WeightType type, const PeakRates& peaks) {
 }
 
 // Seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.
-std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations) {
+std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations,
+                                     const std::vector<std::size_t>& token_counts) {
   const std::vector<float> other(weight.data(), weight.data() + weight.size());
   std::vector<float> y(kMostTokens * kOutFeatures);
   std::vector<double> seconds;
   const kernels::Sgemm sgemm = kernels::openblas_sgemm();
   bool turn = false;
-  for (const std::size_t tokens : kTokens) {
+  for (const std::size_t tokens : token_counts) {
     seconds.push_back(best_seconds([&] {
       turn = !turn;
       sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<blasint>(tokens), kOutFeatures, kInFeatures,
@@ -100,14 +100,15 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
 }
 
 void measure_products(const std::vector<LocalWeight>& weights, const std::vector<float>& activations,
-                      const std::vector<double>& openblas, const PeakRates& peaks, bool json) {
+                      const std::vector<std::size_t>& token_counts, const std::vector<double>& openblas,
+                      const PeakRates& peaks, bool json) {
   const LocalWeight& first = weights.front();
   Workspace counting = Workspace::counting();
   first.multiply(TensorView<const float>(nullptr, kMostTokens, kInFeatures), counting);
   Workspace workspace(counting.peak_bytes() / sizeof(float));
   std::size_t turn = 0;
-  for (std::size_t i = 0; i < std::size(kTokens); ++i) {
-    const std::size_t tokens = kTokens[i];
+  for (std::size_t i = 0; i < token_counts.size(); ++i) {
+    const std::size_t tokens = token_counts[i];
     const TensorView<const float> x(activations.data(), tokens, kInFeatures);
     const auto multiply = [&](const LocalWeight& weight) {
       const Workspace::Frame frame(workspace);
@@ -208,7 +209,8 @@ LocalWeight scaled_weight(WeightType type) {
   return weight;
 }
 
-void run(bool json, const std::vector<std::string_view>& types) {
+void run(bool json, const std::vector<std::size_t>& token_counts,
+         const std::vector<std::string_view>& types) {
   const PeakRates peaks = local_peak_rates();
   fmt::print(
       fmt::runtime(json ? "{{\"isa\":\"{}\",\"threads\":{},\"streaming_gb_s\":{:.2f},\"f32_gflops\":{:.1f},"
@@ -219,7 +221,7 @@ void run(bool json, const std::vector<std::string_view>& types) {
   const std::vector<float> elements = numbers(kOutFeatures * kInFeatures);
   const std::vector<float> activations = numbers(kMostTokens * kInFeatures);
   const TensorView<const float> rows(elements.data(), kOutFeatures, kInFeatures);
-  const std::vector<double> openblas = measure_openblas(rows, activations);
+  const std::vector<double> openblas = measure_openblas(rows, activations, token_counts);
   constexpr WeightType kTypes[] = {WeightType::f32,     WeightType::f16,         WeightType::bf16,
                                    WeightType::int8,    WeightType::int4,        WeightType::q4_k,
                                    WeightType::q5_k,    WeightType::q6_k,        WeightType::q3_k,
@@ -243,7 +245,7 @@ void run(bool json, const std::vector<std::string_view>& types) {
       else
         weights.push_back(kernels::is_scaled(type) ? scaled_weight(type) : quantized_weight(type));
     }
-    measure_products(weights, activations, openblas, peaks, json);
+    measure_products(weights, activations, token_counts, openblas, peaks, json);
   }
   // Near 1 as float16, small in the other types.
   const std::vector<std::uint64_t> memory(kOutFeatures * kInFeatures / 2, 0x3c013c013c013c01);
@@ -262,11 +264,16 @@ int main(int argc, char** argv) {
   CLI::App app("Matmuls with every weight type, relative to the machine's peak rates");
   bool json = false;
   std::vector<std::string> types;
+  std::vector<std::size_t> token_counts{1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512};
   app.add_flag("--json", json, "One JSON object per line");
+  app.add_option("--tokens", token_counts, "Numbers of tokens")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(std::size_t{1}, tp::kMostTokens));
   app.add_option("TYPES", types, "Weight types (default: all)")->type_name("");
   CLI11_PARSE(app, argc, argv);
   try {
-    tp::run(json, {types.begin(), types.end()});
+    tp::run(json, token_counts, {types.begin(), types.end()});
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "bench_kernels: {}\n", error.what());

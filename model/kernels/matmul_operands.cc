@@ -7,8 +7,7 @@
 namespace tp::kernels {
 namespace {
 
-// Activations as bytes with a scale for every group, and sums for the types of GGUF files: [tokens,
-// in_features].
+// Activations as bytes with a scale for every group, and sums for the types of GGUF files.
 PanelProduct with_quantized(TensorView<const float> x, const PackedLayout& layout, float* scratch) {
   PanelProduct product{};
   product.format = quant_format(layout.type);
@@ -23,15 +22,15 @@ PanelProduct with_quantized(TensorView<const float> x, const PackedLayout& layou
   float* copies = scratch + x.rows() * (x_groups + groups + padded / 4);
   for_rows(x, [&](std::size_t row) {
     const float* in = filling.row(x, row, copies + row * padded);
-    std::int8_t* row_bytes = bytes + row * padded;
-    float* row_scales = scales + row * x_groups;
-    packed_kernels().quantize(in, padded, 0, row_bytes, row_scales, corrections + row * groups);
-    quant_kernels().sum_groups(*product.format, row_bytes, row_scales, padded, corrections + row * groups,
-                               sums + row * groups);
+    std::int8_t* row_bytes = bytes + row * PackedLayout::kGroup;
+    packed_kernels().quantize(in, padded, 0, row_bytes, scales + row, corrections + row, x.rows());
+    quant_kernels().sum_groups(*product.format, row_bytes, scales + row, padded, corrections + row,
+                               sums + row, x.rows());
   });
   product.in_features = padded;
   product.leaf = layout.leaf;
   product.x_bytes = bytes;
+  product.tokens_apart = x.rows();
   product.x_scales = scales;
   product.x_corrections = corrections;
   product.x_sums = sums;
@@ -53,12 +52,13 @@ PanelProduct with_groups(TensorView<const float> x, const PackedLayout& layout, 
   float* copies = scratch + x.rows() * (2 * groups + padded / 4);
   for_rows(x, [&](std::size_t row) {
     const float* in = filling.row(x, row, copies + row * padded);
-    packed_kernels().quantize(in, padded, offset, bytes + row * padded, scales + row * groups,
-                              corrections + row * groups);
+    packed_kernels().quantize(in, padded, offset, bytes + row * PackedLayout::kGroup, scales + row,
+                              corrections + row, x.rows());
   });
   product.in_features = padded;
   product.leaf = layout.padded_leaf();
   product.x_bytes = bytes;
+  product.tokens_apart = x.rows();
   product.x_scales = scales;
   product.x_corrections = corrections;
   return product;

@@ -122,7 +122,7 @@ struct Quantized {
     scales.resize(padded / 32);
     std::vector<std::int32_t> corrections(padded / 32);
     kernels::packed_kernels().quantize(filled.data(), padded, 0, bytes.data(), scales.data(),
-                                       corrections.data());
+                                       corrections.data(), 1);
   }
 };
 

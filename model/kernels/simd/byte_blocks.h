@@ -21,8 +21,10 @@ struct GroupTerms {
   const PanelProduct& p;
   std::size_t token;
 
-  std::size_t place(std::size_t t, std::size_t group) const {
-    return (token + t) * (p.in_features / kGroupSize) + group;
+  std::size_t place(std::size_t t, std::size_t group) const { return group * p.tokens_apart + token + t; }
+  // From `column` on, in rows of kGroup.
+  const std::int8_t* bytes(std::size_t column) const {
+    return p.x_bytes + (column / kGroup * p.tokens_apart + token) * kGroup;
   }
   // Where its integer sum begins.
   [[gnu::always_inline]] IntVector begin(std::size_t t, std::size_t group) const {
@@ -32,8 +34,7 @@ struct GroupTerms {
   [[gnu::always_inline]] void add(const IntVector (&sums)[T], std::size_t group, const Vector& scale,
                                   const Vector& offset, Vector (&results)[T]) const {
     for (std::size_t t = 0; t < T; ++t) {
-      const std::size_t x_group = (token + t) * (p.in_features / kGroup) + group * kGroupSize / kGroup;
-      add_scaled(sums[t], scale, p.x_scales[x_group], results[t]);
+      add_scaled(sums[t], scale, p.x_scales[place(t, group * kGroupSize / kGroup)], results[t]);
       if constexpr (kHasOffsets) multiply_add(offset, p.x_sums[place(t, group)], results[t]);
     }
   }
@@ -65,9 +66,9 @@ template <class Block, std::size_t T, std::size_t N, class End>
   constexpr std::size_t kStep = Block::kQuadsAtOnce < kGroupQuads ? Block::kQuadsAtOnce : kGroupQuads;
   using Quads = std::conditional_t<Block::kIsBiased, BiasedQuadSums, QuadSums>;
   const GroupTerms<kGroupSize, Block::kHasOffsets> terms{p, token};
-  const std::int8_t* x = p.x_bytes + token * p.in_features + column;
   for (std::size_t g = 0; g < Block::kGroups; ++g) {
     const std::size_t group = column / kGroupSize + g;
+    const std::int8_t* x = terms.bytes(group * kGroupSize) + g * kGroupSize % kGroup;
     IntVector sums[N][T];
 #pragma GCC unroll 4
     for (std::size_t begin = 0; begin < kGroupQuads; begin += kStep) {
@@ -85,7 +86,7 @@ template <class Block, std::size_t T, std::size_t N, class End>
         for (std::size_t n = 0; n < N; ++n) w[n] = load_words(blocks[n]->quads[g * kGroupQuads + begin + q]);
         for (std::size_t t = 0; t < T; ++t) {
           for (std::size_t n = 0; n < N; ++n) {
-            quads[n][t].add(w[n], x + t * p.in_features);
+            quads[n][t].add(w[n], x + t * kGroup);
             if constexpr (kStep > 2) quads[n][t].settle();
           }
         }

@@ -16,7 +16,9 @@ constexpr std::size_t kChunkBlocks = 4;
 constexpr std::size_t kChunkTokens = 64;  // whose results wait
 // Tokens of a pass over one panel, or as many as two panels side by side take, which have a float and an
 // integer sum each.
-constexpr std::size_t kIntegerTokens = kParts == 1 ? 6 : kSumRegisters / kParts / 2 + 1;
+template <class Block>
+constexpr std::size_t kTokensOfOne = kParts == 1 ? 6 : kSumRegisters / kParts / 2 + 1;
+template <class Block>
 constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kParts);
 
 // Results of some tokens for N panels.
@@ -144,7 +146,7 @@ class ChunkPass {
       for (std::size_t group = 0; group < groups; ++group) {
         const std::size_t first = tokens_ * group / groups;
         // Every group fetches its share of what follows: memory is read all the time.
-        chunk.fetched = {chunk.bytes * group / groups, chunk.bytes * (group + 1) / groups};
+        chunk.fetched = {chunk.lines * group / groups, chunk.lines * (group + 1) / groups};
         multiply<kMostTokens>(chunk, first, tokens_ * (group + 1) / groups - first);
       }
     }
@@ -152,22 +154,22 @@ class ChunkPass {
   }
 
  private:
-  static constexpr std::size_t kMostTokens = N == 1 ? kIntegerTokens : kTokensOfTwo;
+  static constexpr std::size_t kMostTokens = N == 1 ? kTokensOfOne<Block> : kTokensOfTwo<Block>;
 
   struct Chunk {
     std::size_t begin;  // blocks
     std::size_t count;
     const Block* blocks[N];
     const unsigned char* packed[N];
-    std::size_t bytes;  // packed
+    std::size_t lines;  // of a block, packed
     struct {
       std::size_t begin;
       std::size_t end;
-    } fetched;  // of these bytes, while the next tokens pass
+    } fetched;  // of these lines, while the next tokens pass
   };
 
   Chunk chunk_at(std::size_t begin, std::size_t count) {
-    Chunk chunk{begin, count, {}, {}, count * chunks_.block_bytes, {}};
+    Chunk chunk{begin, count, {}, {}, (chunks_.block_bytes + kVectorBytes - 1) / kVectorBytes, {}};
     for (std::size_t n = 0; n < N; ++n) {
       const unsigned char* panel = weights_of(p_, pass_, n);
       chunk.blocks[n] = chunks_.blocks(p_, panel, begin, count, room_[n]);
@@ -191,12 +193,12 @@ class ChunkPass {
     Vector results[N][T];
     results_.load_to(first, results);
     auto end_group = sums_.template end_of<T>(chunk.begin * kBlock, first, results);
-    const std::size_t fetched = (chunk.fetched.end - chunk.fetched.begin) / chunk.count;
     for (std::size_t i = 0; i < chunk.count; ++i) {
       const Block* blocks[N];
       for (std::size_t n = 0; n < N; ++n) {
         blocks[n] = chunk.blocks[n] + i;
-        fetch_lines(chunk.packed[n] + chunk.fetched.begin + i * fetched, fetched / kVectorBytes + 1);
+        fetch_lines(chunk.packed[n] + i * chunks_.block_bytes + chunk.fetched.begin * kVectorBytes,
+                    chunk.fetched.end - chunk.fetched.begin);
       }
       multiply_blocks(p_, blocks, pass_.token + first, (chunk.begin + i) * kBlock, results, end_group);
     }
@@ -217,9 +219,9 @@ void run_chunks(const PanelProduct& p, const Chunks<Block>& chunks) {
   for (std::size_t token = 0; token < p.tokens; token += kChunkTokens) {
     const std::size_t tokens = p.tokens - token < kChunkTokens ? p.tokens - token : kChunkTokens;
     // Two panels side by side where their sums fit in registers.
-    const bool fit = kTokensOfTwo >= (tokens < kIntegerTokens ? tokens : kIntegerTokens);
+    const bool fit = kTokensOfTwo<Block> >= (tokens < kTokensOfOne<Block> ? tokens : kTokensOfOne<Block>);
     const std::size_t apart = fit ? p.count / 2 : 0;
-    if constexpr (kTokensOfTwo > 0) {
+    if constexpr (kTokensOfTwo < Block >> 0) {
       for (std::size_t i = 0; i < apart; ++i)
         ChunkPass<Block, Rows, 2>(p, chunks, {i, apart, token}, tokens).run();
     }

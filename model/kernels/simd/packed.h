@@ -19,10 +19,13 @@ struct PanelProduct {
 
   const float* x;  // f32, f16, bf16: [tokens, x_stride]
   std::size_t x_stride;
-  const std::uint32_t* x_pairs;       // bf16, e4m3 by pairs: [tokens, in_features / 2], two bf16 each
-  const std::int8_t* x_bytes;         // int8, int4: [tokens, in_features]
-  const float* x_scales;              // int8, int4: [tokens, in_features / 32]
-  const std::int32_t* x_corrections;  // int8, int4: [tokens, in_features / 32], see PackedKernels::quantize
+  const std::uint32_t* x_pairs;  // bf16, e4m3 by pairs: [tokens, in_features / 2], two bf16 each
+  // int8, int4: group by group, so that those of many tokens are side by side in the first-level cache and a
+  // few addresses suffice for all.
+  const std::int8_t* x_bytes;         // [in_features / 32, tokens_apart][32]
+  const float* x_scales;              // [in_features / 32, tokens_apart]
+  const std::int32_t* x_corrections;  // [in_features / 32, tokens_apart], see PackedKernels::quantize
+  std::size_t tokens_apart;           // from a token's group to its next one
 
   float* y;  // [tokens, y_stride], the outputs of the first panel first
   std::size_t y_stride;
@@ -35,7 +38,7 @@ struct PanelProduct {
   std::size_t out_features;  // of these panels; the last one may be cut short
 
   // Types with a QuantFormat. Activations are x_bytes with x_scales and, for every group of the format,
-  // x_corrections or, if it has offsets, x_sums: see QuantKernels::sum_groups.
+  // x_corrections or, if it has offsets, x_sums: see QuantKernels::sum_groups. [groups, tokens_apart].
   const QuantFormat* format;
   const float* x_sums;
   std::size_t first_block;  // see PackedLayout
@@ -57,9 +60,9 @@ struct PackedKernels {
 
   // Quantizes groups of 32 to elements in -127..127 and a scale. A group's correction is what its product
   // with weights that are stored with `offset` added has too much: -offset times the elements' sum. `size` is
-  // a multiple of 32.
+  // a multiple of 32; results are those of one token, as PanelProduct has them.
   void (*quantize)(const float* x, std::size_t size, std::int32_t offset, std::int8_t* bytes, float* scales,
-                   std::int32_t* corrections);
+                   std::int32_t* corrections, std::size_t tokens_apart);
   // Rounds pairs to bf16; `size` is even.
   void (*round_pairs)(const float* x, std::size_t size, std::uint32_t* pairs);
 };
@@ -74,7 +77,7 @@ struct QuantKernels {
   // -zero times the elements' sum; if it has offsets, the elements' sum times the scale, negative where
   // offsets are subtracted. `size` is a multiple of 32.
   void (*sum_groups)(const QuantFormat& format, const std::int8_t* bytes, const float* scales,
-                     std::size_t size, std::int32_t* corrections, float* sums);
+                     std::size_t size, std::int32_t* corrections, float* sums, std::size_t tokens_apart);
 };
 
 // The same for types with a ScaledFormat.

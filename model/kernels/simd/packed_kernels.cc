@@ -81,15 +81,17 @@ constexpr void (*kBf16Pairs)(const PanelProduct&) = nullptr;
 #endif
 
 void quantize(const float* x, std::size_t size, std::int32_t offset, std::int8_t* bytes, float* scales,
-              std::int32_t* corrections) {
-  for (std::size_t group = 0; group < size / kGroup; ++group, x += kGroup, bytes += kGroup) {
+              std::int32_t* corrections, std::size_t tokens_apart) {
+  const std::size_t places = size / kGroup * tokens_apart;
+  for (std::size_t place = 0; place < places;
+       place += tokens_apart, x += kGroup, bytes += tokens_apart * kGroup) {
     float largest = 0.0F;
 #pragma omp simd reduction(max : largest)
     for (std::size_t i = 0; i < kGroup; ++i) {
       const float magnitude = x[i] < 0 ? -x[i] : x[i];
       largest = magnitude > largest ? magnitude : largest;
     }
-    scales[group] = largest / 127.0F;
+    scales[place] = largest / 127.0F;
     const float inverse = largest == 0.0F ? 0.0F : 127.0F / largest;
     std::int32_t sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -100,7 +102,7 @@ void quantize(const float* x, std::size_t size, std::int32_t offset, std::int8_t
       bytes[i] = static_cast<std::int8_t>(element);
       sum += element;
     }
-    corrections[group] = -offset * sum;
+    corrections[place] = -offset * sum;
   }
 }
 

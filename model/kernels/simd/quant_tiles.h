@@ -72,7 +72,7 @@ struct QuantTile {
   template <std::size_t T, std::size_t N, std::size_t kFirst, std::size_t kStepIndex>
   [[gnu::always_inline]] void add_quads(const unsigned char* const (&weights)[N], std::size_t token,
                                         std::size_t column, IntVector (&sums)[N][kTogether][T]) const {
-    const std::int8_t* x = p.x_bytes + token * p.in_features + column;
+    const GroupTerms<F.group, F.has_offsets> terms{p, token};
     QuadSums quads[N][kTogether][T];
     for (std::size_t n = 0; n < N; ++n) {
       for (std::size_t g = 0; g < kTogether; ++g) {
@@ -83,11 +83,11 @@ struct QuantTile {
       constexpr std::size_t kOfGroup = decltype(i)::value % kTogether;
       constexpr std::size_t q =
           (kFirst + kOfGroup) * kGroupQuads + kStepIndex * kStep + decltype(i)::value / kTogether;
+      const std::int8_t* x = terms.bytes(column + 4 * q) + 4 * q % kGroup;
       WordVector elements[N];
       for (std::size_t n = 0; n < N; ++n) elements[n] = elements_of<F, q>(weights[n]);
       for (std::size_t t = 0; t < T; ++t) {
-        for (std::size_t n = 0; n < N; ++n)
-          quads[n][kOfGroup][t].add(elements[n], x + t * p.in_features + 4 * q);
+        for (std::size_t n = 0; n < N; ++n) quads[n][kOfGroup][t].add(elements[n], x + t * kGroup);
       }
     });
     for (std::size_t n = 0; n < N; ++n) {
