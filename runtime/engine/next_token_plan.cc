@@ -4,6 +4,7 @@
 #include "runtime/engine/hidden_states.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <string>
 
 namespace tp {
@@ -53,8 +54,9 @@ EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
 }
 
 std::size_t states_read_by_next_token(const EnginePlan& layer) {
-  constexpr std::size_t kOfSequence = 64;
-  return layer.step_limits().tokens + kOfSequence * layer.max_sequences;
+  constexpr std::uint64_t kOfSequence = 64;
+  constexpr std::uint64_t kMost = 4096;  // of DeepSeek-V3 117 MB
+  return layer.step_limits().tokens + std::min(kOfSequence * layer.max_sequences, kMost);
 }
 
 std::uint64_t bytes_of_states(const EnginePlan& layer) {
