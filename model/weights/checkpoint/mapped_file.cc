@@ -23,9 +23,15 @@ std::size_t page_size() {
 
 std::string system_message(int error) { return std::generic_category().message(error); }
 
-// How much a thread asks for where something is not in memory: several times what a disk delivers before it
-// has answered the next question, yet less than a part of a matrix.
-constexpr std::size_t kReadAhead = std::size_t{4} << 20;
+// How much a thread asks for at a time: several times what a disk delivers before it has answered the next
+// question, yet less than a part of a matrix.
+constexpr std::size_t kReadAhead = std::size_t{8} << 20;
+
+// What a thread has asked for that it may not have reached.
+struct AskedFor {
+  const MappedFile* file = nullptr;
+  Range range;
+};
 
 // Closes a file descriptor at the end of a scope, unless it is released.
 class Descriptor {
@@ -133,12 +139,19 @@ void MappedFile::read(std::size_t begin, std::span<std::byte> out) const {
 }
 
 void MappedFile::copy(std::size_t begin, std::span<std::byte> out, std::size_t end) const {
+  if (end <= begin + out.size()) return read_waiting(begin, out);
   iovec memory{out.data(), out.size()};
   const ssize_t count = ::preadv2(descriptor_, &memory, 1, static_cast<off_t>(begin), RWF_NOWAIT);
   const std::size_t found = count < 0 ? 0 : static_cast<std::size_t>(count);
   if (found == out.size()) return;
   // Some of it is not in memory, or the file system cannot tell.
-  if (count >= 0 || errno == EAGAIN) will_need({begin + found, std::min(end, begin + found + kReadAhead)});
+  thread_local AskedFor asked;
+  if (asked.file != this || !asked.range.contains(begin)) asked = {this, {begin, begin}};
+  if (begin + kReadAhead / 2 >= asked.range.end) {
+    const Range more{asked.range.end, std::min(end, begin + kReadAhead)};
+    if (more.begin < more.end) will_need(more);
+    asked.range = {begin, std::max(more.begin, more.end)};
+  }
   read_waiting(begin + found, out.subspan(found));
 }
 

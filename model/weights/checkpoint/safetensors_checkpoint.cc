@@ -168,14 +168,18 @@ RowsInMemory SafetensorsCheckpoint::copy_of(const Entry& entry, MatrixShape shap
                                             const TensorSlice& slice) const {
   const FileRows file_rows = entry.rows(shape);
   const Range wanted = bytes_of_columns(entry.element_bytes(), slice);  // of a row
-  // Whole rows are one behind the other.
-  const std::size_t pieces = wanted.size() == file_rows.row_bytes ? 1 : slice.rows.size();
-  const std::size_t piece = slice.rows.size() * wanted.size() / pieces;
   thread_local std::vector<std::byte> copy;
-  copy.resize(std::max(copy.size(), pieces * piece));
+  const std::size_t size = slice.rows.size() * wanted.size();
+  copy.resize(std::max(copy.size(), size));
+  std::span<std::byte> rest = std::span(copy).first(size);
   std::size_t from = file_rows.bytes_of(slice.rows).begin + wanted.begin;
-  for (std::size_t i = 0; i < pieces; ++i, from += file_rows.row_bytes)
-    entry.file.copy(from, std::span(copy).subspan(i * piece, piece), entry.tensor.bytes.end);
+  if (wanted.size() == file_rows.row_bytes) {
+    // Nothing is left out, so that the kernel knows what is next.
+    entry.file.copy(from, rest, from + size);
+  } else {
+    for (; !rest.empty(); rest = rest.subspan(wanted.size()), from += file_rows.row_bytes)
+      entry.file.copy(from, rest.first(wanted.size()), entry.tensor.bytes.end);
+  }
   return {copy.data(), wanted.size()};
 }
 
