@@ -18,9 +18,11 @@
 namespace tp {
 namespace {
 
-// Of weights in memory. An estimate, not measured: the less there is to read, the more likely messages are to
-// take longer than what further ranks save.
-constexpr std::size_t kWorthDividing = std::size_t{96} << 20;
+// Of weights in memory, for each rank: with less to read, messages take longer than what further ranks save.
+// Measured with two ranks of a host (bench/README.md).
+constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
+// Of weights that are divided over hosts: an estimate, not measured.
+constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
 
 std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
   try {
@@ -85,7 +87,8 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
 }
 
 // On rank 0.
-DraftPlan plan_draft(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
+  const std::size_t ranks = comm.size();
   DraftPlan draft{.plan = plan_on(1, options, target)};
   EnginePlan& plan = draft.plan;
   require_can_draft(plan);
@@ -93,11 +96,13 @@ DraftPlan plan_draft(std::size_t ranks, const EngineOptions& options, const Engi
   const std::unique_ptr<WeightSource> source = open_weights(plan);
   const DecoderSpec spec = plan.spec();
   const DraftRanks where = options.speculation.ranks;
+  const std::size_t worth_dividing =
+      comm.placement().hosts.size() == 1 ? ranks * kWorthDividing : kWorthDividingOverHosts;
   const bool can_divide = target.stages == 1 && ranks > 1 && !target.pretends;
   draft.on_all_ranks =
       can_divide && (where == DraftRanks::all ||
                      (where == DraftRanks::automatic && ranks <= plan.config.num_attention_heads &&
-                      Footprint(spec, plan, *source).of({0, 1}).weights >= kWorthDividing));
+                      Footprint(spec, plan, *source).of({0, 1}).weights >= worth_dividing));
   if (draft.on_all_ranks) plan = plan_on(ranks, options, target);
   plan.kv_type = default_kv_type(usual_weight_type(plan, *source));
   return draft;
@@ -124,7 +129,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
                          "`speculation.model`, found nothing; name one");
     is_there = !speculation.model.empty() &&
                (speculation.drafts == DraftKind::model || speculation.drafts == DraftKind::automatic);
-    if (is_there) draft = plan_draft(comm.size(), options, target);
+    if (is_there) draft = plan_draft(comm, options, target);
   });
   broadcast_object(comm, is_there);
   if (!is_there) return std::nullopt;
