@@ -19,9 +19,11 @@
 namespace tp {
 namespace {
 
-// Of weights in memory. An estimate, not measured: the less there is to read, the more likely messages are to
-// take longer than what further ranks save.
-constexpr std::size_t kWorthDividing = std::size_t{96} << 20;
+// Of weights in memory, for each rank: with less to read, messages take longer than what further ranks save.
+// Measured with two ranks of a host (bench/README.md).
+constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
+// Of weights that are divided over hosts: an estimate, not measured.
+constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
 
 std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
   try {
@@ -86,33 +88,36 @@ EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const Engine
 }
 
 // Whether all ranks run what `plan` describes on one.
-bool divides(const EnginePlan& plan, const WeightSource& source, std::size_t ranks, DraftRanks where,
+bool divides(const EnginePlan& plan, const WeightSource& source, const Communicator& comm, DraftRanks where,
              const EnginePlan& target) {
+  const std::size_t ranks = comm.size();
   if (target.stages != 1 || ranks == 1 || target.pretends || where == DraftRanks::first) return false;
   if (where == DraftRanks::all) return true;
+  const std::size_t worth_dividing =
+      comm.placement().hosts.size() == 1 ? ranks * kWorthDividing : kWorthDividingOverHosts;
   return ranks <= plan.config.num_attention_heads &&
-         Footprint(plan.spec(), plan, source).of({0, 1}).weights >= kWorthDividing;
+         Footprint(plan.spec(), plan, source).of({0, 1}).weights >= worth_dividing;
 }
 
 // On rank 0.
-DraftPlan plan_draft(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
   DraftPlan draft{.plan = plan_on(1, options, target)};
   EnginePlan& plan = draft.plan;
   require_can_draft(plan);
   if (!options.wrap_draft_source) require_same_vocabulary(plan, target);
   const std::unique_ptr<WeightSource> source = open_weights(plan);
-  draft.on_all_ranks = divides(plan, *source, ranks, options.speculation.ranks, target);
-  if (draft.on_all_ranks) plan = plan_on(ranks, options, target);
+  draft.on_all_ranks = divides(plan, *source, comm, options.speculation.ranks, target);
+  if (draft.on_all_ranks) plan = plan_on(comm.size(), options, target);
   plan.kv_type = default_kv_type(usual_weight_type(plan, *source));
   return draft;
 }
 
 // The same of the model's own layer.
-DraftPlan plan_next_token(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
   DraftPlan draft{.plan = next_token_plan(1, target)};
   const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
-  draft.on_all_ranks = divides(draft.plan, *source, ranks, options.speculation.ranks, target);
-  if (draft.on_all_ranks) draft.plan = next_token_plan(ranks, target);
+  draft.on_all_ranks = divides(draft.plan, *source, comm, options.speculation.ranks, target);
+  if (draft.on_all_ranks) draft.plan = next_token_plan(comm.size(), target);
   return draft;
 }
 
@@ -144,8 +149,8 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
         is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
     const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
     is_there = is_model || is_layer;
-    if (is_model) draft = plan_draft(comm.size(), options, target);
-    if (is_layer) draft = plan_next_token(comm.size(), options, target);
+    if (is_model) draft = plan_draft(comm, options, target);
+    if (is_layer) draft = plan_next_token(comm, options, target);
   });
   broadcast_object(comm, is_there);
   if (!is_there) return std::nullopt;
