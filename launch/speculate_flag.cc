@@ -1,6 +1,7 @@
 #include "launch/speculate_flag.h"
 
 #include "launch/model_path.h"
+#include "launch/option_checks.h"
 #include "tp/error.h"
 
 #include <algorithm>
@@ -64,9 +65,8 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
   const auto check = [](const std::string& text) -> std::string {
     if (parse_speculation(text)) return {};
     return fmt::format(
-        "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps with :N behind it, N from 1 to {}, "
-        "found "
-        "{}",
+        "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps followed by :N or :N:always with N "
+        "from 1 to {}, found {}; change it, or leave it out",
         kMaxDraftTokens, text.empty() ? "an empty text" : text);
   };
   command
@@ -78,21 +78,21 @@ void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
             options.draft_history = history;
           },
           "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
-          "guesses what followed the last tokens before; draft:DIR guesses with a small model of the same "
-          "vocabulary; mtp with the layer for multi-token prediction that the model's own checkpoint has; "
-          "auto "
-          "guesses by ngrams and, if DIR is not given, with the model in the folder `draft` of the model's, "
-          "or "
-          "else that layer (N: 8; with :N:always even if it is slower)")
+          "guesses what followed the same tokens before; draft:DIR guesses with a small model of the same "
+          "vocabulary; mtp guesses with the multi-token prediction layer of the model's own checkpoint; auto "
+          "combines ngram with the model in DIR, or without DIR with the one in the folder `draft` of the "
+          "model's, or else with that layer (N: 8; with :N:always even where it is slower)")
       ->check(check)
       ->type_name("off|ngram|draft:DIR|mtp|auto[:DIR]")
       ->default_str("off");
   command
       .add_option(
           "--draft-history", options.draft_history,
-          "With ngram and auto: remember N tokens of earlier answers, and guess from them, too (about "
-          "100 bytes of memory for each)")
-      ->type_name("N");
+          "With ngram and auto: guess from the last N tokens of earlier answers, too; 0: none (200 bytes of "
+          "rank 0's memory are reserved for each)")
+      ->check(whole_number(0, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
 }
 
 void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank) {

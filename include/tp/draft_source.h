@@ -55,8 +55,8 @@ class DraftSource {
   // std::bad_alloc, the step has no drafts. After another exception, or a wrong draft, it is not asked any
   // more (SpeculationCounts::failure); no text changes.
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
-  // A sequence has ended with these tokens, and end() follows: for sources that guess from earlier answers.
-  // Not of requests without drafts (Request::speculate). May throw as draft() may.
+  // A sequence has ended with these tokens; end() follows. For sources that guess from earlier answers. Not
+  // called for requests without drafts (Request::speculate). May throw like draft().
   virtual void learn(const DraftQuery& /*text*/) {}
   // Forget the sequence: it has ended, or there was no memory for drafts, after which it may be asked about
   // again, from its beginning. It may be one that has never been asked about. Must not throw.

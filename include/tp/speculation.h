@@ -27,7 +27,7 @@ enum class DraftKind : std::uint8_t {
   custom,  // EngineOptions::draft_source
 };
 
-// Which ranks run a draft model, or the layer of mtp. Those that do not wait for them.
+// Which ranks run a draft model, or the layer of mtp; the others wait for them.
 enum class DraftRanks : std::uint8_t {
   automatic,  // the first one, unless the model is so large that dividing it saves more than messages cost
   first,
@@ -47,10 +47,11 @@ struct SpeculationOptions {
   // copy. It draws with the noise of the request's draws, so that it agrees more often than by chance.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // with `pipeline` always the first one
-  // Of DraftKind::ngram and automatic: how many tokens of earlier answers are remembered, to guess from what
-  // followed the last tokens there; 0: none. They take 90 to 180 bytes each. When there is no room, the
-  // older half is forgotten. By the time that an answer takes one can notice that it has been given before:
-  // requests with a Request::cache_salt, or without `cache_prompt`, neither use the history nor add to it.
+  // Of DraftKind::ngram and automatic: how many tokens of earlier answers are remembered (an answer with the
+  // last 16 tokens of its prompt), to guess from what followed the same tokens there; 0: none, else at least
+  // 2. They take 90 to 180 bytes each; 200 are reserved. When it is full, the older half is forgotten. Timing
+  // can reveal that an answer was given before: requests with a Request::cache_salt, or without
+  // `cache_prompt`, neither use the history nor add to it.
   std::size_t draft_history = 0;
 };
 

@@ -8,9 +8,8 @@
 
 namespace tp {
 
-// What the block of a layer reads that predicts the token after the next one: the token's vector and the
-// model's state behind the token before it, each normed, are columns side by side, of which a rank multiplies
-// its own.
+// The input of a multi-token prediction layer's block: the token's vector and the model's hidden state of the
+// token before it, each normed, side by side and projected. A rank multiplies its share of these columns.
 class NextTokenInput {
  public:
   // Throws CheckpointError.

@@ -8,7 +8,7 @@
 namespace tp {
 namespace {
 
-constexpr const char* kOfNextTokenLayers = "tensors for the prediction of more tokens at a time)";
+constexpr const char* kOfNextTokenLayers = "tensors of multi-token prediction layers)";
 
 bool is_buffer(const TensorNames& names, const std::string& tensor) {
   return std::ranges::any_of(names.buffers, [&](const std::string& end) { return tensor.ends_with(end); });

@@ -13,12 +13,12 @@ namespace tp {
 // hold no weights.
 //
 // What is left over outside of blocks (another task's head, a vision tower) or in blocks that are known to be
-// of no use does not change what the model computes, and is for a warning. Those of layers for the
-// prediction of more tokens at a time are one entry. A tensor of a block would, a bias of which config.json
+// of no use does not change what the model computes, and is for a warning. Those of multi-token prediction
+// layers are one entry. A tensor of a block would, a bias of which config.json
 // says nothing for example: throws CheckpointError.
 std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span<const std::string> unread);
 
-// Takes that entry from what find_unused_tensors gave, where such a layer is used, too.
+// Removes the entry of multi-token prediction layers, for when such a layer is loaded.
 void leave_out_next_token_layers(std::vector<std::string>& unused);
 
 }  // namespace tp

@@ -44,13 +44,16 @@ void check_options(const EngineOptions& options) {
                        options.speculation.tokens);
   constexpr std::size_t kMostRemembered = std::size_t{1} << 30;  // places in both halves are of 32 bits
   const std::size_t remembered = options.speculation.draft_history;
-  require<ConfigError>(remembered != 1 && remembered <= kMostRemembered,
-                       "`draft_history` must be 0 or 2..{} tokens, found {}", kMostRemembered, remembered);
+  require<ConfigError>(
+      remembered != 1 && remembered <= kMostRemembered,
+      "cannot remember earlier answers: expected a `draft_history` of 0, or of 2 to {} tokens, found {}; "
+      "change it, or leave it out",
+      kMostRemembered, remembered);
   const DraftKind drafts = options.speculation.drafts;
   require<ConfigError>(
       remembered == 0 || drafts == DraftKind::ngram || drafts == DraftKind::automatic,
-      "cannot guess from earlier answers: `draft_history` is for the drafts ngram and auto, found {} tokens "
-      "with others, or none; choose one of these, or do without it",
+      "cannot guess from earlier answers: expected ngram or auto as the kind of draft tokens, found a "
+      "`draft_history` of {} tokens with another kind or none; choose one of the two, or leave it out",
       remembered);
   require<ConfigError>(
       !options.weights || options.synthetic || is_convertible(*options.weights),

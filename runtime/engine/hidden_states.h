@@ -1,4 +1,4 @@
-// The hidden states that a model has left of late, for a layer that reads them.
+// The model's most recent hidden states, for a multi-token prediction layer that reads them.
 #pragma once
 
 #include "model/memory/buffer.h"
@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// Of so many rows, by sequence and position: the oldest one makes room for the next.
+// A ring buffer of states, found by sequence and position: a new one overwrites the oldest.
 class HiddenStates {
  public:
   HiddenStates(std::size_t rows, std::size_t hidden_size);
@@ -23,9 +23,9 @@ class HiddenStates {
   }
   std::size_t hidden_size() const { return hidden_size_; }
 
-  // In place of an earlier one at this position. state: [hidden_size]
+  // Replaces an earlier one at this position. state: [hidden_size]
   void keep(SequenceId sequence, std::size_t position, std::span<const float> state);
-  // [hidden_size], until so many others are kept; null: it was not, or too long ago.
+  // [hidden_size], valid until `rows` more are kept; null: none was kept, or it has been overwritten.
   const float* find(SequenceId sequence, std::size_t position) const;
 
  private:

@@ -1,4 +1,4 @@
-// What is planned of a model's own layer that predicts the token after the next one.
+// Plans the model's own multi-token prediction layer, which predicts the token after the next one.
 #pragma once
 
 #include "runtime/engine/engine_setup.h"

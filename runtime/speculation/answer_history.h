@@ -1,4 +1,4 @@
-// What earlier requests were answered, for drafts of later ones.
+// Earlier answers, from which later requests take drafts.
 #pragma once
 
 #include "runtime/speculation/suffix_automaton.h"
@@ -24,11 +24,11 @@ class AnswerHistory {
   // `most`: tokens that are remembered, more than 1.
   explicit AnswerHistory(std::size_t most) : most_of_each_(most / 2) {}
 
-  // Of a text that is too long, the end is remembered. If there is no memory for it, what was remembered of
-  // the younger generation is lost.
+  // Of a text that is too long only the end is kept. Throws std::bad_alloc, and the younger generation is
+  // lost then.
   void add(std::span<const TokenId> text);
   std::size_t tokens() const;
-  // Of memory, and of that the most that `most` tokens have been seen to take, with some room.
+  // Memory in use, and a bound of it for so many tokens: the largest that was measured, with some room.
   std::size_t bytes() const;
   static constexpr std::size_t bytes_of(std::size_t most) { return 200 * most; }
 

@@ -76,9 +76,9 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--max-length", "0"},
        "expected a whole number from 1 to 1099511627776, found 0"},
       {{"generate", "--prompt", "x", "--speculate", "ngram:16"},
-       "--speculate: expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps with :N behind it, N "
-       "from "
-       "1 to 15, found ngram:16"},
+       "--speculate: expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps followed by :N or "
+       ":N:always with N from 1 to 15, found ngram:16; change it, or leave it out"},
+      {{"serve", "--draft-history", "-1"}, "--draft-history: expected a whole number from 0 to 1073741824"},
       {{"generate", "--prompt", "x", "--speculate", "mtp:16"}, "found mtp:16"},
       {{"bench", "--synthetic", "x", "--acceptance-trace", "x", "--speculate", "mtp"},
        "expected guesses that need no hidden states of it, found --speculate mtp; take ngram or draft:DIR"},
@@ -89,7 +89,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--speculate", "draft:folder:always"}, "found draft:folder:always"},
       {{"generate", "--prompt", "x", "--speculate", "draft:4"}, "found draft:4"},
       {{"serve", "--speculate", "draft"},
-       "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps with"},
+       "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps followed"},
       {{"logits", "--output", "x"}, "expected --tokens FILE, found none; add it"},
       {{"perplexity", "--file", "x", "--window", "1"},
        "expected a whole number from 2 to 1099511627776, found 1"},

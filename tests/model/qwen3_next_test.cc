@@ -216,7 +216,7 @@ TEST(Qwen3Next, SaysWhatItDoesNotUseOfACheckpointThatPredictsMoreTokens) {
   DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
                            {.weights = WeightType::f32});
   EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-3);
-  const std::vector<std::string> word = {"mtp.* (3 tensors for the prediction of more tokens at a time)"};
+  const std::vector<std::string> word = {"mtp.* (3 tensors of multi-token prediction layers)"};
   EXPECT_EQ(decoder.decoder().unused_tensors(), test::world().is_root() ? word : std::vector<std::string>());
 }
 

@@ -248,8 +248,8 @@ TEST(EngineSpeculation, RemembersAnswersOnlyForDraftsOfWhatHasComeBefore) {
     } catch (const AgreedError& error) {
       EXPECT_EQ(
           std::string(error.what()),
-          "cannot guess from earlier answers: `draft_history` is for the drafts ngram and auto, found 100 "
-          "tokens with others, or none; choose one of these, or do without it");
+          "cannot guess from earlier answers: expected ngram or auto as the kind of draft tokens, found a "
+          "`draft_history` of 100 tokens with another kind or none; choose one of the two, or leave it out");
     }
   }
 }

@@ -276,7 +276,7 @@ TEST(Mtp, SaysWhatItTakesAndIsWhatAutoTakesWithoutADraftModel) {
   }
   run_engine(test::world(), {.model = model.path()}, [&](Engine& engine) {
     ASSERT_EQ(engine.info().unused_tensors.size(), 1U);
-    EXPECT_CONTAINS(engine.info().unused_tensors.front(), "tensors for the prediction of more tokens");
+    EXPECT_CONTAINS(engine.info().unused_tensors.front(), "tensors of multi-token prediction layers");
   });
   EngineOptions options{.model = reference::fixture("deepseek3-yarn").folder};
   options.speculation = mtp();

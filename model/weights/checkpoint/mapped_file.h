@@ -32,9 +32,9 @@ class MappedFile {
   // Reads bytes from `begin` on without touching the mapping; nothing is read ahead of them where a page of
   // them is not in memory. Throws CheckpointError if the file ends before or cannot be read.
   void read(std::size_t begin, std::span<std::byte> out) const;
-  // The same for those who go on behind these bytes, up to `end`: what is not in memory is read ahead for
-  // them. From the page cache this takes half the time of touching the mapping, whose every page has to be
-  // mapped and unmapped. Several threads may.
+  // The same for those who read on, up to `end`: what is not in memory is read ahead for them. From the page
+  // cache this takes half the time of touching the mapping, whose every page has to be mapped and unmapped.
+  // Several threads may.
   void copy(std::size_t begin, std::span<std::byte> out, std::size_t end) const;
 
   // From now on touching a page brings in this page alone, not others around it.
