@@ -85,24 +85,17 @@ void quantize(const float* x, std::size_t size, std::int32_t offset, std::int8_t
   const std::size_t places = size / kGroup * tokens_apart;
   for (std::size_t place = 0; place < places;
        place += tokens_apart, x += kGroup, bytes += tokens_apart * kGroup) {
-    float largest = 0.0F;
-#pragma omp simd reduction(max : largest)
-    for (std::size_t i = 0; i < kGroup; ++i) {
-      const float magnitude = x[i] < 0 ? -x[i] : x[i];
-      largest = magnitude > largest ? magnitude : largest;
-    }
+    Vector magnitudes = {};
+    for (std::size_t i = 0; i < kGroup; i += kLanes) magnitudes = larger(magnitude(load(x + i)), magnitudes);
+    const float largest = largest_element(magnitudes);
     scales[place] = largest / 127.0F;
     const float inverse = largest == 0.0F ? 0.0F : 127.0F / largest;
-    std::int32_t sum = 0;
-#pragma omp simd reduction(+ : sum)
     for (std::size_t i = 0; i < kGroup; ++i) {
       // Rounds to nearest by adding 1.5 * 2^23, whose unit in the last place is 1.
       const float shifted = x[i] * inverse + 12582912.0F;
-      const auto element = static_cast<std::int32_t>(shifted - 12582912.0F);
-      bytes[i] = static_cast<std::int8_t>(element);
-      sum += element;
+      bytes[i] = static_cast<std::int8_t>(static_cast<std::int32_t>(shifted - 12582912.0F));
     }
-    corrections[place] = -offset * sum;
+    corrections[place] = -offset * sum_of_bytes<kGroup>(bytes);
   }
 }
 

@@ -82,9 +82,7 @@ void sum_groups(const QuantFormat& format, const std::int8_t* bytes, const float
     const std::size_t column = group * kGroupSize;
     const std::size_t x_place = column / kGroup * tokens_apart;
     const std::int8_t* of_group = bytes + x_place * kGroup + column % kGroup;
-    std::int32_t sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::size_t i = 0; i < kGroupSize; ++i) sum += of_group[i];
+    const std::int32_t sum = sum_of_bytes<kGroupSize>(of_group);
     if (format.has_offsets) {
       sums[group * tokens_apart] = sign * static_cast<float>(sum) * scales[x_place];
     } else {

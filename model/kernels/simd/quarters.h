@@ -10,13 +10,6 @@
 namespace tp::kernels {
 namespace {
 
-inline Vector magnitude(const Vector& v) {
-  Vector out;
-  for (std::size_t i = 0; i < kParts; ++i)
-    out.part[i] = (FloatRegister)((WordRegister)v.part[i] & 0x7fffffffU);
-  return out;
-}
-
 // Bit i says whether the i-th elements are equal.
 inline std::uint32_t equal_lanes(const Vector& a, const Vector& b) {
 #if defined(__AVX512VNNI__)

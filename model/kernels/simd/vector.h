@@ -92,6 +92,13 @@ inline void multiply_add(const Vector& a, float b, Vector& sum) {
   for (std::size_t i = 0; i < kParts; ++i) sum.part[i] += a.part[i] * b;
 }
 
+inline Vector magnitude(const Vector& v) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i)
+    out.part[i] = (FloatRegister)((WordRegister)v.part[i] & 0x7fffffffU);
+  return out;
+}
+
 // larger(a, b) and smaller(a, b), element by element, of registers and of vectors; b where a is no number.
 // Objects, so that they can be passed on.
 struct Larger {
@@ -264,6 +271,27 @@ inline std::int32_t four_bytes(const std::int8_t* x) {
   std::int32_t four;
   __builtin_memcpy(&four, x, sizeof(four));
   return four;
+}
+
+// The sum of 16 or 32 bytes.
+template <std::size_t kCount>
+inline std::int32_t sum_of_bytes(const std::int8_t* bytes) {
+#if defined(__AVX2__)
+  // An instruction adds eight unsigned bytes: these have 128 added.
+  const auto add_eights = [](const std::int8_t* p) __attribute__((always_inline)) {
+    const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return _mm_sad_epu8(_mm_xor_si128(all, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  };
+  __m128i sums = add_eights(bytes);
+  if constexpr (kCount == 32) sums = _mm_add_epi32(sums, add_eights(bytes + 16));
+  constexpr auto kAdded = static_cast<std::int32_t>(128 * kCount);
+  return _mm_cvtsi128_si32(sums) + _mm_extract_epi32(sums, 2) - kAdded;
+#else
+  std::int32_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::size_t i = 0; i < kCount; ++i) sum += bytes[i];
+  return sum;
+#endif
 }
 
 // sum[i] += w[4i..4i+3] . x[0..3], with w unsigned and x signed bytes; no sum of two products may leave 16
