@@ -109,9 +109,9 @@ DraftQuery ReplaySource::real_query(const DraftQuery& query, const ReplayedTexts
   return real;
 }
 
-void ReplaySource::learn(const DraftQuery& text) {
+void ReplaySource::learn_from(const DraftQuery& text) {
   const ReplayedTexts::Pair* const pair = follow(text);
-  if (pair != nullptr) guesses_->learn(real_query(text, *pair));
+  if (pair != nullptr) guesses_->learn_from(real_query(text, *pair));
 }
 
 const ReplayedTexts::Pair* ReplaySource::follow(const DraftQuery& query) {
