@@ -172,6 +172,9 @@ void read_texts(BenchFlags& flags, std::size_t vocab_size, std::size_t longest) 
                        "cannot replay texts: {} generates none; leave out --acceptance-trace",
                        flags.synthetic.empty() ? "the model" : flags.synthetic);
   flags.replay.texts = read_real_texts(flags.acceptance_trace);
+  const bool has_history = flags.engine.options.speculation.draft_history != 0;
+  // The same text comes in every turn: without a history, as if it had never come.
+  for (RealText& text : flags.replay.texts) text.request.cache_prompt = has_history;
   flags.replay.add_to(flags.engine.options, vocab_size);
   require<ConfigError>(flags.replay.longest() <= longest,
                        "cannot replay a text of {} tokens with its prompt: a sequence holds {}; leave it out",

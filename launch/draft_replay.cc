@@ -25,7 +25,6 @@ RealText real_text_of(const std::string& line) {
                 .tokens = json.at("token_ids").get<std::vector<TokenId>>()};
   text.request.sampling.temperature = 0.0F;
   if (json.contains("sampling")) set_fields(json["sampling"], text.request);
-  text.request.cache_prompt = false;  // the same text comes in every turn
   require<RequestError>(!text.prompt.empty() && text.tokens.size() >= 2,
                         "expected a prompt and at least 2 tokens behind it, found {} and {}",
                         text.prompt.size(), text.tokens.size());
@@ -110,9 +109,9 @@ DraftQuery ReplaySource::real_query(const DraftQuery& query, const ReplayedTexts
   return real;
 }
 
-void ReplaySource::learn(const DraftQuery& text) {
+void ReplaySource::learn_from(const DraftQuery& text) {
   const ReplayedTexts::Pair* const pair = follow(text);
-  if (pair != nullptr) guesses_->learn(real_query(text, *pair));
+  if (pair != nullptr) guesses_->learn_from(real_query(text, *pair));
 }
 
 const ReplayedTexts::Pair* ReplaySource::follow(const DraftQuery& query) {

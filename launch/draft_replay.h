@@ -53,7 +53,7 @@ class ReplaySource : public DraftSource {
                std::size_t vocab_size);
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
-  void learn(const DraftQuery& text) override;
+  void learn_from(const DraftQuery& text) override;
   void end(std::uint64_t sequence) override;
 
  private:

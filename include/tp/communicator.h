@@ -42,8 +42,8 @@ struct CommStats {
 // What a rank does about others that do not reach a collective, because they are stopped, swapping or reading
 // from a slow disk.
 struct WaitOptions {
-  // Called once per wait that exceeds `patience` seconds, on one of the waiting ranks, with a text such as
-  // "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  // Called once per wait that exceeds `patience` seconds, on one of the waiting ranks and perhaps by a thread
+  // of the library: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
   // Seconds after which a wait throws CommError; 0: never. Waiting for rank 0 to start a step never times

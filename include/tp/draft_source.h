@@ -57,7 +57,7 @@ class DraftSource {
   virtual std::vector<Draft> draft(std::span<const DraftQuery> queries) = 0;
   // A sequence has ended with these tokens; end() follows. For sources that guess from earlier answers. Not
   // called for requests without drafts (Request::speculate). May throw like draft().
-  virtual void learn(const DraftQuery& /*text*/) {}
+  virtual void learn_from(const DraftQuery& /*text*/) {}
   // Forget the sequence: it has ended, or there was no memory for drafts, after which it may be asked about
   // again, from its beginning. It may be one that has never been asked about. Must not throw.
   virtual void end(std::uint64_t sequence) = 0;

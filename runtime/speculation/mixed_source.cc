@@ -26,9 +26,9 @@ std::vector<Draft> MixedSource::draft(std::span<const DraftQuery> queries) {
   return drafts;
 }
 
-void MixedSource::learn(const DraftQuery& text) {
-  free_->learn(text);
-  other_->learn(text);
+void MixedSource::learn_from(const DraftQuery& text) {
+  free_->learn_from(text);
+  other_->learn_from(text);
 }
 
 void MixedSource::end(std::uint64_t sequence) {

@@ -16,7 +16,7 @@ class MixedSource : public DraftSource {
   MixedSource(std::unique_ptr<DraftSource> free, std::unique_ptr<DraftSource> other);
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
-  void learn(const DraftQuery& text) override;
+  void learn_from(const DraftQuery& text) override;
   void end(std::uint64_t sequence) override;
 
  private:

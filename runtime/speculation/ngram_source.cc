@@ -35,7 +35,7 @@ bool NgramSource::uses_history(const DraftQuery& query) const {
          (query.request == nullptr || (query.request->cache_prompt && query.request->cache_salt.empty()));
 }
 
-void NgramSource::learn(const DraftQuery& text) {
+void NgramSource::learn_from(const DraftQuery& text) {
   if (!uses_history(text) || text.tokens.size() <= text.prompt_tokens) return;
   history_->add(text.tokens.subspan(text.prompt_tokens - std::min(text.prompt_tokens, kPromptTokens)));
 }

@@ -24,7 +24,7 @@ class NgramSource : public DraftSource {
   explicit NgramSource(std::shared_ptr<AnswerHistory> history = nullptr) : history_(std::move(history)) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;
-  void learn(const DraftQuery& text) override;
+  void learn_from(const DraftQuery& text) override;
   void end(std::uint64_t sequence) override { texts_.erase(sequence); }
 
  private:

@@ -33,7 +33,7 @@ class CheckedSource : public DraftSource {
           "vocabulary as it asks for, each with its chance, which is not above the one before)");
     return drafts;
   }
-  void learn(const DraftQuery& text) override { source_->learn(text); }
+  void learn_from(const DraftQuery& text) override { source_->learn_from(text); }
   void end(std::uint64_t sequence) override { source_->end(sequence); }
 
  private:
@@ -114,7 +114,7 @@ void Speculator::end(const DraftQuery& text) {
   const bool has_answer = text.tokens.size() > text.prompt_tokens;
   // Both know the same history, to which a text is added once.
   std::unique_ptr<DraftSource>& learner = source_ ? source_ : free_;
-  if (has_answer) try_on(learner, [&](DraftSource& any) { any.learn(text); });
+  if (has_answer) try_on(learner, [&](DraftSource& any) { any.learn_from(text); });
   for (const auto* source : {&source_, &free_}) {
     if (*source) (*source)->end(text.sequence);
   }

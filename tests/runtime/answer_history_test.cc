@@ -43,8 +43,9 @@ bool goes_on_so(const std::vector<Tokens>& others, std::span<const TokenId> end,
                 std::span<const TokenId> next) {
   Tokens both(end.begin(), end.end());
   both.insert(both.end(), next.begin(), next.end());
-  return std::ranges::any_of(others,
-                             [&](const Tokens& other) { return !std::ranges::search(other, both).empty(); });
+  return std::ranges::any_of(others, [&](const Tokens& other) {
+    return std::search(other.begin(), other.end(), both.begin(), both.end()) != other.end();
+  });
 }
 
 TEST(AnswerHistory, FindsTheLongestEndOfATextAndWhatFollowedIt) {
@@ -143,7 +144,7 @@ Draft draft_of(DraftSource& source, const Tokens& tokens, std::size_t prompt, co
 }
 
 void learn(DraftSource& source, const Tokens& tokens, std::size_t prompt, const Request& request = {}) {
-  source.learn({.sequence = 9, .tokens = tokens, .prompt_tokens = prompt, .request = &request});
+  source.learn_from({.sequence = 9, .tokens = tokens, .prompt_tokens = prompt, .request = &request});
 }
 
 NgramSource source_with_history() { return NgramSource(std::make_shared<AnswerHistory>(1000)); }
@@ -206,7 +207,7 @@ class Listener : public DraftSource {
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     return std::vector<Draft>(queries.size());
   }
-  void learn(const DraftQuery& text) override {
+  void learn_from(const DraftQuery& text) override {
     heard_.push_back("learn " + std::to_string(text.tokens.size()));
     if (text.sequence == 3) throw std::bad_alloc();
     if (text.sequence == 4) throw std::runtime_error("the disk is full");
