@@ -10,8 +10,7 @@
 namespace tp {
 namespace {
 
-// Up to twice the rows of a batch of 16 without drafts: what drafts cost beside it lies between points.
-constexpr std::array<std::size_t, 6> kRows = {1, 2, 4, 8, 16, 32};
+constexpr std::array<std::size_t, 6> kRows = {1, 2, 4, 8, 12, 16};
 constexpr std::size_t kRepeats = 3;
 
 // A step of a sequence that has nothing before it, which takes as long as one of few tokens.
