@@ -127,8 +127,8 @@ void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
 }
 
 // The rows whose states are kept: all of a model's, and a layer's from which it may go on.
-std::vector<StepExecutor::KeptRow> StepExecutor::kept_rows(const Forward& forward) const {
-  std::vector<KeptRow> rows;
+std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
+  std::vector<HiddenRow> rows;
   if (kept_states_ == nullptr) return rows;
   std::size_t row = 0;
   for (const SequenceChunk& chunk : forward.chunks) {
@@ -149,8 +149,8 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
     return {};
   }
-  std::vector<Row> rows;    // with logits, of all outputs, concatenated
-  std::vector<Row> hidden;  // whose hidden states are wanted
+  std::vector<Row> rows;  // with logits, of all outputs, concatenated
+  std::vector<HiddenRow> hidden = kept_rows(forward);
   // Hidden states of an encoder-decoder are those of its inputs.
   std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
   results_.clear();
@@ -159,13 +159,19 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
     const Output& output = forward.outputs[index];
     results_.push_back(room_for(output));
     for (std::size_t offset = 0; offset < output.rows.count; ++offset) {
-      (is_hidden(output) ? hidden : rows).push_back({&output, index, offset});
       const std::size_t row = sequences_.batch_row(output.sequence, output.rows.first + offset);
-      (is_hidden(output) ? hidden_rows : batch.output_rows).push_back(row);
+      if (is_hidden(output)) {
+        hidden.push_back({.row = row, .output = index});
+      } else {
+        rows.push_back({&output, index, offset});
+        batch.output_rows.push_back(row);
+      }
     }
   }
-  const std::vector<KeptRow> kept = kept_rows(forward);
-  for (const KeptRow& row : kept) batch.hidden_rows.push_back(row.row);
+  // In their order on every rank, whether it keeps states or not: steps whose rows are not cannot be computed
+  // in halves, and all ranks must agree on that.
+  std::ranges::stable_sort(hidden, {}, &HiddenRow::row);
+  for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
   const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
     const Stopwatch watch;
     collect(std::span(rows).subspan(first, local_logits.rows()), local_logits, masks);
@@ -174,12 +180,11 @@ std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& 
   const auto on_hidden = [&](std::size_t first, TensorView<const float> states) {
     for (std::size_t i = 0; i < states.rows(); ++i) {
       const std::span<const float> state(states.row(i), states.columns());
-      if (const std::size_t index = first + i; index < hidden.size()) {
-        append_row(hidden[index].index, state);
-      } else {
-        const KeptRow& row = kept[index - hidden.size()];
+      const HiddenRow& row = hidden[first + i];
+      if (row.output)
+        append_row(*row.output, state);
+      else
         kept_states_->keep(row.sequence, row.position, state);
-      }
     }
   };
   if (forward.in_halves)

@@ -54,14 +54,15 @@ class StepExecutor {
     std::size_t offset = 0;  // within the output's rows
   };
 
-  // Whose state is kept.
-  struct KeptRow {
+  // Whose hidden state is wanted: by an output, or else it is kept.
+  struct HiddenRow {
     std::size_t row = 0;  // of the pass
     SequenceId sequence = 0;
     std::size_t position = 0;
+    std::optional<std::size_t> output{};  // its index
   };
 
-  std::vector<KeptRow> kept_rows(const Forward& forward) const;
+  std::vector<HiddenRow> kept_rows(const Forward& forward) const;
   void restore_states(const Forward& forward) const;
   void find_states(const Forward& forward, Batch& batch) const;
   void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);

@@ -258,6 +258,38 @@ TEST(Mtp, ChangesNoTextOfRecurrentLayersAndOfMeasuredRows) {
   }
 }
 
+// Only some ranks keep states then, and all must agree on whether a step can be divided.
+TEST(Mtp, GoesWithHalfBatchesAndHiddenStatesForOthers) {
+  const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
+  const WithRandomLayer model(fixture);
+  Request embedded;
+  embedded.prompt = test::repetitive_prompt(fixture, 12, 3);
+  embedded.max_tokens = 0;
+  embedded.prompt_hidden = true;
+  const auto states_of = [&](const EngineOptions& options) {
+    std::vector<float> states;
+    run_engine(test::world(), options, [&](Engine& engine) {
+      for (int round = 0; round < 2; ++round) {
+        engine.submit(greedy_request(test::repetitive_prompt(fixture, 20, 5 + round), 12));
+        engine.submit(embedded, [&](const Event& event) {
+          if (const auto* some = std::get_if<PromptHidden>(&event))
+            states.insert(states.end(), some->states.begin(), some->states.end());
+        });
+        run_all(engine);
+      }
+    });
+    return states;
+  };
+  EngineOptions options{.model = model.path(), .weights = WeightType::f32, .same_bits = true};
+  const std::vector<float> expected = states_of(options);
+  EXPECT_EQ(expected.empty(), !test::world().is_root());
+  options.two_batch_overlap = TwoBatchOverlap::on;
+  for (const DraftRanks ranks : kBoth) {
+    options.speculation = mtp(ranks);
+    EXPECT_EQ(states_of(options), expected);
+  }
+}
+
 TEST(Mtp, SaysWhatItTakesAndIsWhatAutoTakesWithoutADraftModel) {
   const WithRandomLayer model(reference::fixture("deepseek3-yarn"));
   for (const DraftKind kind : {DraftKind::mtp, DraftKind::automatic}) {
