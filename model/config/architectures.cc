@@ -125,8 +125,7 @@ DecoderSpec make_next_token_spec(const ModelConfig& config) {
     }
     throw_error<ConfigError>(
         "cannot guess tokens by multi-token prediction: expected a family whose checkpoints have a layer for "
-        "it "
-        "({}), found {}; guess them in another way",
+        "it ({}), found {}; guess them in another way",
         fmt::join(able, ", "), config.architecture);
   }
   return family.make_next_token_spec(config);

@@ -72,8 +72,8 @@ void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNam
   if (!row) return;
   throw_error<CheckpointError>(
       "cannot use one matrix as embedding and LM head: config.json ties them (tie_word_embeddings), but {} "
-      "and "
-      "{} differ in row {}; set tie_word_embeddings to false if the model has an LM head of its own, else "
+      "and {} differ in row {}; set tie_word_embeddings to false if the model has an LM head of its own, "
+      "else "
       "download the checkpoint again",
       tensor_names::weight_of(names.embed_tokens), tensor_names::weight_of(names.lm_head), *row);
 }

@@ -23,8 +23,8 @@ struct DraftPlan {
 };
 
 // Rank 0's plan; nothing if the options name no draft model, and the checkpoint's own layer is not wanted or
-// not there. `target`: the plan of the model that it guesses
-// for. Collective; throws AgreedError if it cannot guess for that.
+// not there. `target`: the plan of the model that it guesses for. Collective; throws AgreedError if it cannot
+// guess for that.
 std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
                                         const EnginePlan& target);
 

@@ -11,8 +11,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -94,31 +96,45 @@ std::vector<reference::Fixture> fixtures() {
   return all;
 }
 
+// A fixture's checkpoint with a layer of seeded weights. `change` may change its tensors before they are
+// written.
+struct WithLayer {
+  explicit WithLayer(const reference::Fixture& fixture, bool own_tables = false,
+                     const std::function<void(const json& config, Tensors& tensors)>& change = {})
+      : config(test::config_in(fixture.folder)), tensors(test::tensors_of(fixture.folder)) {
+    test::add_next_token_layer(config, tensors, own_tables);
+    if (change) change(config, tensors);
+    test::write_checkpoint(folder.path(), config, tensors);
+    source = SafetensorsCheckpoint::open(folder.path());
+    parsed = load_config(folder.path());
+  }
+
+  json config;
+  Tensors tensors;
+  test::TemporaryDirectory folder;
+  decltype(SafetensorsCheckpoint::open({})) source;
+  ModelConfig parsed;
+};
+
 TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
   ASSERT_GE(fixtures().size(), 2U);
   for (const reference::Fixture& fixture : fixtures()) {
     for (const bool own_tables : {true, false}) {
       SCOPED_TRACE(testing::Message() << fixture.name << (own_tables ? ", tables of its own" : ""));
-      json config = test::config_in(fixture.folder);
-      Tensors tensors = test::tensors_of(fixture.folder);
-      test::add_next_token_layer(config, tensors, own_tables);
-      const test::TemporaryDirectory folder;
-      test::write_checkpoint(folder.path(), config, tensors);
-      const auto source = SafetensorsCheckpoint::open(folder.path());
-      const ModelConfig parsed = load_config(folder.path());
-
-      const Results model = compute(test::world(), make_spec(parsed), *source, fixture.prompt, 128);
+      const WithLayer checkpoint(fixture, own_tables);
+      const Results model =
+          compute(test::world(), make_spec(checkpoint.parsed), *checkpoint.source, fixture.prompt, 128);
       const std::vector<TokenId> tokens(fixture.prompt.begin() + 1, fixture.prompt.end());
       std::vector<const float*> states;
       std::vector<std::vector<float>> rows;
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         states.push_back(model.hidden[i].data());
-        rows.push_back(what_it_reads(config, tensors, tokens[i], states.back()));
+        rows.push_back(what_it_reads(checkpoint.config, checkpoint.tensors, tokens[i], states.back()));
       }
-      const DecoderSpec spec = make_next_token_spec(parsed);
-      const Results layer = compute(test::world(), spec, *source, tokens, 7, states);
+      const DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
+      const Results layer = compute(test::world(), spec, *checkpoint.source, tokens, 7, states);
 
-      const auto [alone_config, alone_tensors] = model_of_layer(config, tensors, rows);
+      const auto [alone_config, alone_tensors] = model_of_layer(checkpoint.config, checkpoint.tensors, rows);
       const test::TemporaryDirectory alone_folder;
       test::write_checkpoint(alone_folder.path(), alone_config, alone_tensors);
       const auto alone_source = SafetensorsCheckpoint::open(alone_folder.path());
@@ -140,48 +156,33 @@ TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
 // A state that is not there any more.
 TEST(NextTokenLayer, ReadsZerosWhereThereIsNoState) {
   const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
-  json config = test::config_in(fixture.folder);
-  Tensors tensors = test::tensors_of(fixture.folder);
-  test::add_next_token_layer(config, tensors, false);
-  const test::TemporaryDirectory folder;
-  test::write_checkpoint(folder.path(), config, tensors);
-  const auto source = SafetensorsCheckpoint::open(folder.path());
-  const DecoderSpec spec = make_next_token_spec(load_config(folder.path()));
+  const WithLayer checkpoint(fixture);
+  const DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
   const std::vector<float> zeros(spec.hidden_size);
   const std::vector<TokenId> tokens(fixture.prompt.begin(), fixture.prompt.begin() + 5);
   const Results missing =
-      compute(test::world(), spec, *source, tokens, 5, std::vector<const float*>(5, nullptr));
+      compute(test::world(), spec, *checkpoint.source, tokens, 5, std::vector<const float*>(5, nullptr));
   const Results given =
-      compute(test::world(), spec, *source, tokens, 5, std::vector<const float*>(5, zeros.data()));
+      compute(test::world(), spec, *checkpoint.source, tokens, 5, std::vector<const float*>(5, zeros.data()));
   EXPECT_EQ(missing.logits, given.logits);
 }
 
 TEST(NextTokenLayer, IsNoPartOfTheModelAndKnownNotToBe) {
-  const reference::Fixture fixture = reference::fixture("qwen3next");
-  json config = test::config_in(fixture.folder);
-  Tensors tensors = test::tensors_of(fixture.folder);
-  test::add_next_token_layer(config, tensors, false);
-  const test::TemporaryDirectory folder;
-  test::write_checkpoint(folder.path(), config, tensors);
-  const auto source = SafetensorsCheckpoint::open(folder.path());
-  const Decoder decoder(make_spec(load_config(folder.path())), *source, {0, 1});
+  const WithLayer checkpoint(reference::fixture("qwen3next"));
+  const Decoder decoder(make_spec(checkpoint.parsed), *checkpoint.source, {0, 1});
   ASSERT_EQ(decoder.unused_tensors().size(), 1U);
   EXPECT_CONTAINS(decoder.unused_tensors().front(), "mtp.");
 }
 
 TEST(NextTokenLayer, OfAnotherShapeIsAnErrorThatNamesIt) {
-  const reference::Fixture fixture = reference::fixture("deepseek3-yarn");
-  json config = test::config_in(fixture.folder);
-  Tensors tensors = test::tensors_of(fixture.folder);
-  test::add_next_token_layer(config, tensors, false);
-  const std::string name = test::layout_of(config).projection + ".weight";
-  tensors[name].shape = {tensors[name].shape[1], tensors[name].shape[0]};
-  const test::TemporaryDirectory folder;
-  test::write_checkpoint(folder.path(), config, tensors);
-  const auto source = SafetensorsCheckpoint::open(folder.path());
-  const DecoderSpec spec = make_next_token_spec(load_config(folder.path()));
+  const auto transpose = [](const json& config, Tensors& tensors) {
+    Values& projection = tensors.at(test::layout_of(config).projection + ".weight");
+    std::swap(projection.shape[0], projection.shape[1]);
+  };
+  const WithLayer checkpoint(reference::fixture("deepseek3-yarn"), false, transpose);
+  const DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
   const std::string error = test::error_of<CheckpointError>([&] {
-    Decoder(spec, *source, {0, 1}, std::nullopt);
+    Decoder(spec, *checkpoint.source, {0, 1}, std::nullopt);
   });
   EXPECT_CONTAINS(error, "eh_proj");
   EXPECT_CONTAINS(error, "[64, 128]");
