@@ -1,16 +1,16 @@
 // Tiled attention against naive attention, which stores the score matrix: time and memory by prompt length,
 // sliding windows, and the bandwidth at which decoding reads the cache. Results are verified first.
 //
-//   bench_attention [--max-tokens N] [--threads N] [--json] [--only dense|sparse|latent]
+//   bench_attention [--max-tokens N] [--threads N] [--json] [--only dense|decode|sparse|latent]
 //
 // Naive attention is two matmuls of OpenBLAS with a softmax in between, one head at a time. As it multiplies
 // whole matrices, it also computes the scores above the diagonal.
 
 #include "bench/attention_patterns.h"
 #include "bench/attention_problem.h"
+#include "bench/decode_attention.h"
 #include "bench/latent_attention.h"
 #include "model/kernels/isa.h"
-#include "model/peak_rates.h"
 #include "tp/internal/require.h"
 
 #include <CLI/CLI.hpp>
@@ -72,26 +72,7 @@ void report_prompt(const Options& options, std::size_t tokens) {
   }
 }
 
-void report_token(const Options& options, std::size_t tokens, double streaming) {
-  for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
-    const Problem problem(tokens, type);
-    const double seconds = best_seconds([&] { problem.tiled(tokens - 1, 1); });
-    const double rate = static_cast<double>(problem.cache_bytes()) / seconds;
-    if (options.json) {
-      fmt::print(
-          "{{\"phase\":\"decode\",\"tokens\":{},\"kv_type\":\"{}\",\"threads\":{},\"microseconds\":{:.2f},"
-          "\"bandwidth_gb_s\":{:.2f},\"streaming_gb_s\":{:.2f}}}\n",
-          tokens, name_of(type), options.threads, seconds * 1e6, rate / 1e9, streaming / 1e9);
-    } else {
-      fmt::print("{:>7} {:>6} {:>12.1f} {:>10.2f} {:>8.2f}\n", tokens, name_of(type), seconds * 1e6,
-                 rate / 1e9, rate / streaming);
-    }
-    std::fflush(stdout);
-  }
-}
-
 void run_dense(const Options& options) {
-  const double streaming = local_peak_rates().streaming_bytes_per_second;
   if (!options.json) {
     fmt::print(
         "Causal prefill; {} query heads of {} on one KV head, {} thread{}, kernels {}. Memory besides "
@@ -103,12 +84,6 @@ void run_dense(const Options& options) {
                "tiled ms", "speedup", "naive MiB", "tiled MiB", "windowed ms", "us/token");
   }
   for (std::size_t tokens = 1024; tokens <= options.max_tokens; tokens *= 2) report_prompt(options, tokens);
-  if (!options.json) {
-    fmt::print("\nDecoding one token after this many; peak memory bandwidth {:.1f} GB/s.\n", streaming / 1e9);
-    fmt::print("{:>7} {:>6} {:>12} {:>10} {:>8}\n", "tokens", "cache", "us", "GB/s", "of peak");
-  }
-  for (std::size_t tokens = 1024; tokens <= options.max_tokens; tokens *= 2)
-    report_token(options, tokens, streaming);
 }
 
 }  // namespace
@@ -117,6 +92,7 @@ static void run(const Options& options) {
   omp_set_num_threads(static_cast<int>(options.threads));
   const auto wants = [&](const char* part) { return options.only.empty() || options.only == part; };
   if (wants("dense")) run_dense(options);
+  if (wants("decode")) run_decode(options);
   if (wants("sparse")) run_sparse(options);
   if (wants("latent")) run_latent(options);
 }
@@ -133,8 +109,9 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_flag("--json", options.json, "One JSON object per line");
   app.add_option("--only", options.only,
-                 "dense: against naive attention; sparse: patterns that cost less; latent: decoding")
-      ->check(CLI::IsMember({"dense", "sparse", "latent"}));
+                 "dense: against naive attention; decode: long contexts; sparse: patterns that cost less; "
+                 "latent: decoding with latents")
+      ->check(CLI::IsMember({"dense", "decode", "sparse", "latent"}));
   CLI11_PARSE(app, argc, argv);
   try {
     tp::bench::run(options);
