@@ -226,9 +226,12 @@ class Attention {
   // What the tile's rows, which have been gathered, see of one split.
   void attend(const Tile& tile, std::size_t split, const TileScratch& own) const {
     const auto [begin, end] = blocks_of_split(tile, split, own);
-    for (std::size_t block = begin; block < end; ++block) {
-      own.blocks[block - begin] = reinterpret_cast<const unsigned char*>(
-          args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
+    const std::size_t ahead = blocks_ahead(layout_);
+    const std::size_t last = tile.span->block_table.size() - 1;
+    for (std::size_t block = begin; block < end + ahead; ++block) {
+      const auto index = static_cast<std::size_t>(tile.span->block_table[std::min(block, last)]);
+      own.blocks[block - begin] =
+          reinterpret_cast<const unsigned char*>(args_.cache.head(index, tile.kv_head));
     }
     kernel_({.rows = tile.rows(),
              .key_dim = layout_.key_dim,
@@ -238,6 +241,7 @@ class Attention {
              .query_stride = query_stride(layout_),
              .blocks = own.blocks,
              .num_blocks = end - begin,
+             .blocks_ahead = ahead,
              .first_block = begin,
              .block_size = layout_.block_size,
              .padded_block = layout_.padded_block(),
@@ -261,7 +265,8 @@ class Attention {
              .sums = own.split.sums,
              .scores = own.scores,
              .query_pairs = own.query_pairs,
-             .weight_pairs = own.weight_pairs});
+             .weight_pairs = own.weight_pairs,
+             .integer_rows = own.integer_rows});
   }
 
   auto kernel() const -> void (*)(const AttentionTile&) {

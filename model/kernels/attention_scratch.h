@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/kernels/paged_cache.h"
+#include "model/kernels/simd/attention_tile.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -18,6 +19,9 @@ inline constexpr std::size_t kStepColumns = 128;
 // Positions of a split: contexts are attended to in splits of about this size, which are merged in order,
 // also by a single thread, so that the number of threads does not change the result.
 inline constexpr std::size_t kSplitPositions = 512;
+
+// How far ahead of its use a cache is fetched from memory.
+inline constexpr std::size_t kBytesAhead = 16384;
 
 // The largest number of query heads that share a KV head, at least 1.
 inline std::size_t largest_group(std::span<const std::size_t> kv_of_head) {
@@ -45,12 +49,18 @@ inline std::size_t blocks_per_split(const KvLayout& layout) {
   return std::max<std::size_t>(1, kSplitPositions / positions) * blocks_per_step(layout);
 }
 
+// A distance of memory, in blocks: far enough that what is fetched arrives in time.
+inline std::size_t blocks_ahead(const KvLayout& layout) {
+  return std::max<std::size_t>(1, kBytesAhead / layout.head_bytes());
+}
+
 inline std::size_t step_columns(const KvLayout& layout) {
   return blocks_per_step(layout) * layout.padded_block();
 }
 
 inline std::size_t query_stride(const KvLayout& layout) {
-  return layout.latent ? layout.row_columns() : (layout.key_dim + 1) / 2 * 2;
+  return layout.latent ? layout.row_columns()
+                       : (layout.key_dim + KvLayout::kPanel - 1) / KvLayout::kPanel * KvLayout::kPanel;
 }
 
 // Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
@@ -88,6 +98,7 @@ struct TileScratch {
   float* slopes;
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
+  IntegerRow* integer_rows;
   std::size_t* position;
   std::size_t* visible_begin;
   std::size_t* visible_end;
@@ -103,12 +114,13 @@ struct TileScratch {
         slopes(carve.take<float>(rows)),
         query_pairs(carve.take<std::uint32_t>(rows * query_stride(layout) / 2)),
         weight_pairs(carve.take<std::uint32_t>(rows * step_columns(layout) / 2)),
+        integer_rows(carve.take<IntegerRow>(rows)),
         position(carve.take<std::size_t>(rows)),
         visible_begin(carve.take<std::size_t>(rows)),
         visible_end(carve.take<std::size_t>(rows)),
         bias(carve.take<const float*>(rows)),
         key_bias(carve.take<const float*>(rows)),
-        blocks(carve.take<const unsigned char*>(max_blocks)) {}
+        blocks(carve.take<const unsigned char*>(max_blocks + blocks_ahead(layout))) {}
 
  private:
   static SoftmaxSums softmax_sums(Carver& carve, std::size_t rows, const KvLayout& layout) {

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kCacheLine = 64;
 
-// Steps of a key panel: bf16 keys go by pairs of elements.
-std::size_t key_steps(const KvLayout& layout) {
-  return layout.type == KvType::bf16 ? (layout.key_dim + 1) / 2 : layout.key_dim;
+// `size` elements of a key or positions, filled up to whole steps.
+std::size_t whole_steps(const KvLayout& layout, std::size_t size) {
+  return (size + layout.step() - 1) / layout.step() * layout.step();
 }
 
 // The layout of elements: kStep of them, of a key or of neighbouring positions' values, lie together.
@@ -29,9 +29,10 @@ struct Bf16Cells {
   Element operator()(float x) const { return float_to_bf16(x); }
 };
 
+template <std::size_t kElements>
 struct Int8Cells {
   using Element = std::int8_t;
-  static constexpr std::size_t kStep = 1;
+  static constexpr std::size_t kStep = kElements;
   float inverse;  // of the scale
   Element operator()(float x) const { return static_cast<std::int8_t>(std::lrintf(x * inverse)); }
 };
@@ -66,7 +67,7 @@ void store_column(const Slot& to, const float* key, const Cells& cells) {
     return column[d / Cells::kStep * Cells::kStep * KvLayout::kPanel + d % Cells::kStep];
   };
   for (std::size_t d = 0; d < dim; ++d) at(d) = cells(key[d]);
-  if (dim % Cells::kStep != 0) at(dim) = 0;
+  for (std::size_t d = dim; d % Cells::kStep != 0; ++d) at(d) = 0;
 }
 
 // Fills the rest of a row's last vector with zeros where it takes part in scores.
@@ -114,35 +115,39 @@ float int8_scale(const float* x, std::size_t size) {
   return greatest / 127.0F;
 }
 
+template <class Cells>
 void store_int8(const Slot& to, const float* key, const float* value) {
   const KvLayout& layout = to.layout;
   const auto store_scale = [&](std::size_t offset, float scale) {
     reinterpret_cast<float*>(to.head + offset)[to.slot] = scale;
-    return Int8Cells{scale > 0.0F ? 1.0F / scale : 0.0F};
+    return Cells{scale > 0.0F ? 1.0F / scale : 0.0F};
   };
-  const Int8Cells key_cells =
-      store_scale(layout.key_scales_offset(), int8_scale(key, layout.stored_key_dim()));
-  const Int8Cells value_cells =
-      store_scale(layout.value_scales_offset(), int8_scale(value, layout.value_dim));
+  const Cells key_cells = store_scale(layout.key_scales_offset(), int8_scale(key, layout.stored_key_dim()));
+  const Cells value_cells = store_scale(layout.value_scales_offset(), int8_scale(value, layout.value_dim));
   store(to, key, key_cells, value, value_cells);
 }
 
 }  // namespace
 
+std::size_t KvLayout::element_bytes() const {
+  switch (type) {
+    case KvType::f32:
+      return 4;
+    case KvType::bf16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::size_t KvLayout::step() const { return latent && type == KvType::int8 ? 1 : 4 / element_bytes(); }
+
 std::size_t KvLayout::key_panel_bytes() const {
-  const std::size_t step = type == KvType::int8 ? kPanel : kPanel * sizeof(float);
-  return key_steps(*this) * step;
+  return whole_steps(*this, key_dim) * kPanel * element_bytes();
 }
 
 std::size_t KvLayout::key_scales_offset() const {
-  switch (type) {
-    case KvType::f32:
-      return values_offset() + block_size * row_columns() * sizeof(float);
-    case KvType::bf16:
-      return values_offset() + (block_size + 1) / 2 * row_columns() * sizeof(float);
-    default:
-      return values_offset() + block_size * row_columns();
-  }
+  return values_offset() + whole_steps(*this, block_size) * row_columns() * element_bytes();
 }
 
 std::size_t KvLayout::head_bytes() const {
@@ -174,7 +179,7 @@ void store_keys_values(TensorView<const float> key, TensorView<const float> valu
             if (is_last_of_new_block(span, token, slot)) clear_rows_behind(slot);
             break;
           case KvType::int8:
-            store_int8(slot, k, v);
+            layout.latent ? store_int8<Int8Cells<1>>(slot, k, v) : store_int8<Int8Cells<4>>(slot, k, v);
             break;
         }
       }

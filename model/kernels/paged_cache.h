@@ -15,13 +15,13 @@ namespace kernels {
 // The bytes of one KV head in one block: keys, values and, for int8, the scales of both.
 //
 // Keys are columns, in panels of 16 positions, so that the scores of a panel are one vector:
-//   f32, int8: [panels][key_dim][16]      bf16: [panels][key_dim / 2][16][2], as a product of pairs takes
-//   them
+//   [panels][key_dim / step][16][step]
+// where a step has 4 bytes, one element of f32, two of bf16 and four of int8, as their products take them.
 // Values are rows, filled up to whole vectors of `value_columns`:
-//   f32, int8: [positions][value_columns]  bf16: [positions / 2][value_columns][2]
+//   [positions / step][value_columns][step]
 //
 // Latents: a key begins with its value. Only rows are stored, of value and rest of the key, each filled up
-// with zeros to whole vectors. Of int8's scales the keys' are then those of the rest.
+// with zeros to whole vectors; int8 has steps of one. Of int8's scales the keys' are then those of the rest.
 struct KvLayout {
   static constexpr std::size_t kPanel = 16;  // positions
 
@@ -32,6 +32,9 @@ struct KvLayout {
   std::size_t value_dim = 0;
   bool latent = false;
 
+  std::size_t element_bytes() const;
+  // Elements of a key, or positions of values, that lie together.
+  std::size_t step() const;
   std::size_t panels() const { return (block_size + kPanel - 1) / kPanel; }
   std::size_t padded_block() const { return panels() * kPanel; }
   std::size_t value_columns() const { return (value_dim + kPanel - 1) / kPanel * kPanel; }

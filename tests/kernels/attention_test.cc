@@ -2,6 +2,9 @@
 
 #include "tests/kernels/paged_sequences.h"
 
+#include <cmath>
+#include <vector>
+
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -15,6 +18,25 @@ using test::PagedSequences;
 // The result is a mean of values in [-1, 1). Scores of up to head_dim * 0.75 round by some 1e-6, and so do
 // the weights relative to each other.
 constexpr double kTolerance = 4e-6;
+
+// The weights of values are rounded to bf16 where the machine is fast at multiplying pairs of them: by 2^-9
+// of each, and so the mean of values in [-1, 1).
+constexpr double kPairTolerance = 0x1p-9 + kTolerance;
+
+// With an int8 cache, queries are rounded to 16 bits where the machine multiplies bytes: by 2^-17 of 0.75
+// each, which is 9e-5 in a score of 80 of them (errors are independent of each other; three deviations).
+constexpr double kIntegerTolerance = 1e-4;
+
+double tolerance_of(KvType type) {
+  switch (type) {
+    case KvType::bf16:
+      return kPairTolerance;
+    case KvType::int8:
+      return kIntegerTolerance;
+    default:
+      return kTolerance;
+  }
+}
 
 // kv_of_head of `heads` query heads, `group` of them on each KV head, beginning with query head `first`.
 std::vector<std::size_t> grouped(std::size_t heads, std::size_t group, std::size_t first = 0) {
@@ -123,7 +145,7 @@ TEST(PagedAttention, SeesTheTokensOfItsOwnChunkAndOfThoseBefore) {
 TEST(PagedAttention, LetsSinksTakeTheirShareOfTheWeights) {
   const std::vector<float> sinks = {-2.0F, 0.0F, 3.0F, 90.0F, -90.0F, 1.0F};
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
-    const double tolerance = type == KvType::bf16 ? 0x1p-9 + kTolerance : kTolerance;
+    const double tolerance = tolerance_of(type);
     PagedSequences sequences(8, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type},
                              {150, 9, 1400});
     sequences.expect_attention({60, 1, 1}, grouped(6, 3), {}, tolerance, 0.0F, {}, {}, sinks);
@@ -144,10 +166,6 @@ TEST(PagedAttention, AddsABiasThatFallsWithTheDistance) {
   sequences.expect_attention({60, 1}, grouped(4, 2), {}, kTolerance, 0.0F, slopes);
   sequences.expect_attention({60, 1}, grouped(4, 2), {.window = 30}, kTolerance, 3.0F, slopes);
 }
-
-// The weights of values are rounded to bf16 where the machine is fast at multiplying pairs of them: by 2^-9
-// of each, and so the mean of values in [-1, 1).
-constexpr double kPairTolerance = 0x1p-9 + kTolerance;
 
 // What a matrix unit takes: whole tiles of keys and positions, and rows that fill no tile.
 TEST(PagedAttention, OfABf16CacheInWholeTilesEqualsTheReference) {
@@ -183,9 +201,9 @@ TEST(PagedAttention, OfAnInt8CacheEqualsTheReferenceOnRoundedKeysAndValues) {
   for (const std::size_t head_dim : {2U, 7U, 16U, 33U, 64U, 80U}) {
     for (const std::size_t block_size : {1U, 7U, 16U, 32U, 48U}) {
       PagedSequences sequences(head_dim, {2, head_dim, block_size, KvType::int8}, {67, 300});
-      sequences.expect_attention({1, 3}, grouped(4, 2), {}, kTolerance);
-      sequences.expect_attention({50, 33}, grouped(4, 2), {}, kTolerance);
-      sequences.expect_attention({50, 33}, grouped(6, 3), {.window = 21}, kTolerance);
+      sequences.expect_attention({1, 3}, grouped(4, 2), {}, kIntegerTolerance);
+      sequences.expect_attention({50, 33}, grouped(4, 2), {}, kIntegerTolerance);
+      sequences.expect_attention({50, 33}, grouped(6, 3), {.window = 21}, kIntegerTolerance);
     }
   }
 }
@@ -205,7 +223,7 @@ TEST(PagedAttention, SplitsALongContextAmongThreads) {
     for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
       PagedSequences sequences(length, {.kv_heads = 1, .key_dim = 16, .block_size = 32, .type = type},
                                {length});
-      const double tolerance = type == KvType::bf16 ? kPairTolerance : kTolerance;
+      const double tolerance = tolerance_of(type);
       sequences.expect_attention({1}, grouped(3, 3), {}, tolerance);
       sequences.expect_attention({2}, grouped(3, 3), {.window = 1024}, tolerance);
     }
@@ -218,7 +236,7 @@ TEST(PagedAttention, ComputesBidirectionalSequencesBesideCausalOnes) {
          {std::optional<std::size_t>(), std::optional<std::size_t>(5)}) {
       PagedSequences sequences(1, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type},
                                {40, 33, 70, 1});
-      const double tolerance = type == KvType::bf16 ? kPairTolerance : kTolerance;
+      const double tolerance = tolerance_of(type);
       sequences.expect_attention({40, 33, 3, 1}, grouped(4, 2), {.window = window}, tolerance, 0.0F, {},
                                  {true, false, false, true});
     }
@@ -239,8 +257,7 @@ TEST(PagedAttention, SplitsTheWindowsOfSeveralTokensAmongThreads) {
 TEST(PagedAttention, CapsScoresOfWholeSteps) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     PagedSequences sequences(5, {.kv_heads = 2, .key_dim = 32, .block_size = 32, .type = type}, {400});
-    sequences.expect_attention({150}, grouped(4, 2), {}, type == KvType::bf16 ? kPairTolerance : kTolerance,
-                               2.0F);
+    sequences.expect_attention({150}, grouped(4, 2), {}, tolerance_of(type), 2.0F);
   }
 }
 
@@ -252,6 +269,34 @@ TEST(PagedAttention, SurvivesScoresFarFromZero) {
   }
   // Scores round by 1e-5 here, and the weights by as much.
   sequences.expect_attention({30}, grouped(2, 2), {}, 4e-4);
+}
+
+// An int8 cache has no bytes for what is no number.
+TEST(PagedAttention, OfAQueryThatIsNoNumberIsNone) {
+  const kernels::KvLayout layout{KvType::int8, 1, 32, 32, 32};
+  std::vector<std::byte> memory(layout.block_bytes());
+  const kernels::PagedCache cache{layout, memory.data(), 1};
+  const std::vector<std::int32_t> table = {0};
+  const std::vector<kernels::AttentionSpan> spans = {{0, 3, 0, table}};
+  std::vector<float> query(3 * 32, 0.5F);
+  const std::vector<float> rest(3 * 32, 0.25F);
+  kernels::store_keys_values({rest.data(), 3, 32}, {rest.data(), 3, 32}, spans, cache);
+  query[32 + 7] = NAN;
+  query[64 + 31] = INFINITY;
+  const std::vector<std::size_t> kv_of_head = {0};
+  const std::size_t columns = kernels::attention_scratch(kv_of_head, layout, 1);
+  std::vector<float> scratch(static_cast<std::size_t>(omp_get_max_threads()) * columns);
+  std::vector<float> out(3 * 32);
+  kernels::paged_attention({.query = {query.data(), 3, 32},
+                            .cache = cache,
+                            .spans = spans,
+                            .kv_of_head = kv_of_head,
+                            .pattern = {},
+                            .scratch = {scratch.data(), scratch.size() / columns, columns},
+                            .out = {out.data(), 3, 32}});
+  EXPECT_NEAR(out[0], 0.25F, 1e-3);
+  EXPECT_TRUE(std::isnan(out[32]));
+  EXPECT_TRUE(std::isnan(out[64]));
 }
 
 TEST(PagedAttention, SharedByThreadsEqualsTheReference) {

@@ -85,10 +85,9 @@ class PagedSequences {
               [&](std::size_t position, std::size_t head, const std::byte* block, std::size_t slot) {
                 const std::byte* panel = block + slot / 16 * cache_.layout.key_panel_bytes();
                 for (std::size_t d = 0; d < dim; ++d) {
-                  const std::size_t plain = d * 16 + slot % 16;
-                  const std::size_t paired = (d / 2 * 16 + slot % 16) * 2 + d % 2;
+                  const std::size_t index = (d / step() * 16 + slot % 16) * step() + d % step();
                   out(position, head * dim + d) =
-                      element(panel, plain, paired) * scale(block, cache_.layout.key_scales_offset(), slot);
+                      element(panel, index) * scale(block, cache_.layout.key_scales_offset(), slot);
                 }
               });
     return out;
@@ -216,8 +215,8 @@ class PagedSequences {
 
   double row_element(const std::byte* block, std::size_t slot, std::size_t column) const {
     const std::size_t columns = cache_.layout.row_columns();
-    return element(block + cache_.layout.values_offset(), slot * columns + column,
-                   (slot / 2 * columns + column) * 2 + slot % 2);
+    return element(block + cache_.layout.values_offset(),
+                   (slot / step() * columns + column) * step() + slot % step());
   }
 
   // body(position, head, the head's part of the block, slot)
@@ -230,14 +229,21 @@ class PagedSequences {
     }
   }
 
-  double element(const std::byte* base, std::size_t plain, std::size_t paired) const {
+  // Elements that lie together; stated here once more, as the layout's description says it.
+  std::size_t step() const {
+    if (shape_.type == KvType::f32) return 1;
+    if (shape_.type == KvType::bf16) return 2;
+    return shape_.latent ? 1 : 4;
+  }
+
+  double element(const std::byte* base, std::size_t index) const {
     switch (shape_.type) {
       case KvType::f32:
-        return reinterpret_cast<const float*>(base)[plain];
+        return reinterpret_cast<const float*>(base)[index];
       case KvType::bf16:
-        return kernels::bf16_to_float(reinterpret_cast<const std::uint16_t*>(base)[paired]);
+        return kernels::bf16_to_float(reinterpret_cast<const std::uint16_t*>(base)[index]);
       default:
-        return reinterpret_cast<const std::int8_t*>(base)[plain];
+        return reinterpret_cast<const std::int8_t*>(base)[index];
     }
   }
 

@@ -2,6 +2,7 @@
 //
 // Tiled attention with an online softmax: memory does not grow with the number of blocks.
 
+#include "model/kernels/simd/attention_integers.h"
 #include "model/kernels/simd/attention_products.h"
 #include "model/kernels/simd/attention_softmax.h"
 #include "model/kernels/simd/attention_tile.h"
@@ -28,8 +29,12 @@ template <class Products, std::size_t Rows, std::size_t Panels>
 void score_panels(const Step& step, std::size_t row, std::size_t block, std::size_t panel) {
   using Cache = typename Products::Cache;
   const AttentionTile& tile = step.tile;
+  const std::ptrdiff_t ahead = step.ahead(row, block);
+  if constexpr (Cache::kScaled) {
+    if (ahead != 0) fetch_scales(step, block, panel, Panels, ahead);
+  }
   Vector sums[Rows][Panels] = {};
-  Products::template query<Rows, Panels>(tile, row)(
+  Products::template query<Rows, Panels>(tile, row, ahead)(
       tile.blocks[block] + panel * tile.key_panel_bytes, Cache::kBytes, tile.key_panel_bytes, 0,
       (tile.key_dim + Cache::kStep - 1) / Cache::kStep * Cache::kStep, sums);
   for (std::size_t p = 0; p < Panels; ++p) {
@@ -177,7 +182,8 @@ void add_columns(const Step& step, std::size_t row, std::size_t block, Columns s
   for (std::size_t r = 0; r < Rows; ++r) {
     for (std::size_t v = 0; v < Vectors; ++v) sums[r][v] = load(out + r * tile.value_columns + v * kLanes);
   }
-  Products::template weights<Rows, Vectors>(tile, row, (block - step.begin) * tile.padded_block)(
+  Products::template weights<Rows, Vectors>(tile, row, (block - step.begin) * tile.padded_block,
+                                            step.ahead(row, block))(
       tile.blocks[block] + tile.values_offset + column / kLanes * Cache::kBytes,
       tile.row_columns / kLanes * Cache::kBytes, Cache::kBytes, seen.begin / Cache::kStep * Cache::kStep,
       (seen.end + Cache::kStep - 1) / Cache::kStep * Cache::kStep, sums);
@@ -206,7 +212,9 @@ void attend_rows(const Step& step, std::size_t row) {
     // A block that no row sees keeps no scores: mask overwrites them.
     if (seen.begin == seen.end) continue;
     sees_any = true;
-    if constexpr (Products::kKeysAreRows) {
+    if constexpr (Products::kInIntegers) {
+      score_block<Rows>(step, row, block);
+    } else if constexpr (Products::kKeysAreRows) {
       score_latents<Products, Rows>(step, row, block, seen);
     } else {
       score<Products, Rows>(step, row, block);
@@ -214,9 +222,13 @@ void attend_rows(const Step& step, std::size_t row) {
   }
   if (!sees_any) return;
   soften<Products>(step, row, Rows);
-  for (std::size_t block = step.begin; block < step.end; ++block) {
-    const Columns seen = visible(step, row, Rows, block);
-    if (seen.begin != seen.end) add_values<Products, Rows>(step, row, block, seen);
+  if constexpr (Products::kInIntegers) {
+    add_step<Rows>(step, row);
+  } else {
+    for (std::size_t block = step.begin; block < step.end; ++block) {
+      const Columns seen = visible(step, row, Rows, block);
+      if (seen.begin != seen.end) add_values<Products, Rows>(step, row, block, seen);
+    }
   }
 }
 
@@ -235,12 +247,18 @@ void attend(const AttentionTile& tile) {
   });
 }
 
+#if defined(__AVX512VNNI__)
+using Int8Products = IntegerProducts;
+#else
+using Int8Products = WidenedProducts<Int8>;
+#endif
+
 }  // namespace
 
 extern const AttentionKernels kAttentionKernels;
 const AttentionKernels kAttentionKernels = {
-    attend<WidenedProducts<F32>>, attend<WidenedProducts<Bf16>>, attend<WidenedProducts<Int8>>,
-    attend<LatentProducts<F32>>,  attend<LatentProducts<Bf16>>,  attend<LatentProducts<Int8>>,
+    attend<WidenedProducts<F32>>, attend<WidenedProducts<Bf16>>, attend<Int8Products>,
+    attend<LatentProducts<F32>>,  attend<LatentProducts<Bf16>>,  attend<LatentProducts<LatentInt8>>,
 #if defined(__AVX512BF16__)
     attend<PairProducts>,         attend<LatentPairProducts>,
 #else

@@ -1,6 +1,7 @@
 // How the elements of a cache are multiplied: for attention_kernels.cc only, everything is local to it.
 #pragma once
 
+#include "model/kernels/simd/attention_softmax.h"
 #include "model/kernels/simd/attention_tile.h"
 #include "model/kernels/simd/vector.h"
 
@@ -52,6 +53,21 @@ struct Bf16 {
 };
 
 struct Int8 {
+  static constexpr std::size_t kStep = 4;
+  static constexpr std::size_t kBytes = kVectorBytes;
+  static constexpr bool kScaled = true;
+  static void load(const unsigned char* p, Vector* out) {
+    const WordVector quads = load_words(p);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      for (std::size_t s = 0; s < kStep; ++s) {
+        const auto byte = (IntRegister)(quads.part[i] << (24 - 8 * s)) >> 24;
+        out[s].part[i] = __builtin_convertvector(byte, FloatRegister);
+      }
+    }
+  }
+};
+
+struct LatentInt8 {
   static constexpr std::size_t kStep = 1;
   static constexpr std::size_t kBytes = kLanes;
   static constexpr bool kScaled = true;
@@ -59,17 +75,20 @@ struct Int8 {
 };
 
 // sums[r][v] += x[r * x_stride + i] * (element i of the vectors at `data`), for i in [begin, end), both
-// multiples of kStep. Steps lie step_bytes apart, vectors vector_bytes.
+// multiples of kStep. Steps lie step_bytes apart, vectors vector_bytes. What lies `ahead` bytes further is
+// fetched from memory meanwhile, unless that is 0.
 template <class Cache, std::size_t Rows, std::size_t Vectors>
 struct Widened {
   const float* x;
   std::size_t x_stride;
+  std::ptrdiff_t ahead;
 
   void operator()(const unsigned char* data, std::size_t step_bytes, std::size_t vector_bytes,
                   std::size_t begin, std::size_t end, Vector (&sums)[Rows][Vectors]) const {
     for (std::size_t i = begin; i < end; i += Cache::kStep) {
       const unsigned char* step = data + i / Cache::kStep * step_bytes;
       Vector elements[Vectors][Cache::kStep];
+      if (ahead != 0) fetch(step + ahead, Vectors, vector_bytes);
       for (std::size_t v = 0; v < Vectors; ++v) Cache::load(step + v * vector_bytes, elements[v]);
       for (std::size_t s = 0; s < Cache::kStep; ++s) {
         for (std::size_t r = 0; r < Rows; ++r) {
@@ -87,16 +106,17 @@ struct WidenedProducts {
   using Cache = CacheType;
   static constexpr bool kKeysAreRows = false;
   static constexpr bool kInPairs = false;
+  static constexpr bool kInIntegers = false;
   static void round_query(const AttentionTile& /*tile*/) {}
-  static void round_weights(const AttentionTile& /*tile*/, std::size_t /*row*/) {}
+  static void round_weights(const Step& /*step*/, std::size_t /*row*/) {}
   template <std::size_t Rows, std::size_t Vectors>
-  static auto query(const AttentionTile& tile, std::size_t row) {
-    return Widened<Cache, Rows, Vectors>{tile.query + row * tile.query_stride, tile.query_stride};
+  static auto query(const AttentionTile& tile, std::size_t row, std::ptrdiff_t ahead) {
+    return Widened<Cache, Rows, Vectors>{tile.query + row * tile.query_stride, tile.query_stride, ahead};
   }
   template <std::size_t Rows, std::size_t Vectors>
-  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column) {
+  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column, std::ptrdiff_t ahead) {
     const std::size_t stride = tile.blocks_per_step * tile.padded_block;
-    return Widened<Cache, Rows, Vectors>{tile.scores + row * stride + column, stride};
+    return Widened<Cache, Rows, Vectors>{tile.scores + row * stride + column, stride, ahead};
   }
 };
 
@@ -112,10 +132,12 @@ template <std::size_t Rows, std::size_t Vectors>
 struct Pairs {
   const std::uint32_t* x;
   std::size_t x_stride;
+  std::ptrdiff_t ahead;
 
   void operator()(const unsigned char* data, std::size_t step_bytes, std::size_t vector_bytes,
                   std::size_t begin, std::size_t end, Vector (&sums)[Rows][Vectors]) const {
     for (std::size_t i = begin / 2; i < end / 2; ++i) {
+      if (ahead != 0) fetch(data + i * step_bytes + ahead, Vectors, vector_bytes);
       __m512bh factors[Rows];
       for (std::size_t r = 0; r < Rows; ++r)
         factors[r] = (__m512bh)_mm512_set1_epi32(static_cast<std::int32_t>(x[r * x_stride + i]));
@@ -145,24 +167,25 @@ struct PairProducts {
   using Cache = Bf16;
   static constexpr bool kKeysAreRows = false;
   static constexpr bool kInPairs = true;
+  static constexpr bool kInIntegers = false;
   static void round_query(const AttentionTile& tile) {
     for (std::size_t r = 0; r < tile.rows; ++r) {
       round_row(tile.query + r * tile.query_stride, tile.query_stride,
                 tile.query_pairs + r * tile.query_stride / 2);
     }
   }
-  static void round_weights(const AttentionTile& tile, std::size_t row) {
-    const std::size_t stride = tile.blocks_per_step * tile.padded_block;
-    round_row(tile.scores + row * stride, stride, tile.weight_pairs + row * stride / 2);
+  static void round_weights(const Step& step, std::size_t row) {
+    const std::size_t stride = step.score_stride();
+    round_row(step.scores(row, step.begin), step.columns(), step.tile.weight_pairs + row * stride / 2);
   }
   template <std::size_t Rows, std::size_t Vectors>
-  static auto query(const AttentionTile& tile, std::size_t row) {
-    return Pairs<Rows, Vectors>{tile.query_pairs + row * tile.query_stride / 2, tile.query_stride / 2};
+  static auto query(const AttentionTile& tile, std::size_t row, std::ptrdiff_t ahead) {
+    return Pairs<Rows, Vectors>{tile.query_pairs + row * tile.query_stride / 2, tile.query_stride / 2, ahead};
   }
   template <std::size_t Rows, std::size_t Vectors>
-  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column) {
+  static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column, std::ptrdiff_t ahead) {
     const std::size_t stride = tile.blocks_per_step * tile.padded_block / 2;
-    return Pairs<Rows, Vectors>{tile.weight_pairs + row * stride + column / 2, stride};
+    return Pairs<Rows, Vectors>{tile.weight_pairs + row * stride + column / 2, stride, ahead};
   }
 };
 

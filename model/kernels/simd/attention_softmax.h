@@ -24,15 +24,37 @@ struct Step {
   std::size_t begin;
   std::size_t end;
 
+  // Of the scores that are in use.
+  std::size_t columns() const { return (end - begin) * tile.padded_block; }
   std::size_t score_stride() const { return tile.blocks_per_step * tile.padded_block; }
   float* scores(std::size_t row, std::size_t block) const {
     return tile.scores + row * score_stride() + (block - begin) * tile.padded_block;
+  }
+  // From what the first rows read of a block to what is to be fetched meanwhile; other rows find all in the
+  // caches: 0.
+  std::ptrdiff_t ahead(std::size_t row, std::size_t block) const {
+    return row == 0 ? tile.blocks[block + tile.blocks_ahead] - tile.blocks[block] : 0;
   }
   std::size_t first_position(std::size_t block) const { return (tile.first_block + block) * tile.block_size; }
   const float* floats(std::size_t block, std::size_t offset) const {
     return reinterpret_cast<const float*>(tile.blocks[block] + offset);
   }
 };
+
+// Some cache lines, to the second-level cache: the first one has room for fewer lines that are on their way
+// than memory needs to be asked for.
+[[gnu::always_inline]] inline void fetch(const unsigned char* line, std::size_t lines, std::size_t distance) {
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(line + i * distance, 0, 2);
+}
+
+// The scales of some panels' keys and values.
+inline void fetch_scales(const Step& step, std::size_t block, std::size_t panel, std::size_t panels,
+                         std::ptrdiff_t ahead) {
+  const AttentionTile& tile = step.tile;
+  const unsigned char* scales = tile.blocks[block] + panel * kVectorBytes + ahead;
+  fetch(scales + tile.key_scales_offset, panels, kVectorBytes);
+  fetch(scales + tile.value_scales_offset, panels, kVectorBytes);
+}
 
 // Whether the row sees keys of the block that its pattern may not show.
 inline bool has_key_bias(const AttentionTile& tile, std::size_t row, std::size_t block) {
@@ -207,7 +229,7 @@ void soften(const Step& step, std::size_t row, std::size_t rows) {
   }
   for (std::size_t r = 0; r < rows; ++r) {
     if constexpr (Products::Cache::kScaled) scale_weights(step, row + r);
-    Products::round_weights(tile, row + r);
+    Products::round_weights(step, row + r);
   }
 }
 

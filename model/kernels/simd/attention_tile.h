@@ -6,6 +6,14 @@
 
 namespace tp::kernels {
 
+// What attention in integers keeps of a row.
+struct IntegerRow {
+  float query_unit;
+  std::int32_t sum_of_high;  // of the query's bytes
+  std::int32_t sum_of_low;
+  float weight_unit;  // in this step
+};
+
 // Query rows of one KV head against a run of its cache blocks. Shapes of keys and values: KvLayout.
 struct AttentionTile {
   std::size_t rows;
@@ -13,10 +21,12 @@ struct AttentionTile {
   std::size_t value_columns;
   std::size_t row_columns;   // of a stored row
   const float* query;        // [rows, query_stride], times the scale; 0 between key_dim and query_stride
-  std::size_t query_stride;  // even
+  std::size_t query_stride;  // a multiple of 16
 
-  const unsigned char* const* blocks;  // [num_blocks] the KV head's part of each
+  // [num_blocks + blocks_ahead] the KV head's part of each, and behind them of those that are read next
+  const unsigned char* const* blocks;
   std::size_t num_blocks;
+  std::size_t blocks_ahead;  // so many blocks further is what is fetched from memory meanwhile
   std::size_t first_block;   // in the sequence
   std::size_t block_size;    // positions
   std::size_t padded_block;  // columns of scores that a block takes
@@ -48,10 +58,11 @@ struct AttentionTile {
   float* maxima;  // [rows] the greatest score, or -infinity if the row sees nothing here
   float* sums;    // [rows] of the weights
   float* scores;  // scratch: [rows, blocks_per_step * padded_block]
-  // scratch of bf16_pairs and latent_bf16_pairs: [rows, query_stride / 2] and [rows, blocks_per_step *
+  // scratch of what is not multiplied in float32: [rows, query_stride / 2] and [rows, blocks_per_step *
   // padded_block / 2]
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
+  IntegerRow* integer_rows;  // [rows]
 };
 
 // One for each type of cache. They write out, maxima and sums.

@@ -28,9 +28,9 @@ struct TileProducts {
   struct Cache {
     static constexpr bool kScaled = false;
   };
-  static void round_weights(const AttentionTile& tile, std::size_t row) {
-    const std::size_t stride = tile.blocks_per_step * tile.padded_block;
-    round_row(tile.scores + row * stride, stride, tile.weight_pairs + row * stride / 2);
+  static void round_weights(const Step& step, std::size_t row) {
+    const std::size_t stride = step.score_stride();
+    round_row(step.scores(row, step.begin), step.columns(), step.tile.weight_pairs + row * stride / 2);
   }
 };
 
@@ -39,9 +39,14 @@ void score_panels(const Step& step, std::size_t row, std::size_t block, std::siz
   const AttentionTile& tile = step.tile;
   const std::uint32_t* query = tile.query_pairs + row * tile.query_stride / 2;
   const unsigned char* keys = tile.blocks[block] + panel * tile.key_panel_bytes;
+  const std::ptrdiff_t ahead = step.ahead(row, block);
   zero_tile<0>();
   zero_tile<1>();
   for (std::size_t k = 0; k < tile.key_dim / kDepth; ++k) {
+    if (ahead != 0) {
+      fetch(keys + k * kTileBytes + ahead, kTile, kTileBytes / kTile);
+      fetch(keys + tile.key_panel_bytes + k * kTileBytes + ahead, kTile, kTileBytes / kTile);
+    }
     load_tile<2>(query + k * kDepth / 2, tile.query_stride / 2 * sizeof(std::uint32_t));
     load_tile<3>(keys + k * kTileBytes, kTileBytes / kTile);
     load_tile<4>(keys + tile.key_panel_bytes + k * kTileBytes, kTileBytes / kTile);
@@ -61,8 +66,11 @@ void add_block(const Step& step, std::size_t row, std::size_t block, std::size_t
       tile.weight_pairs + (row * step.score_stride() + (block - step.begin) * tile.padded_block) / 2;
   const std::size_t pair_bytes = tile.row_columns * sizeof(std::uint32_t);
   const unsigned char* values = tile.blocks[block] + tile.values_offset + column * sizeof(std::uint32_t);
+  const std::ptrdiff_t ahead = step.ahead(row, block);
   const auto add = [&]<int kSum>(std::size_t j) {
-    load_tile<5>(values + j / 2 * pair_bytes + kSum * kTile * sizeof(std::uint32_t), pair_bytes);
+    const unsigned char* elements = values + j / 2 * pair_bytes + kSum * kTile * sizeof(std::uint32_t);
+    if (ahead != 0) fetch(elements + ahead, kTile, pair_bytes);
+    load_tile<5>(elements, pair_bytes);
     multiply_tiles<kSum, 4, 5>();
   };
   for (std::size_t j = 0; j < tile.padded_block; j += kDepth) {
