@@ -235,10 +235,12 @@ Worker::~Worker() = default;
 
 void Worker::add_draft(std::unique_ptr<DraftModel> draft) {
   draft_ = std::move(draft);
-  if (draft_ == nullptr || draft_->kept_states() == 0) return;
-  states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
-  executor_.keep_states(*states_);
-  draft_->read_states(*states_);
+  fail_together(comm_, [&] {
+    if (draft_ == nullptr || draft_->kept_states() == 0) return;
+    states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
+    executor_.keep_states(*states_);
+    draft_->read_states(*states_);
+  });
 }
 
 std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {

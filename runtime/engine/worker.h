@@ -38,7 +38,7 @@ class Worker {
   ~Worker();
 
   // This rank's part of a draft model, which DraftForward runs from here on. If it reads states, those of the
-  // model are kept for it.
+  // model are kept for it. Collective; throws AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
   // Of a model that reads states: where it finds those of another one.
