@@ -35,6 +35,15 @@ std::string text_of_reads(const EngineInfo& info, const std::vector<RankReport>&
                      is_counted ? fmt::format(" and read {:.3f} x from disk", share(read)) : "");
 }
 
+// What the layer takes no memory for, behind what it takes.
+std::string text_of_tables(const DraftInfo& draft) {
+  if (!draft.uses_embedding && !draft.uses_head) return {};
+  const char* const tables = !draft.uses_head        ? "embedding"
+                             : !draft.uses_embedding ? "LM head"
+                                                     : "embedding and LM head";
+  return fmt::format("; it uses the model's {}", tables);
+}
+
 }  // namespace
 
 void print_rank_map(Engine& engine) {
@@ -53,12 +62,12 @@ void print_rank_map(Engine& engine) {
                                                  info.states, format_bytes(info.state_bytes)),
                   info.max_length));
   if (info.draft) {
-    print_note(fmt::format("{} {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}\n",
+    print_note(fmt::format("{} {}, {} parameters, on {}; on rank 0 weights {}, cache {}, workspace {}{}\n",
                            info.draft->is_layer ? "layer for multi-token prediction of" : "draft model",
                            info.draft->config.architecture, info.draft->parameters,
                            info.draft->ranks == 1 ? "rank 0" : fmt::format("all {} ranks", info.draft->ranks),
                            format_bytes(info.draft->weight_bytes), format_bytes(info.draft->cache_bytes),
-                           format_bytes(info.draft->workspace_bytes)));
+                           format_bytes(info.draft->workspace_bytes), text_of_tables(*info.draft)));
   }
   if (const auto& widened = widen_default_binding()) {
     print_note(

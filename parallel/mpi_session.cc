@@ -1,6 +1,7 @@
 #include "parallel/mpi_session.h"
 
 #include "parallel/fabric_devices.h"
+#include "parallel/mca_parameters.h"
 #include "parallel/mpi_call.h"
 #include "tp/internal/require.h"
 #include "tp/mpi.h"
@@ -44,8 +45,10 @@ void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*ov
 // As they are loaded, the libraries of networks measure the processor's clock for 0.2 s, most of a start. Who
 // has chosen how Open MPI sends messages knows better.
 void do_without_fabrics() {
-  if (std::getenv("OMPI_MCA_pml") != nullptr || has_fabric_device()) return;
-  ::setenv("OMPI_MCA_mtl", "^psm,psm2,ofi", /*overwrite=*/0);
+  if (std::getenv("OMPI_MCA_pml") != nullptr || std::getenv("OMPI_MCA_mtl") != nullptr) return;
+  if (has_fabric_device()) return;
+  const std::string mtl = mtl_without_fabrics(mca_parameter_files());
+  if (!mtl.empty()) ::setenv("OMPI_MCA_mtl", mtl.c_str(), /*overwrite=*/1);
 }
 
 // How long MPI_Abort may take.

@@ -25,11 +25,14 @@ void overlap(Communicator& comm, const std::function<void()>& first, const std::
   const Active active{overlap};
   Fiber fiber(second);
   overlap.second_ = &fiber;
+  overlap.tracer_ = &comm.tracer();
+  overlap.span_around_ = comm.tracer().innermost();
   first();
   while (!fiber.ended()) fiber.resume();
 }
 
 void Overlap::take_turns() {
+  const SuspendedSpans spans(*tracer_, span_around_);
   if (second_->is_running())
     second_->pause();
   else if (!second_->ended())

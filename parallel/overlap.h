@@ -3,6 +3,7 @@
 
 #include "parallel/communication_thread.h"
 #include "parallel/fiber.h"
+#include "parallel/tracer.h"
 #include "tp/communicator.h"
 
 #include <functional>
@@ -25,7 +26,7 @@ class Overlap {
  public:
   bool is_active() const { return second_ != nullptr; }
   CommunicationThread& thread() { return thread_; }
-  // From one of the two: returns when it is its turn again.
+  // From one of the two: returns when it is its turn again. In a trace its spans are interrupted meanwhile.
   void take_turns();
 
  private:
@@ -33,7 +34,10 @@ class Overlap {
                       const std::function<void()>& second);
 
   CommunicationThread thread_;
-  Fiber* second_ = nullptr;  // while there are two computations
+  // While there are two computations.
+  Fiber* second_ = nullptr;
+  Tracer* tracer_ = nullptr;
+  TraceSpan* span_around_ = nullptr;
 };
 
 }  // namespace tp

@@ -135,6 +135,10 @@ struct DraftInfo {
   std::size_t cache_bytes = 0;
   std::size_t workspace_bytes = 0;
   bool is_layer = false;  // not another model, but a layer of the model's own checkpoint: DraftKind::mtp
+  // Of such a layer: whether it uses the model's embedding and LM head, so that it takes no memory for its
+  // own.
+  bool uses_embedding = false;
+  bool uses_head = false;
 };
 
 // What an engine loaded, as seen by this rank.

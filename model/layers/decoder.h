@@ -12,6 +12,7 @@
 #include "model/layers/residual.h"
 #include "model/layers/rope.h"
 #include "model/layers/sequence_head.h"
+#include "model/layers/vocab_tables.h"
 #include "model/memory/kv_cache.h"
 #include "parallel/stage.h"
 
@@ -44,16 +45,18 @@ struct StepWork {
 class Decoder {
  public:
   // Reads this rank's slices, from the cache if there is one that can be read, and holds them in the type
-  // that is given or else in their own. Throws ConfigError, CheckpointError or PackedCacheError; does not
-  // communicate, unless the source's ColumnReader does.
+  // that is given or else in their own. Tables of another decoder with the same division are not loaded, nor
+  // counted. Throws ConfigError, CheckpointError or PackedCacheError; does not communicate, unless the
+  // source's ColumnReader does.
   Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
-          PackedCache* cache = nullptr, Stage stage = {});
+          PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
   // The same decoder without its weights: it can say what it takes of memory, and nothing is read. Throws as
   // the constructor does, as far as names and shapes tell.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                          std::optional<WeightType> weights, Stage stage = {});
+                          std::optional<WeightType> weights, Stage stage = {},
+                          const VocabTables& others = {});
 
   // Runs one step: two all-reduces for a sequential block, one for a parallel one, and one for the embedding;
   // one more for a block whose query and key are normed as a whole, and for what reads states.
@@ -89,6 +92,7 @@ class Decoder {
 
   // The tokens whose logits this rank computes; none but on the last stage.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
+  VocabTables tables() const { return {embed_tokens_, output_tokens_}; }
   // What is computed of pooled hidden states; on the first rank of a model that has it, else null.
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
   // Weights and biases that this rank holds, and their bytes.
@@ -99,7 +103,7 @@ class Decoder {
   std::size_t workspace_floats(const StepLimits& limits) const;
   // Bytes that it holds beside the weights while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
-  // What a step of this many tokens takes.
+  // What a step of this many tokens takes, with tables of its own.
   StepWork work(std::size_t tokens) const;
   // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank. Of a
   // stage: all of which it has read nothing, for find_unused_tensors.
@@ -109,9 +113,8 @@ class Decoder {
 
  private:
   Decoder() = default;
-  // `tokens`: the table of a model that has this one as a part; null: it has its own.
-  void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
-            std::shared_ptr<const VocabShard> tokens = nullptr);
+  // `others`: tables of a model that has this one as a part.
+  void load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others);
 
   // Some rows behind the final norm, in groups of at most kLogitRows, as on_rows(first, [rows, hidden_size]).
   template <class OnRows>

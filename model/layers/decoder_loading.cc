@@ -173,30 +173,28 @@ std::optional<SequenceHead> load_sequence_head(WeightLoader& loader, const Decod
 
 Decoder::Decoder(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                  std::optional<WeightType> weights, const LoadProgress& progress, PackedCache* cache,
-                 Stage stage) {
+                 Stage stage, const VocabTables& others) {
   WeightLoader loader(source, tp, weights, progress, WeightLoader::Mode::weights, leaf_heads(spec), cache);
-  load(spec, loader, stage);
+  load(spec, loader, stage, others);
 }
 
 Decoder Decoder::shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
-                          std::optional<WeightType> weights, Stage stage) {
+                          std::optional<WeightType> weights, Stage stage, const VocabTables& others) {
   WeightLoader loader(source, tp, weights, {}, WeightLoader::Mode::shapes, leaf_heads(spec));
   Decoder shape;
-  shape.load(spec, loader, stage);
+  shape.load(spec, loader, stage, others);
   return shape;
 }
 
-void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
-                   std::shared_ptr<const VocabShard> tokens) {
+void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage, const VocabTables& others) {
   const TensorNames names = names_of(spec, loader.source());
-  const bool is_part = tokens != nullptr;
   stage_ = stage;
   hidden_size_ = spec.hidden_size;
   streams_ = streams_of(spec);
   ropes_ = distinct_ropes(spec);
   const bool predicts_with_embedding = stage.is_last() && (spec.tied_embeddings || !spec.has_lm_head);
-  embed_tokens_ = std::move(tokens);
-  if (!is_part && (stage.is_first() || predicts_with_embedding))
+  embed_tokens_ = others.embedding;
+  if (!embed_tokens_ && (stage.is_first() || predicts_with_embedding))
     embed_tokens_ = load_embedding(loader, spec, names);
   if (stage.is_first()) {
     const auto positions = load_positions(loader, spec, names.embed_positions);
@@ -217,8 +215,8 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
   blocks_ = load_blocks(loader, spec, names, stage.layers(spec.blocks.size()));
   if (stage.is_last()) {
     final_norm_ = load_if_present(loader, names.final_norm, state_size(spec), spec.final_norm);
-    output_tokens_ =
-        predicts_with_embedding ? embed_tokens_ : load_vocab(loader, spec, names.lm_head, head_size(spec));
+    output_tokens_ = predicts_with_embedding ? embed_tokens_ : others.head;
+    if (!output_tokens_) output_tokens_ = load_vocab(loader, spec, names.lm_head, head_size(spec));
     head_transform_ = load_transform(loader, spec, names);
     lm_head_ = load_lm_head(loader, spec, names, output_tokens_);
   }
@@ -226,10 +224,11 @@ void Decoder::load(const DecoderSpec& spec, WeightLoader& loader, Stage stage,
   if (spec.encoder) {
     Decoder encoder;
     encoder.first_layer_ = blocks_.size();
-    encoder.load(*spec.encoder, loader, stage, embed_tokens_);
+    encoder.load(*spec.encoder, loader, stage, {.embedding = embed_tokens_});
     encoder_ = std::make_shared<const Decoder>(std::move(encoder));
   }
-  if (!is_part && !spec.next_token) {
+  const bool is_part = others.embedding != nullptr || spec.next_token;
+  if (!is_part) {
     unused_tensors_ = loader.unread_tensors();
     if (stage.is_whole()) unused_tensors_ = find_unused_tensors(names, unused_tensors_);
   }

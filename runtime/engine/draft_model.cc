@@ -121,6 +121,15 @@ DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options
   return draft;
 }
 
+// The model's own layer need not have what it shares with the model, where a rank has the same part of both.
+SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
+  const EnginePlan& layer = draft.plan;
+  const bool is_divided_alike =
+      layer.ranks == target.ranks && layer.split == target.split && !target.pretends;
+  if (!layer.next_token || !is_divided_alike) return {};
+  return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
+}
+
 // A group of layers shares a block, and every group of a sequence has as many.
 std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
   const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
@@ -161,6 +170,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
   else if (!speculation.model.empty())
     draft.plan.model = speculation.model.string();
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
+  fail_together(comm, [&] { draft.same = tables_of_both(comm, draft, target); });
   return draft;
 }
 
@@ -168,7 +178,10 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
   if (!draft.on_all_ranks && !comm.is_root()) return {};
   const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
   const DecoderSpec spec = draft.plan.spec();
-  MemoryNeed need = Footprint(spec, draft.plan, *source).of(draft.plan.tp(comm.rank()));
+  const TpRank tp = draft.plan.tp(comm.rank());
+  const VocabTables others =
+      Decoder::shape_of(spec, *source, tp, draft.plan.weights).tables().only(draft.same);
+  MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
   need.other = 0;  // there is one already
   need.cache_block *= blocks_beside(draft.plan, target);
   if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
@@ -176,10 +189,11 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
 }
 
 DraftModel::DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
-                       std::size_t threads)
+                       std::size_t threads, const VocabTables& others)
     : comm_(comm, ranks),
       plan_(std::move(plan)),
-      worker_(comm_, plan_, {.threads = threads, .cache_is_planned = true}, {}) {}
+      others_(others),
+      worker_(comm_, plan_, {.threads = threads, .cache_is_planned = true, .others = others}, {}) {}
 
 std::size_t DraftModel::kept_states() const {
   return plan_.next_token ? states_read_by_next_token(plan_) : 0;
@@ -202,22 +216,26 @@ DraftInfo DraftModel::info() const {
           .weight_bytes = info.weight_bytes,
           .cache_bytes = info.cache_bytes,
           .workspace_bytes = info.workspace_bytes + (plan_.next_token ? bytes_of_states(plan_) : 0),
-          .is_layer = plan_.next_token};
+          .is_layer = plan_.next_token,
+          .uses_embedding = others_.embedding != nullptr,
+          .uses_head = others_.head != nullptr};
 }
 
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
-                                       std::size_t threads) {
+                                       std::size_t threads, const VocabTables& tables) {
   EnginePlan plan = draft.plan;
+  const VocabTables others = tables.only(draft.same);
   plan.cache_blocks = target.cache_blocks * blocks_beside(plan, target);
   if (draft.on_all_ranks) {
     std::vector<std::size_t> ranks(comm.size());
     std::iota(ranks.begin(), ranks.end(), 0);
-    return std::make_unique<DraftModel>(comm, ranks, std::move(plan), threads);
+    return std::make_unique<DraftModel>(comm, ranks, std::move(plan), threads, others);
   }
   std::unique_ptr<DraftModel> model;
   fail_together(comm, [&] {
     if (comm.is_root())
-      model = std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), threads);
+      model =
+          std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), threads, others);
   });
   return model;
 }

@@ -20,6 +20,7 @@ namespace tp {
 struct DraftPlan {
   EnginePlan plan;
   bool on_all_ranks = false;
+  SameTables same{};  // of the model and its own layer, on this rank
 };
 
 // Rank 0's plan; nothing if the options name no draft model, and the checkpoint's own layer is not wanted or
@@ -34,9 +35,10 @@ MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const En
 
 class DraftModel {
  public:
-  // Collective over these ranks of `comm`, on which it runs. Throws AgreedError.
+  // Collective over these ranks of `comm`, on which it runs. `others`: tables of the model that it uses.
+  // Throws AgreedError.
   DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
-             std::size_t threads);
+             std::size_t threads, const VocabTables& others);
 
   Worker& worker() { return worker_; }
   // How many states of the model are kept for it; 0: it reads none.
@@ -48,11 +50,13 @@ class DraftModel {
  private:
   Communicator comm_;  // its own, so that nobody takes its sums for the model's
   EnginePlan plan_;
+  VocabTables others_;
   Worker worker_;
 };
 
-// Loads it; `target` has been loaded. Null on ranks that do not run it. Collective; throws AgreedError.
+// Loads it; `target` has been loaded, and has these tables. Null on ranks that do not run it. Collective;
+// throws AgreedError.
 std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
-                                       std::size_t threads);
+                                       std::size_t threads, const VocabTables& tables);
 
 }  // namespace tp

@@ -195,7 +195,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
       loop_(comm, worker_),
       info_(worker_.info()),
       overlap_(plan_.overlaps ? options.two_batch_overlap : TwoBatchOverlap::off) {
-  if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, info_.threads));
+  if (draft_plan_) worker_.add_draft(load_draft(comm, *draft_plan_, plan_, info_.threads, worker_.tables()));
   if (tokenizer_.valid()) tokenizer_.wait();  // lest it disturb what is measured
   std::optional<RowCosts> costs = measured_row_costs(comm, worker_, plan_, options.speculation);
   fail_together(comm, [&] {

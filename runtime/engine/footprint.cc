@@ -9,8 +9,10 @@ constexpr std::uint64_t kAllowance = std::uint64_t{64} << 20;
 
 }  // namespace
 
-MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage stage) const {
-  const Decoder decoder = Decoder::shape_of(spec_, source_, tp, weights ? weights : plan_.weights, stage);
+MemoryNeed Footprint::of(TpRank tp, std::optional<WeightType> weights, Stage stage,
+                         const VocabTables& others) const {
+  const Decoder decoder =
+      Decoder::shape_of(spec_, source_, tp, weights ? weights : plan_.weights, stage, others);
   const CacheGroups groups =
       stage.is_whole() ? groups_ : groups_.with_layers(stage.layers(spec_.blocks.size()));
   return {.weights = decoder.weight_bytes(),

@@ -45,8 +45,10 @@ class Footprint {
   const CacheGroups& groups() const { return groups_; }
 
   // What the rank `tp` of a stage needs with the current number of OpenMP threads. `weights` overrides the
-  // in-memory weight type of the plan. Throws like Decoder's constructor.
-  MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}, Stage stage = {}) const;
+  // in-memory weight type of the plan; of tables `others`, no memory is needed. Throws like Decoder's
+  // constructor.
+  MemoryNeed of(TpRank tp, std::optional<WeightType> weights = {}, Stage stage = {},
+                const VocabTables& others = {}) const;
 
  private:
   const DecoderSpec& spec_;

@@ -6,14 +6,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace tp {
 
-// A ring buffer of states, found by sequence and position: a new one overwrites the oldest.
+// A ring buffer of states, found by sequence and position: a new one overwrites the oldest. All of its memory
+// is taken at the beginning, so that a step that keeps states cannot run out of it on one rank alone.
 class HiddenStates {
  public:
   HiddenStates(std::size_t rows, std::size_t hidden_size);
@@ -24,29 +23,32 @@ class HiddenStates {
   std::size_t hidden_size() const { return hidden_size_; }
 
   // Replaces an earlier one at this position. state: [hidden_size]
-  void keep(SequenceId sequence, std::size_t position, std::span<const float> state);
+  void keep(SequenceId sequence, std::size_t position, std::span<const float> state) noexcept;
   // [hidden_size], valid until `rows` more are kept; null: none was kept, or it has been overwritten.
   const float* find(SequenceId sequence, std::size_t position) const;
 
  private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
   struct Key {
     SequenceId sequence = 0;
     std::size_t position = 0;
 
     bool operator==(const Key&) const = default;
   };
-  struct Hash {
-    std::size_t operator()(const Key& key) const {
-      return std::hash<std::uint64_t>()(key.sequence * 0x9e3779b97f4a7c15U + key.position);
-    }
-  };
+
+  std::size_t bucket_of(const Key& key) const {
+    return (key.sequence * 0x9e3779b97f4a7c15U + key.position) & (newest_.size() - 1);
+  }
+  void forget(std::size_t row);
 
   std::size_t hidden_size_;
-  Buffer<float> states_;                               // [rows, hidden_size]
-  std::vector<Key> keys_;                              // [rows] that were kept so far
-  std::size_t rows_;                                   // at most
-  std::size_t next_ = 0;                               // where the next one is kept
-  std::unordered_map<Key, std::size_t, Hash> by_key_;  // the row that holds it
+  Buffer<float> states_;            // [rows, hidden_size]
+  std::vector<Key> keys_;           // [rows]
+  std::vector<std::size_t> older_;  // [rows]: the next older row of the same bucket
+  // Of every bucket, a power of two: a row that replaces another one at its position is found before it.
+  std::vector<std::size_t> newest_;
+  std::size_t next_ = 0;  // where the next one is kept
 };
 
 }  // namespace tp

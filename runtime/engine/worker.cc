@@ -171,7 +171,8 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
   std::optional<Decoder> decoder;
   const auto load_weights = [&] {
     decoder.reset();
-    decoder.emplace(spec, *source, tp, plan.weights, on_load, packed ? &*packed : nullptr, stage);
+    decoder.emplace(spec, *source, tp, plan.weights, on_load, packed ? &*packed : nullptr, stage,
+                    options.others);
   };
   const auto load_together = [&] {
     if (in_two_phases && !stage.is_whole())
@@ -235,11 +236,15 @@ Worker::~Worker() = default;
 
 void Worker::add_draft(std::unique_ptr<DraftModel> draft) {
   draft_ = std::move(draft);
-  if (draft_ == nullptr || draft_->kept_states() == 0) return;
-  states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
-  executor_.keep_states(*states_);
-  draft_->read_states(*states_);
+  fail_together(comm_, [&] {
+    if (draft_ == nullptr || draft_->kept_states() == 0) return;
+    states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
+    executor_.keep_states(*states_);
+    draft_->read_states(*states_);
+  });
 }
+
+VocabTables Worker::tables() const { return model_->decoder.tables(); }
 
 std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
   const SequenceHead* head = model_->decoder.sequence_head();

@@ -27,6 +27,7 @@ struct WorkerOptions {
   std::filesystem::path packed_cache{};  // as in EngineOptions
   MemoryNeed beside{};                   // of what this rank is going to have, too
   bool cache_is_planned = false;         // plan.cache_blocks is, together with something else
+  VocabTables others{};                  // of another worker with the same division, which are used
 };
 
 class Worker {
@@ -38,7 +39,7 @@ class Worker {
   ~Worker();
 
   // This rank's part of a draft model, which DraftForward runs from here on. If it reads states, those of the
-  // model are kept for it.
+  // model are kept for it. Collective; throws AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
   // Of a model that reads states: where it finds those of another one.
@@ -48,6 +49,9 @@ class Worker {
 
   // Without what only rank 0 knows.
   const EngineInfo& info() const { return info_; }
+
+  // What a multi-token prediction layer may use, too.
+  VocabTables tables() const;
 
   // The stages that the ranks form.
   Pipeline& pipeline() { return pipeline_; }

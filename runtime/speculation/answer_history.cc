@@ -8,25 +8,46 @@
 namespace tp {
 
 void AnswerHistory::add(std::span<const TokenId> text) {
-  auto& [younger, older] = generations_;
   if (text.size() + 1 > most_of_each_) text = text.last(most_of_each_ - 1);
-  if (text.empty()) return;
-  if (!younger || younger->tokens.size() + text.size() + 1 > most_of_each_) {
-    older = std::move(younger);
-    younger = std::make_unique<Generation>();
-    younger->number = ++generations_so_far_;
-  }
+  if (text.empty() || waiting_tokens_ + text.size() > most_of_each_) return;
+  waiting_.emplace_back(text.begin(), text.end());
+  waiting_tokens_ += text.size();
+}
+
+void AnswerHistory::learn(std::size_t most) {
   try {
-    for (const TokenId token : text) {
-      younger->tokens.push_back(token);
-      younger->automaton.push(token);
+    while (most > 0 && !waiting_.empty()) {
+      const std::vector<TokenId>& text = waiting_.front();
+      if (learnt_of_first_ == 0) begin_text(text.size());
+      Generation& younger = *generations_[0];
+      const std::size_t end = std::min(text.size(), learnt_of_first_ + most);
+      most -= end - learnt_of_first_;
+      for (; learnt_of_first_ < end; ++learnt_of_first_) {
+        younger.tokens.push_back(text[learnt_of_first_]);
+        younger.automaton.push(text[learnt_of_first_]);
+      }
+      if (end < text.size()) return;
+      younger.tokens.push_back(kEnd);
+      younger.automaton.end_text();
+      waiting_tokens_ -= text.size();
+      waiting_.pop_front();
+      learnt_of_first_ = 0;
     }
-    younger->tokens.push_back(kEnd);
-    younger->automaton.end_text();
   } catch (...) {
-    younger.reset();  // half of a token may be in it
+    generations_[0].reset();  // half of a token may be in it
+    waiting_.clear();
+    waiting_tokens_ = learnt_of_first_ = 0;
     throw;
   }
+}
+
+// A text is in one generation.
+void AnswerHistory::begin_text(std::size_t size) {
+  auto& [younger, older] = generations_;
+  if (younger && younger->tokens.size() + size + 1 <= most_of_each_) return;
+  older = std::move(younger);
+  younger = std::make_unique<Generation>();
+  younger->number = ++generations_so_far_;
 }
 
 std::size_t AnswerHistory::tokens() const {
@@ -36,7 +57,7 @@ std::size_t AnswerHistory::tokens() const {
 }
 
 std::size_t AnswerHistory::bytes() const {
-  std::size_t bytes = 0;
+  std::size_t bytes = waiting_tokens_ * sizeof(TokenId);
   for (const auto& generation : generations_) {
     if (generation) bytes += generation->automaton.bytes() + generation->tokens.capacity() * sizeof(TokenId);
   }
@@ -63,7 +84,9 @@ AnswerHistory::Match AnswerHistory::match_in(const Cursor::Place& place, const G
   SuffixAutomaton::Match found = generation.automaton.match(place.in_automaton);
   if (found.length == 0) return {};
   const std::span<const TokenId> tokens(generation.tokens);
-  if (tokens[found.end] == kEnd) found = generation.automaton.continued_match(place.in_automaton);
+  // Nothing is behind it, or nothing yet.
+  const bool ends = found.end == tokens.size() || tokens[found.end] == kEnd;
+  if (ends) found = generation.automaton.continued_match(place.in_automaton);
   const auto behind = tokens.subspan(found.end);
   const auto next = behind.first(std::min(behind.size(), kMaxDraftTokens));
   const auto count = static_cast<std::size_t>(std::ranges::find(next, kEnd) - next.begin());

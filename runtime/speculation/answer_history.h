@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
@@ -24,9 +25,13 @@ class AnswerHistory {
   // `most`: tokens that are remembered, more than 1.
   explicit AnswerHistory(std::size_t most) : most_of_each_(most / 2) {}
 
-  // Of a text that is too long only the end is kept. Throws std::bad_alloc, and the younger generation is
-  // lost then.
+  // Of a text that is too long only the end is kept. It waits until learn() comes to it, unless as many
+  // tokens as a generation has room for wait already. Throws std::bad_alloc.
   void add(std::span<const TokenId> text);
+  // Takes so many more tokens of the texts that wait, in their order, as everything else waits meanwhile.
+  // Throws std::bad_alloc, and the younger generation and the texts that wait are lost then.
+  void learn(std::size_t most);
+  // Without those that wait.
   std::size_t tokens() const;
   // Memory in use, and a bound of it for so many tokens: the largest that was measured, with some room.
   std::size_t bytes() const;
@@ -46,7 +51,7 @@ class AnswerHistory {
   // a draft may have.
   struct Match {
     std::size_t length = 0;           // 0: there is none
-    std::span<const TokenId> next{};  // valid until another text is added
+    std::span<const TokenId> next{};  // valid until more is learnt
   };
   Match match(const Cursor& cursor) const;
 
@@ -60,12 +65,17 @@ class AnswerHistory {
     std::vector<TokenId> tokens{};
   };
 
+  void begin_text(std::size_t size);
+
   static Cursor::Place place_in(const Cursor& cursor, const Generation& generation);
   static Match match_in(const Cursor::Place& place, const Generation& generation);
 
   std::size_t most_of_each_;
   std::uint64_t generations_so_far_ = 0;
   std::array<std::unique_ptr<Generation>, 2> generations_{};  // the younger one first
+  std::deque<std::vector<TokenId>> waiting_{};                // of the first one, some may have been learnt
+  std::size_t learnt_of_first_ = 0;
+  std::size_t waiting_tokens_ = 0;
 };
 
 }  // namespace tp

@@ -10,9 +10,13 @@ namespace {
 // What templates end a turn with takes a few tokens, and says nothing about the answer.
 constexpr std::size_t kPromptTokens = 16;
 
+// Of answers, before each step: these take half a millisecond.
+constexpr std::size_t kLearntAtOnce = 1024;
+
 }  // namespace
 
 std::vector<Draft> NgramSource::draft(std::span<const DraftQuery> queries) {
+  if (history_) history_->learn(kLearntAtOnce);
   std::vector<Draft> drafts;
   for (const DraftQuery& query : queries) {
     Text& text = texts_[query.sequence];

@@ -20,7 +20,8 @@ namespace tp {
 // that is more likely to be right.
 class NgramSource : public DraftSource {
  public:
-  // `history` may be shared with other sources, of which one learns; null: none.
+  // `history` may be shared with other sources, of which one learns; null: none. Long answers are learnt
+  // little by little, before drafts.
   explicit NgramSource(std::shared_ptr<AnswerHistory> history = nullptr) : history_(std::move(history)) {}
 
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override;

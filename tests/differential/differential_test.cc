@@ -6,6 +6,7 @@
 #include "parallel/collectives.h"
 #include "parallel/stopwatch.h"
 #include "tests/differential/random_trial.h"
+#include "tests/model/next_token_checkpoint.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tp/mpi.h"
@@ -25,11 +26,12 @@ namespace {
 constexpr std::size_t kTrialsInCTest = 40;
 
 // Families that differ in attention, norms, positions, experts and tied weights, windows and chunks, and one
-// with recurrent layers.
+// with recurrent layers; and those whose checkpoints may have a layer for multi-token prediction, with one.
 const std::vector<std::string> kModels = {
     "llama-12q3kv",   "gemma2-bf16", "gpt2-6heads",  "qwen2moe", "gptneox",
     "deepseek3-yarn", "cohere2",     "gptoss-mxfp4", "olmo3",    "gemma3-multimodal-layout",
     "llama4-scout",   "qwen3next"};
+const std::vector<std::string> kModelsWithLayer = {"deepseek3-yarn", "qwen3next"};
 
 struct Continuation {
   std::vector<TokenId> tokens;
@@ -130,30 +132,61 @@ std::size_t expect_same(const Answer& found, const Answer& expected) {
   return tokens;
 }
 
-// Tokens that were compared.
-std::size_t run_trial(Communicator& comm, std::uint64_t seed) {
+// What was compared, and what a layer for multi-token prediction guessed.
+struct Comparison {
+  std::size_t tokens = 0;
+  std::size_t drafted_by_layer = 0;
+  std::size_t accepted_of_layer = 0;
+
+  Comparison& operator+=(const Comparison& more) {
+    tokens += more.tokens;
+    drafted_by_layer += more.drafted_by_layer;
+    accepted_of_layer += more.accepted_of_layer;
+    return *this;
+  }
+};
+
+Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   reference::Random random(seed);
-  const reference::Fixture fixture = reference::fixture(kModels[random.integer(0, kModels.size() - 1)]);
-  Trial trial = random_trial(random, fixture.folder, fixture.logits.shape.at(1));
+  const std::size_t model = random.integer(0, kModels.size() + kModelsWithLayer.size() - 1);
+  DraftChoice choice;
+  choice.layer = model >= kModels.size();
+  const reference::Fixture fixture =
+      reference::fixture(choice.layer ? kModelsWithLayer[model - kModels.size()] : kModels[model]);
+  choice.itself = fixture.name != "qwen3next";
+  Trial trial = random_trial(random, fixture.logits.shape.at(1), choice);
+  EngineOptions& options = trial.options;
+  options.model = fixture.folder;
+  const test::TemporaryDirectory with_layer;
+  if (choice.layer) {
+    options.model = with_layer.path();
+    test::write_checkpoint_with_layer(options.model, fixture, random.coin());
+  }
+  const DraftKind kind = options.speculation.drafts;
+  if (kind == DraftKind::model || (kind == DraftKind::automatic && !choice.layer))
+    options.speculation.model = options.model;
   // A difference in the last bit of a weight grows a hundredfold in its logits, and so do those of sums.
-  trial.options.same_bits = fixture.name == "qwen3next";
+  options.same_bits = fixture.name == "qwen3next";
   std::vector<Answer> answers;
+  Comparison compared;
   {
-    Engine engine(comm, trial.options);
+    Engine engine(comm, options);
     if (!comm.is_root()) {
       engine.follow();
-      return 0;
+      return {};
     }
     answers = run_together(engine, trial.requests);
+    const SpeculationCounts counts = engine.status().speculation;
+    if (kind == DraftKind::mtp) compared = {0, counts.drafted_tokens(), counts.accepted_tokens()};
   }
-  SCOPED_TRACE("TP_DIFFERENTIAL_SEED=" + std::to_string(seed) + ": " + describe(trial.options));
-  const std::vector<Answer> expected = run_alone(trial.options, trial.requests);
-  std::size_t tokens = 0;
+  SCOPED_TRACE("TP_DIFFERENTIAL_SEED=" + std::to_string(seed) + ": " + fixture.name + ", " +
+               describe(options));
+  const std::vector<Answer> expected = run_alone(options, trial.requests);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     SCOPED_TRACE(describe(trial.requests[i].request));
-    tokens += expect_same(answers[i], expected[i]);
+    compared.tokens += expect_same(answers[i], expected[i]);
   }
-  return tokens;
+  return compared;
 }
 
 double number_of(const char* variable, double fallback) {
@@ -166,16 +199,20 @@ TEST(Differential, AnEngineSaysWhatOneRankSaysThatAnswersOneRequestAtATime) {
   const auto first = static_cast<std::uint64_t>(number_of("TP_DIFFERENTIAL_SEED", 1));
   const double seconds = number_of("TP_DIFFERENTIAL_SECONDS", 0.0);
   const Stopwatch watch;
-  std::size_t tokens = 0;
+  Comparison all;
   std::size_t trials = 0;
   for (std::size_t go_on = 1; go_on != 0; ++trials) {
-    tokens += run_trial(comm, first + trials);
+    all += run_trial(comm, first + trials);
     const bool more = seconds > 0.0 ? watch.seconds() < seconds : trials + 1 < kTrialsInCTest;
     go_on = max_over_ranks(comm, comm.is_root() && more && !HasFailure() ? 1 : 0);
   }
   if (!comm.is_root()) return;
-  EXPECT_GT(tokens, 100 * trials) << "hardly anything was compared";
-  std::printf("compared %zu tokens in %zu trials\n", tokens, trials);
+  EXPECT_GT(all.tokens, 100 * trials) << "hardly anything was compared";
+  if (trials >= kTrialsInCTest) {
+    EXPECT_GT(all.accepted_of_layer, 0U) << "a layer was never right";
+  }
+  std::printf("compared %zu tokens in %zu trials; %zu of %zu guesses of layers were right\n", all.tokens,
+              trials, all.accepted_of_layer, all.drafted_by_layer);
 }
 
 }  // namespace

@@ -42,6 +42,12 @@ std::vector<TokenId> random_prompt(Random& random, std::size_t vocab_size) {
   return prompt;
 }
 
+// Few tokens are likely, so that guesses are right more often.
+void prefer_few_tokens(Random& random, std::size_t vocab_size, SamplingParams& sampling) {
+  for (const TokenId id : random_tokens(random, random.integer(1, 4), vocab_size))
+    sampling.logit_bias.push_back({id, 9.0F});
+}
+
 SamplingParams random_sampling(Random& random, std::size_t vocab_size) {
   SamplingParams sampling;
   sampling.seed = random.integer(0, 1U << 20);
@@ -56,6 +62,8 @@ SamplingParams random_sampling(Random& random, std::size_t vocab_size) {
   if (one_in(random, 5)) {
     for (const TokenId id : random_tokens(random, 3, vocab_size))
       sampling.logit_bias.push_back({id, 4.0F * random.number()});
+  } else if (one_in(random, 4)) {
+    prefer_few_tokens(random, vocab_size, sampling);
   }
   return sampling;
 }
@@ -79,12 +87,26 @@ Request random_request(Random& random, std::size_t vocab_size) {
   return request;
 }
 
+SpeculationOptions random_speculation(Random& random, const DraftChoice& choice) {
+  if (!choice.layer && one_in(random, 3)) return {};
+  // What pays depends on the machine.
+  SpeculationOptions options{.drafts = DraftKind::ngram,
+                             .tokens = random.integer(1, kMaxDraftTokens),
+                             .always = !one_in(random, 8),
+                             .ranks = random.coin() ? DraftRanks::all : DraftRanks::first};
+  std::vector<DraftKind> kinds = {DraftKind::ngram};
+  if (choice.itself) kinds.push_back(DraftKind::model);
+  if (choice.layer) kinds.push_back(DraftKind::mtp);
+  if (kinds.size() > 1) kinds.push_back(DraftKind::automatic);
+  options.drafts = kinds[random.integer(0, kinds.size() - 1)];
+  return options;
+}
+
 }  // namespace
 
-Trial random_trial(Random& random, const std::filesystem::path& model, std::size_t vocab_size) {
+Trial random_trial(Random& random, std::size_t vocab_size, const DraftChoice& choice) {
   Trial trial;
   EngineOptions& options = trial.options;
-  options.model = model;
   options.weights = WeightType::f32;
   options.kv_type = KvType::f32;
   options.threads = 1;
@@ -94,18 +116,7 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
   options.block_size = random.integer(1, 32);
   options.cache_tokens = random.integer(kLongest + options.block_size, 4 * kLongest);
   if (random.coin()) options.step_ms = 0.001;  // always exceeded, so that chunks do not depend on the machine
-  if (!one_in(random, 3)) {
-    // What pays depends on the machine.
-    options.speculation = {.drafts = DraftKind::ngram,
-                           .tokens = random.integer(1, kMaxDraftTokens),
-                           .always = !one_in(random, 8)};
-    // The model itself, as it is stored.
-    if (random.coin() && options.model.filename() != "qwen3next") {
-      options.speculation.drafts = random.coin() ? DraftKind::model : DraftKind::automatic;
-      options.speculation.model = options.model;
-      options.speculation.ranks = random.coin() ? DraftRanks::all : DraftRanks::first;
-    }
-  }
+  options.speculation = random_speculation(random, choice);
   if (one_in(random, 4)) options.two_batch_overlap = TwoBatchOverlap::on;
   for (std::size_t count = random.integer(4, 12); count > 0; --count) {
     TrialRequest& one = trial.requests.emplace_back();
@@ -116,13 +127,27 @@ Trial random_trial(Random& random, const std::filesystem::path& model, std::size
   return trial;
 }
 
+std::string describe(const SpeculationOptions& options) {
+  switch (options.drafts) {
+    case DraftKind::ngram:
+      return fmt::format("{} drafts of n-grams", options.tokens);
+    case DraftKind::model:
+      return fmt::format("{} drafts of a model", options.tokens);
+    case DraftKind::mtp:
+      return fmt::format("{} drafts of the layer", options.tokens);
+    case DraftKind::automatic:
+      return fmt::format("{} drafts of any kind", options.tokens);
+    default:
+      return "no drafts";
+  }
+}
+
 std::string describe(const EngineOptions& options) {
   const SpeculationOptions& speculation = options.speculation;
-  return fmt::format(
-      "prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}, drafts of {}{}",
-      options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens, options.step_ms,
-      options.model.filename().string(), speculation.drafts == DraftKind::none ? 0 : speculation.tokens,
-      options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "");
+  return fmt::format("prefill_chunk {}, max_sequences {}, block_size {}, cache_tokens {}, step_ms {}, {}{}",
+                     options.prefill_chunk, options.max_sequences, options.block_size, options.cache_tokens,
+                     options.step_ms, describe(speculation),
+                     options.two_batch_overlap == TwoBatchOverlap::on ? ", in half-batches" : "");
 }
 
 std::string describe(const Request& request) {

@@ -5,7 +5,6 @@
 #include "tp/engine.h"
 
 #include <cstddef>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,9 +21,15 @@ struct Trial {
   std::vector<TrialRequest> requests;
 };
 
+// The sources that guess tokens of a model.
+struct DraftChoice {
+  bool itself = false;  // as a draft model
+  bool layer = false;   // for multi-token prediction
+};
+
 // Everything that must not change a text is random: chunks, batch mates, the size of the cache and of its
-// blocks; and so is what the requests ask for.
-Trial random_trial(reference::Random& random, const std::filesystem::path& model, std::size_t vocab_size);
+// blocks, guesses; and so is what the requests ask for. Without a model.
+Trial random_trial(reference::Random& random, std::size_t vocab_size, const DraftChoice& choice);
 
 // One line that says what was asked.
 std::string describe(const EngineOptions& options);

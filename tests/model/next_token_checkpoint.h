@@ -138,4 +138,13 @@ inline void add_next_token_layer(nlohmann::json& config, Tensors& tensors, bool 
   if (!layout.embed_tokens.empty()) config["num_nextn_predict_layers"] = 1;
 }
 
+// A fixture's checkpoint with such a layer, which has learned nothing.
+inline void write_checkpoint_with_layer(const std::filesystem::path& folder,
+                                        const reference::Fixture& fixture, bool own_tables) {
+  nlohmann::json config = config_in(fixture.folder);
+  Tensors tensors = tensors_of(fixture.folder);
+  add_next_token_layer(config, tensors, own_tables);
+  write_checkpoint(folder, config, tensors);
+}
+
 }  // namespace tp::test

@@ -242,5 +242,35 @@ TEST(Overlap, RecordsASumBesideWhatIsComputedMeanwhile) {
   EXPECT_GE(waits[0].begin, computed[0].end);
 }
 
+// A picture shows one row for a rank, where spans can only follow each other or contain each other.
+TEST(Overlap, InterruptsSpansWhileTheOtherComputationGoesOn) {
+  Communicator& comm = test::world();
+  comm.tracer().start();
+  const auto compute = [&](std::uint64_t detail) {
+    const TraceSpan span(comm, Activity::attention, detail);
+    EXPECT_TRUE(sums_rightly(comm, detail, 10));
+  };
+  {
+    const TraceSpan step(comm, Activity::step, 0);
+    overlap(
+        comm, [&] { compute(1); }, [&] { compute(2); });
+  }
+  EXPECT_EQ(comm.tracer().innermost(), nullptr);
+  std::vector<TraceEvent> steps;
+  std::vector<TraceEvent> parts;
+  for (const TraceEvent& event : comm.tracer().trace().events) {
+    if (event.activity == Activity::step) steps.push_back(event);
+    if (event.activity == Activity::attention) parts.push_back(event);
+  }
+  ASSERT_EQ(steps.size(), 1U);
+  ASSERT_EQ(parts.size(), 4U);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(parts[i].detail, 1 + i % 2) << i;
+    EXPECT_LE(parts[i].begin, parts[i].end);
+    EXPECT_GE(parts[i].begin, i == 0 ? steps[0].begin : parts[i - 1].end);
+  }
+  EXPECT_LE(parts.back().end, steps[0].end);
+}
+
 }  // namespace
 }  // namespace tp

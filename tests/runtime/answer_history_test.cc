@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,11 @@ Tokens random_tokens(Random& random, std::size_t size, std::size_t alphabet) {
   Tokens tokens(size);
   for (TokenId& token : tokens) token = static_cast<TokenId>(random.integer(0, alphabet - 1));
   return tokens;
+}
+
+void remember(AnswerHistory& history, const Tokens& text) {
+  history.add(text);
+  history.learn(text.size());
 }
 
 // The most tokens at the end of a text behind which one of the others goes on, by looking at all places.
@@ -55,7 +61,7 @@ TEST(AnswerHistory, FindsTheLongestEndOfATextAndWhatFollowedIt) {
     AnswerHistory history(10000);
     std::vector<Tokens> answers;
     for (std::size_t i = random.integer(1, 6); i > 0; --i)
-      history.add(answers.emplace_back(random_tokens(random, random.integer(1, 30), alphabet)));
+      remember(history, answers.emplace_back(random_tokens(random, random.integer(1, 30), alphabet)));
     AnswerHistory::Cursor cursor;
     const Tokens text = random_tokens(random, 60, alphabet);
     for (std::size_t size = 1; size <= text.size(); ++size) {
@@ -70,7 +76,7 @@ TEST(AnswerHistory, FindsTheLongestEndOfATextAndWhatFollowedIt) {
   }
 }
 
-// A text is followed while answers are added, as those of requests that run beside it.
+// A text is followed while answers are learnt piece by piece, as those of requests that run beside it.
 TEST(AnswerHistory, StaysRightWhileItGrows) {
   Random random(2);
   for (int trial = 0; trial < 200; ++trial) {
@@ -81,6 +87,7 @@ TEST(AnswerHistory, StaysRightWhileItGrows) {
     while (text.size() < 200) {
       if (random.integer(0, 9) == 0)
         history.add(answers.emplace_back(random_tokens(random, random.integer(1, 40), 3)));
+      history.learn(random.integer(0, 9));
       text.push_back(static_cast<TokenId>(random.integer(0, 2)));
       history.follow(cursor, text.back());
       const auto [length, next] = history.match(cursor);
@@ -96,7 +103,7 @@ TEST(AnswerHistory, ForgetsTheOldestAnswers) {
   Random random(3);
   AnswerHistory history(1000);
   std::vector<Tokens> answers;
-  for (int i = 0; i < 100; ++i) history.add(answers.emplace_back(random_tokens(random, 50, 50000)));
+  for (int i = 0; i < 100; ++i) remember(history, answers.emplace_back(random_tokens(random, 50, 50000)));
   EXPECT_LE(history.tokens(), 1000U);
   EXPECT_GE(history.tokens(), 500U);
   const auto knows = [&](const Tokens& answer) {
@@ -112,12 +119,40 @@ TEST(AnswerHistory, KeepsTheEndOfAnAnswerThatIsTooLong) {
   Random random(4);
   AnswerHistory history(100);
   const Tokens answer = random_tokens(random, 500, 50000);
-  history.add(answer);
+  remember(history, answer);
   EXPECT_LE(history.tokens(), 50U);
   AnswerHistory::Cursor cursor;
   for (const TokenId token : std::span(answer).last(20).first(15)) history.follow(cursor, token);
   EXPECT_EQ(history.match(cursor).length, 15U);
   EXPECT_TRUE(std::ranges::equal(history.match(cursor).next, std::span(answer).last(5)));
+}
+
+TEST(AnswerHistory, LearnsATextPieceByPiece) {
+  AnswerHistory history(100);
+  const auto length_of = [&](const Tokens& text) {
+    AnswerHistory::Cursor cursor;
+    for (const TokenId token : text) history.follow(cursor, token);
+    return history.match(cursor).length;
+  };
+  history.add(Tokens{1, 2, 3, 4, 5, 6});
+  history.add(Tokens{2, 3, 7, 8});
+  EXPECT_EQ(length_of({1, 2}), 0U);
+  history.learn(3);
+  EXPECT_EQ(length_of({1, 2}), 2U);
+  EXPECT_EQ(length_of({2, 3}), 0U) << "what follows is not known yet";
+  history.learn(4);
+  EXPECT_EQ(length_of({2, 3}), 2U);
+  EXPECT_EQ(length_of({3, 7}), 0U);
+  history.learn(100);
+  EXPECT_EQ(length_of({3, 7}), 2U);
+  EXPECT_EQ(history.tokens(), 12U) << "with the ends of both";
+}
+
+TEST(AnswerHistory, LetsNoMoreTextsWaitThanThereIsRoomFor) {
+  AnswerHistory history(100);
+  for (TokenId i = 0; i < 10; ++i) history.add(Tokens(20, i));
+  history.learn(1000);
+  EXPECT_EQ(history.tokens(), 2 * 21U);
 }
 
 // As tp/speculation.h says. Buffers double when they are full, so the number of tokens matters.
@@ -128,7 +163,7 @@ TEST(AnswerHistory, TakesNoMoreMemoryThanIsDocumented) {
     for (const std::size_t alphabet : {2, 8, 1000, 100000}) {
       AnswerHistory history(tokens);
       for (std::size_t i = 0; i < tokens / 250; ++i) {
-        history.add(random_tokens(random, 500, alphabet));
+        remember(history, random_tokens(random, 500, alphabet));
         ASSERT_LE(history.bytes(), AnswerHistory::bytes_of(tokens)) << alphabet;
       }
       EXPECT_GT(history.tokens(), tokens / 2);
@@ -155,6 +190,21 @@ TEST(NgramSourceWithHistory, ProposesWhatWasAnsweredBefore) {
   EXPECT_EQ(draft_of(source, {1, 2, 3, 4}, 3).tokens, (Tokens{5, 6, 7})) << "up to the answer's end";
   EXPECT_EQ(draft_of(source, {8, 5}, 1, {}, 2).tokens, (Tokens{6, 7}));
   EXPECT_EQ(draft_of(source, {8, 7}, 1, {}, 3).tokens, Tokens());
+}
+
+// Every sequence waits meanwhile.
+TEST(NgramSourceWithHistory, LearnsALongAnswerInSeveralSteps) {
+  NgramSource source(std::make_shared<AnswerHistory>(20000));
+  Tokens answer(5000);
+  std::iota(answer.begin(), answer.end(), 0);
+  learn(source, answer, 0);
+  const auto knows = [&](TokenId token, std::uint64_t sequence) {
+    return !draft_of(source, {token}, 1, {}, sequence).tokens.empty();
+  };
+  EXPECT_TRUE(knows(100, 1));
+  EXPECT_FALSE(knows(4900, 2));
+  for (std::uint64_t step = 3; step < 8; ++step) knows(100, step);
+  EXPECT_TRUE(knows(4900, 8));
 }
 
 TEST(NgramSourceWithHistory, TakesTheBetterOfBothMatches) {

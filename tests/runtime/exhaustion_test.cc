@@ -1,7 +1,10 @@
-// Memory that runs out for one request: it ends with an error, and the others go on.
+// Memory that runs out for one request: it ends with an error, and the others go on. And what cannot run out
+// of it within a step.
+#include "runtime/engine/hidden_states.h"
 #include "tests/mpi_test.h"
 #include "tests/runtime/engine_run.h"
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -12,9 +15,10 @@ namespace {
 
 // Blocks of exactly so many bytes are not to be had.
 std::atomic<std::size_t> scarce = 0;
+std::atomic<bool> all_is_taken = false;
 
 void* allocate(std::size_t size) {
-  void* const block = size == scarce ? nullptr : std::malloc(std::max<std::size_t>(size, 1));
+  void* const block = size == scarce || all_is_taken ? nullptr : std::malloc(std::max<std::size_t>(size, 1));
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }
@@ -75,6 +79,31 @@ TEST(Exhaustion, OfASampleThatIsToBeginEndsItAlone) {
 // The place for a further token.
 TEST(Exhaustion, OfASampleThatGrowsEndsItAlone) {
   expect_only_the_long_one_fails(2 * kLongPrompt * sizeof(TokenId));
+}
+
+// A step on several ranks keeps states where an error of one rank would end the job.
+TEST(Exhaustion, CannotBeOfStatesThatAStepKeeps) {
+  constexpr std::size_t kRows = 37;
+  HiddenStates states(kRows, 1);
+  const auto value_of = [](SequenceId sequence, std::size_t position) {
+    return static_cast<float>(1000 * sequence + position);
+  };
+  constexpr std::size_t kKept = 1000;
+  constexpr SequenceId kSequences = 3;
+  all_is_taken = true;
+  for (std::size_t i = 0; i < kKept; ++i)
+    states.keep(i % kSequences, i, std::array{value_of(i % kSequences, i)});
+  all_is_taken = false;
+  for (std::size_t i = 0; i < kKept; ++i) {
+    for (SequenceId sequence = 0; sequence < kSequences; ++sequence) {
+      const float* const state = states.find(sequence, i);
+      const bool is_there = i + kRows >= kKept && sequence == i % kSequences;
+      ASSERT_EQ(state != nullptr, is_there) << sequence << " " << i;
+      if (is_there) {
+        EXPECT_EQ(*state, value_of(sequence, i));
+      }
+    }
+  }
 }
 
 }  // namespace
