@@ -132,8 +132,9 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_flag("--json", options.json, "One JSON object per line");
-  app.add_option("--only", options.only,
-                 "dense: against naive attention; sparse: patterns that cost less; latent: decoding")
+  app.add_option(
+         "--only", options.only,
+         "dense: against naive attention; sparse: patterns that cost less; latent: latents of many heads")
       ->check(CLI::IsMember({"dense", "sparse", "latent"}));
   CLI11_PARSE(app, argc, argv);
   try {

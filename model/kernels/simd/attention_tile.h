@@ -15,8 +15,9 @@ struct AttentionTile {
   const float* query;        // [rows, query_stride], times the scale; 0 between key_dim and query_stride
   std::size_t query_stride;  // even
 
-  const unsigned char* const* blocks;  // [num_blocks] the KV head's part of each
+  const unsigned char* const* blocks;  // [num_blocks + next_blocks] the KV head's part of each
   std::size_t num_blocks;
+  std::size_t next_blocks;   // that this thread reads next
   std::size_t first_block;   // in the sequence
   std::size_t block_size;    // positions
   std::size_t padded_block;  // columns of scores that a block takes
@@ -48,10 +49,13 @@ struct AttentionTile {
   float* maxima;  // [rows] the greatest score, or -infinity if the row sees nothing here
   float* sums;    // [rows] of the weights
   float* scores;  // scratch: [rows, blocks_per_step * padded_block]
-  // scratch of bf16_pairs and latent_bf16_pairs: [rows, query_stride / 2] and [rows, blocks_per_step *
+  // scratch of the products of pairs: [rows, query_stride / 2] and [rows, blocks_per_step *
   // padded_block / 2]
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
+  // scratch of latent_int8_pairs: the latents of a step in bf16, [blocks_per_step, (block_size + 1) / 2,
+  // row_columns, 2]
+  unsigned char* widened;
 };
 
 // One for each type of cache. They write out, maxima and sums.
@@ -67,6 +71,8 @@ struct AttentionKernels {
   void (*bf16_pairs)(const AttentionTile& tile);
   // The same of latents, whose row_columns must be a multiple of 32.
   void (*latent_bf16_pairs)(const AttentionTile& tile);
+  // The same with int8, whose elements are exact in bf16. value_columns must be a multiple of 32, too.
+  void (*latent_int8_pairs)(const AttentionTile& tile);
 };
 
 // The kernels of the active instruction set.
