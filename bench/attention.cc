@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", options.json, "One JSON object per line");
   app.add_option("--only", options.only,
                  "dense: against naive attention; decode: long contexts; sparse: patterns that cost less; "
-                 "latent: decoding with latents")
+                 "latent: latents of many heads")
       ->check(CLI::IsMember({"dense", "decode", "sparse", "latent"}));
   CLI11_PARSE(app, argc, argv);
   try {

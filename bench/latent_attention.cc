@@ -17,6 +17,7 @@ constexpr std::size_t kValueDim = 512;
 constexpr std::size_t kRestDim = 64;
 constexpr std::size_t kKeyDim = kValueDim + kRestDim;
 constexpr std::size_t kBlock = 32;
+constexpr std::size_t kChunkTokens = 64;  // of a prompt
 constexpr float kLatentScale = 0.05F;
 
 Buffer<float> random_numbers(std::size_t count, const char* what) {
@@ -27,16 +28,17 @@ Buffer<float> random_numbers(std::size_t count, const char* what) {
   return numbers;
 }
 
-// One token of a sequence after `tokens` others, with some heads, all of which read the same latents.
+// The last tokens of a sequence with some heads, all of which read the same latents.
 class LatentProblem {
  public:
-  LatentProblem(std::size_t tokens, std::size_t heads, KvType type)
+  LatentProblem(std::size_t tokens, std::size_t queries, std::size_t heads, KvType type)
       : tokens_(tokens),
+        queries_(queries),
         heads_(heads),
-        query_(random_numbers(heads * kKeyDim, "queries")),
+        query_(random_numbers(queries * heads * kKeyDim, "queries")),
         rest_(random_numbers(tokens * kRestDim, "keys")),
         value_(random_numbers(tokens * kValueDim, "values")),
-        out_(heads * kValueDim, "outputs"),
+        out_(queries * heads * kValueDim, "outputs"),
         layout_{type, 1, kBlock, kKeyDim, kValueDim, true},
         blocks_(tokens / kBlock),
         cache_(blocks_.size() * layout_.block_bytes(), "the cache"),
@@ -49,24 +51,25 @@ class LatentProblem {
   }
 
   void attend() const {
-    const std::vector<kernels::AttentionSpan> spans = {{0, 1, tokens_ - 1, blocks_}};
+    const std::vector<kernels::AttentionSpan> spans = {{0, queries_, tokens_ - queries_, blocks_}};
     kernels::paged_attention(
-        {.query = {query_.data(), 1, heads_ * kKeyDim},
+        {.query = {query_.data(), queries_, heads_ * kKeyDim},
          .cache = paged(),
          .spans = spans,
          .kv_of_head = kv_of_head_,
          .pattern = {},
          .scale = kLatentScale,
          .scratch = {scratch_.data(), scratch_.size() / scratch_columns_, scratch_columns_},
-         .out = {out_.data(), 1, heads_ * kValueDim}});
+         .out = {out_.data(), queries_, heads_ * kValueDim}});
   }
 
-  // Against a softmax in double precision, of one head.
+  // Against a softmax in double precision, of one head of the last token.
   void verify(std::size_t head) const {
+    const std::size_t row = (queries_ - 1) * heads_ + head;
     std::vector<double> scores(tokens_);
     double highest = -INFINITY;
     for (std::size_t t = 0; t < tokens_; ++t) {
-      const float* q = query_.data() + head * kKeyDim;
+      const float* q = query_.data() + row * kKeyDim;
       for (std::size_t d = 0; d < kValueDim; ++d) scores[t] += double{q[d]} * value_[t * kValueDim + d];
       for (std::size_t d = 0; d < kRestDim; ++d)
         scores[t] += double{q[kValueDim + d]} * rest_[t * kRestDim + d];
@@ -79,7 +82,7 @@ class LatentProblem {
       double expected = 0.0;
       for (std::size_t t = 0; t < tokens_; ++t) expected += scores[t] / sum * value_[t * kValueDim + d];
       // Keys, queries and weights are rounded to 8 bits at worst; over thousands of tokens errors cancel.
-      const float found = out_[head * kValueDim + d];
+      const float found = out_[row * kValueDim + d];
       require<ConfigError>(std::abs(found - expected) <= 0.01,
                            "attention with a {} cache of latents, head {}, element {}: found {}, expected {}",
                            name_of(layout_.type), head, d, found, expected);
@@ -88,12 +91,17 @@ class LatentProblem {
 
   std::size_t cache_bytes() const { return cache_.size(); }
   // Multiplications and additions.
-  double operations() const { return 2.0 * static_cast<double>((kKeyDim + kValueDim) * heads_ * tokens_); }
+  double operations() const {
+    const double seen = static_cast<double>(queries_) *
+                        (static_cast<double>(tokens_ - queries_) + static_cast<double>(queries_ + 1) / 2);
+    return 2.0 * static_cast<double>((kKeyDim + kValueDim) * heads_) * seen;
+  }
 
  private:
   kernels::PagedCache paged() const { return {layout_, cache_.data(), blocks_.size()}; }
 
   std::size_t tokens_;
+  std::size_t queries_;
   std::size_t heads_;
   Buffer<float> query_;
   Buffer<float> rest_;
@@ -107,44 +115,78 @@ class LatentProblem {
   Buffer<float> scratch_;
 };
 
+// Rows of int8 become pairs of bf16, too.
+double peak_of(KvType type, const PeakRates& peaks) {
+  return type == KvType::f32 ? peaks.f32_per_second : std::max(peaks.bf16_per_second, peaks.f32_per_second);
+}
+
+void report_token(const Options& options, std::size_t tokens, std::size_t heads, KvType type,
+                  const PeakRates& peaks) {
+  const LatentProblem problem(tokens, 1, heads, type);
+  const double seconds = best_seconds([&] { problem.attend(); });
+  problem.verify(heads - 1);
+  const double reading = static_cast<double>(problem.cache_bytes()) / peaks.streaming_bytes_per_second;
+  const double products = problem.operations() / peak_of(type, peaks);
+  if (options.json) {
+    fmt::print(
+        "{{\"phase\":\"latent_decode\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
+        "\"microseconds\":{:.2f},\"reading_microseconds\":{:.2f},\"products_microseconds\":{:.2f}}}\n",
+        tokens, heads, name_of(type), options.threads, seconds * 1e6, reading * 1e6, products * 1e6);
+  } else {
+    fmt::print("{:>7} {:>6} {:>6} {:>10.0f} {:>8.2f} {:>9.0f} {:>12.0f} {:>12.0f} {:>9.2f}\n", tokens, heads,
+               name_of(type), seconds * 1e6, static_cast<double>(problem.cache_bytes()) / seconds / 1e9,
+               problem.operations() / seconds / 1e9, reading * 1e6, products * 1e6,
+               std::max(reading, products) / seconds);
+  }
+  std::fflush(stdout);
+}
+
+void report_chunk(const Options& options, std::size_t tokens, std::size_t heads, KvType type,
+                  const PeakRates& peaks) {
+  const LatentProblem problem(tokens, kChunkTokens, heads, type);
+  const double seconds = best_seconds([&] { problem.attend(); });
+  problem.verify(heads - 1);
+  const double rate = problem.operations() / seconds;
+  if (options.json) {
+    fmt::print(
+        "{{\"phase\":\"latent_prefill\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
+        "\"microseconds\":{:.2f},\"gflop_s\":{:.2f},\"peak_gflop_s\":{:.2f}}}\n",
+        tokens, heads, name_of(type), options.threads, seconds * 1e6, rate / 1e9, peak_of(type, peaks) / 1e9);
+  } else {
+    fmt::print("{:>7} {:>6} {:>6} {:>10.0f} {:>9.0f} {:>8.2f}\n", tokens, heads, name_of(type), seconds * 1e6,
+               rate / 1e9, rate / peak_of(type, peaks));
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 void run_latent(const Options& options) {
+  constexpr KvType kTypes[] = {KvType::f32, KvType::bf16, KvType::int8};
   const PeakRates peaks = local_peak_rates();
-  const double streaming = peaks.streaming_bytes_per_second;
   if (!options.json) {
     fmt::print(
         "\nDecoding one token on latents of {} + {}, {} thread{}, kernels {}. Bounds: reading the latents at "
         "{:.1f} GB/s, and the\n"
-        "products of all heads at {:.0f} Gop/s (with a bf16 cache {:.0f}).\n",
+        "products of all heads at {:.0f} Gop/s (with caches of bf16 and int8 {:.0f}).\n",
         kValueDim, kRestDim, options.threads, options.threads == 1 ? "" : "s",
-        kernels::name_of(kernels::active_isa()), streaming / 1e9, peaks.f32_per_second / 1e9,
-        std::max(peaks.bf16_per_second, peaks.f32_per_second) / 1e9);
-    fmt::print("{:>7} {:>6} {:>6} {:>10} {:>8} {:>9} {:>12} {:>12}\n", "tokens", "heads", "cache", "us",
-               "GB/s", "GFLOP/s", "us, reading", "us, products");
+        kernels::name_of(kernels::active_isa()), peaks.streaming_bytes_per_second / 1e9,
+        peak_of(KvType::f32, peaks) / 1e9, peak_of(KvType::bf16, peaks) / 1e9);
+    fmt::print("{:>7} {:>6} {:>6} {:>10} {:>8} {:>9} {:>12} {:>12} {:>9}\n", "tokens", "heads", "cache", "us",
+               "GB/s", "GFLOP/s", "us, reading", "us, products", "of bound");
   }
   const std::size_t tokens = std::min<std::size_t>(options.max_tokens, 32768);
   for (const std::size_t heads : {std::size_t{8}, std::size_t{16}, std::size_t{64}, std::size_t{128}}) {
-    for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
-      const LatentProblem problem(tokens, heads, type);
-      const double seconds = best_seconds([&] { problem.attend(); });
-      problem.verify(heads - 1);
-      const double peak =
-          type == KvType::bf16 ? std::max(peaks.bf16_per_second, peaks.f32_per_second) : peaks.f32_per_second;
-      const double reading = static_cast<double>(problem.cache_bytes()) / streaming;
-      const double products = problem.operations() / peak;
-      if (options.json) {
-        fmt::print(
-            "{{\"phase\":\"latent_decode\",\"tokens\":{},\"heads\":{},\"kv_type\":\"{}\",\"threads\":{},"
-            "\"microseconds\":{:.2f},\"reading_microseconds\":{:.2f},\"products_microseconds\":{:.2f}}}\n",
-            tokens, heads, name_of(type), options.threads, seconds * 1e6, reading * 1e6, products * 1e6);
-      } else {
-        fmt::print("{:>7} {:>6} {:>6} {:>10.0f} {:>8.2f} {:>9.0f} {:>12.0f} {:>12.0f}\n", tokens, heads,
-                   name_of(type), seconds * 1e6, static_cast<double>(problem.cache_bytes()) / seconds / 1e9,
-                   problem.operations() / seconds / 1e9, reading * 1e6, products * 1e6);
-      }
-      std::fflush(stdout);
-    }
+    for (const KvType type : kTypes) report_token(options, tokens, heads, type, peaks);
+  }
+  const std::size_t prompt = std::min<std::size_t>(options.max_tokens, 4096);
+  if (!options.json) {
+    fmt::print("\nThe last {} tokens of a prompt.\n", kChunkTokens);
+    fmt::print("{:>7} {:>6} {:>6} {:>10} {:>9} {:>8}\n", "tokens", "heads", "cache", "us", "GFLOP/s",
+               "of peak");
+  }
+  for (const std::size_t heads : {std::size_t{16}, std::size_t{128}}) {
+    for (const KvType type : kTypes) report_chunk(options, prompt, heads, type, peaks);
   }
 }
 

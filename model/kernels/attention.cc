@@ -30,6 +30,9 @@ struct Tile {
   std::size_t rows() const { return (last - first) * heads(); }
 };
 
+// Latents that are multiplied as pairs come in steps of so many columns.
+constexpr std::size_t kPairColumns = 32;
+
 // One call's tiles.
 class Attention {
  public:
@@ -57,7 +60,7 @@ class Attention {
     const std::size_t parts =
         std::min(threads / std::max<std::size_t>(tiles_, 1), longest_ / kSplitPositions);
     if (parts >= 2 && !omp_in_parallel()) {
-      run_split(parts);
+      run_split();
     } else {
       run_whole();
     }
@@ -114,7 +117,7 @@ class Attention {
           clear_total(whole, own);
           const SeenSplits splits = splits_of(whole, own);
           for (std::size_t n = 0; n < splits.size(); ++n) {
-            attend(whole, splits[n], own);
+            attend(whole, splits, n, n + 1, own);
             merge(own.split, whole.rows(), own.total);
           }
           write(whole, own.total);
@@ -123,39 +126,34 @@ class Attention {
     }
   }
 
-  // `at_once` splits of every tile at a time, each with a scratch of its own. Source: Dao et al.,
-  // Flash-Decoding, 2023.
-  void run_split(std::size_t at_once) const {
+  // Threads share the splits of every tile. Each adds what it has computed when those before have been added,
+  // and goes on. Source: Dao et al., Flash-Decoding, 2023.
+  void run_split() const {
+    // Tiles of a window differ in how many splits they touch.
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < tiles_; ++i) {
+      gather_rows(tile(i), scratch(i));
+      clear_total(tile(i), scratch(i));
+      most = std::max(most, splits_of(tile(i), scratch(i)).size());
+    }
 #pragma omp parallel
     {
-#pragma omp for schedule(static)
-      for (std::size_t i = 0; i < tiles_ * at_once; ++i) {
-        gather_rows(tile(i / at_once), scratch(i));
-        clear_total(tile(i / at_once), scratch(i));
-      }
-      // The same on every thread: tiles of a window differ in how many splits they touch.
-      std::size_t most = 0;
-      for (std::size_t i = 0; i < tiles_; ++i)
-        most = std::max(most, splits_of(tile(i), scratch(i * at_once)).size());
-      for (std::size_t round = 0; round * at_once < most; ++round) {
-#pragma omp for schedule(static)
-        for (std::size_t i = 0; i < tiles_ * at_once; ++i) {
-          const Tile whole = tile(i / at_once);
-          const SeenSplits splits = splits_of(whole, scratch(i));
-          const std::size_t next = round * at_once + i % at_once;
-          if (next < splits.size()) attend(whole, splits[next], scratch(i));
-        }
-#pragma omp for schedule(static)
-        for (std::size_t i = 0; i < tiles_; ++i) {
-          const TileScratch first = scratch(i * at_once);
-          const std::size_t splits = splits_of(tile(i), first).size();
-          const std::size_t done = std::min(round * at_once, splits);
-          for (std::size_t n = 0; n < std::min(at_once, splits - done); ++n)
-            merge(scratch(i * at_once + n).split, tile(i).rows(), first.total);
-        }
+      const TileScratch own = scratch(static_cast<std::size_t>(omp_get_thread_num()));
+      const auto threads = static_cast<std::size_t>(omp_get_num_threads());
+      // To this thread's next split of the same tile, if it goes on with that.
+      const std::size_t stride = threads % tiles_ == 0 ? threads / tiles_ : most;
+#pragma omp for ordered schedule(static, 1)
+      for (std::size_t i = 0; i < most * tiles_; ++i) {
+        const Tile whole = tile(i % tiles_);
+        const std::size_t n = i / tiles_;
+        gather_rows(whole, own);
+        const SeenSplits splits = splits_of(whole, own);
+        if (n < splits.size()) attend(whole, splits, n, n + stride, own);
+#pragma omp ordered
+        if (n < splits.size()) merge(own.split, whole.rows(), scratch(i % tiles_).total);
       }
 #pragma omp for schedule(static)
-      for (std::size_t i = 0; i < tiles_; ++i) write(tile(i), scratch(i * at_once).total);
+      for (std::size_t i = 0; i < tiles_; ++i) write(tile(i), scratch(i).total);
     }
   }
 
@@ -223,16 +221,20 @@ class Attention {
     std::fill_n(own.total.out, tile.rows() * layout_.value_columns(), 0.0F);
   }
 
-  // What the tile's rows, which have been gathered, see of one split.
-  void attend(const Tile& tile, std::size_t split, const TileScratch& own) const {
+  // What the tile's rows, which have been gathered, see of a split. This thread goes on with the split
+  // `next`, if there is one.
+  void attend(const Tile& tile, const SeenSplits& splits, std::size_t n, std::size_t next,
+              const TileScratch& own) const {
+    const std::size_t split = splits[n];
     const auto [begin, end] = blocks_of_split(tile, split, own);
-    const std::size_t ahead = blocks_ahead(layout_);
-    const std::size_t last = tile.span->block_table.size() - 1;
-    for (std::size_t block = begin; block < end + ahead; ++block) {
-      const auto index = static_cast<std::size_t>(tile.span->block_table[std::min(block, last)]);
-      own.blocks[block - begin] =
-          reinterpret_cast<const unsigned char*>(args_.cache.head(index, tile.kv_head));
-    }
+    const Places after = next < splits.size() ? blocks_of_split(tile, splits[next], own) : Places{0, 0};
+    const std::size_t next_blocks = std::min(after.end - after.begin, blocks_per_step(layout_));
+    const auto place = [&](std::size_t block) {
+      return reinterpret_cast<const unsigned char*>(
+          args_.cache.head(static_cast<std::size_t>(tile.span->block_table[block]), tile.kv_head));
+    };
+    for (std::size_t i = 0; i < end - begin; ++i) own.blocks[i] = place(begin + i);
+    for (std::size_t i = 0; i < next_blocks; ++i) own.blocks[end - begin + i] = place(after.begin + i);
     kernel_({.rows = tile.rows(),
              .key_dim = layout_.key_dim,
              .value_columns = layout_.value_columns(),
@@ -241,7 +243,8 @@ class Attention {
              .query_stride = query_stride(layout_),
              .blocks = own.blocks,
              .num_blocks = end - begin,
-             .blocks_ahead = ahead,
+             .next_blocks = next_blocks,
+             .blocks_ahead = blocks_ahead(layout_),
              .first_block = begin,
              .block_size = layout_.block_size,
              .padded_block = layout_.padded_block(),
@@ -266,21 +269,26 @@ class Attention {
              .scores = own.scores,
              .query_pairs = own.query_pairs,
              .weight_pairs = own.weight_pairs,
-             .integer_rows = own.integer_rows});
+             .integer_rows = own.integer_rows,
+             .widened = own.widened});
   }
 
   auto kernel() const -> void (*)(const AttentionTile&) {
     const AttentionKernels& kernels = attention_kernels();
+    const bool has_pairs = kernels.bf16_pairs != nullptr && bf16_pairs_are_fast();
+    const bool rows_fit_pairs = layout_.row_columns() % kPairColumns == 0;
+    const bool values_fit_pairs = layout_.value_columns() % kPairColumns == 0;
     switch (layout_.type) {
       case KvType::f32:
         return layout_.latent ? kernels.latent_f32 : kernels.f32;
       case KvType::int8:
-        return layout_.latent ? kernels.latent_int8 : kernels.int8;
-      default: {
-        const bool has_pairs = kernels.bf16_pairs != nullptr && bf16_pairs_are_fast();
         if (layout_.latent)
-          return has_pairs && layout_.row_columns() % 32 == 0 ? kernels.latent_bf16_pairs
-                                                              : kernels.latent_bf16;
+          return has_pairs && rows_fit_pairs && values_fit_pairs ? kernels.latent_int8_pairs
+                                                                 : kernels.latent_int8;
+        return kernels.int8;
+      default: {
+        if (layout_.latent)
+          return has_pairs && rows_fit_pairs ? kernels.latent_bf16_pairs : kernels.latent_bf16;
         if (tile_attention() != nullptr && fits_tiles()) return tile_attention();
         return has_pairs ? kernels.bf16_pairs : kernels.bf16;
       }

@@ -42,9 +42,9 @@ std::size_t attention_scratch(std::span<const std::size_t> kv_of_head, const KvL
 // softmax(query . keys^T * scale) . values for every token and head of a ragged batch, in tiles, so that
 // memory does not grow quadratically with the tokens. If there are fewer tiles than threads, long contexts
 // are split among threads. With a bf16 cache, queries and softmax weights are rounded to bf16 too if the
-// machine multiplies those faster (on a matrix unit, if keys and blocks are multiples of 32 long); with an
-// int8 cache of keys and values they are rounded to 16 bits if it multiplies bytes (VNNI). Otherwise the
-// arithmetic is float32.
+// machine multiplies those faster (on a matrix unit, if keys and blocks are multiples of 32 long), and so
+// they are with int8 latents; with an int8 cache of keys and values they are rounded to 16 bits if it
+// multiplies bytes (VNNI). Otherwise the arithmetic is float32.
 void paged_attention(const AttentionArgs& args);
 
 }  // namespace tp::kernels

@@ -63,6 +63,13 @@ inline std::size_t query_stride(const KvLayout& layout) {
                        : (layout.key_dim + KvLayout::kPanel - 1) / KvLayout::kPanel * KvLayout::kPanel;
 }
 
+// Of a step's latents as bf16.
+inline std::size_t widened_bytes(const KvLayout& layout) {
+  if (!layout.latent || layout.type != KvType::int8) return 0;
+  return blocks_per_step(layout) * ((layout.block_size + 1) / 2 * 2) * layout.row_columns() *
+         sizeof(std::uint16_t);
+}
+
 // Cuts a thread's scratch into arrays that begin on cache lines; without memory it counts.
 class Carver {
  public:
@@ -72,7 +79,8 @@ class Carver {
   T* take(std::size_t count) {
     constexpr std::size_t kCacheLine = 16;  // floats
     T* const out = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + used_);
-    used_ += (count * sizeof(T) / sizeof(float) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    used_ +=
+        ((count * sizeof(T) + sizeof(float) - 1) / sizeof(float) + kCacheLine - 1) / kCacheLine * kCacheLine;
     return out;
   }
   std::size_t used() const { return used_; }
@@ -99,6 +107,7 @@ struct TileScratch {
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
   IntegerRow* integer_rows;
+  unsigned char* widened;
   std::size_t* position;
   std::size_t* visible_begin;
   std::size_t* visible_end;
@@ -115,12 +124,13 @@ struct TileScratch {
         query_pairs(carve.take<std::uint32_t>(rows * query_stride(layout) / 2)),
         weight_pairs(carve.take<std::uint32_t>(rows * step_columns(layout) / 2)),
         integer_rows(carve.take<IntegerRow>(rows)),
+        widened(carve.take<unsigned char>(widened_bytes(layout))),
         position(carve.take<std::size_t>(rows)),
         visible_begin(carve.take<std::size_t>(rows)),
         visible_end(carve.take<std::size_t>(rows)),
         bias(carve.take<const float*>(rows)),
         key_bias(carve.take<const float*>(rows)),
-        blocks(carve.take<const unsigned char*>(max_blocks + blocks_ahead(layout))) {}
+        blocks(carve.take<const unsigned char*>(max_blocks + blocks_per_step(layout))) {}
 
  private:
   static SoftmaxSums softmax_sums(Carver& carve, std::size_t rows, const KvLayout& layout) {

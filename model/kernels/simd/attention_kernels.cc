@@ -6,6 +6,7 @@
 #include "model/kernels/simd/attention_products.h"
 #include "model/kernels/simd/attention_softmax.h"
 #include "model/kernels/simd/attention_tile.h"
+#include "model/kernels/simd/latent_pairs.h"
 #include "model/kernels/simd/quarters.h"
 #include "model/kernels/simd/vector.h"
 
@@ -89,64 +90,13 @@ void score_positions(const Step& step, std::size_t row, std::size_t block, std::
   }
 }
 
-#if defined(__AVX512BF16__)
-constexpr auto plus = [](const Vector& a, const Vector& b) {
-  Vector sum = a;
-  sum += b;
-  return sum;
-};
-
-// The same in pairs.
-template <class Products, std::size_t Rows, std::size_t Steps>
-void score_pairs(const Step& step, std::size_t row, std::size_t block, std::size_t position) {
-  const AttentionTile& tile = step.tile;
-  const std::size_t query_pairs = tile.query_stride / 2;
-  const std::uint32_t* query = tile.query_pairs + row * query_pairs;
-  const std::size_t step_bytes = tile.row_columns / kLanes * kVectorBytes;
-  const unsigned char* stored = tile.blocks[block] + tile.values_offset + position / 2 * step_bytes;
-  Vector sums[Rows][2 * Steps] = {};
-  for (std::size_t i = 0; i < tile.row_columns; i += Products::kStep) {
-    __m512bh elements[Steps][2];
-    for (std::size_t s = 0; s < Steps; ++s)
-      Products::load(stored + s * step_bytes + i / kLanes * kVectorBytes, elements[s]);
-    for (std::size_t r = 0; r < Rows; ++r) {
-      const auto q = (__m512bh)_mm512_loadu_si512(query + r * query_pairs + i / 2);
-      for (std::size_t p = 0; p < 2 * Steps; ++p)
-        sums[r][p].part[0] =
-            (FloatRegister)_mm512_dpbf16_ps((__m512)sums[r][p].part[0], elements[p / 2][p % 2], q);
-    }
-  }
-  // Sixteen sums at once, also where there are fewer: so the elements of each are added in the same order.
-  constexpr std::size_t kPositions = 2 * Steps;
-  static_assert(Rows * kPositions <= 16);
-  Vector all[4][4] = {};
-  for (std::size_t i = 0; i < Rows * kPositions; ++i)
-    all[i / 4][i % 4] = sums[i / kPositions][i % kPositions];
-  Vector quarters[4];
-  for (std::size_t i = 0; i < 4; ++i) quarters[i] = best_in_quarters(all[i], plus);
-  float scores[16];
-  store(best_of_quarters(quarters, plus), scores);
-  for (std::size_t r = 0; r < Rows; ++r)
-    __builtin_memcpy(step.scores(row + r, block) + position, scores + r * kPositions,
-                     kPositions * sizeof(float));
-}
-#else
-// No products are in pairs.
-template <class Products, std::size_t Rows, std::size_t Steps>
-void score_pairs(const Step& step, std::size_t row, std::size_t block, std::size_t position);
-#endif
-
 // Latents see as the causal pattern does, from the first position on; the rest keeps no scores.
 template <class Products, std::size_t Rows>
 void score_latents(const Step& step, std::size_t row, std::size_t block, Columns seen) {
   using Cache = typename Products::Cache;
   const auto score_some = [&]<std::size_t kCount>(std::integral_constant<std::size_t, kCount>,
                                                   std::size_t at) {
-    if constexpr (Products::kInPairs) {
-      score_pairs<Products, Rows, kCount>(step, row, block, at);
-    } else {
-      score_positions<Cache, Rows, kCount>(step, row, block, at);
-    }
+    score_positions<Cache, Rows, kCount>(step, row, block, at);
   };
   constexpr std::size_t kSteps = kVectors<Rows> / Cache::kStep > 0 ? kVectors<Rows> / Cache::kStep : 1;
   constexpr std::size_t kPositions = kSteps * Cache::kStep;
@@ -238,10 +188,6 @@ void attend(const AttentionTile& tile) {
   Products::round_query(tile);
   for_steps(tile, [&](const Step& step) {
     std::size_t row = 0;
-    // What a product reads of latents comes from the second-level cache.
-    if constexpr (Products::kInPairs && Products::kKeysAreRows) {
-      for (; row + 2 * kRows <= tile.rows; row += 2 * kRows) attend_rows<Products, 2 * kRows>(step, row);
-    }
     for (; row + kRows <= tile.rows; row += kRows) attend_rows<Products, kRows>(step, row);
     for (; row < tile.rows; ++row) attend_rows<Products, 1>(step, row);
   });
@@ -260,9 +206,14 @@ const AttentionKernels kAttentionKernels = {
     attend<WidenedProducts<F32>>, attend<WidenedProducts<Bf16>>, attend<Int8Products>,
     attend<LatentProducts<F32>>,  attend<LatentProducts<Bf16>>,  attend<LatentProducts<LatentInt8>>,
 #if defined(__AVX512BF16__)
-    attend<PairProducts>,         attend<LatentPairProducts>,
+    attend<PairProducts>,         attend_bf16_latents,
 #else
     nullptr, nullptr,
+#endif
+#if defined(__AVX512BF16__) && defined(__AVX512VBMI__)
+    attend_int8_latents,
+#else
+    nullptr,
 #endif
 };
 

@@ -105,7 +105,6 @@ template <class CacheType>
 struct WidenedProducts {
   using Cache = CacheType;
   static constexpr bool kKeysAreRows = false;
-  static constexpr bool kInPairs = false;
   static constexpr bool kInIntegers = false;
   static void round_query(const AttentionTile& /*tile*/) {}
   static void round_weights(const Step& /*step*/, std::size_t /*row*/) {}
@@ -166,7 +165,6 @@ void round_row(const float* x, std::size_t size, std::uint32_t* pairs) {
 struct PairProducts {
   using Cache = Bf16;
   static constexpr bool kKeysAreRows = false;
-  static constexpr bool kInPairs = true;
   static constexpr bool kInIntegers = false;
   static void round_query(const AttentionTile& tile) {
     for (std::size_t r = 0; r < tile.rows; ++r) {
@@ -186,39 +184,6 @@ struct PairProducts {
   static auto weights(const AttentionTile& tile, std::size_t row, std::size_t column, std::ptrdiff_t ahead) {
     const std::size_t stride = tile.blocks_per_step * tile.padded_block / 2;
     return Pairs<Rows, Vectors>{tile.weight_pairs + row * stride + column / 2, stride, ahead};
-  }
-};
-
-// On latents, whose rows are whole steps of two vectors: a pair is an element of the first vector and one of
-// the second.
-struct LatentPairProducts : PairProducts {
-  static constexpr bool kKeysAreRows = true;
-  static constexpr std::size_t kStep = 2 * kLanes;  // columns
-
-  static void round_query(const AttentionTile& tile) {
-    for (std::size_t r = 0; r < tile.rows; ++r) {
-      const float* query = tile.query + r * tile.query_stride;
-      std::uint32_t* pairs = tile.query_pairs + r * tile.query_stride / 2;
-      for (std::size_t c = 0; c < tile.row_columns; c += kStep, query += kStep, pairs += kLanes) {
-        std::uint16_t first[kLanes];
-        std::uint16_t second[kLanes];
-        const __m256bh rounded_first = _mm512_cvtneps_pbh(_mm512_loadu_ps(query));
-        const __m256bh rounded_second = _mm512_cvtneps_pbh(_mm512_loadu_ps(query + kLanes));
-        __builtin_memcpy(first, &rounded_first, sizeof(first));
-        __builtin_memcpy(second, &rounded_second, sizeof(second));
-        for (std::size_t i = 0; i < kLanes; ++i)
-          pairs[i] = first[i] | static_cast<std::uint32_t>(second[i]) << 16;
-      }
-    }
-  }
-
-  // The pairs of two positions, from the two vectors at `columns`, whose words are the positions' in turn.
-  static void load(const unsigned char* columns, __m512bh (&positions)[2]) {
-    constexpr __mmask32 kUpper = 0xaaaaaaaaU;
-    const WordRegister first = load_words(columns).part[0];
-    const WordRegister second = load_words(columns + kVectorBytes).part[0];
-    positions[0] = (__m512bh)_mm512_mask_mov_epi16((__m512i)first, kUpper, (__m512i)(second << 16));
-    positions[1] = (__m512bh)_mm512_mask_mov_epi16((__m512i)(first >> 16), kUpper, (__m512i)second);
   }
 };
 #endif

@@ -33,7 +33,9 @@ struct Step {
   // From what the first rows read of a block to what is to be fetched meanwhile; other rows find all in the
   // caches: 0.
   std::ptrdiff_t ahead(std::size_t row, std::size_t block) const {
-    return row == 0 ? tile.blocks[block + tile.blocks_ahead] - tile.blocks[block] : 0;
+    const std::size_t further = block + tile.blocks_ahead;
+    const bool is_known = row == 0 && further < tile.num_blocks + tile.next_blocks;
+    return is_known ? tile.blocks[further] - tile.blocks[block] : 0;
   }
   std::size_t first_position(std::size_t block) const { return (tile.first_block + block) * tile.block_size; }
   const float* floats(std::size_t block, std::size_t offset) const {

@@ -23,9 +23,9 @@ struct AttentionTile {
   const float* query;        // [rows, query_stride], times the scale; 0 between key_dim and query_stride
   std::size_t query_stride;  // a multiple of 16
 
-  // [num_blocks + blocks_ahead] the KV head's part of each, and behind them of those that are read next
-  const unsigned char* const* blocks;
+  const unsigned char* const* blocks;  // [num_blocks + next_blocks] the KV head's part of each
   std::size_t num_blocks;
+  std::size_t next_blocks;   // that this thread reads next
   std::size_t blocks_ahead;  // so many blocks further is what is fetched from memory meanwhile
   std::size_t first_block;   // in the sequence
   std::size_t block_size;    // positions
@@ -63,6 +63,9 @@ struct AttentionTile {
   std::uint32_t* query_pairs;
   std::uint32_t* weight_pairs;
   IntegerRow* integer_rows;  // [rows]
+  // scratch of latent_int8_pairs: the latents of a step in bf16, [blocks_per_step, (block_size + 1) / 2,
+  // row_columns, 2]
+  unsigned char* widened;
 };
 
 // One for each type of cache. They write out, maxima and sums.
@@ -78,6 +81,8 @@ struct AttentionKernels {
   void (*bf16_pairs)(const AttentionTile& tile);
   // The same of latents, whose row_columns must be a multiple of 32.
   void (*latent_bf16_pairs)(const AttentionTile& tile);
+  // The same with int8, whose elements are exact in bf16. value_columns must be a multiple of 32, too.
+  void (*latent_int8_pairs)(const AttentionTile& tile);
 };
 
 // The kernels of the active instruction set.
