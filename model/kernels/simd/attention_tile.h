@@ -94,6 +94,11 @@ const AttentionKernels& attention_kernels();
 using TileAttention = void (*)(const AttentionTile& tile);
 TileAttention tile_attention();
 
+// Those of pairs of latents.
+namespace avx512_bf16 {
+void attend_bf16_latents(const AttentionTile& tile);
+void attend_int8_latents(const AttentionTile& tile);
+}  // namespace avx512_bf16
 namespace amx {
 void attend_by_tiles(const AttentionTile& tile);
 }

@@ -1,5 +1,5 @@
-// Latents as pairs of bf16, and those of int8 before they become such: for latent_pairs.h only, everything is
-// local to the translation unit.
+// Latents as pairs of bf16, and those of int8 before they become such: for latent_kernels.cc only, everything
+// is local to it.
 #pragma once
 
 #if defined(__AVX512BF16__)

@@ -1,6 +1,11 @@
-// Attention over latents that are multiplied as pairs of bf16: for attention_kernels.cc only, everything is
-// local to it. Loops over rows and vectors are unrolled early, or compilers would keep sums in memory.
-#pragma once
+// Compiled once for every instruction set; see simd.h for what may not be used here.
+//
+// Attention over latents that are multiplied as pairs of bf16. Loops over rows and vectors are unrolled
+// early, or compilers would keep sums in memory.
+
+#ifndef TP_ISA_NAMESPACE
+#error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
+#endif
 
 #if defined(__AVX512BF16__)
 
@@ -9,7 +14,7 @@
 #include "model/kernels/simd/latents.h"
 #include "model/kernels/simd/quarters.h"
 
-namespace tp::kernels {
+namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
 template <class CacheType>
@@ -281,6 +286,8 @@ void attend_latent_step(const Step& step, const unsigned char* const* blocks) {
   for (; row < rows; ++row) attend_latent_rows<Cache, 1>(step, blocks, row, fetch);
 }
 
+}  // namespace
+
 void attend_bf16_latents(const AttentionTile& tile) {
   begin_softmax(tile);
   LatentPairProducts<Bf16>::round_query(tile);
@@ -306,7 +313,6 @@ void attend_int8_latents(const AttentionTile& tile) {
 }
 #endif
 
-}  // namespace
-}  // namespace tp::kernels
+}  // namespace tp::kernels::TP_ISA_NAMESPACE
 
 #endif
