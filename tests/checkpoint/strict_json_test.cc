@@ -3,6 +3,7 @@
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -32,6 +33,28 @@ TEST(StrictJson, RefusesAKeyThatAnObjectHasTwice) {
   EXPECT_EQ(error_in("{\"\\u001b[2J\":1,\"\\u001b[2J\":2}"), "an object has the key ?[2J twice");
   EXPECT_EQ(test::error_of<JsonError>([] { parse_strict_json<ordered_json>(R"({"a":1,"a":1})"); }),
             "an object has the key a twice");
+}
+
+// Keys that begin alike, whose bytes are negative as chars, and with zeros, as in vocabularies.
+TEST(StrictJson, TellsTheKeysOfALargeObjectApart) {
+  std::vector<std::string> keys = {"",       "a",     std::string("a\0", 2), std::string("a\0\0b", 4),
+                                   "\u007f", "\u00e9"};
+  for (int i = 0; i < 3000; ++i) {
+    keys.push_back(std::to_string(i * 7919 % 3000));
+    keys.push_back("a long beginning " + keys.back());
+    keys.push_back("\u4e2d" + keys.back());
+  }
+  ordered_json object = ordered_json::object();
+  for (std::size_t i = 0; i < keys.size(); ++i) object[keys[i]] = i;
+  const std::string text = object.dump();
+  EXPECT_EQ(parse_strict_json(text), json::parse(text));
+  EXPECT_EQ(parse_strict_json(text).dump(), json::parse(text).dump());
+  EXPECT_EQ(parse_strict_json<ordered_json>(text).dump(), text);
+  for (const std::string& key : {keys[2], keys[5], keys[1000], keys.back()}) {
+    const std::string again = text.substr(0, text.size() - 1) + "," + json(key).dump() + ":1}";
+    EXPECT_NE(error_in(again).find("twice"), std::string::npos) << key;
+    EXPECT_NE(test::error_of<JsonError>([&] { parse_strict_json<ordered_json>(again); }), "") << key;
+  }
 }
 
 TEST(StrictJson, RefusesNestingWithoutEnd) {

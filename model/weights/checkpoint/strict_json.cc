@@ -2,6 +2,9 @@
 
 #include "model/weights/checkpoint/printable.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +16,62 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 64;
 
-// Builds the document from the parser's events. A member is inserted when its key is met, which tells at no
-// cost whether the object had it before.
+using Object = nlohmann::json::object_t;
+using OrderedObject = nlohmann::ordered_json::object_t;
+
+template <class Json>
+using Members = std::span<std::pair<std::string, Json>>;
+
+// Where the names of members begin: as numbers that compare like the texts.
+struct Beginning {
+  std::uint64_t first_bytes = 0;
+  std::size_t member = 0;
+};
+
+// The members in the order of their names. Throws JsonError if two have the same one.
+template <class Json>
+std::vector<Beginning> sorted(Members<Json> members) {
+  std::vector<Beginning> order;
+  order.reserve(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    std::uint64_t bytes = 0;
+    for (std::size_t place = 0; place < sizeof(bytes); ++place) {
+      const std::string& name = members[i].first;
+      bytes = bytes << 8 | (place < name.size() ? static_cast<unsigned char>(name[place]) : 0U);
+    }
+    order.push_back({bytes, i});
+  }
+  std::ranges::sort(order, [&](const Beginning& one, const Beginning& other) {
+    if (one.first_bytes != other.first_bytes) return one.first_bytes < other.first_bytes;
+    return members[one.member].first < members[other.member].first;
+  });
+  const auto same = std::ranges::adjacent_find(
+      order, {}, [&](const Beginning& one) -> const std::string& { return members[one.member].first; });
+  if (same != order.end())
+    throw JsonError(fmt::format("an object has the key {} twice", printable(members[same->member].first)));
+  return order;
+}
+
+// An object is a tree, which takes members several times faster in the order of their names, and walks and
+// frees them faster, too.
+nlohmann::json object_of(Members<nlohmann::json> members) {
+  Object object;
+  for (const Beginning& next : sorted(members)) {
+    auto& [name, value] = members[next.member];
+    object.emplace_hint(object.end(), std::move(name), std::move(value));
+  }
+  return object;
+}
+
+nlohmann::ordered_json object_of(Members<nlohmann::ordered_json> members) {
+  sorted(members);
+  OrderedObject object;
+  object.reserve(members.size());
+  for (auto& [name, value] : members) object.emplace_back(std::move(name), std::move(value));
+  return object;
+}
+
+// Builds the document from the parser's events, from the innermost values to the outermost.
 template <class Json>
 class Builder {
  public:
@@ -28,15 +85,13 @@ class Builder {
   bool string(std::string& value) { return add(std::move(value)); }
   bool binary(typename Json::binary_t& value) { return add(std::move(value)); }
 
-  bool start_object(std::size_t) { return open(Json::object()); }
-  bool start_array(std::size_t) { return open(Json::array()); }
+  bool start_object(std::size_t) { return open(true); }
+  bool start_array(std::size_t) { return open(false); }
   bool end_object() { return close(); }
   bool end_array() { return close(); }
 
   bool key(std::string& name) {
-    const auto [member, is_new] = open_.back()->emplace(name, nullptr);
-    if (!is_new) throw JsonError(fmt::format("an object has the key {} twice", printable(name)));
-    member_ = &*member;
+    members_.emplace_back(name, nullptr);
     return true;
   }
 
@@ -46,33 +101,42 @@ class Builder {
   }
 
  private:
-  // Puts a value where the text is; returns its place.
-  Json* put(Json&& value) {
-    if (open_.empty()) return &(document_ = std::move(value));
-    if (open_.back()->is_object()) return &(*member_ = std::move(value));
-    return &open_.back()->emplace_back(std::move(value));
-  }
+  // A list or an object that has begun.
+  struct Open {
+    bool is_object = false;
+    std::size_t first_member = 0;  // of members_
+    typename Json::array_t elements{};
+  };
 
   bool add(Json&& value) {
-    put(std::move(value));
+    if (open_.empty())
+      document_ = std::move(value);
+    else if (open_.back().is_object)
+      members_.back().second = std::move(value);
+    else
+      open_.back().elements.push_back(std::move(value));
     return true;
   }
 
-  bool open(Json&& value) {
+  bool open(bool is_object) {
     if (open_.size() == kMaxDepth)
       throw JsonError(fmt::format("lists and objects are nested deeper than {} levels", kMaxDepth));
-    open_.push_back(put(std::move(value)));
+    open_.push_back({.is_object = is_object, .first_member = members_.size()});
     return true;
   }
 
   bool close() {
+    Open ended = std::move(open_.back());
     open_.pop_back();
-    return true;
+    if (!ended.is_object) return add(std::move(ended.elements));
+    Json object = object_of(std::span(members_).subspan(ended.first_member));
+    members_.resize(ended.first_member);
+    return add(std::move(object));
   }
 
   Json document_;
-  std::vector<Json*> open_;  // the lists and objects that have begun, outermost first
-  Json* member_ = nullptr;   // of the innermost object: the value of the last key
+  std::vector<Open> open_;                             // outermost first
+  std::vector<std::pair<std::string, Json>> members_;  // of all open objects
 };
 
 }  // namespace
