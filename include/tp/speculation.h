@@ -41,7 +41,7 @@ struct SpeculationOptions {
   DraftKind drafts = DraftKind::none;
   std::size_t tokens = 8;  // maximum per sequence and step, 1 to kMaxDraftTokens
   // Whether a step has all drafts that there are. Else it has those that pay, by how often such were accepted
-  // before, and by the time that steps of 1 to 16 rows take, which is measured when the engine is opened.
+  // before, and by the time that steps of 1 to 32 rows take, which is measured when the engine is opened.
   bool always = false;
   // Of DraftKind::model and automatic: the draft model, as EngineOptions::model. A rank may read its own
   // copy. It draws with the noise of the request's draws, so that it agrees more often than by chance.

@@ -10,7 +10,7 @@
 namespace tp {
 namespace {
 
-constexpr std::array<std::size_t, 6> kRows = {1, 2, 4, 8, 12, 16};
+constexpr std::array<std::size_t, 6> kRows = {1, 2, 4, 8, 16, 32};
 constexpr std::size_t kRepeats = 3;
 
 // A step of a sequence that has nothing before it, which takes as long as one of few tokens.

@@ -143,17 +143,16 @@ void Scheduler::advance(const PlannedStep::Chunk& chunk) {
 
 // Before the sequences advance.
 void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
-  std::size_t accepted = 0;
-  bool has_drafts = false;
+  Speculator::StepOutcome outcome{.rows = step.forward.tokens.size(),
+                                  .seconds = step.prompt_tokens == 0 ? seconds : 0.0};
   for (const PlannedStep::Chunk& chunk : step.chunks) {
     if (chunk.drafts.empty()) continue;
-    has_drafts = true;
-    accepted += chunk.sequence->accepted;
+    outcome.drafted += chunk.drafts.size();
+    outcome.accepted += chunk.sequence->accepted;
     speculator_->count(chunk.drafts.size(), chunk.sequence->accepted);
   }
-  times_.add(step.prompt_tokens, step.decoding + accepted, seconds);
-  if (speculator_ && step.prompt_tokens == 0)
-    speculator_->observe(step.forward.tokens.size(), has_drafts, seconds);
+  times_.add(step.prompt_tokens, step.decoding + outcome.accepted, seconds);
+  if (speculator_) speculator_->observe(outcome);
 }
 
 void Scheduler::forget(const Sequences& removed) {

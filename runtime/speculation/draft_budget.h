@@ -12,11 +12,10 @@ class DraftBudget {
   explicit DraftBudget(double step_seconds) : step_seconds_(step_seconds), balance_(kFirst * step_seconds) {}
 
   bool allows() const { return balance_ > 0.0; }
-  // A step took so long, apart from its drafts.
-  void step(double seconds) { add(kShare * seconds); }
-  void spend(double seconds) { add(-seconds); }
-  // Accepted tokens made unnecessary what would have taken so long.
-  void earn(double seconds) { add(seconds); }
+  // A step took so long, apart from its drafts, with which it has lost so much (less than nothing: gained).
+  void step(double seconds, double lost) {
+    balance_ = std::clamp(balance_ + kShare * seconds - lost, kLeast * step_seconds_, kMost * step_seconds_);
+  }
 
  private:
   static constexpr double kShare = 0.02;
@@ -25,10 +24,6 @@ class DraftBudget {
   static constexpr double kFirst = 4.0;
   static constexpr double kMost = 8.0;
   static constexpr double kLeast = -32.0;
-
-  void add(double seconds) {
-    balance_ = std::clamp(balance_ + seconds, kLeast * step_seconds_, kMost * step_seconds_);
-  }
 
   double step_seconds_;
   double balance_;

@@ -12,11 +12,15 @@ RowCosts::RowCosts(std::vector<Point> points) : points_(std::move(points)) {
     points_[i].seconds = std::max(points_[i].seconds, points_[i - 1].seconds);
 }
 
-// On straight lines between the points, and on the last line behind them.
+// On straight lines between the points. Behind them in proportion to the rows: the last line may rise too
+// little by accident, and many rows would be tried for that.
 double RowCosts::measured(std::size_t rows) const {
-  if (points_.size() == 1 || rows <= points_.front().rows) return points_.front().seconds;
-  auto right = std::ranges::lower_bound(points_, rows, {}, &Point::rows);
-  if (right == points_.end()) --right;
+  if (rows <= points_.front().rows) return points_.front().seconds;
+  const auto right = std::ranges::lower_bound(points_, rows, {}, &Point::rows);
+  if (right == points_.end()) {
+    const Point& last = points_.back();
+    return last.seconds * static_cast<double>(rows) / static_cast<double>(last.rows);
+  }
   const Point& from = *(right - 1);
   const double slope = (right->seconds - from.seconds) / static_cast<double>(right->rows - from.rows);
   return from.seconds + slope * static_cast<double>(rows - from.rows);
@@ -33,6 +37,7 @@ void RowCosts::observe(std::size_t rows, bool has_drafts, double seconds) {
   if (seconds <= 0.0 || measured(rows) <= 0.0) return;
   (has_drafts ? drafted_ : plain_).add(seconds / measured(rows));
   plain_steps_ = has_drafts ? 0 : plain_steps_ + 1;
+  drafted_steps_ = has_drafts ? drafted_steps_ + 1 : 0;
   if (plain_steps_ == kForgotten) drafted_ = {};
 }
 

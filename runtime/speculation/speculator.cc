@@ -66,19 +66,32 @@ Speculator::Speculator(std::unique_ptr<DraftSource> source, std::size_t most, st
 
 std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const StepSize& step) {
   draft_seconds_ = 0.0;
+  guesses_ = false;
   asked_ = true;
   token_seconds_ = token_seconds(step);
+  if (compares(step) || !could_pay(queries, step)) return std::vector<Draft>(queries.size());
   if (budget_ && !budget_->allows()) return ask(free_, queries);
   const Stopwatch watch;
   std::vector<Draft> drafts = ask(source_, priced(queries, step));
   draft_seconds_ = watch.seconds();
-  // To compute a prompt is no wrong guess: a model that only does that has no drafts, and behind it a first
-  // one, with what the prompt's end took.
-  constexpr double kMostSteps = 2.0;
-  const bool guesses = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
-  if (budget_ && guesses)
-    budget_->spend(std::min(draft_seconds_, kMostSteps * costs_->seconds(step.rows, false)));
+  guesses_ = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });
   return drafts;
+}
+
+// Whether a step, which has no prompts, is to have no drafts either, because many in a row have had some,
+// which gain so little that a machine that has changed could hide a loss.
+bool Speculator::compares(const StepSize& step) const {
+  constexpr std::size_t kInARow = 16;
+  constexpr double kClearGain = 0.25;
+  return costs_ && step.rows == step.sequences && costs_->drafted_in_a_row() >= kInARow &&
+         gains_.value() < kClearGain;
+}
+
+// Whether guesses would, if all of them were right; true if there are to be none, but the source follows.
+bool Speculator::could_pay(std::span<const DraftQuery> queries, const StepSize& step) const {
+  std::size_t most = 0;
+  for (const DraftQuery& query : queries) most += query.most;
+  return most == 0 || best_rows(std::vector(std::min(most, step.room), 1.0), step) > 0;
 }
 
 // Whether it did not throw. Without memory the source is asked again, after another error it is not.
@@ -157,20 +170,21 @@ void Speculator::select(std::span<Draft> drafts, const StepSize& step) {
   for (const Row& row : rows) chances.push_back(row.chance);
   std::vector<std::size_t> counts(drafts.size(), 0);
   rows.resize(best_rows(chances, step));
-  if (budget_ && !rows.empty())
-    budget_->spend(costs_->seconds(step.rows + rows.size(), true) - costs_->seconds(step.rows, false));
   for (const Row& row : rows) ++counts[row.draft];
   for (std::size_t i = 0; i < drafts.size(); ++i) drafts[i].shorten_to(counts[i]);
 }
 
 // How many of the rows, which have these chances, to add to the step.
 std::size_t Speculator::best_rows(std::span<const double> chances, const StepSize& step) const {
-  // Less is not worth the risk of a wrong estimate.
+  // Less is not worth the risk of a wrong estimate. What has not been measured is tried even so, unless it is
+  // a loss by all that is known.
   constexpr double kLeastGain = 1.03;
+  constexpr double kLeastTried = 0.97;
   const std::size_t most = std::min(step.room, chances.size());
   if (!costs_) return most;
   auto tokens = static_cast<double>(step.sequences);
-  double best_rate = kLeastGain * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
+  const double least = costs_->knows_drafts() ? kLeastGain : kLeastTried;
+  double best_rate = least * tokens / (draft_seconds_ + costs_->seconds(step.rows, false));
   std::size_t best = 0;
   for (std::size_t count = 1; count <= most; ++count) {
     tokens += chances[count - 1];
@@ -187,13 +201,25 @@ void Speculator::count(std::size_t drafted, std::size_t accepted) {
   ++counts_.drafts;
   for (std::size_t i = 0; i < drafted; ++i) ++counts_.drafted[i];
   for (std::size_t i = 0; i < accepted; ++i) ++counts_.accepted[i];
-  if (budget_) budget_->earn(static_cast<double>(accepted) * token_seconds_);
 }
 
-void Speculator::observe(std::size_t rows, bool has_drafts, double seconds) {
+void Speculator::observe(const StepOutcome& step) {
   if (!costs_) return;
-  costs_->observe(rows, has_drafts, seconds);
-  if (std::exchange(asked_, false)) budget_->step(costs_->seconds(rows, has_drafts));
+  const bool has_drafts = step.drafted > 0;
+  costs_->observe(step.rows, has_drafts, step.seconds);
+  if (!std::exchange(asked_, false)) return;
+  // By what such steps have taken recently, this one among them. Of one with prompts it is not known what it
+  // would have taken without drafts, only what so many rows take longer.
+  const bool is_measured = step.seconds > 0.0;
+  const double plain = costs_->seconds(step.rows - step.drafted, has_drafts && !is_measured);
+  double lost = -static_cast<double>(step.accepted) * token_seconds_;
+  if (has_drafts) lost += costs_->seconds(step.rows, true) - plain;
+  // To compute a prompt is no wrong guess: a model that only does that has no drafts, and behind it a first
+  // one, with what the prompt's end took.
+  constexpr double kMostSteps = 2.0;
+  if (guesses_) lost += std::min(draft_seconds_, kMostSteps * plain);
+  if (has_drafts) gains_.add(-lost / plain);
+  budget_->step(is_measured ? plain : 0.0, lost);
 }
 
 std::unique_ptr<Speculator> make_speculator(const SpeculationOptions& options, const DraftSources& sources,

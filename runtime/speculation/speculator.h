@@ -1,6 +1,7 @@
 // Decides which draft tokens a step has, and counts what becomes of them.
 #pragma once
 
+#include "runtime/engine/step_times.h"
 #include "runtime/speculation/draft_budget.h"
 #include "runtime/speculation/row_costs.h"
 #include "tp/draft_source.h"
@@ -40,8 +41,14 @@ class Speculator {
 
   // What became of one sequence's draft.
   void count(std::size_t drafted, std::size_t accepted);
-  // A step without prompts has taken so long (0: unknown).
-  void observe(std::size_t rows, bool has_drafts, double seconds);
+  // A step that has ended.
+  struct StepOutcome {
+    std::size_t rows = 0;
+    std::size_t drafted = 0;   // of these
+    std::size_t accepted = 0;  // of the drafted ones
+    double seconds = 0.0;      // 0: unknown, or it had prompts, too
+  };
+  void observe(const StepOutcome& step);
   // A sequence has ended: with these tokens if `text` has any of an answer. Throws LockstepError.
   void end(const DraftQuery& text);
 
@@ -50,6 +57,8 @@ class Speculator {
  private:
   bool try_on(std::unique_ptr<DraftSource>& source, const std::function<void(DraftSource& source)>& use);
   std::vector<Draft> ask(std::unique_ptr<DraftSource>& source, std::span<const DraftQuery> queries);
+  bool compares(const StepSize& step) const;
+  bool could_pay(std::span<const DraftQuery> queries, const StepSize& step) const;
   std::vector<DraftQuery> priced(std::span<const DraftQuery> queries, const StepSize& step) const;
   std::size_t best_rows(std::span<const double> chances, const StepSize& step) const;
   double token_seconds(const StepSize& step) const;
@@ -60,9 +69,11 @@ class Speculator {
   bool follows_prompts_;
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // with costs
-  double draft_seconds_ = 0.0;         // that the last drafts took
+  double draft_seconds_ = 0.0;         // that the last drafts took,
+  bool guesses_ = false;               // of which there were some
   bool asked_ = false;                 // for drafts since the last step that was observed
   double token_seconds_ = 0.0;         // what an accepted token of the last step is worth
+  RecentMedian gains_;                 // of steps with drafts, in steps without
   SpeculationCounts counts_;
 };
 

@@ -78,6 +78,22 @@ TEST(LeaderSpeculation, SavesAStepForEveryRightGuess) {
   expect_all_free(run);
 }
 
+TEST(LeaderSpeculation, GivesUpGuessesWhoseStepsTakeTooLongAndTriesThemAgain) {
+  // All of them are right, and their rows should be nearly free.
+  auto speculator = std::make_unique<Speculator>(std::make_unique<GuessingSource>(0), 4,
+                                                 RowCosts({{1, 0.01}, {16, 0.0101}}));
+  LeaderRun run(200, 4, limits_of(16, 4), {std::nullopt}, {}, 0, std::move(speculator));
+  run.seconds_of = [](const PlannedStep& step) {
+    const std::size_t rows = step.forward.tokens.size();
+    return rows == 1 ? 0.01 : 0.02 * static_cast<double>(rows);
+  };
+  const RequestId id = run.add(prompt_of(6), 300);
+  run.run();
+  EXPECT_EQ(run.told[id].tokens[0], continuation(prompt_of(6), 300));
+  EXPECT_GT(run.leader.status().speculation.drafts, 1U);
+  EXPECT_LT(run.leader.status().speculation.drafts, 20U);
+}
+
 TEST(LeaderSpeculation, KeepsWhatCameBeforeAWrongGuessAndTheModelsTokenInItsPlace) {
   LeaderRun run = guessing_run(5, 1);  // all guesses are wrong
   const RequestId id = run.add(prompt_of(6), 10);

@@ -309,11 +309,9 @@ TEST(DraftBudget, LimitsWhatDraftsThatNeverPayCost) {
   DraftBudget budget(1.0);
   double lost = 0.0;
   for (int step = 0; step < 10000; ++step) {
-    if (budget.allows()) {
-      budget.spend(0.5);
-      lost += 0.5;
-    }
-    budget.step(1.0);
+    const double loss = budget.allows() ? 0.5 : 0.0;
+    budget.step(1.0, loss);
+    lost += loss;
   }
   EXPECT_LT(lost, 0.02 * 10000 + 5.0);
   EXPECT_GT(lost, 100.0) << "they are tried now and then";
@@ -323,15 +321,14 @@ TEST(DraftBudget, DoesNotLimitDraftsThatPay) {
   DraftBudget budget(1.0);
   for (int step = 0; step < 1000; ++step) {
     ASSERT_TRUE(budget.allows());
-    budget.spend(0.5);
-    budget.earn(step % 2 == 0 ? 1.1 : 0.0);
+    budget.step(0.0, step % 2 == 0 ? -0.6 : 0.5);
   }
 }
 
 TEST(DraftBudget, RecoversFromAProcessThatWasStopped) {
   DraftBudget budget(1.0);
-  budget.spend(1e9);
-  for (int step = 0; step < 2000; ++step) budget.step(1.0);
+  budget.step(1.0, 1e9);
+  for (int step = 0; step < 2000; ++step) budget.step(1.0, 0.0);
   EXPECT_TRUE(budget.allows());
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -140,8 +141,14 @@ TEST(RowCosts, AreOnLinesBetweenWhatWasMeasured) {
   EXPECT_DOUBLE_EQ(costs.seconds(1, false), 10.0);
   EXPECT_DOUBLE_EQ(costs.seconds(2, false), 11.0);
   EXPECT_DOUBLE_EQ(costs.seconds(8, true), 21.0);
+}
+
+// By the last line, a point that was measured too high before it would make any number of rows free.
+TEST(RowCosts, AreInProportionToTheRowsBehindWhatWasMeasured) {
+  const RowCosts costs({{1, 10.0}, {4, 19.0}, {8, 20.0}});
+  EXPECT_DOUBLE_EQ(costs.seconds(8, true), 20.0);
   EXPECT_DOUBLE_EQ(costs.seconds(10, true), 25.0);
-  EXPECT_DOUBLE_EQ(RowCosts({{1, 3.0}}).seconds(16, true), 3.0);
+  EXPECT_DOUBLE_EQ(costs.seconds(80, false), 200.0);
 }
 
 TEST(RowCosts, NeverFallWithTheRows) {
@@ -158,8 +165,12 @@ TEST(RowCosts, FollowTheStepsThatWereRun) {
   for (int i = 0; i < 5; ++i) costs.observe(2, true, 33.0);
   EXPECT_DOUBLE_EQ(costs.seconds(2, true), 33.0);
   EXPECT_DOUBLE_EQ(costs.seconds(1, false), 20.0);
+  EXPECT_TRUE(costs.knows_drafts());
+  EXPECT_EQ(costs.drafted_in_a_row(), 5U);
   for (int i = 0; i < 40; ++i) costs.observe(1, false, 20.0);
   EXPECT_DOUBLE_EQ(costs.seconds(2, true), 22.0) << "drafts are tried again after a while";
+  EXPECT_FALSE(costs.knows_drafts());
+  EXPECT_EQ(costs.drafted_in_a_row(), 0U);
 }
 
 class NoSource : public DraftSource {
@@ -213,6 +224,7 @@ std::size_t times_asked(const std::vector<TokenId>& guesses) {
       EXPECT_EQ(found, std::vector<TokenId>{7});
     }
     speculator.count(found.size(), 0);
+    speculator.observe({.rows = 1, .drafted = 0, .accepted = 0, .seconds = 0.001});
   }
   return asked;
 }
@@ -241,10 +253,114 @@ TEST(Speculator, TakesTheRowsThatGiveTheMostTokensPerSecond) {
             (Sizes{0, 2}));
 }
 
-TEST(Speculator, DoesNotTryWhatHardlyPays) {
-  const RowCosts costs({{1, 10.0}, {2, 10.9}});
+TEST(Speculator, DoesNotGoOnWithWhatHardlyPays) {
+  RowCosts costs({{1, 10.0}, {2, 10.9}});
+  EXPECT_EQ(selected(costs, {{0.1}}, {1, 1, 16}), std::vector<std::size_t>{1}) << "nobody knows yet";
+  EXPECT_EQ(selected(costs, {{0.04}}, {1, 1, 16}), std::vector<std::size_t>{0}) << "a loss by what is known";
+  costs.observe(2, true, 10.9);
   EXPECT_EQ(selected(costs, {{0.1}}, {1, 1, 16}), std::vector<std::size_t>{0}) << "1.1 tokens in 1.09 steps";
   EXPECT_EQ(selected(costs, {{0.15}}, {1, 1, 16}), std::vector<std::size_t>{1});
+}
+
+// Guesses the same for every sequence, as often as it is asked, which it counts.
+class CountingSource : public DraftSource {
+ public:
+  CountingSource(std::size_t tokens, std::size_t& asked)
+      : draft_{std::vector<TokenId>(tokens, 1), std::vector<double>(tokens, 0.9)}, asked_(asked) {}
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    ++asked_;
+    return std::vector<Draft>(queries.size(), draft_);
+  }
+  void end(std::uint64_t /*sequence*/) override {}
+
+ private:
+  Draft draft_;
+  std::size_t& asked_;
+};
+
+// Steps of an engine in which a step of so many rows takes as long as `seconds_of` says.
+struct MadeUpSteps {
+  std::size_t sequences = 1;
+  std::size_t guesses = 4;  // for each sequence, if there are any
+  bool are_right = true;
+  std::function<double(std::size_t rows)> seconds_of;
+
+  // Of each step, how many rows were guesses.
+  std::vector<std::size_t> drafted{};
+  std::size_t asked = 0;
+  double tokens = 0.0;
+  double seconds = 0.0;
+
+  // `expected`: what was measured before.
+  void run(std::size_t steps, const RowCosts& expected) {
+    Speculator speculator(std::make_unique<CountingSource>(guesses, asked), 8, expected);
+    const std::vector<TokenId> text = {1, 2, 3};
+    std::vector<DraftQuery> queries;
+    for (std::size_t i = 0; i < sequences; ++i)
+      queries.push_back({.sequence = i, .tokens = text, .prompt_tokens = 2, .most = guesses});
+    const Speculator::StepSize size = {sequences, sequences, 100};
+    for (std::size_t step = 0; step < steps; ++step) {
+      std::vector<Draft> drafts = speculator.draft(queries, size);
+      speculator.select(drafts, size);
+      std::size_t rows = 0;
+      for (const Draft& draft : drafts) rows += draft.tokens.size();
+      const std::size_t right = are_right ? rows : 0;
+      const double took = seconds_of(sequences + rows);
+      speculator.observe({.rows = sequences + rows, .drafted = rows, .accepted = right, .seconds = took});
+      drafted.push_back(rows);
+      tokens += static_cast<double>(sequences + right);
+      seconds += took;
+    }
+  }
+
+  std::size_t steps_with_drafts(std::size_t first, std::size_t last) const {
+    const auto begin = drafted.begin();
+    return static_cast<std::size_t>(std::count_if(begin + static_cast<std::ptrdiff_t>(first),
+                                                  begin + static_cast<std::ptrdiff_t>(last),
+                                                  [](std::size_t rows) { return rows > 0; }));
+  }
+  double seconds_without() const { return tokens * seconds_of(sequences) / static_cast<double>(sequences); }
+};
+
+TEST(Speculator, GivesUpGuessesThatCostMoreThanTheyGainAndTriesThemAgain) {
+  // Rows should be cheap, and are not.
+  MadeUpSteps steps{.sequences = 16, .seconds_of = [](std::size_t rows) {
+                      return rows == 16 ? 16.0 : 1.2 * static_cast<double>(rows);
+                    }};
+  steps.run(400, RowCosts({{1, 4.0}, {16, 16.0}, {32, 20.0}}));
+  EXPECT_GT(steps.steps_with_drafts(0, 1), 0U);
+  EXPECT_LE(steps.steps_with_drafts(0, 33), 5U);
+  EXPECT_GT(steps.steps_with_drafts(200, 400), 0U);
+  EXPECT_LT(steps.seconds, 1.03 * steps.seconds_without());
+}
+
+// The chances are wrong, and the rows that are taken by them cheap.
+TEST(Speculator, LosesLittleWhateverTheReasonIs) {
+  MadeUpSteps steps{.are_right = false,
+                    .seconds_of = [](std::size_t rows) { return 10.0 + static_cast<double>(rows); }};
+  steps.run(3000, RowCosts({{1, 11.0}, {32, 42.0}}));
+  EXPECT_GT(steps.steps_with_drafts(2000, 3000), 0U) << "they are tried now and then";
+  EXPECT_LT(steps.seconds, 1.03 * steps.seconds_without());
+}
+
+TEST(Speculator, DoesNotAskWhereNotEvenRightGuessesPay) {
+  MadeUpSteps steps{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
+                      return 2.0 * static_cast<double>(rows);
+                    }};
+  steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
+  EXPECT_EQ(steps.asked, 0U);
+}
+
+TEST(Speculator, TakesStepsWithoutDraftsNowAndThenWhereTheseGainLittle) {
+  MadeUpSteps little{.sequences = 16, .guesses = 1, .seconds_of = [](std::size_t rows) {
+                       return 4.0 + static_cast<double>(rows);
+                     }};
+  const RowCosts costs({{1, 5.0}, {32, 36.0}});
+  little.run(170, costs);
+  EXPECT_EQ(little.steps_with_drafts(0, 170), 160U);
+  MadeUpSteps much{.seconds_of = [](std::size_t rows) { return 4.0 + static_cast<double>(rows); }};
+  much.run(170, costs);
+  EXPECT_EQ(much.steps_with_drafts(0, 170), 170U);
 }
 
 TEST(Speculator, KeepsWithinTheRoomOfTheStep) {
