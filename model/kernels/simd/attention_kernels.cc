@@ -6,7 +6,6 @@
 #include "model/kernels/simd/attention_products.h"
 #include "model/kernels/simd/attention_softmax.h"
 #include "model/kernels/simd/attention_tile.h"
-#include "model/kernels/simd/quarters.h"
 #include "model/kernels/simd/vector.h"
 
 #include <type_traits>
