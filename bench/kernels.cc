@@ -80,6 +80,13 @@ double peak_of(WeightType type, const PeakRates& peaks) {
   return pairs && peaks.bf16_per_second > 0 ? peaks.bf16_per_second : peaks.f32_per_second;
 }
 
+// What a product takes at least: the longer of reading the weights and of multiplying at 0.7 of the peak in
+// registers, which loads and scales leave of it.
+double bound_seconds(double bytes, double operations, double peak, const PeakRates& peaks) {
+  constexpr double kOfPeak = 0.7;
+  return std::max(bytes / peaks.streaming_bytes_per_second, operations / (kOfPeak * peak));
+}
+
 // Seconds of OpenBLAS' matmul with float32 weights, for every number of tokens.
 std::vector<double> measure_openblas(TensorView<const float> weight, const std::vector<float>& activations,
                                      const std::vector<std::size_t>& token_counts) {
@@ -101,8 +108,10 @@ std::vector<double> measure_openblas(TensorView<const float> weight, const std::
 
 void measure_products(const std::vector<LocalWeight>& weights, const std::vector<float>& activations,
                       const std::vector<std::size_t>& token_counts, const std::vector<double>& openblas,
-                      const PeakRates& peaks, bool json) {
+                      PeakRates peaks, bool json) {
+  peaks.streaming_bytes_per_second = local_streaming_rate();  // it drifts
   const LocalWeight& first = weights.front();
+  const double peak = peak_of(first.type(), peaks);
   Workspace counting = Workspace::counting();
   first.multiply(TensorView<const float>(nullptr, kMostTokens, kInFeatures), counting);
   Workspace workspace(counting.peak_bytes() / sizeof(float));
@@ -116,14 +125,16 @@ void measure_products(const std::vector<LocalWeight>& weights, const std::vector
     };
     verify(first, x, multiply(first));
     const double seconds = best_seconds([&] { multiply(weights[turn++ % weights.size()]); });
-    const double bytes = static_cast<double>(first.bytes()) / seconds;
-    const double operations = 2.0 * kOutFeatures * kInFeatures * static_cast<double>(tokens) / seconds;
+    const auto bytes = static_cast<double>(first.bytes());
+    const double operations = 2.0 * kOutFeatures * kInFeatures * static_cast<double>(tokens);
     fmt::print(fmt::runtime(json ? "{{\"weights\":\"{}\",\"tokens\":{},\"us\":{:.1f},\"gb_s\":{:.2f},"
                                    "\"gflops\":{:.1f},\"of_streaming\":{:.3f},\"of_peak\":{:.3f},"
-                                   "\"of_openblas\":{:.3f}}}\n"
-                                 : "{:<8} {:>7} {:>10.1f} {:>8.2f} {:>9.1f} {:>13.3f} {:>8.3f} {:>12.2f}\n"),
-               name_of(first.type()), tokens, seconds * 1e6, bytes / 1e9, operations / 1e9,
-               bytes / peaks.streaming_bytes_per_second, operations / peak_of(first.type(), peaks),
+                                   "\"of_bound\":{:.2f},\"of_openblas\":{:.3f}}}\n"
+                                 : "{:<8} {:>7} {:>10.1f} {:>8.2f} {:>9.1f} {:>13.3f} {:>8.3f} {:>9.2f} "
+                                   "{:>12.2f}\n"),
+               name_of(first.type()), tokens, seconds * 1e6, bytes / seconds / 1e9,
+               operations / seconds / 1e9, bytes / seconds / peaks.streaming_bytes_per_second,
+               operations / seconds / peak, seconds / bound_seconds(bytes, operations, peak, peaks),
                openblas[i] / seconds);
     std::fflush(stdout);
   }
@@ -233,8 +244,8 @@ void run(bool json, const std::vector<std::size_t>& token_counts,
     return types.empty() || std::find(types.begin(), types.end(), name_of(type)) != types.end();
   };
   if (!json) {
-    fmt::print("{:<8} {:>7} {:>10} {:>8} {:>9} {:>13} {:>8} {:>12}\n", "weights", "tokens", "us", "GB/s",
-               "GFLOP/s", "of streaming", "of peak", "of OpenBLAS");
+    fmt::print("{:<8} {:>7} {:>10} {:>8} {:>9} {:>13} {:>8} {:>9} {:>12}\n", "weights", "tokens", "us",
+               "GB/s", "GFLOP/s", "of streaming", "of peak", "of bound", "of OpenBLAS");
   }
   for (const WeightType type : kTypes) {
     if (!is_wanted(type)) continue;

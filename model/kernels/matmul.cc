@@ -27,15 +27,17 @@ bool is_integer(WeightType type) {
   return type == WeightType::int8 || type == WeightType::int4 || quant_format(type) != nullptr;
 }
 
+bool has_pairs() { return packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast(); }
+
 // Up to this many tokens, reading the weights takes as long as multiplying them in the type's own arithmetic,
 // which is more exact. From there on activations are rounded to bf16 where that is faster: tiles of bf16 take
-// the same time for 5 tokens as for 16, but other types must become bf16 first.
+// the same time for 5 tokens as for 16, but other types must become bf16 first; pairs are multiplied twice as
+// fast as floats.
 std::size_t few_tokens(WeightType type) {
-  if (tile_kernels() == nullptr) return is_integer(type) ? kMostFewTokens : 8;
-  return is_integer(type) ? 12 : type == WeightType::f16 ? kMostFewTokens : type == WeightType::bf16 ? 4 : 8;
+  if (is_integer(type)) return tile_kernels() == nullptr ? kMostFewTokens : 12;
+  if (tile_kernels() == nullptr) return type == WeightType::bf16 && has_pairs() ? 2 : 8;
+  return type == WeightType::f16 ? kMostFewTokens : type == WeightType::bf16 ? 4 : 8;
 }
-
-bool has_pairs() { return packed_kernels().bf16_pairs != nullptr && bf16_pairs_are_fast(); }
 
 // FP8 is exact in bf16, and of its own more exact arithmetic only float32's speed would be left.
 bool has_scaled_pairs(WeightType type) {

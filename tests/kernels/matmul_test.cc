@@ -78,7 +78,7 @@ bool uses_tiles(WeightType type, std::size_t tokens) {
 }
 bool uses_pairs(WeightType type, std::size_t tokens) {
   return kernels::packed_kernels().bf16_pairs != nullptr && kernels::bf16_pairs_are_fast() &&
-         type == WeightType::bf16 && tokens > 8;
+         type == WeightType::bf16 && tokens > 2;
 }
 
 // Whether activations are quantized to bytes.

@@ -20,6 +20,11 @@ template <class Block>
 constexpr std::size_t kTokensOfOne = kParts == 1 ? 6 : kSumRegisters / kParts / 2 + 1;
 template <class Block>
 constexpr std::size_t kTokensOfTwo = kSumRegisters / (2 * 2 * kParts);
+// Whether tokens pass over elements where they are in the panel.
+template <class Block>
+constexpr bool kIsInPlace = false;
+template <>
+constexpr bool kIsInPlace<Int8Block> = true;
 
 // Results of some tokens for N panels.
 template <std::size_t N>
@@ -197,12 +202,21 @@ class ChunkPass {
       const Block* blocks[N];
       for (std::size_t n = 0; n < N; ++n) {
         blocks[n] = chunk.blocks[n] + i;
-        fetch_lines(chunk.packed[n] + i * chunks_.block_bytes + chunk.fetched.begin * kVectorBytes,
-                    chunk.fetched.end - chunk.fetched.begin);
+        fetch<T>(chunk.packed[n] + i * chunks_.block_bytes + chunk.fetched.begin * kVectorBytes,
+                 chunk.fetched.end - chunk.fetched.begin);
       }
       multiply_blocks(p_, blocks, pass_.token + first, (chunk.begin + i) * kBlock, results, end_group);
     }
     results_.store_from(results, first);
+  }
+
+  template <std::size_t T>
+  [[gnu::always_inline]] void fetch(const unsigned char* packed, std::size_t lines) const {
+    // To unpack a chunk is to read all of it at once, from the first-level cache.
+    if (!kFetchesFar<T> || !kIsInPlace<Block>) return fetch_lines(packed, lines);
+    fetch_far_lines(packed, lines);
+    // A single group of tokens has no time for another instruction per line.
+    if (tokens_ > kMostTokens) fetch_near_lines(packed, lines);
   }
 
   const PanelProduct& p_;

@@ -65,7 +65,7 @@ struct FloatTile {
     std::size_t k = 0;
     for (; k + 2 <= in_features; k += 2) {
       if (k % kFeatures == 0) {
-        for (std::size_t n = 0; n < N; ++n) fetch_lines(weights[n], kLines);
+        for (std::size_t n = 0; n < N; ++n) fetch_lines_for<T>(weights[n], kLines);
       }
       Vector w[N];
       for (std::size_t n = 0; n < N; ++n) w[n] = Weights::first(weights[n]);

@@ -39,6 +39,8 @@ template <bool kWithOffsets>
 constexpr std::size_t kTokensOfOne<HalfByteBlock<kWithOffsets>> = 4;
 template <bool kWithOffsets>
 constexpr std::size_t kTokensOfTwo<HalfByteBlock<kWithOffsets>> = 4;
+template <bool kWithOffsets>
+constexpr bool kIsInPlace<HalfByteBlock<kWithOffsets>> = true;
 
 template <bool kHasOffsets, std::size_t T, std::size_t N, class End>
 [[gnu::always_inline]] inline void multiply_blocks(const PanelProduct& p,

@@ -56,6 +56,9 @@ struct Bf16PairTile {
     Vector sums[N][T];
     set_zero(sums);
     for (std::size_t k = leaf.begin / 2; k < leaf.end / 2; ++k) {
+      if (k % kLines == 0) {
+        for (std::size_t n = 0; n < N; ++n) fetch_lines_for<T>(weights[n], kLines);
+      }
       __m512bh w[N];
       for (std::size_t n = 0; n < N; ++n) {
         w[n] = (__m512bh)load_words(weights[n]).part[0];

@@ -31,6 +31,27 @@ inline void fetch_lines(const unsigned char* weights, std::size_t lines) {
   for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(weights + i * kVectorBytes + kPrefetchBytes);
 }
 
+// Where several tokens pass over wide vectors, they are fetched to the second-level cache first, and from
+// further: the first-level cache waits for few lines at a time, and multiplications would wait with it.
+constexpr std::size_t kFarBytes = 16384;
+constexpr std::size_t kNearBytes = 2048;
+template <std::size_t kTokens>
+constexpr bool kFetchesFar = kTokens > 1 && kParts == 1;
+
+inline void fetch_far_lines(const unsigned char* weights, std::size_t lines) {
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(weights + i * kVectorBytes + kFarBytes, 0, 2);
+}
+inline void fetch_near_lines(const unsigned char* weights, std::size_t lines) {
+  for (std::size_t i = 0; i < lines; ++i) __builtin_prefetch(weights + i * kVectorBytes + kNearBytes);
+}
+
+template <std::size_t kTokens>
+inline void fetch_lines_for(const unsigned char* weights, std::size_t lines) {
+  if (!kFetchesFar<kTokens>) return fetch_lines(weights, lines);
+  fetch_far_lines(weights, lines);
+  fetch_near_lines(weights, lines);
+}
+
 // Panels that are multiplied side by side, `apart` panels from one to the next, for tokens from `token` on.
 struct Pass {
   std::size_t panel;

@@ -26,7 +26,7 @@ struct QuantTile {
     Vector results[N][T];
     set_zero(results);
     for (std::size_t block = 0; block < p.in_features / kBlock; ++block) {
-      for (std::size_t n = 0; n < N; ++n) fetch_lines(weights[n], F.block_bytes() / kVectorBytes + 1);
+      for (std::size_t n = 0; n < N; ++n) fetch_lines_for<T>(weights[n], F.block_bytes() / kVectorBytes + 1);
       run_block<T, N>(weights, pass.token, block, results);
       for (std::size_t n = 0; n < N; ++n) weights[n] += F.step(p.first_block, block);
     }
