@@ -32,10 +32,11 @@ void overlap(Communicator& comm, const std::function<void()>& first, const std::
 }
 
 void Overlap::take_turns() {
+  if (!second_->is_running() && second_->ended()) return;
   const SuspendedSpans spans(*tracer_, span_around_);
   if (second_->is_running())
     second_->pause();
-  else if (!second_->ended())
+  else
     second_->resume();
 }
 

@@ -170,7 +170,10 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
   else if (!speculation.model.empty())
     draft.plan.model = speculation.model.string();
   if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
-  fail_together(comm, [&] { draft.same = tables_of_both(comm, draft, target); });
+  fail_together(comm, [&] {
+    start_threads(comm, options);  // which compare
+    draft.same = tables_of_both(comm, draft, target);
+  });
   return draft;
 }
 

@@ -34,10 +34,11 @@ double RowCosts::seconds(std::size_t rows, bool has_drafts) const {
 void RowCosts::observe(std::size_t rows, bool has_drafts, double seconds) {
   // Steps with drafts that took too long are not made again, and would be judged by that for ever.
   constexpr std::size_t kForgotten = 32;
+  if (!has_drafts) drafted_steps_ = 0;
   if (seconds <= 0.0 || measured(rows) <= 0.0) return;
   (has_drafts ? drafted_ : plain_).add(seconds / measured(rows));
   plain_steps_ = has_drafts ? 0 : plain_steps_ + 1;
-  drafted_steps_ = has_drafts ? drafted_steps_ + 1 : 0;
+  if (has_drafts) ++drafted_steps_;
   if (plain_steps_ == kForgotten) drafted_ = {};
 }
 

@@ -69,9 +69,20 @@ std::vector<Draft> Speculator::draft(std::span<const DraftQuery> queries, const 
   guesses_ = false;
   asked_ = true;
   token_seconds_ = token_seconds(step);
-  if (compares(step) || !could_pay(queries, step)) return std::vector<Draft>(queries.size());
+  if (compares(step)) return std::vector<Draft>(queries.size());
+  const bool pays = could_pay(queries, step);
+  if (!pays && !follows_prompts_) return std::vector<Draft>(queries.size());
   if (budget_ && !budget_->allows()) return ask(free_, queries);
   const Stopwatch watch;
+  if (!pays) {
+    // It keeps up with the texts, of which it could not read the states later.
+    std::vector<DraftQuery> nothing(queries.begin(), queries.end());
+    for (DraftQuery& query : nothing) query.most = 0;
+    ask(source_, nothing);
+    draft_seconds_ = watch.seconds();
+    guesses_ = true;
+    return std::vector<Draft>(queries.size());
+  }
   std::vector<Draft> drafts = ask(source_, priced(queries, step));
   draft_seconds_ = watch.seconds();
   guesses_ = std::ranges::any_of(drafts, [](const Draft& draft) { return !draft.tokens.empty(); });

@@ -70,7 +70,7 @@ class Speculator {
   std::optional<RowCosts> costs_;
   std::optional<DraftBudget> budget_;  // with costs
   double draft_seconds_ = 0.0;         // that the last drafts took,
-  bool guesses_ = false;               // of which there were some
+  bool guesses_ = false;               // which is to be charged for
   bool asked_ = false;                 // for drafts since the last step that was observed
   double token_seconds_ = 0.0;         // what an accepted token of the last step is worth
   RecentMedian gains_;                 // of steps with drafts, in steps without

@@ -2,6 +2,7 @@
 
 #include "tests/kernels/paged_sequences.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -272,31 +273,35 @@ TEST(PagedAttention, SurvivesScoresFarFromZero) {
 }
 
 // An int8 cache has no bytes for what is no number.
-TEST(PagedAttention, OfAQueryThatIsNoNumberIsNone) {
+TEST(PagedAttention, OfAQueryThatIsNoNumberIsNoneAndOfATinyOneIsOne) {
   const kernels::KvLayout layout{KvType::int8, 1, 32, 32, 32};
   std::vector<std::byte> memory(layout.block_bytes());
   const kernels::PagedCache cache{layout, memory.data(), 1};
   const std::vector<std::int32_t> table = {0};
-  const std::vector<kernels::AttentionSpan> spans = {{0, 3, 0, table}};
-  std::vector<float> query(3 * 32, 0.5F);
-  const std::vector<float> rest(3 * 32, 0.25F);
-  kernels::store_keys_values({rest.data(), 3, 32}, {rest.data(), 3, 32}, spans, cache);
+  const std::vector<kernels::AttentionSpan> spans = {{0, 5, 0, table}};
+  std::vector<float> query(5 * 32, 0.5F);
+  const std::vector<float> rest(5 * 32, 0.25F);
+  kernels::store_keys_values({rest.data(), 5, 32}, {rest.data(), 5, 32}, spans, cache);
   query[32 + 7] = NAN;
   query[64 + 31] = INFINITY;
+  std::fill_n(query.data() + 96, 32, NAN);
+  std::fill_n(query.data() + 128, 32, 1e-37F);  // a unit of it has no inverse
   const std::vector<std::size_t> kv_of_head = {0};
   const std::size_t columns = kernels::attention_scratch(kv_of_head, layout, 1);
   std::vector<float> scratch(static_cast<std::size_t>(omp_get_max_threads()) * columns);
-  std::vector<float> out(3 * 32);
-  kernels::paged_attention({.query = {query.data(), 3, 32},
+  std::vector<float> out(5 * 32);
+  kernels::paged_attention({.query = {query.data(), 5, 32},
                             .cache = cache,
                             .spans = spans,
                             .kv_of_head = kv_of_head,
                             .pattern = {},
                             .scratch = {scratch.data(), scratch.size() / columns, columns},
-                            .out = {out.data(), 3, 32}});
+                            .out = {out.data(), 5, 32}});
   EXPECT_NEAR(out[0], 0.25F, 1e-3);
   EXPECT_TRUE(std::isnan(out[32]));
   EXPECT_TRUE(std::isnan(out[64]));
+  EXPECT_TRUE(std::isnan(out[96]));
+  EXPECT_NEAR(out[128], 0.25F, 1e-3);
 }
 
 TEST(PagedAttention, SharedByThreadsEqualsTheReference) {

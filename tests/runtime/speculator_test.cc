@@ -269,6 +269,7 @@ class CountingSource : public DraftSource {
       : draft_{std::vector<TokenId>(tokens, 1), std::vector<double>(tokens, 0.9)}, asked_(asked) {}
   std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
     ++asked_;
+    if (queries.front().most == 0) return std::vector<Draft>(queries.size());
     return std::vector<Draft>(queries.size(), draft_);
   }
   void end(std::uint64_t /*sequence*/) override {}
@@ -284,6 +285,7 @@ struct MadeUpSteps {
   std::size_t guesses = 4;  // for each sequence, if there are any
   bool are_right = true;
   std::function<double(std::size_t rows)> seconds_of;
+  bool follows_prompts = false;
 
   // Of each step, how many rows were guesses.
   std::vector<std::size_t> drafted{};
@@ -293,7 +295,8 @@ struct MadeUpSteps {
 
   // `expected`: what was measured before.
   void run(std::size_t steps, const RowCosts& expected) {
-    Speculator speculator(std::make_unique<CountingSource>(guesses, asked), 8, expected);
+    Speculator speculator(std::make_unique<CountingSource>(guesses, asked), 8, expected, nullptr,
+                          follows_prompts);
     const std::vector<TokenId> text = {1, 2, 3};
     std::vector<DraftQuery> queries;
     for (std::size_t i = 0; i < sequences; ++i)
@@ -349,6 +352,11 @@ TEST(Speculator, DoesNotAskWhereNotEvenRightGuessesPay) {
                     }};
   steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
   EXPECT_EQ(steps.asked, 0U);
+  // A layer that reads the model's states must take them while they are there.
+  steps.follows_prompts = true;
+  steps.run(100, RowCosts({{1, 4.0}, {16, 32.0}, {32, 96.0}}));
+  EXPECT_EQ(steps.asked, 100U);
+  EXPECT_EQ(steps.steps_with_drafts(0, 200), 0U);
 }
 
 TEST(Speculator, TakesStepsWithoutDraftsNowAndThenWhereTheseGainLittle) {

@@ -38,25 +38,28 @@ inline std::uint8_t* weight_bytes(const Step& step, std::size_t row) {
 inline void query_to_bytes(const AttentionTile& tile, std::size_t row) {
   const float* query = tile.query + row * tile.query_stride;
   Vector greatest{};
-  Vector sum{};
+  Vector zeros{};
   for (std::size_t d = 0; d < tile.query_stride; d += kLanes) {
     greatest = larger(magnitude(load(query + d)), greatest);
-    sum += load(query + d);
+    multiply_add(load(query + d), 0.0F, zeros);
   }
   const float most = largest_element(greatest);
+  // What is no number, or infinite, has no bytes, but must make the scores none all the same. Of queries that
+  // are so small that their unit has no inverse, scores are 0.
+  const float nothing = sum_of_elements(zeros);
+  const bool has_bytes = nothing == 0.0F && most > kMostQuery * 0x1p-120F;
+  const float inverse = has_bytes ? kMostQuery / most : 0.0F;
   std::int8_t* high = query_bytes(tile, row);
   IntVector sum_of_high{};
   IntVector sum_of_low{};
   for (std::size_t d = 0; d < tile.query_stride; d += kLanes) {
-    const IntRegister whole = to_whole(load(query + d), most > 0.0F ? kMostQuery / most : 0.0F).part[0];
+    const IntRegister whole = has_bytes ? to_whole(load(query + d), inverse).part[0] : IntRegister{};
     const IntRegister low = (IntRegister)((WordRegister)whole << 24) >> 24;
     store_low_bytes((whole - low) >> 8, high + d);
     store_low_bytes(low, high + tile.query_stride + d);
     sum_of_high += {(whole - low) >> 8};
     sum_of_low += {low};
   }
-  // What is no number has no bytes, but must make the scores none all the same.
-  const float nothing = 0.0F * sum_of_elements(sum);
   tile.integer_rows[row] = {.query_unit = most / kMostQuery + nothing,
                             .sum_of_high = static_cast<std::int32_t>(sum_of_elements(to_floats(sum_of_high))),
                             .sum_of_low = static_cast<std::int32_t>(sum_of_elements(to_floats(sum_of_low))),
@@ -75,13 +78,18 @@ struct IntegerProducts {
   static void round_weights(const Step& step, std::size_t row) {
     const float* weights = step.scores(row, step.begin);
     const float most = highest_score(weights, step.columns(), 0.0F);
-    step.tile.integer_rows[row].weight_unit = most / kMostWeight;
+    const float factor = most > 0.0F ? kMostWeight / most : 0.0F;
     std::uint8_t* high = weight_bytes(step, row);
+    Vector zeros{};
     for (std::size_t j = 0; j < step.columns(); j += kLanes) {
-      const IntRegister whole = to_whole(load(weights + j), most > 0.0F ? kMostWeight / most : 0.0F).part[0];
+      const Vector some = load(weights + j);
+      const IntRegister whole = to_whole(some, factor).part[0];
       store_low_bytes(whole >> 8, high + j);
       store_low_bytes(whole, high + step.columns() + j);
+      multiply_add(some, 0.0F, zeros);
     }
+    // As of queries.
+    step.tile.integer_rows[row].weight_unit = most / kMostWeight + sum_of_elements(zeros);
   }
 };
 
