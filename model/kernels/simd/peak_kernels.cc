@@ -10,9 +10,9 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
-// As the products of packed weights do: two streams, fetched this far ahead of their use, a few lines at a
-// time.
-constexpr std::size_t kPrefetchBytes = 1024;
+// Two streams, as products of packed weights read them, fetched this far ahead of their use, a few lines at a
+// time, to the second-level cache, which waits for more lines than the first one does.
+constexpr std::size_t kPrefetchBytes = 4096;
 constexpr std::size_t kLines = 4;
 
 float stream(const unsigned char* data, std::size_t bytes) {
@@ -22,7 +22,7 @@ float stream(const unsigned char* data, std::size_t bytes) {
     const unsigned char* const streams[] = {data + i, data + half + i};
     for (const unsigned char* lines : streams) {
       for (std::size_t j = 0; j < kLines; ++j) {
-        __builtin_prefetch(lines + j * kVectorBytes + kPrefetchBytes);
+        __builtin_prefetch(lines + j * kVectorBytes + kPrefetchBytes, 0, 2);
         sums[j] ^= load_words(lines + j * kVectorBytes);
       }
     }
