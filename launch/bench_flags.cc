@@ -1,5 +1,7 @@
 #include "launch/bench_flags.h"
 
+#include <fmt/format.h>
+
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/speculate_flag.h"
