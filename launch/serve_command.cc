@@ -151,7 +151,6 @@ int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::s
   Server& server = prepared.server;
   obey(signals, prepared, std::chrono::seconds(flags.drain_seconds));
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
-  model.max_queue = flags.engine.options.max_queue;
   model.defaults.sampling = engine.info().default_sampling;
   if (flags.max_thinking_tokens)
     model.defaults.thinking = ThinkingLimit{.max_tokens = *flags.max_thinking_tokens};

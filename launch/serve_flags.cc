@@ -86,7 +86,7 @@ void add_load_options(CLI::App& command, ServeFlags& flags) {
       ->group(group);
   command
       .add_option("--max-queue", options.max_queue,
-                  "Requests that may wait; others are told to come back (429)")
+                  "Requests that may wait beside those that run; others are told to come back (429)")
       ->check(whole_number(0))
       ->capture_default_str()
       ->type_name("N")

@@ -4,7 +4,8 @@
 #
 # A file includes its own folder and folders to its left; <mpi.h> appears under parallel/ and in
 # include/tp/mpi.h only; model/kernels does not include parallel/. With COMPILED, a compile_commands.json, it
-# also checks that every source file is built: a test that is not in the build proves nothing.
+# also checks that every source file is built: a test that is not in the build proves nothing. UNBUILT lists the
+# sources that need a package which is not installed.
 cmake_minimum_required(VERSION 3.25)
 set(layers parallel model runtime launch)
 set(violations "")
@@ -69,6 +70,9 @@ if(COMPILED)
   file(GLOB_RECURSE sources RELATIVE ${ROOT} ${ROOT}/parallel/*.cc ${ROOT}/model/*.cc ${ROOT}/runtime/*.cc
        ${ROOT}/launch/*.cc ${ROOT}/tests/*.cc)
   foreach(source ${sources})
+    if(source IN_LIST UNBUILT)
+      continue()
+    endif()
     string(FIND "${compiled}" "\"file\": \"${ROOT}/${source}\"" place)
     string(FIND "${compiled}" "#include \"${ROOT}/${source}\"" place_in_batch)
     if(place EQUAL -1 AND place_in_batch EQUAL -1 AND NOT source MATCHES "/(must_not_compile/|fuzz/|sanitizer_defaults)")

@@ -10,10 +10,12 @@ file(WRITE ${SCRATCH}/model/kernels/matmul.cc "#include \"parallel/shard.h\"\n#i
 file(WRITE ${SCRATCH}/runtime/step.h "#include \"launch/main.h\"\n#include \"model/spec.h\"\n")
 file(WRITE ${SCRATCH}/launch/main.cc "#include \"runtime/step.h\"\n#include \"tests/x.h\"\n")
 file(WRITE ${SCRATCH}/tests/forgotten_test.cc "")
+file(WRITE ${SCRATCH}/tests/unbuilt_test.cc "")
 file(WRITE ${SCRATCH}/compile_commands.json
      "[{\"file\": \"${SCRATCH}/parallel/shard.cc\"}, {\"file\": \"${SCRATCH}/model/mlp.cc\"},"
      " {\"file\": \"${SCRATCH}/model/kernels/matmul.cc\"}, {\"file\": \"${SCRATCH}/launch/main.cc\"}]")
 execute_process(COMMAND ${CMAKE_COMMAND} -D ROOT=${SCRATCH} -D COMPILED=${SCRATCH}/compile_commands.json
+                        -D UNBUILT=tests/unbuilt_test.cc
                         -P ${CMAKE_CURRENT_LIST_DIR}/check_layers.cmake
                 RESULT_VARIABLE status ERROR_VARIABLE text)
 if(status EQUAL 0)

@@ -31,6 +31,10 @@ struct LeaderStatus {
   // of their prompts, which max_queue_tokens limits.
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
+  // Requests that submit() accepts now, and accepts at most when nothing runs: those that can begin at once
+  // do not count as waiting. SIZE_MAX without EngineOptions::max_queue.
+  std::size_t queue_room = SIZE_MAX;
+  std::size_t most_queued = SIZE_MAX;
   // Since the engine was opened.
   std::uint64_t prompt_tokens = 0;           // of submitted requests, each prompt counted once
   std::uint64_t computed_prompt_tokens = 0;  // by steps: without cached ones, but again after a preemption

@@ -76,13 +76,18 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
             waiting, what, limit, seconds, option),
         seconds);
   };
-  const std::size_t requests = submitted_.requests - left_.requests;
+  const std::size_t submitted = submitted_.requests - left_.requests;
+  if (submitted < free_sequences()) return;
+  const std::size_t waiting = submitted - free_sequences();
   const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
-  if (limits_.requests != 0 && requests >= limits_.requests)
-    refuse(requests, "requests", "max_queue", limits_.requests);
-  if (limits_.prompt_tokens != 0 && requests > 0 && tokens + prompt_tokens > limits_.prompt_tokens)
+  if (limits_.requests != 0 && waiting >= limits_.requests)
+    refuse(waiting, "requests", "max_queue", limits_.requests);
+  if (limits_.prompt_tokens != 0 && waiting > 0 && tokens + prompt_tokens > limits_.prompt_tokens)
     refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
 }
+
+// As last published, like `left_`.
+std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
 
 void Inbox::cancel(RequestId request) {
   {
@@ -111,6 +116,11 @@ LeaderStatus Inbox::current_status() const {
   status.queued_requests = submitted_.requests - left_.requests;
   status.queued_prompt_tokens = submitted_.prompt_tokens - left_.prompt_tokens;
   status.prompt_tokens = submitted_.prompt_tokens;
+  if (limits_.requests != 0) {
+    const std::size_t room = limits_.requests + free_sequences();
+    status.queue_room = room - std::min(room, status.queued_requests);
+    status.most_queued = limits_.requests + sequences_;
+  }
   status.retry_after_seconds = std::clamp(seconds_of_queue(status), 1.0, 600.0);
   return status;
 }

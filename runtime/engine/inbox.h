@@ -29,7 +29,8 @@ class Inbox {
     std::vector<RequestId> cancelled;
   };
 
-  explicit Inbox(QueueLimits limits) : limits_(limits) {}
+  // Requests that find one of the `sequences`, which may run at the same time, free do not wait.
+  Inbox(QueueLimits limits, std::size_t sequences) : limits_(limits), sequences_(sequences) {}
 
   // Gives the request its number, and returns it. Throws OverloadedError if as many wait as may.
   RequestId submit(const std::shared_ptr<RequestState>& state);
@@ -57,11 +58,13 @@ class Inbox {
   // The caller must hold the mutex.
   bool is_empty() const { return contents_.submitted.empty() && contents_.cancelled.empty(); }
   LeaderStatus current_status() const;
+  std::size_t free_sequences() const;
   void require_room(std::size_t prompt_tokens) const;
   void add(const std::shared_ptr<RequestState>& state);
   void enqueue(const std::shared_ptr<RequestState>& state);
 
   QueueLimits limits_;
+  std::size_t sequences_;
 
   mutable std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;

@@ -24,7 +24,7 @@ Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_pt
       blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows, hash_of_block,
               options_.cache.states),
       scheduler_(blocks_, options_.limits, std::move(speculator)),
-      inbox_(options_.queue) {
+      inbox_(options_.queue, options_.limits.max_sequences) {
   if (tokenizer != nullptr) constraints_.emplace(*tokenizer, options_.vocab_size, options_.eos_token_ids);
   publish_status();
 }

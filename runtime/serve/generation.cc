@@ -31,33 +31,17 @@ double score_of(const Continuation& continuation) {
 
 Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format)
-    : service_(service), exchange_(std::move(exchange)), format_(std::move(format)), queue_(service.events) {}
+    : Call(service, std::move(exchange)), format_(std::move(format)) {}
 
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format, ApiCall call) {
   const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
-  std::vector<Request> requests = generation->make_requests(std::move(call));
-  service.enter(generation);
-  // Events wait in the queue until everything has been submitted.
-  generation->post([generation, requests = std::move(requests)] { generation->submit(requests); });
-}
-
-void Generation::post(std::function<void()> task) {
-  queue_.post([self = shared_from_this(), task = std::move(task)] {
-    try {
-      task();
-    } catch (const std::exception& error) {
-      self->end_with(api_error_of(error));
-    }
-  });
+  static_cast<Call&>(*generation).start(generation->make_requests(std::move(call)));
 }
 
 void Generation::check(const ApiCall& call) const {
   const OpenModel& model = service_.model;
   service_.require_model(call.prompts.front().model);
-  require<RequestError>(model.max_queue == 0 || call.prompts.size() <= model.max_queue,
-                        "`prompt`: expected at most {} prompts, as many as may wait, found {}",
-                        model.max_queue, call.prompts.size());
   require<RequestError>(!is_chat(call) || model.chat.has_value(), "{}", model.chat_error);
 }
 
@@ -83,7 +67,6 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
     prompt.ids.reset();
     prompt.conversation.reset();
   }
-  open_prompts_ = requests.size();
   steps_before_ = service_.steps();
   return requests;
 }
@@ -117,38 +100,11 @@ void Generation::expect_answer_of(const EngineRequest& accepted) {
   answer_.prompts.push_back(request.prompt);
 }
 
-void Generation::submit(const std::vector<Request>& requests) {
-  if (has_ended_) return;
-  const std::size_t queued = service_.model.engine->status().queued_requests;
-  if (const std::size_t most = service_.model.max_queue; most != 0 && queued + requests.size() > most)
-    throw OverloadedError("the queue is full; try again later",
-                          service_.model.engine->status().retry_after_seconds);
-  for (std::size_t prompt = 0; prompt < requests.size(); ++prompt) {
-    requests_.push_back(service_.model.engine->submit(
-        requests[prompt], [self = shared_from_this(), prompt](const Event& event) {
-          self->post([self, prompt, event, time = Clock::now()] { self->on_event(prompt, event, time); });
-        }));
-    service_.metrics.count_prompt(answer_.prompts[prompt].size());
-  }
-  exchange_->on_abandoned([self = shared_from_this()] {
-    self->is_abandoned_ = true;
-    self->cancel();
-  });
+void Generation::on_submitted() {
   if (answer_.call.stream) ping_later();
 }
 
-void Generation::cancel() {
-  post([self = shared_from_this()] {
-    for (const RequestId request : self->requests_) self->service_.model.engine->cancel(request);
-  });
-}
-
-void Generation::fail(const ApiError& error) {
-  post([self = shared_from_this(), error] { self->end_with(error); });
-}
-
 void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_point time) {
-  if (has_ended_) return;
   Completion& completion = answer_.completions[prompt];
   if (const auto* token = std::get_if<TokenEvent>(&event)) return on_token(prompt, *token, time);
   if (const auto* logprobs = std::get_if<PromptLogprobs>(&event)) {
@@ -156,15 +112,13 @@ void Generation::on_event(std::size_t prompt, const Event& event, Clock::time_po
                                       logprobs->logprobs.end());
     completion.prompt_top.insert(completion.prompt_top.end(), logprobs->top.begin(), logprobs->top.end());
   } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
-    on_prompt_end(finished->times);
+    add(finished->times);
   } else if (const auto* cancelled = std::get_if<RequestCancelled>(&event)) {
-    on_prompt_end(cancelled->times);
+    add(cancelled->times);
   } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
     if (!answer_.call.stream) return;
     begin_stream();
     send(format_->progress(answer_, progress->total, progress->cached, progress->processed));
-  } else if (const auto* rejected = std::get_if<RequestRejected>(&event)) {
-    end_with(api_error_of(OverloadedError(rejected->error)));
   }
 }
 
@@ -189,7 +143,7 @@ void Generation::measure(std::size_t prompt, const TokenEvent& event, Clock::tim
   pace.last = time;
 }
 
-void Generation::on_prompt_end(const RequestTimes& times) {
+void Generation::add(const RequestTimes& times) {
   const auto known = [](Clock::time_point time) { return time != Clock::time_point{}; };
   AnswerTimes& sum = answer_.times;
   if (known(times.first_scheduled))
@@ -198,58 +152,50 @@ void Generation::on_prompt_end(const RequestTimes& times) {
     sum.prefill = std::max(sum.prefill, seconds_between(times.first_scheduled, times.first_token));
     sum.decode = std::max(sum.decode, seconds_between(times.first_token, times.finished));
   }
-  if (--open_prompts_ == 0) finish();
 }
 
 // A stream begins with its first event: before that an error still has a status of its own.
 void Generation::begin_stream() {
   if (std::exchange(is_streaming_, true)) return;
-  HttpHeaders headers = service_.headers_for(exchange_->request());
+  HttpHeaders headers = service_.headers_for(exchange().request());
   headers.emplace_back("Cache-Control", "no-cache");
   headers.emplace_back("X-Accel-Buffering", "no");  // nginx would collect the events
-  exchange_->begin_stream(
+  exchange().begin_stream(
       {.content_type = "text/event-stream; charset=utf-8", .headers = std::move(headers)});
   send(format_->begin(answer_));
 }
 
 void Generation::send(std::string events) {
-  exchange_->write(std::move(events));
+  exchange().write(std::move(events));
   last_sent_ = Clock::now();
 }
 
 // Proxies end connections on which nothing happens.
 void Generation::ping_later() {
-  service_.http->post_after(service_.options.ping_time, [weak = weak_from_this()] {
+  service_.http->post_after(service_.options.ping_time, [this, weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
-    self->post([self] {
-      if (self->has_ended_) return;
-      if (Clock::now() - self->last_sent_ >= self->service_.options.ping_time / 2) {
-        self->begin_stream();
-        self->send(": ping\n\n");
+    post([this] {
+      if (Clock::now() - last_sent_ >= service_.options.ping_time / 2) {
+        begin_stream();
+        send(": ping\n\n");
       }
-      self->ping_later();
+      ping_later();
     });
   });
 }
 
-void Generation::end_with(const ApiError& error) {
-  if (has_ended_) return;
-  for (const RequestId request : requests_) service_.model.engine->cancel(request);
+void Generation::send_error(const ApiError& error) {
   if (is_streaming_) {
-    exchange_->write(format_->error_event(error));
-    exchange_->end_stream();
-  } else {
-    HttpResponse response = service_.response_of(exchange_->request(), error);
-    response.body = json_text(format_->error(error));
-    exchange_->respond(std::move(response));
+    exchange().write(format_->error_event(error));
+    return exchange().end_stream();
   }
-  close(error.status, error.status < 500 ? "refused" : "error");
+  HttpResponse response = service_.response_of(exchange().request(), error);
+  response.body = json_text(format_->error(error));
+  exchange().respond(std::move(response));
 }
 
 void Generation::finish() {
-  if (has_ended_) return;
-  if (is_abandoned_) return close(499, "abort");
   for (Completion& completion : answer_.completions) {
     for (Continuation& continuation : completion.continuations) {
       // No token was asked for, and none came.
@@ -264,9 +210,9 @@ void Generation::finish() {
   if (answer_.call.stream) {
     begin_stream();
     send(format_->end(answer_));
-    exchange_->end_stream();
+    exchange().end_stream();
   } else {
-    service_.respond_json(*exchange_, 200, format_->body(answer_));
+    service_.respond_json(exchange(), 200, format_->body(answer_));
   }
   close(200, std::string(answer_.completions.front().continuations.front().finish_name()));
 }
@@ -284,36 +230,13 @@ void Generation::choose_best() {
   answer_.discarded_tokens = generated - answer_.generated_tokens();
 }
 
-void Generation::close(int status, const std::string& reason) {
-  has_ended_ = true;
-  const HttpRequest& request = exchange_->request();
-  const double total = seconds_between(came_, Clock::now());
-  service_.log.add({.client = request.client,
-                    .method = request.method,
-                    .path = std::string(request.path()),
-                    .status = status,
-                    .id = answer_.id,
-                    .prompt_tokens = answer_.prompt_tokens(),
-                    .cached_tokens = answer_.cached_tokens(),
-                    .generated_tokens = answer_.generated_tokens(),
-                    .queued = answer_.times.queued,
-                    .first_token = first_token_,
-                    .total = total,
-                    .reason = reason});
-  if (status == 200 || status == 499 || status >= 500) {
-    service_.metrics.count_end({.reason = status == 200   ? reason
-                                          : status == 499 ? "abort"
-                                                          : "error",
-                                .prompt_tokens = answer_.prompt_tokens(),
-                                .cached_tokens = answer_.cached_tokens(),
-                                .generated_tokens = answer_.generated_tokens(),
-                                .queued = answer_.times.queued,
-                                .total = total});
-  } else {
-    service_.metrics.count_refusal(status);
-  }
-  service_.leave(this);
-  exchange_.reset();  // which counts as an open request
+Call::Usage Generation::usage() const {
+  return {.id = answer_.id,
+          .prompt_tokens = answer_.prompt_tokens(),
+          .cached_tokens = answer_.cached_tokens(),
+          .generated_tokens = answer_.generated_tokens(),
+          .queued = answer_.times.queued,
+          .first_token = first_token_};
 }
 
 }  // namespace tp

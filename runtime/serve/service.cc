@@ -1,7 +1,7 @@
 #include "runtime/serve/service.h"
 
 #include "runtime/api/answer_format.h"
-#include "runtime/serve/generation.h"
+#include "runtime/serve/call.h"
 
 #include <algorithm>
 #include <utility>
@@ -51,24 +51,24 @@ void Service::set_steps(const StepTimes& times) {
   step_times = times;
 }
 
-void Service::enter(const std::shared_ptr<Generation>& generation) {
+void Service::enter(const std::shared_ptr<Call>& call) {
   const std::lock_guard lock(mutex);
-  generations[generation.get()] = generation;
+  calls[call.get()] = call;
 }
 
-void Service::leave(const Generation* generation) {
+void Service::leave(const Call* call) {
   const std::lock_guard lock(mutex);
-  generations.erase(generation);
+  calls.erase(call);
 }
 
 void Service::end_all(const ApiError& error) {
-  std::map<const Generation*, std::weak_ptr<Generation>> all;
+  std::map<const Call*, std::weak_ptr<Call>> all;
   {
     const std::lock_guard lock(mutex);
-    all = generations;
+    all = calls;
   }
   for (const auto& [key, entry] : all) {
-    if (const auto generation = entry.lock()) generation->fail(error);
+    if (const auto call = entry.lock()) call->fail(error);
   }
 }
 

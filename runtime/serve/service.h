@@ -25,7 +25,7 @@
 
 namespace tp {
 
-class Generation;
+class Call;
 
 struct ServeOptions {
   std::string host = "127.0.0.1";
@@ -47,7 +47,6 @@ struct OpenModel {
   std::optional<Embedder> embedder{};
   std::string no_embedder{};  // why there is none
   Request defaults{};         // for what a request leaves out
-  std::size_t max_queue = 0;  // as in EngineOptions
 };
 
 // Seconds that rank 0 spent in steps: with the model, exchanging data with other ranks (which includes
@@ -92,14 +91,14 @@ struct Service {
   void set_steps(const StepTimes& times);
 
   // Calls in progress.
-  void enter(const std::shared_ptr<Generation>& generation);
-  void leave(const Generation* generation);
+  void enter(const std::shared_ptr<Call>& call);
+  void leave(const Call* call);
   // Ends all of them with this error.
   void end_all(const ApiError& error);
 
   mutable std::mutex mutex;  // guards the two below
   StepTimes step_times{};
-  std::map<const Generation*, std::weak_ptr<Generation>> generations{};
+  std::map<const Call*, std::weak_ptr<Call>> calls{};
 
   // The last ones, so that their tasks end first. What takes long must not hold up what must not wait.
   WorkerPool events{1};  // events of requests become responses

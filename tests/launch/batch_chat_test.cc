@@ -94,7 +94,8 @@ TEST_F(BatchChat, WithoutATemplateIsAnErrorOfTheLineOnly) {
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_CONTAINS(lines[0].at("error").get<std::string>(), "found none; give one with --template FILE");
   EXPECT_EQ(lines[1].at("token_ids").size(), 8U);
-  expect_one_error(batch({{{"prompt", "Hi"}}}, 2, {"--template", "/nonexistent"}), 1, "/nonexistent");
+  expect_one_error(batch({{{"prompt", "Hi"}}}, 2, {"--template", "/proc/nonexistent"}), 1,
+                   "/proc/nonexistent");
 }
 
 TEST_F(BatchChat, AChatCompletionIsAnsweredInOpenAIsForm) {

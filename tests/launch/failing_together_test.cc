@@ -49,8 +49,9 @@ Finished run_with_odd_rank(const CheckpointCopies& copies) {
 }
 
 TEST(FailingTogether, ACheckpointThatIsNotThere) {
-  run_at_once({0, 1, 2, 3, 4}, logits_of("/nonexistent/model"), [](const Finished& finished) {
-    expect_one_error(finished, 1, "cannot open /nonexistent/model: no such file or folder; check the path");
+  run_at_once({0, 1, 2, 3, 4}, logits_of("/proc/nonexistent/model"), [](const Finished& finished) {
+    expect_one_error(finished, 1,
+                     "cannot open /proc/nonexistent/model: no such file or folder; check the path");
   });
 }
 

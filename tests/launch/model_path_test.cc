@@ -37,7 +37,7 @@ TEST(ModelPath, OfANameOnTheHubSaysHowToDownloadIt) {
 }
 
 TEST(ModelPath, OfNothingElseIsTakenForANameOnTheHub) {
-  for (const char* path : {"/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
+  for (const char* path : {"/proc/nonexistent", "./org/name", "~/org", "a/b/c", "org/", "no model"}) {
     const Finished finished = run(kNoMpirun, {"inspect", "--model", path});
     expect_one_error(finished, 1, "no such file or folder; check the path, on every host");
   }

@@ -132,9 +132,9 @@ TEST_F(Output, ToAFileThatCannotBeOpenedIsAnErrorBeforeTheModelIsLoaded) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
     Arguments nowhere = command.arguments;
-    nowhere.insert(nowhere.end(), {"--output", "/nonexistent/results"});
+    nowhere.insert(nowhere.end(), {"--output", "/proc/nonexistent/results"});
     expect_one_error(run(kNoMpirun, nowhere, {.input = command.input}), 1,
-                     "cannot open /nonexistent/results for the results: No such file or directory");
+                     "cannot open /proc/nonexistent/results for the results: No such file or directory");
   }
 }
 
@@ -208,7 +208,7 @@ TEST_F(Output, KeepsWhatItReplacesUntilThereIsAResult) {
   const TemporaryDirectory broken;
   std::filesystem::copy(model_.path(), broken.path(), std::filesystem::copy_options::recursive);
   std::filesystem::resize_file(broken.path() / "model.safetensors", 100);
-  for (const std::string& model : {broken.path().string(), std::string("/nonexistent")}) {
+  for (const std::string& model : {broken.path().string(), std::string("/proc/nonexistent")}) {
     for (const char* command : {"generate", "bench"}) {
       SCOPED_TRACE(command + model);
       Arguments arguments = {command,    "--model", model,     "--prompt", "4",

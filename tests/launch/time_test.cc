@@ -129,8 +129,8 @@ TEST(Trace, HasARowForEveryRankWithEveryCollective) {
 }
 
 TEST(Trace, IsRefusedBeforeAnythingIsLoaded) {
-  expect_one_error(run(2, {"generate", "--prompt", "x", "--trace", "/nonexistent/trace.json"}), 1,
-                   "cannot open /nonexistent/trace.json for the trace: No such file or directory");
+  expect_one_error(run(2, {"generate", "--prompt", "x", "--trace", "/proc/nonexistent/trace.json"}), 1,
+                   "cannot open /proc/nonexistent/trace.json for the trace: No such file or directory");
 }
 
 TEST(Trace, ThatTheDiskDoesNotTakeNamesItsFile) {

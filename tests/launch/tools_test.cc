@@ -60,8 +60,8 @@ TEST(Logits, ErrorsOfTheFirstRankEndAllOfThem) {
     return run(3, {"logits", "--model", fixture.folder, "--tokens", file, "--output",
                    (directory.path() / "x.npy").string()});
   };
-  expect_one_error(run(3, logits(fixture, "/nonexistent/x.npy")), 1,
-                   "/nonexistent/x.npy: the file cannot be written");
+  expect_one_error(run(3, logits(fixture, "/proc/nonexistent/x.npy")), 1,
+                   "/proc/nonexistent/x.npy: the file cannot be written");
   expect_one_error(with_tokens("[1, 320]"), 1, "token id 320, but the vocabulary has the ids 0 to 319");
   expect_one_error(with_tokens("[]"), 1, "no token ids; expected at least one");
   expect_one_error(with_tokens("[1,"), 1, "expected a JSON list of token ids (parse error");

@@ -238,8 +238,8 @@ TEST(Usage, WhatNeedsNoRanksIsPrintedOnceUnderMpirun) {
     expect_success(finished);
     EXPECT_EQ(finished.out, run(kNoMpirun, arguments).out);
   }
-  expect_one_error(run(3, {"inspect", "--model", "/nonexistent"}), 1,
-                   "cannot open /nonexistent: no such file or folder");
+  expect_one_error(run(3, {"inspect", "--model", "/proc/nonexistent"}), 1,
+                   "cannot open /proc/nonexistent: no such file or folder");
 }
 
 // A terminal's own standard output, and mpirun's. A rank's is a terminal of mpirun's making in any case.

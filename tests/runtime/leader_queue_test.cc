@@ -21,12 +21,23 @@ using test::prompt_of;
 
 constexpr std::chrono::hours kLong{1};
 
+TEST(LeaderQueue, AcceptsRequestsThatCanBeginAtOnceBesideThoseThatMayWait) {
+  LeaderRun run(64, 4, limits_of(64, 8), {std::nullopt}, {.requests = 1, .prompt_tokens = 4});
+  EXPECT_EQ(run.leader.status().queue_room, 9U);
+  EXPECT_EQ(run.leader.status().most_queued, 9U);
+  for (TokenId i = 0; i < 9; ++i) run.add(prompt_of(4, 20 * i), 1);
+  EXPECT_EQ(run.leader.status().queue_room, 0U);
+  EXPECT_THROW(run.add(prompt_of(4, 200), 1), OverloadedError);
+  run.run();
+  EXPECT_EQ(run.leader.status().finished.length, 9U);
+  EXPECT_EQ(run.leader.status().queue_room, 9U);
+}
+
 TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
   LeaderRun run(64, 4, limits_of(16, 1), {std::nullopt}, {.requests = 2});
   const RequestId first = run.add(prompt_of(4), 3, 5);  // one request, whatever it asks for
+  run.step();                                           // the first begins
   run.add(prompt_of(4, 20), 3);
-  EXPECT_THROW(run.add(prompt_of(4, 40), 3), OverloadedError);
-  run.step();  // the first begins
   EXPECT_EQ(run.leader.status().queued_requests, 1U);
   const RequestId third = run.add(prompt_of(4, 40), 3);
   try {
@@ -56,8 +67,9 @@ TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   EXPECT_THROW(run.add(prompt_of(1, 40), 3), OverloadedError);
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 10U);
   run.run();
-  const RequestId longer = run.add(prompt_of(20), 3);  // than the limit, but it has the queue for itself
-  EXPECT_THROW(run.add(prompt_of(1, 40), 3), OverloadedError);
+  const RequestId longer = run.add(prompt_of(20), 3);  // than the limit, but it begins at once
+  run.add(prompt_of(1, 40), 3);                        // which waits, as the only one
+  EXPECT_THROW(run.add(prompt_of(1, 60), 3), OverloadedError);
   run.run();
   EXPECT_EQ(run.told[longer].tokens[0], continuation(prompt_of(20), 3));
 }
@@ -76,8 +88,8 @@ TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
 }
 
 TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
-  constexpr std::size_t kMost = 7;
-  LeaderRun run(256, 4, limits_of(16, 8), {std::nullopt}, {.requests = kMost});
+  constexpr std::size_t kMost = 7 + 8;  // that wait, and that can begin at once
+  LeaderRun run(256, 4, limits_of(16, 8), {std::nullopt}, {.requests = 7});
   std::atomic<std::size_t> accepted{0};
   std::vector<std::thread> threads;
   for (TokenId thread = 0; thread < 4; ++thread) {
@@ -102,7 +114,7 @@ TEST(LeaderQueue, IsNeverLongerThanItMayBeHoweverManyThreadsSubmit) {
 }
 
 TEST(LeaderQueue, EstimatesWhenToTryAgainFromMeasuredRates) {
-  LeaderRun run(1000, 4, limits_of(100, 1), {std::nullopt}, {.requests = 3});
+  LeaderRun run(1000, 4, limits_of(100, 1), {std::nullopt}, {.requests = 2});
   run.seconds_of = [](const PlannedStep& step) {
     return 0.1 * static_cast<double>(step.prompt_tokens) + 0.5 * static_cast<double>(step.decoding);
   };

@@ -4,8 +4,13 @@
 #include "tests/reference/encoder_fixture.h"
 #include "tests/serve/served_program.h"
 
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -39,6 +44,36 @@ TEST(ServeEncoder, EmbedsTokensAndTextsInEitherEncoding) {
   EXPECT_EQ(server.post("/v1/embeddings", {{"input", "a"}, {"dimensions", 1000}}).status, 400);
   EXPECT_EQ(server.post("/v1/completions", {{"prompt", "red"}}).status, 400) << "it generates nothing";
   EXPECT_EQ(server.post("/v1/rerank", {{"query", "red"}, {"documents", {"sky"}}}).status, 400);
+  server.end();
+}
+
+// Thousands of short calls, and clients that leave before, while and after their answer is computed: once,
+// the engine's last event came before the call had finished submitting, and the server died.
+TEST(ServeEncoder, OutlivesThousandsOfCallsAndClientsThatLeave) {
+  const char* const wanted = std::getenv("TP_SOAK");
+  const int calls = wanted != nullptr ? std::atoi(wanted) : 2000;
+  const TextEncoder model("xlmroberta-reranker");
+  ServedProgram server(kNoMpirun, {"--model", model.path(), "--quiet"});
+  const std::string embed = request_text("POST", "/v1/embeddings", R"({"input": ["red sky", "blue"]})");
+  const std::string rank = request_text("POST", "/v1/rerank", R"({"query": "blue", "documents": ["sky"]})");
+  std::atomic<int> next = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int number = next++; number < calls; number = next++) {
+        HttpClient client(server.port());
+        client.send(number % 2 == 0 ? embed : rank);
+        if (number % 5 == 0) {
+          client.reset();
+        } else {
+          ASSERT_EQ(client.read().status, 200) << "call " << number;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(server.is_idle());
+  EXPECT_EQ(server.status().at("requests").at("waiting"), 0);
   server.end();
 }
 

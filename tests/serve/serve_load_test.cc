@@ -79,6 +79,21 @@ TEST_P(ServeLoad, StopsWorkingForClientsThatHaveLeft) {
   server.end();
 }
 
+TEST(Serve, AnswersAsManyRequestsAtOnceAsCanRunWhateverMayWait) {
+  ServedProgram server(kNoMpirun, {"--quiet", "--max-batch", "64", "--max-queue", "1"});
+  std::vector<std::future<HttpReply>> replies;
+  for (int i = 0; i < 8; ++i) {
+    replies.push_back(
+        std::async(std::launch::async, [&] { return server.post("/v1/completions", request_of(1, 3)); }));
+  }
+  for (auto& reply : replies) EXPECT_EQ(reply.get().status, 200);
+  const json many(66, json::array({7}));
+  const HttpReply refused = server.post("/v1/completions", {{"prompt", many}, {"max_tokens", 1}});
+  EXPECT_EQ(refused.status, 400) << "it would never be accepted";
+  EXPECT_NE(refused.body.find("at most 65 prompts"), std::string::npos) << refused.body;
+  server.end();
+}
+
 TEST(Serve, TurnsRequestsAwayThatCannotWait) {
   ServedProgram server(kNoMpirun, {"--quiet", "--max-batch", "1", "--max-queue", "1"});
   HttpClient running(server.port());

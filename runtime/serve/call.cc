@@ -1,0 +1,122 @@
+#include "runtime/serve/call.h"
+
+#include "tp/internal/require.h"
+
+#include <utility>
+
+namespace tp {
+namespace {
+
+bool is_last(const Event& event) {
+  return std::holds_alternative<RequestFinished>(event) || std::holds_alternative<RequestCancelled>(event) ||
+         std::holds_alternative<RequestRejected>(event);
+}
+
+}  // namespace
+
+Call::Call(Service& service, std::shared_ptr<HttpExchange> exchange)
+    : service_(service), exchange_(std::move(exchange)), queue_(service.events) {}
+
+void Call::start(std::vector<Request> requests) {
+  const std::size_t most = service_.model.engine->status().most_queued;
+  require<RequestError>(requests.size() <= most,
+                        "expected at most {} prompts in a call, as many as the queue can hold, found {}; "
+                        "send them in several calls",
+                        most, requests.size());
+  service_.enter(shared_from_this());
+  post([self = shared_from_this(), requests = std::move(requests)] { self->submit(requests); });
+}
+
+void Call::post(std::function<void()> task) {
+  queue_.post([self = shared_from_this(), task = std::move(task)] {
+    if (self->has_ended()) return;
+    try {
+      task();
+    } catch (const std::exception& error) {
+      self->end_with(api_error_of(error));
+    }
+  });
+}
+
+void Call::submit(const std::vector<Request>& requests) {
+  Engine& engine = *service_.model.engine;
+  const LeaderStatus status = engine.status();
+  if (requests.size() > status.queue_room)
+    throw OverloadedError("the queue is full; try again later", status.retry_after_seconds);
+  open_requests_ = requests.size();
+  for (std::size_t index = 0; index < requests.size(); ++index) {
+    const auto sink = [self = shared_from_this(), index](const Event& event) {
+      self->post([self, index, event, time = Clock::now()] { self->handle(index, event, time); });
+    };
+    requests_.push_back(engine.submit(requests[index], sink));
+    service_.metrics.count_prompt(requests[index].prompt.size());
+  }
+  exchange_->on_abandoned([self = shared_from_this()] { self->post([self] { self->cancel(); }); });
+  on_submitted();
+}
+
+void Call::cancel() {
+  is_abandoned_ = true;
+  for (const RequestId request : requests_) service_.model.engine->cancel(request);
+}
+
+void Call::handle(std::size_t request, const Event& event, Clock::time_point time) {
+  if (const auto* rejected = std::get_if<RequestRejected>(&event))
+    return end_with(api_error_of(OverloadedError(rejected->error)));
+  on_event(request, event, time);
+  if (has_ended() || !is_last(event) || --open_requests_ != 0) return;
+  if (is_abandoned_) return close(499, "abort");
+  finish();
+}
+
+void Call::fail(const ApiError& error) {
+  post([self = shared_from_this(), error] { self->end_with(error); });
+}
+
+void Call::end_with(const ApiError& error) {
+  if (has_ended()) return;
+  for (const RequestId request : requests_) service_.model.engine->cancel(request);
+  try {
+    send_error(error);
+  } catch (const std::exception&) {  // an exchange without a response answers 500
+  }
+  close(error.status, error.status < 500 ? "refused" : "error");
+}
+
+void Call::send_error(const ApiError& error) {
+  exchange_->respond(service_.response_of(exchange_->request(), error));
+}
+
+void Call::close(int status, const std::string& reason) {
+  const Usage used = usage();
+  const HttpRequest& request = exchange_->request();
+  const double total = std::chrono::duration<double>(Clock::now() - came_).count();
+  service_.log.add({.client = request.client,
+                    .method = request.method,
+                    .path = std::string(request.path()),
+                    .status = status,
+                    .id = used.id,
+                    .prompt_tokens = used.prompt_tokens,
+                    .cached_tokens = used.cached_tokens,
+                    .generated_tokens = used.generated_tokens,
+                    .queued = used.queued,
+                    .first_token = used.first_token,
+                    .total = total,
+                    .reason = reason});
+  if (status == 200 || status == 499 || status >= 500) {
+    service_.metrics.count_end({.reason = status == 200   ? reason
+                                          : status == 499 ? "abort"
+                                                          : "error",
+                                .prompt_tokens = used.prompt_tokens,
+                                .cached_tokens = used.cached_tokens,
+                                .generated_tokens = used.generated_tokens,
+                                .queued = used.queued,
+                                .total = total});
+  } else {
+    service_.metrics.count_refusal(status);
+  }
+  service_.leave(this);
+  exchange_.reset();
+}
+
+}  // namespace tp

@@ -1,0 +1,87 @@
+// One call of the API: its exchange, its requests to the engine, and its end. A derived class says what the
+// answer is.
+//
+// Life of a call
+// 1. An endpoint makes a call on a thread of the pool and starts it. From then on only tasks of the call's
+//    queue touch its members, one task at a time, whichever thread posts them.
+// 2. The first task submits the requests. Their events arrive on the main thread, which must not wait: a sink
+//    only posts a task. Events that arrive early wait behind the first task.
+// 3. The call ends once, in `close`: when its last request has ended, or with an error, which may come from a
+//    task, from an event, or from another thread by `fail` (the server ends, or a rank is lost). Tasks that
+//    run later find `has_ended()` and do nothing.
+// 4. If the client leaves, the server's thread posts `cancel`; the requests then end with RequestCancelled.
+// 5. Queued tasks, sinks, and the exchange's callback own the call. `close` releases the exchange, which
+// counts
+//    as an open request and owns that callback, so nothing owns a call in a circle after its end.
+#pragma once
+
+#include "runtime/http/http_exchange.h"
+#include "runtime/serve/service.h"
+#include "runtime/serve/worker_pool.h"
+#include "tp/event.h"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+class Call : public std::enable_shared_from_this<Call> {
+ public:
+  virtual ~Call() = default;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Submits the requests. Throws RequestError if there are more than the queue can ever hold.
+  void start(std::vector<Request> requests);
+  // From any thread: ends the call with an error.
+  void fail(const ApiError& error);
+
+ protected:
+  using Clock = std::chrono::steady_clock;
+
+  // What the log and the metrics say of a call that has ended.
+  struct Usage {
+    std::string id{};
+    std::size_t prompt_tokens = 0;
+    std::size_t cached_tokens = 0;
+    std::size_t generated_tokens = 0;
+    double queued = 0.0;       // seconds
+    double first_token = 0.0;  // seconds since the call came
+  };
+
+  Call(Service& service, std::shared_ptr<HttpExchange> exchange);
+
+  // All of the following run in tasks of the queue; an exception ends the call with an error.
+  virtual void on_submitted() {}
+  virtual void on_event(std::size_t request, const Event& event, Clock::time_point time) = 0;
+  // All requests have ended, and the client is still there.
+  virtual void finish() = 0;
+  virtual void send_error(const ApiError& error);
+  virtual Usage usage() const = 0;
+
+  void post(std::function<void()> task);
+  void end_with(const ApiError& error);
+  void close(int status, const std::string& reason);
+  bool has_ended() const { return exchange_ == nullptr; }
+  HttpExchange& exchange() { return *exchange_; }
+
+  Service& service_;
+  const Clock::time_point came_ = Clock::now();
+
+ private:
+  void submit(const std::vector<Request>& requests);
+  void cancel();
+  void handle(std::size_t request, const Event& event, Clock::time_point time);
+
+  std::shared_ptr<HttpExchange> exchange_;  // null after the end
+  TaskQueue queue_;
+  std::vector<RequestId> requests_;
+  std::size_t open_requests_ = 0;
+  bool is_abandoned_ = false;  // the client has left
+};
+
+}  // namespace tp
