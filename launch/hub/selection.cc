@@ -34,6 +34,11 @@ constexpr const char* kCompanions[] = {kConfig,
                                        "chat_template.jinja",
                                        "chat_template.json"};
 
+// A chat template beside chat_template.jinja.
+bool is_further_template(std::string_view path) {
+  return path.starts_with("additional_chat_templates/") && path.ends_with(".jinja");
+}
+
 bool has_safetensors(const HubListing& listing) {
   return listing.find(kConfig) != nullptr &&
          (listing.find(kSingle) != nullptr || listing.find(kIndex) != nullptr);
@@ -44,6 +49,8 @@ Selection select_safetensors(const HubName& name, const HubListing& listing,
   Selection selection;
   for (const char* companion : kCompanions)
     if (const HubFile* file = listing.find(companion)) selection.files.push_back(*file);
+  for (const HubFile& file : listing.files)
+    if (is_further_template(file.path)) selection.files.push_back(file);
   if (const HubFile* single = listing.find(kSingle)) {
     selection.files.push_back(*single);
     return selection;

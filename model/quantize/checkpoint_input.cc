@@ -113,7 +113,9 @@ void CheckpointInput::write_vocabulary(const std::filesystem::path& folder) {
         fmt::format("texts that begin with a space get another first token from the file's tokenizer than "
                     "from that of {}",
                     name_));
-  vocabulary.chat_template = ChatTemplate::source_of(folder);
+  const ChatTemplate::PlainSources chat = ChatTemplate::sources_in(folder);
+  vocabulary.chat_template = chat.usual;
+  vocabulary.tool_template = chat.with_tools;
   std::vector<TokenId> ends = load_generation_config(folder).eos_token_ids;
   if (ends.empty()) ends = load_config(folder).eos_token_ids;
   // What the tokenizer calls the end comes first.

@@ -18,12 +18,14 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDefault = "default";
 constexpr const char* kWithTools = "tool_use";
+constexpr const char* kAdditionalTemplates = "additional_chat_templates";
 
-// Templates by name, with the file that they are from.
-struct NamedTemplates {
-  std::string file;
-  std::map<std::string, std::string> sources;
+struct TemplateSource {
+  std::string file;  // as errors name it
+  std::string text;
 };
+
+using NamedTemplates = std::map<std::string, TemplateSource>;
 
 bool is_there(const fs::path& file) {
   std::error_code ignored;
@@ -43,27 +45,42 @@ std::string read_template(const fs::path& file) {
 }
 
 // `chat_template` of a JSON file: a text, or a list of {"name": .., "template": ..}.
-std::map<std::string, std::string> templates_in(const JsonNode& json) {
+NamedTemplates templates_in(const JsonNode& json, const std::string& file) {
   const std::optional<JsonNode> chat = json.find("chat_template");
   if (!chat) return {};
-  if (!chat->is_array()) return {{kDefault, chat->string()}};
-  std::map<std::string, std::string> sources;
-  for (const JsonNode& element : chat->elements())
-    sources[element.at("name").string()] = element.at("template").string();
-  return sources;
+  if (!chat->is_array()) return {{kDefault, {file, chat->string()}}};
+  NamedTemplates found;
+  for (const JsonNode& element : chat->elements()) {
+    const std::string name = element.at("name").string();
+    const std::string shown = name == kDefault ? file : fmt::format("{} ({})", file, name);
+    found[name] = {shown, element.at("template").string()};
+  }
+  return found;
 }
 
-NamedTemplates find_templates(const fs::path& folder) {
-  const fs::path own_file = folder / "chat_template.jinja";
-  if (is_there(own_file)) return {own_file.string(), {{kDefault, read_template(own_file)}}};
+NamedTemplates templates_in_json(const fs::path& folder) {
   for (const char* name : {"tokenizer_config.json", "chat_template.json"}) {
     const fs::path file = folder / name;
     if (!is_there(file)) continue;
     const nlohmann::json document = read_json_file(file);
-    NamedTemplates found{file.string(), templates_in(JsonNode(document, file))};
-    if (!found.sources.empty()) return found;
+    NamedTemplates found = templates_in(JsonNode(document, file), file.string());
+    if (!found.empty()) return found;
   }
   return {};
+}
+
+// transformers saves a list of templates as chat_template.jinja and additional_chat_templates/NAME.jinja.
+NamedTemplates find_templates(const fs::path& folder) {
+  const fs::path own_file = folder / "chat_template.jinja";
+  NamedTemplates found = is_there(own_file)
+                             ? NamedTemplates{{kDefault, {own_file.string(), read_template(own_file)}}}
+                             : templates_in_json(folder);
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder / kAdditionalTemplates, ignored)) {
+    if (entry.path().extension() == ".jinja")
+      found[entry.path().stem().string()] = {entry.path().string(), read_template(entry.path())};
+  }
+  return found;
 }
 
 // bos_token, eos_token, pad_token, ...: members that are a text or an object with the text in `content`.
@@ -88,7 +105,10 @@ Sources sources_in_gguf(const GgufFiles& files) {
   Sources sources;
   const std::optional<EmbeddedVocabulary> vocabulary = gguf_vocabulary(files.metadata());
   if (!vocabulary) return sources;
-  if (vocabulary->chat_template) sources.templates = {files.name(), {{kDefault, *vocabulary->chat_template}}};
+  if (vocabulary->chat_template) sources.templates[kDefault] = {files.name(), *vocabulary->chat_template};
+  if (vocabulary->tool_template)
+    sources.templates[kWithTools] = {fmt::format("{} ({})", files.name(), kWithTools),
+                                     *vocabulary->tool_template};
   const auto add = [&](const char* name, std::optional<TokenId> id) {
     const auto& tokens = vocabulary->tokens;
     if (id && *id >= 0 && static_cast<std::size_t>(*id) < tokens.size())
@@ -113,7 +133,7 @@ Sources sources_of(const fs::path& model) {
 
 std::optional<ChatTemplate> ChatTemplate::load(const fs::path& model) {
   Sources found = sources_of(model);
-  const std::map<std::string, std::string>& by_name = found.templates.sources;
+  const NamedTemplates& by_name = found.templates;
   if (by_name.empty()) return std::nullopt;
   const auto plain = by_name.find(kDefault);
   if (plain == by_name.end()) {
@@ -121,24 +141,26 @@ std::optional<ChatTemplate> ChatTemplate::load(const fs::path& model) {
     for (const auto& [name, source] : by_name) names.push_back(name);
     throw_error<CheckpointError>(
         "{}: cannot choose a chat template: expected one with the name '{}', found {}; put one of them into "
-        "a "
-        "file and give it",
-        found.templates.file, kDefault, fmt::join(names, ", "));
+        "a file and give it",
+        by_name.begin()->second.file, kDefault, fmt::join(names, ", "));
   }
-  ChatTemplate result(jinja::Template(plain->second, found.templates.file), plain->second);
+  ChatTemplate result(jinja::Template(plain->second.text, plain->second.file), plain->second.text);
   const auto with_tools = by_name.find(kWithTools);
   if (with_tools != by_name.end()) {
-    result.with_tools_.emplace(with_tools->second, fmt::format("{} ({})", found.templates.file, kWithTools));
-    result.source_ += with_tools->second;
+    result.with_tools_.emplace(with_tools->second.text, with_tools->second.file);
+    result.source_ += with_tools->second.text;
   }
   result.special_tokens_ = std::move(found.special_tokens);
   return result;
 }
 
-std::optional<std::string> ChatTemplate::source_of(const fs::path& model) {
-  const Sources found = sources_of(model);
-  const auto plain = found.templates.sources.find(kDefault);
-  return plain == found.templates.sources.end() ? std::nullopt : std::optional(plain->second);
+ChatTemplate::PlainSources ChatTemplate::sources_in(const fs::path& model) {
+  const NamedTemplates found = sources_of(model).templates;
+  const auto text_of = [&](const char* name) {
+    const auto place = found.find(name);
+    return place == found.end() ? std::nullopt : std::optional(place->second.text);
+  };
+  return {.usual = text_of(kDefault), .with_tools = text_of(kWithTools)};
 }
 
 ChatTemplate ChatTemplate::load_file(const fs::path& file, const fs::path& model) {

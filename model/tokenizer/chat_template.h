@@ -15,13 +15,18 @@ namespace tp {
 class ChatTemplate {
  public:
   // The template of a model: of a folder chat_template.jinja, else `chat_template` of tokenizer_config.json,
-  // else chat_template.json; of a GGUF file its own; nothing if there is none. Where there are several by
-  // name, that is "default", and "tool_use" for conversations with tools. Throws CheckpointError for a file
-  // that is damaged and for a template that cannot be read.
+  // else chat_template.json; of a GGUF file its own; nothing if there is none. Further templates have names:
+  // in a list of a JSON file, in a GGUF file, and as files of the folder additional_chat_templates. The
+  // template is then "default", and "tool_use" for conversations with tools. Throws CheckpointError for a
+  // file that is damaged and for a template that cannot be read.
   static std::optional<ChatTemplate> load(const std::filesystem::path& model);
 
-  // The text of a model's template as it stands, if there is one.
-  static std::optional<std::string> source_of(const std::filesystem::path& model);
+  struct PlainSources {
+    std::optional<std::string> usual{};
+    std::optional<std::string> with_tools{};
+  };
+  // The texts of a model's templates as they stand.
+  static PlainSources sources_in(const std::filesystem::path& model);
 
   // A template in a file of its own. The special tokens are those of the model; none if that is empty. Throws
   // CheckpointError.
@@ -37,6 +42,9 @@ class ChatTemplate {
 
   // The Jinja of the template, and of the one for conversations with tools if that is another.
   const std::string& source() const { return source_; }
+
+  // Whether conversations with tools have a template of their own.
+  bool has_tool_template() const { return with_tools_.has_value(); }
 
   // The text of eos_token; empty if the model names none.
   std::string eos_token() const;

@@ -32,6 +32,7 @@ struct EmbeddedVocabulary {
   std::optional<TokenId> eos{};
   std::optional<TokenId> unknown{};
   std::optional<std::string> chat_template{};
+  std::optional<std::string> tool_template{};  // the chat template for conversations with tools
 };
 
 // `source` names the file in errors. Throws CheckpointError for lists of different lengths, ids that have no

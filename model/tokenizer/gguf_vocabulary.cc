@@ -11,6 +11,8 @@ namespace {
 
 using Scheme = EmbeddedVocabulary::Scheme;
 
+constexpr std::string_view kToolTemplate = "tokenizer.chat_template.tool_use";  // as gguf-py names it
+
 Scheme scheme_of(std::string_view model, const GgufMetadata& metadata) {
   if (model == "gpt2") return Scheme::byte_level_bpe;
   if (model == "llama") return Scheme::sentencepiece_bpe;
@@ -77,6 +79,7 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
   vocabulary.add_eos = metadata.boolean_or("tokenizer.ggml.add_eos_token", false);
   if (metadata.has("tokenizer.chat_template"))
     vocabulary.chat_template = metadata.text("tokenizer.chat_template");
+  if (metadata.has(kToolTemplate)) vocabulary.tool_template = metadata.text(kToolTemplate);
   return vocabulary;
 }
 
@@ -102,6 +105,11 @@ void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values) 
   values.boolean("tokenizer.ggml.add_eos_token", vocabulary.add_eos);
   if (!is_byte_level) values.boolean("tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
   if (vocabulary.chat_template) values.text("tokenizer.chat_template", *vocabulary.chat_template);
+  if (vocabulary.tool_template) {
+    const std::string names[] = {"tool_use"};
+    values.texts("tokenizer.chat_templates", names);
+    values.text(kToolTemplate, *vocabulary.tool_template);
+  }
 }
 
 }  // namespace tp

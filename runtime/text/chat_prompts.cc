@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 // The rendered text up to the end of the last message's content: what a template writes after it ends the
 // message.
 MarkedText without_end_of_message(const MarkedText& text, const Json& messages) {
-  const Json& content = messages.back().at("content");
+  const Json content = messages.back().value("content", Json());
   require<RequestError>(content.is_string(),
                         "`continue_final_message`: the last message has no text to continue");
   const std::string last = unicode::stripped(content.get<std::string>(), true, true);
@@ -46,7 +46,7 @@ MarkedText ChatPrompts::prompt_of(Json conversation) const {
       !continues || !begins,
       "`continue_final_message` and `add_generation_prompt` exclude each other; leave one out");
   conversation["add_generation_prompt"] = begins;
-  const MarkedText text = template_.render(tools_.adapted(conversation));
+  const MarkedText text = template_.render(tools_.adapted(template_, conversation));
   return continues ? without_end_of_message(text, conversation.at("messages")) : text;
 }
 

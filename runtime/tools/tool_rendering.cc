@@ -1,5 +1,6 @@
 #include "runtime/tools/tool_rendering.h"
 
+#include "runtime/tools/message_order.h"
 #include "tp/error.h"
 
 #include <utility>
@@ -14,39 +15,47 @@ using Json = nlohmann::ordered_json;
 
 Json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
 
-bool has_tool_calls(const Json& message) {
-  return message.contains("tool_calls") && message.at("tool_calls").is_array() &&
-         !message.at("tool_calls").empty();
+bool has_tool_calls(const Json& message) { return message.contains("tool_calls"); }
+
+// Clients send members without a value, as of an answer that they got: they are left out, because templates
+// ask whether members are there. A content is always there, because templates write None for null.
+void tidy(Json& message) {
+  for (auto member = message.begin(); member != message.end();) {
+    const bool is_empty_list = member.key() == "tool_calls" && member.value().empty();
+    member = member.value().is_null() || is_empty_list ? message.erase(member) : std::next(member);
+  }
+  if (message.value("role", "") == "developer") message["role"] = "system";
+  if (!has_tool_calls(message) && !message.contains("content")) message["content"] = "";
 }
 
-// The function of a call, whose arguments are an object if they are the text of one.
+// The arguments of a call as an object. Texts that are none, such as a broken or an empty one, give an empty
+// object: a model wrote them, and the conversation has to go on.
+Json object_of(const Json& arguments) {
+  Json object = arguments.is_string() ? Json::parse(arguments.get_ref<const std::string&>(), nullptr, false)
+                                      : arguments;
+  return object.is_object() ? object : Json::object();
+}
+
+// The arguments of a call as a text, which stays as the model wrote it.
+std::string text_of(const Json& arguments) {
+  const bool is_written = arguments.is_string() && arguments != Json("");
+  return is_written ? arguments.get<std::string>() : object_of(arguments).dump();
+}
+
 Json function_of(const Json& call) {
-  Json function = call.is_object() ? call.value("function", Json::object()) : Json::object();
-  if (!function.is_object()) return Json::object();
-  if (function.contains("arguments") && function.at("arguments").is_string()) {
-    Json arguments = Json::parse(function.at("arguments").get_ref<const std::string&>(), nullptr, false);
-    if (arguments.is_object()) function["arguments"] = std::move(arguments);
-  }
-  return function;
+  const Json function = call.is_object() ? call.value("function", Json()) : Json();
+  return function.is_object() ? function : Json::object();
 }
 
-Json with_objects(const Json& calls) {
-  Json result = calls;
-  for (Json& call : result) {
-    if (call.is_object() && call.contains("function")) call["function"] = function_of(call);
-  }
-  return result;
-}
-
-Json with_texts(const Json& calls) {
-  Json result = with_objects(calls);
-  for (Json& call : result) {
+template <class Convert>
+Json with_arguments(Json calls, const Convert& convert) {
+  for (Json& call : calls) {
     if (!call.is_object() || !call.contains("function")) continue;
-    Json& function = call["function"];
-    if (function.contains("arguments") && !function.at("arguments").is_string())
-      function["arguments"] = function.at("arguments").dump();
+    Json function = function_of(call);
+    function["arguments"] = convert(function.value("arguments", Json()));
+    call["function"] = std::move(function);
   }
-  return result;
+  return calls;
 }
 
 // As JSON: {"name": ..., "arguments": {...}}.
@@ -54,8 +63,8 @@ Json calls_as_json(const Json& calls) {
   Json list = Json::array();
   for (const Json& call : calls) {
     const Json function = function_of(call);
-    list.push_back(
-        {{"name", function.value("name", Json())}, {"arguments", function.value("arguments", Json())}});
+    list.push_back({{"name", function.value("name", Json())},
+                    {"arguments", object_of(function.value("arguments", Json()))}});
   }
   return list;
 }
@@ -74,6 +83,57 @@ void add_to_user(const std::string& text, Json& messages) {
     messages.push_back(user_says(text));
 }
 
+std::optional<std::string> render(const ChatTemplate& chat, const Json& conversation) {
+  try {
+    Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
+    input.update(conversation);
+    return chat.render(input).text();
+  } catch (const RequestError&) {
+    return std::nullopt;
+  }
+}
+
+bool contains(const std::optional<std::string>& text, std::string_view part) {
+  return text && text->find(part) != text->npos;
+}
+
+std::size_t count(std::string_view text, std::string_view part) {
+  std::size_t number = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++number;
+  return number;
+}
+
+Json answer_with_call(const Json& arguments, const Json& content) {
+  const Json function = {{"name", kProbe}, {"arguments", arguments}};
+  const Json call = {{"id", kAnyCallId}, {"type", "function"}, {"function", function}};
+  return {{"role", "assistant"}, {"content", content}, {"tool_calls", Json::array({call})}};
+}
+
+std::optional<std::string> render_answer(const ChatTemplate& chat, const std::vector<Json>& answer) {
+  Json messages = Json::array({user_says("?")});
+  for (const Json& message : answer) messages.push_back(message);
+  Json conversation = {{"messages", messages}};
+  if (chat.has_tool_template()) conversation["tools"] = probe_tools();
+  return render(chat, conversation);
+}
+
+// The text of a call beside a content; nothing if the template does not write the call, or writes an object
+// of arguments as Python does.
+std::optional<std::string> written_call(const ChatTemplate& chat, const Json& arguments,
+                                        const Json& content) {
+  std::optional<std::string> text = render_answer(chat, {answer_with_call(arguments, content)});
+  const bool is_written = contains(text, kProbe) && contains(text, kProbeValue) &&
+                          !contains(text, fmt::format("{{'x': '{}'}}", kProbeValue));
+  return is_written ? text : std::nullopt;
+}
+
+bool writes_result(const ChatTemplate& chat, const Json& call) {
+  constexpr const char* kOutput = "result_of_probe";
+  const Json result = {
+      {"role", "tool"}, {"tool_call_id", kAnyCallId}, {"name", kProbe}, {"content", kOutput}};
+  return contains(render_answer(chat, {call, result}), kOutput);
+}
+
 std::string description_of(const Json& tools) {
   std::string text =
       "You may call the following functions. To call one, answer with nothing but a JSON object of this "
@@ -90,32 +150,18 @@ std::string description_of(const Json& tools) {
 }  // namespace
 
 ToolRendering::ToolRendering(const ChatTemplate& chat)
-    : syntax_(syntax_of_template(chat.source())),
-      tools_(find_tools(chat)),
-      calls_(find_calls(chat, chat.source())) {
+    : syntax_(syntax_of_template(chat.source())), tools_(find_tools(chat)), calls_(find_calls(chat)) {
   if (tools_ == Tools::described) syntax_.calls = also_as_json(syntax_.calls);
   shape_ = find_call_shape(syntax_, [&](const Json& messages, bool begins_answer) {
-    return render(chat, adapted({{"messages", messages},
-                                 {"tools", probe_tools()},
-                                 {"add_generation_prompt", begins_answer}}));
+    return render(chat, adapted(chat, {{"messages", messages},
+                                       {"tools", probe_tools()},
+                                       {"add_generation_prompt", begins_answer}}));
   });
 }
 
-std::optional<std::string> ToolRendering::render(const ChatTemplate& chat, const Json& conversation) const {
-  try {
-    Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
-    input.update(conversation);
-    return chat.render(input).text();
-  } catch (const RequestError&) {
-    return std::nullopt;
-  }
-}
-
-ToolRendering::Tools ToolRendering::find_tools(const ChatTemplate& chat) const {
-  const auto shows = [&](const Json& conversation) {
-    const std::optional<std::string> text = render(chat, conversation);
-    return text && text->find(kProbe) != text->npos;
-  };
+ToolRendering::Tools ToolRendering::find_tools(const ChatTemplate& chat) {
+  if (chat.has_tool_template()) return Tools::variable;
+  const auto shows = [&](const Json& conversation) { return contains(render(chat, conversation), kProbe); };
   if (shows({{"messages", Json::array({user_says("?")})},
              {"tools", probe_tools()},
              {"add_generation_prompt", true}}))
@@ -125,51 +171,77 @@ ToolRendering::Tools ToolRendering::find_tools(const ChatTemplate& chat) const {
   return Tools::described;
 }
 
-bool ToolRendering::writes_call(const ChatTemplate& chat, const Json& arguments, const Json& content) const {
-  const Json call = {
-      {"id", kAnyCallId}, {"type", "function"}, {"function", {{"name", kProbe}, {"arguments", arguments}}}};
-  const Json assistant = {{"role", "assistant"}, {"content", content}, {"tool_calls", Json::array({call})}};
-  const std::optional<std::string> text =
-      render(chat, {{"messages", Json::array({user_says("?"), assistant})}});
-  return text && text->find(kProbe) != text->npos && text->find(kProbeValue) != text->npos;
-}
-
-ToolRendering::Calls ToolRendering::find_calls(const ChatTemplate& chat, const std::string& source) {
+ToolRendering::CallSupport ToolRendering::find_calls(const ChatTemplate& chat) {
   const Json object = {{"x", kProbeValue}};
-  for (const Json& content : {Json(), Json("")}) {
-    needs_content_ = content.is_string();
-    if (writes_call(chat, object, content)) return Calls::objects;
-    if (writes_call(chat, object.dump(), content)) return Calls::texts;
+  for (const auto& [calls, arguments] : {std::pair(Calls::objects, object), {Calls::texts, object.dump()}}) {
+    const auto writes = [&](const Json& content) { return written_call(chat, arguments, content); };
+    const auto null = writes(nullptr);
+    const auto empty = writes("");
+    if (!null && !empty) continue;
+    return {.calls = calls,
+            .results = writes_result(chat, answer_with_call(arguments, null ? Json() : Json(""))),
+            .beside_null = null && !(empty && count(*null, "None") > count(*empty, "None")),
+            .beside_empty = empty.has_value(),
+            .beside_text = writes("text").has_value()};
   }
-  if (source.find("assistant_tool_call") != source.npos) return Calls::granite;
-  if (source.find("metadata") != source.npos) return Calls::metadata;
-  return Calls::described;
+  const std::string& source = chat.source();
+  if (source.find("assistant_tool_call") != source.npos) return {.calls = Calls::granite, .results = true};
+  if (source.find("metadata") != source.npos) return {.calls = Calls::metadata, .results = true};
+  return {};
 }
 
-Json ToolRendering::adapted(Json conversation) const {
+Json ToolRendering::adapted(const ChatTemplate& chat, Json conversation) const {
+  Json given = Json::array();
+  std::swap(given, conversation["messages"]);
   Json messages = Json::array();
-  std::swap(messages, conversation["messages"]);
-  for (Json& message : messages) {
+  for (Json& message : given) {
+    tidy(message);
     const std::string role = message.value("role", "");
     if (role == "assistant" && has_tool_calls(message))
-      write_calls(message, conversation["messages"]);
+      write_calls(message, messages);
     else if (role == "tool")
-      write_result(message, conversation["messages"]);
+      write_result(message, messages);
     else
-      conversation["messages"].push_back(std::move(message));
+      messages.push_back(std::move(message));
   }
+  conversation["messages"] = in_accepted_order(chat, conversation, std::move(messages));
   give_tools(conversation);
   return conversation;
+}
+
+Json ToolRendering::in_accepted_order(const ChatTemplate& chat, const Json& conversation,
+                                      Json messages) const {
+  Json frame = conversation;
+  // Descriptions of many tools take longer to render than the messages.
+  if (conversation.contains("tools") && conversation.at("tools").is_array()) frame["tools"] = probe_tools();
+  return tp::in_accepted_order(std::move(messages), [&](Json arranged) {
+    Json probe = frame;
+    probe["messages"] = std::move(arranged);
+    give_tools(probe);
+    return render(chat, probe);
+  });
+}
+
+// What a client says beside calls if the template writes the calls then, else the nothing that it takes.
+Json ToolRendering::content_beside_calls(const Json& message) const {
+  const Json content = message.value("content", Json());
+  const bool is_text = !content_text(message).empty();
+  if (is_text && calls_.beside_text) return content;
+  const bool wants_null = content.is_null() || !calls_.beside_empty;
+  return wants_null && calls_.beside_null ? Json() : Json("");
 }
 
 void ToolRendering::write_calls(Json& message, Json& messages) const {
   const Json calls = message.at("tool_calls");
   const std::string text = content_text(message);
-  switch (calls_) {
+  switch (calls_.calls) {
     case Calls::objects:
     case Calls::texts:
-      message["tool_calls"] = calls_ == Calls::objects ? with_objects(calls) : with_texts(calls);
-      if (text.empty()) message["content"] = needs_content_ ? Json("") : Json();
+      message["tool_calls"] =
+          calls_.calls == Calls::objects ? with_arguments(calls, object_of) : with_arguments(calls, text_of);
+      if (!text.empty() && !calls_.beside_text)
+        messages.push_back({{"role", "assistant"}, {"content", text}});
+      message["content"] = content_beside_calls(message);
       messages.push_back(std::move(message));
       break;
     case Calls::granite:
@@ -192,15 +264,15 @@ void ToolRendering::write_calls(Json& message, Json& messages) const {
 }
 
 void ToolRendering::write_result(Json& message, Json& messages) const {
-  if (calls_ == Calls::described) {
+  if (!calls_.results) {
     const Json name = message.value("name", Json());
     return add_to_user(
         fmt::format("Result of {}: {}", name.is_string() ? name.get<std::string>() : "the function",
                     content_text(message)),
         messages);
   }
-  if (calls_ == Calls::granite) message["role"] = "tool_response";
-  if (calls_ == Calls::metadata) message["role"] = "observation";
+  if (calls_.calls == Calls::granite) message["role"] = "tool_response";
+  if (calls_.calls == Calls::metadata) message["role"] = "observation";
   messages.push_back(std::move(message));
 }
 

@@ -12,14 +12,14 @@
 
 namespace tp {
 
-// How a chat template tells a model of tools, their calls and results, which OpenAI's messages have to be
-// adapted to. Found out by rendering a conversation of its own.
+// How a chat template tells a model of tools, their calls and results, and what it refuses. OpenAI's messages
+// have to be adapted to it. Found out by rendering conversations of its own.
 class ToolRendering {
  public:
   explicit ToolRendering(const ChatTemplate& chat);
 
-  // The conversation as the template understands it.
-  nlohmann::ordered_json adapted(nlohmann::ordered_json conversation) const;
+  // The conversation as the template understands it, which must be the one of the constructor.
+  nlohmann::ordered_json adapted(const ChatTemplate& chat, nlohmann::ordered_json conversation) const;
 
   // How the model writes messages when it is asked so.
   const MessageSyntax& syntax() const { return syntax_; }
@@ -42,21 +42,29 @@ class ToolRendering {
     described  // not at all: both become text
   };
 
-  std::optional<std::string> render(const ChatTemplate& chat,
-                                    const nlohmann::ordered_json& conversation) const;
-  Tools find_tools(const ChatTemplate& chat) const;
-  Calls find_calls(const ChatTemplate& chat, const std::string& source);
-  bool writes_call(const ChatTemplate& chat, const nlohmann::ordered_json& arguments,
-                   const nlohmann::ordered_json& content) const;
+  // How the template writes calls, beside which contents it writes them, and whether it writes results.
+  struct CallSupport {
+    Calls calls = Calls::described;
+    bool results = false;
+    bool beside_null = false;
+    bool beside_empty = false;
+    bool beside_text = false;
+  };
+
+  static Tools find_tools(const ChatTemplate& chat);
+  static CallSupport find_calls(const ChatTemplate& chat);
+  nlohmann::ordered_json in_accepted_order(const ChatTemplate& chat,
+                                           const nlohmann::ordered_json& conversation,
+                                           nlohmann::ordered_json messages) const;
   void give_tools(nlohmann::ordered_json& conversation) const;
+  nlohmann::ordered_json content_beside_calls(const nlohmann::ordered_json& message) const;
   void write_calls(nlohmann::ordered_json& message, nlohmann::ordered_json& messages) const;
   void write_result(nlohmann::ordered_json& message, nlohmann::ordered_json& messages) const;
 
   MessageSyntax syntax_;
   CallShape shape_;
   Tools tools_ = Tools::variable;
-  Calls calls_ = Calls::objects;
-  bool needs_content_ = false;  // beside calls, be it empty
+  CallSupport calls_;
 };
 
 }  // namespace tp

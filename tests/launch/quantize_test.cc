@@ -55,6 +55,20 @@ TEST(Quantize, SummarizesWhatItWrote) {
   EXPECT_EQ(inspected.at("weights"), "int8");
 }
 
+TEST(Quantize, KeepsTheTemplateForTools) {
+  const TemporaryDirectory directory;
+  std::filesystem::copy(kDemo, directory.path());
+  std::filesystem::create_directory(directory.path() / "additional_chat_templates");
+  directory.write("additional_chat_templates/tool_use.jinja", "{{ tools | length }} tools");
+  const std::string file = (directory.path() / "model.gguf").string();
+  expect_success(run(
+      kNoMpirun, {"quantize", "--model", directory.path().string(), "--weights", "int8", "--output", file}));
+  const Finished finished = run(kNoMpirun, {"render-chat", "--model", file, "--messages", "-"},
+                                {.input = R"({"messages": [], "tools": [{}, {}]})"});
+  expect_success(finished);
+  EXPECT_EQ(finished.out, "2 tools");
+}
+
 TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
   const TemporaryDirectory directory;
   const std::filesystem::path file = directory.write("model.gguf", "precious");

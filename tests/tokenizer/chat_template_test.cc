@@ -4,6 +4,8 @@
 #include "tests/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
 
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -60,6 +62,26 @@ TEST(ChatTemplate, OfSeveralIsTheDefaultOrTheOneForTools) {
             std::string::npos);
 }
 
+// As transformers saves a list of templates since its version 4.53.
+TEST(ChatTemplate, FilesOfAFolderAreTemplatesByName) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "additional_chat_templates");
+  folder.write("additional_chat_templates/tool_use.jinja", "with {{ tools[0].name }}");
+  folder.write("additional_chat_templates/notes.txt", "{% broken");
+  folder.write("tokenizer_config.json", R"({"chat_template": "from config"})");
+  EXPECT_EQ(rendered(folder, conversation()), "from config");
+  EXPECT_EQ(rendered(folder, with_tools()), "with clock");
+  folder.write("chat_template.jinja", "plain");
+  EXPECT_EQ(rendered(folder, conversation()), "plain");
+  EXPECT_EQ(rendered(folder, with_tools()), "with clock");
+  EXPECT_TRUE(ChatTemplate::load(folder.path())->has_tool_template());
+  folder.write("additional_chat_templates/tool_use.jinja", "{% if %}");
+  EXPECT_NE(error_of<CheckpointError>([&] {
+              rendered(folder, conversation());
+            }).find("additional_chat_templates/tool_use.jinja:1:7: "),
+            std::string::npos);
+}
+
 TEST(ChatTemplate, FilesOfItsOwnComeFirstAndLast) {
   const TemporaryFolder folder;
   folder.write("chat_template.json", R"({"chat_template": "from json"})");
@@ -84,6 +106,10 @@ TEST(ChatTemplate, OfAGgufFileIsInIt) {
   folder.write("model.gguf", builder.file());
   EXPECT_EQ(rendered(folder, conversation()), "<s>Hi</s>");
   EXPECT_EQ(ChatTemplate::load(folder.path() / "model.gguf")->render(conversation()).text(), "<s>Hi</s>");
+  builder.text("tokenizer.chat_template.tool_use", "{{ tools[0].name }}{{ eos_token }}");
+  folder.write("model.gguf", builder.file());
+  EXPECT_EQ(rendered(folder, conversation()), "<s>Hi</s>");
+  EXPECT_EQ(rendered(folder, with_tools()), "clock</s>");
 }
 
 TEST(ChatTemplate, KnowsTheModelsSpecialTokensUnlessOthersAreGiven) {

@@ -66,7 +66,7 @@ struct ChatFixture {
   std::string render(const Json& messages, bool begins_answer) const {
     Json input = fixture_conversation(messages);
     if (begins_answer) input["add_generation_prompt"] = true;
-    return chat.render(rendering.adapted(input)).text();
+    return chat.render(rendering.adapted(chat, input)).text();
   }
 
   TemporaryDirectory folder;

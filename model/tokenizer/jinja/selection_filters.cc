@@ -15,6 +15,11 @@ Arguments others_from(Arguments& arguments, std::size_t index) {
   return others;
 }
 
+// Jinja2 takes every false value for an empty sequence here, also none and 0; other filters refuse these.
+std::vector<Value> elements_or_none(const Value& subject, Heap& heap) {
+  return is_true(subject) ? elements_of(subject, heap.budget()) : std::vector<Value>();
+}
+
 // map('upper'), map(attribute='name'), map(attribute='name', default='')
 Value map(const Value& subject, Arguments& arguments, Heap& heap) {
   const bool by_member = arguments.positional.empty();
@@ -22,7 +27,7 @@ Value map(const Value& subject, Arguments& arguments, Heap& heap) {
   const Value* otherwise = by_member ? arguments.find(0, "default") : nullptr;
   const Arguments others = by_member ? Arguments() : others_from(arguments, 1);
   std::vector<Value> results;
-  for (const Value& element : elements_of(subject, heap.budget())) {
+  for (const Value& element : elements_or_none(subject, heap)) {
     heap.budget().spend(Budget::kElement);
     if (by_member) {
       Value member = member_at_path(element, what, heap);
@@ -44,7 +49,7 @@ Value chosen(const Value& subject, Arguments& arguments, std::size_t index, bool
   const Value* test = arguments.find(index, "");
   const Arguments others = others_from(arguments, index + 1);
   std::vector<Value> kept;
-  for (const Value& element : elements_of(subject, heap.budget())) {
+  for (const Value& element : elements_or_none(subject, heap)) {
     heap.budget().spend(Budget::kElement);
     Arguments copy = others;
     const bool holds = test == nullptr

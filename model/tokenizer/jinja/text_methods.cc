@@ -311,7 +311,7 @@ constexpr std::array<Entry, 29> kMethods = {{{"capitalize", capitalize},
 TextMethod find_text_method(std::string_view name) {
   const auto found =
       std::find_if(kMethods.begin(), kMethods.end(), [&](const Entry& entry) { return entry.name == name; });
-  return found == kMethods.end() ? nullptr : found->method;
+  return found == kMethods.end() ? find_padding_method(name) : found->method;
 }
 
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right) {

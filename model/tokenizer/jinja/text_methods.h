@@ -15,6 +15,8 @@ using TextMethod = Value (*)(const MarkedText& self, Arguments& arguments, Heap&
 
 // Null if there is none of this name.
 TextMethod find_text_method(std::string_view name);
+// The part of them that text_padding.cc has.
+TextMethod find_padding_method(std::string_view name);
 
 // Without `characters` at its ends, or, if null, without white space.
 std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right);

@@ -88,11 +88,13 @@ Names paths_of(const Selection& selection) {
 
 TEST(SelectFiles, TakesTheWeightsConfigurationAndTokenizerOnce) {
   const Selection selection = select(
-      "o/n", {"README.md", "chat_template.jinja", "config.json", "consolidated.safetensors",
-              "model.safetensors", "model.safetensors.index.json", "onnx/model.onnx",
-              "original/tokenizer.model", "pytorch_model.bin", "tokenizer.json", "tokenizer_config.json"});
-  EXPECT_EQ(paths_of(selection), (Names{"config.json", "tokenizer.json", "tokenizer_config.json",
-                                        "chat_template.jinja", "model.safetensors"}));
+      "o/n", {"README.md", "additional_chat_templates/notes.txt", "additional_chat_templates/tool_use.jinja",
+              "chat_template.jinja", "config.json", "consolidated.safetensors", "model.safetensors",
+              "model.safetensors.index.json", "onnx/model.onnx", "original/tokenizer.model",
+              "pytorch_model.bin", "tokenizer.json", "tokenizer_config.json"});
+  EXPECT_EQ(paths_of(selection),
+            (Names{"config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+                   "additional_chat_templates/tool_use.jinja", "model.safetensors"}));
   EXPECT_EQ(selection.model, "");
 }
 

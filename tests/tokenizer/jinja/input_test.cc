@@ -62,6 +62,9 @@ TEST(Input, StaysInputThroughMethods) {
   EXPECT_EQ(marked("{{ '{}{{}}{k}'.format(t, k=l[0]) }}{{ (t ~ '{}').format('y') }}"), "«x»{}«px»y");
   EXPECT_EQ(marked("{{ ('y' ~ t).upper() }}{{ ('Y' ~ t).lower() }}"), "Y«X»y«x»");
   EXPECT_EQ(marked("{{ s.title() }}{{ ('hEL' ~ t).capitalize() }}"), "« A-B C »Hel«x»");
+  EXPECT_EQ(
+      marked("{{ t.ljust(2) }}{{ 'y'.rjust(2, t) }}{{ t.center(3) }}{{ t.zfill(2) }}{{ t.swapcase() }}"),
+      "«x» «x»y «x» 0«xX»");
   EXPECT_EQ(marked("{{ s.removeprefix(' ') }}{{ s.removesuffix(' ') }}"), "«a-b c  a-b c»");
   EXPECT_EQ(marked("{{ (t ~ '\\ny').splitlines() }}"), "['«x»', 'y']");
   EXPECT_EQ(marked("{{ d.get('k') }}{{ d.get('z', 'own') }}{{ d.keys()|list }}"), "«v»own['«k»', '«n»']");
