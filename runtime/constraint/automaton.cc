@@ -30,7 +30,10 @@ class AutomatonBuilder {
     while (!open_.empty()) {
       const auto [rule, expr] = open_.back();
       open_.pop_back();
-      build_rule(rule, expr);
+      if (out_.rules[rule].steps)
+        build_steps(rule);
+      else
+        build_rule(rule, expr);
     }
     make_classes();
     out_.controls = grammar_.controls();
@@ -58,6 +61,17 @@ class AutomatonBuilder {
     rule.min = expr.min;
     rule.max = expr.max;
     open_.emplace_back(added, expr.parts.front());
+    return added;
+  }
+
+  RuleId counting_at(ExprId id) {
+    const auto [found, is_new] = countings_.try_emplace(id, 0);
+    if (!is_new) return found->second;
+    const RuleId added = found->second = add_rule(nullable_[id]);
+    Automaton::Rule& rule = out_.rules[added];
+    rule.steps = grammar_.expr(id).steps;
+    rule.min = rule.steps->min();
+    open_.emplace_back(added, id);
     return added;
   }
 
@@ -91,6 +105,30 @@ class AutomatonBuilder {
     connect(expr, begin, end);
   }
 
+  // A position for each state, one where the steps to it end, and one where each of its steps begins, which
+  // steps with the same expression share.
+  void build_steps(RuleId rule) {
+    const std::vector<CountedSteps::State>& states = out_.rules[rule].steps->states();
+    std::vector<Place> places = {out_.rules[rule].start};
+    while (places.size() < states.size()) places.push_back(add_position(rule));
+    std::map<std::pair<ExprId, std::uint32_t>, Place> begins;
+    std::map<std::uint32_t, Place> ends;  // by target
+    for (std::size_t state = 0; state < states.size(); ++state) {
+      out_.positions[places[state]].ends = states[state].ends;
+      for (const CountedSteps::Step& step : states[state].steps) {
+        const auto [found, is_new] = begins.try_emplace({step.expr, step.target}, 0);
+        if (is_new) {
+          const auto [end, is_first] = ends.try_emplace(step.target, 0);
+          if (is_first) end->second = add_position(rule);
+          out_.positions[end->second].after_step = places[step.target];
+          found->second = add_position(rule);
+          connect(step.expr, found->second, end->second);
+        }
+        out_.positions[places[state]].steps.push_back({step.target, found->second});
+      }
+    }
+  }
+
   // Adds what derives `expr` between two positions of a rule.
   void connect(ExprId id, Place from, Place to) {
     if (!productive_[id]) return;
@@ -111,6 +149,8 @@ class AutomatonBuilder {
         return connect_repeat(expr, from, to);
       case Kind::rule:
         return connect_call(rule_at(expr.rule), from, to);
+      case Kind::counted:
+        return connect_call(counting_at(id), from, to);
     }
   }
 
@@ -208,6 +248,7 @@ class AutomatonBuilder {
   Automaton out_;
   std::vector<RuleId> rule_of_;
   std::map<std::tuple<ExprId, std::uint32_t, std::uint32_t>, RuleId> repetitions_;
+  std::map<ExprId, RuleId> countings_;
   std::vector<std::pair<RuleId, ExprId>> open_;  // rules to build
   std::array<std::uint32_t, 256> single_{};      // indices into byte_sets_
   std::vector<ByteSet> byte_sets_;

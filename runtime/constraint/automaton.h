@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -28,13 +29,20 @@ struct Automaton {
     RuleId rule;
     Place target;  // where it goes on
   };
+  struct Step {
+    std::uint32_t state;  // where it leads to
+    Place target;         // where it begins
+  };
   struct Position {
     RuleId rule = 0;
     std::vector<ByteEdge> bytes{};
     std::vector<Place> empties{};
     std::vector<Call> calls{};
-    bool ends = false;     // the rule
+    bool ends = false;     // the rule, if it has enough steps
     bool repeats = false;  // one more repetition is complete; the next place is the rule's start
+    // Of a rule that counts steps: where they begin, if the count allows them; and where one has ended.
+    std::vector<Step> steps{};
+    std::optional<Place> after_step{};
   };
   struct Rule {
     Place start = 0;
@@ -44,6 +52,7 @@ struct Automaton {
     Place body = 0;
     std::uint32_t min = 0;
     std::uint32_t max = 0;
+    std::shared_ptr<const CountedSteps> steps{};  // of a rule that counts them; positions carry the number
   };
 
   std::vector<Position> positions;

@@ -52,6 +52,13 @@ ExprId ByteGrammar::repeat(ExprId part, std::uint32_t min, std::uint32_t max) {
 
 ExprId ByteGrammar::rule(RuleId rule) { return add({.kind = Expr::Kind::rule, .rule = rule}); }
 
+ExprId ByteGrammar::counted(CountedSteps steps) {
+  if (steps.empty()) return never();
+  text_bytes_ += steps.states().size();
+  for (const CountedSteps::State& state : steps.states()) text_bytes_ += state.steps.size();
+  return add({.kind = Expr::Kind::counted, .steps = std::make_shared<const CountedSteps>(std::move(steps))});
+}
+
 RuleId ByteGrammar::add_rule() {
   rules_.push_back(never());
   return static_cast<RuleId>(rules_.size() - 1);

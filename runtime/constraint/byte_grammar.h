@@ -1,11 +1,13 @@
 // Grammars over bytes, to which all kinds of constraints are compiled.
 #pragma once
 
+#include "runtime/constraint/counted_steps.h"
 #include "tp/token_id.h"
 
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +41,7 @@ struct Expr {
     choice,    // one of its parts
     repeat,    // min to max times parts[0]
     rule,      // what a rule derives
+    counted,   // what the steps of an automaton derive, which are its parts
   };
 
   Kind kind = Kind::never;
@@ -48,6 +51,7 @@ struct Expr {
   std::uint32_t min = 0;
   std::uint32_t max = 0;
   RuleId rule = 0;
+  std::shared_ptr<const CountedSteps> steps{};
 };
 
 class ByteGrammar {
@@ -64,6 +68,8 @@ class ByteGrammar {
   ExprId repeat(ExprId part, std::uint32_t min, std::uint32_t max);
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId rule(RuleId rule);
+  // Every expression of a step derives some text, and none the empty one.
+  ExprId counted(CountedSteps steps);
 
   // A rule that derives nothing until it is defined. Rules may refer to each other, and to themselves.
   RuleId add_rule();

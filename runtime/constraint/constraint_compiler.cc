@@ -4,7 +4,7 @@
 #include "runtime/constraint/code_points.h"
 #include "runtime/constraint/gbnf_reader.h"
 #include "runtime/constraint/json_schema.h"
-#include "runtime/constraint/regex_tree.h"
+#include "runtime/constraint/matching_texts.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -23,10 +23,7 @@ class ConstraintReader {
       : grammar_(grammar), vocabulary_(vocabulary) {}
 
   ExprId operator()(const Regex& regex) const {
-    constexpr std::string_view kWhat = "the regular expression";
-    return regex_expr(
-        grammar_, read_regex(kWhat, regex.pattern), RegexMatch::whole,
-        [&](const CodePoints& set) { return set.expr(grammar_); }, kWhat);
+    return matching_text(grammar_, read_regex("the regular expression", regex.pattern));
   }
 
   ExprId operator()(const Choice& choice) const {

@@ -80,6 +80,7 @@ class NonEmpty {
       if (expr.kind == Kind::sequence) nullable = std::ranges::all_of(expr.parts, holds);
       if (expr.kind == Kind::choice) nullable = std::ranges::any_of(expr.parts, holds);
       if (expr.kind == Kind::repeat) nullable = expr.min == 0 || holds(expr.parts.front());
+      if (expr.kind == Kind::counted) nullable = expr.steps->ends(0, 0);
       nullable_.push_back(nullable);  // rules that were added are never empty
     }
     return nullable_[id];
@@ -96,6 +97,8 @@ class NonEmpty {
     if (expr.kind == Kind::choice) return of_choice(expr.parts, depth);
     if (expr.kind == Kind::repeat) return of_repeat(expr, depth);
     if (expr.kind == Kind::rule) return of_rule(expr.rule, depth);
+    if (expr.kind == Kind::counted)
+      return grammar_.counted({expr.steps->states(), std::max(expr.steps->min(), 1U), expr.steps->max()});
     return grammar_.never();
   }
 
@@ -141,13 +144,16 @@ class NonEmpty {
 }  // namespace
 
 std::vector<bool> nullable_exprs(const ByteGrammar& grammar) {
-  return FixedPoint(grammar).solve(
-      [](const Expr& expr) { return expr.kind == Kind::text && expr.text.empty(); });
+  return FixedPoint(grammar).solve([](const Expr& expr) {
+    if (expr.kind == Kind::counted) return expr.steps->ends(0, 0);
+    return expr.kind == Kind::text && expr.text.empty();
+  });
 }
 
 std::vector<bool> productive_exprs(const ByteGrammar& grammar) {
   return FixedPoint(grammar).solve([](const Expr& expr) {
-    return expr.kind == Kind::text || (expr.kind == Kind::bytes && expr.set.any());
+    return expr.kind == Kind::text || expr.kind == Kind::counted ||
+           (expr.kind == Kind::bytes && expr.set.any());
   });
 }
 

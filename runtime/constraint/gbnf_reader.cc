@@ -2,7 +2,7 @@
 
 #include "runtime/constraint/code_points.h"
 #include "runtime/constraint/json_schema.h"
-#include "runtime/constraint/regex_tree.h"
+#include "runtime/constraint/matching_texts.h"
 #include "runtime/constraint/text_cursor.h"
 #include "runtime/constraint/text_search.h"
 
@@ -236,11 +236,8 @@ class GbnfReader {
   }
 
   ExprId read_regular_expression() {
-    constexpr std::string_view kWhat = "the regular expression in the grammar";
     const std::string pattern = read_argument();
-    return regex_expr(
-        grammar_, read_regex(kWhat, pattern), RegexMatch::whole,
-        [&](const CodePoints& set) { return set.expr(grammar_); }, kWhat);
+    return matching_text(grammar_, read_regex("the regular expression in the grammar", pattern));
   }
 
   std::string read_text_to_find() {

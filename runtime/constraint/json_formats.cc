@@ -1,9 +1,11 @@
 #include "runtime/constraint/json_formats.h"
 
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 namespace tp::constraint {
 namespace {
@@ -56,32 +58,90 @@ std::string uri() {
          "*)*(?:\\?(?:" + character + "|[/?])*)?(?:#(?:" + character + "|[/?])*)?";
 }
 
-const std::map<std::string, std::string, std::less<>>& formats() {
-  static const std::map<std::string, std::string, std::less<>> table = {
+// With what may be left out before a path.
+std::string uri_reference() {
+  const std::string character = "(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-F]{2})";
+  return "(?:" + uri() + "|(?:/?" + character + "+)*(?:#" + character + "*)?)";
+}
+
+// RFC 3339, appendix A: smaller units follow larger ones without a gap.
+std::string duration() {
+  const auto chain = [](std::string_view units) {  // some of them in a row
+    std::string all;
+    std::string from;
+    for (std::size_t i = units.size(); i-- > 0;) {
+      from = fmt::format("[0-9]{{1,6}}{}{}", units[i], from.empty() ? "" : "(?:" + from + ")?");
+      all = from + (all.empty() ? "" : "|" + all);
+    }
+    return "(?:" + all + ")";
+  };
+  const std::string time = "T" + chain("HMS");
+  return fmt::format("P(?:{}(?:{})?|{}|[0-9]{{1,6}}W)", chain("YMD"), time, time);
+}
+
+std::string uuid(std::string_view version) {
+  return fmt::format("[0-9a-fA-F]{{8}}-[0-9a-fA-F]{{4}}-{}-[0-9a-fA-F]{{4}}-[0-9a-fA-F]{{12}}", version);
+}
+
+std::string base64(std::string_view last_two) {
+  const std::string one = fmt::format("[A-Za-z0-9{}]", last_two);
+  return fmt::format("(?:{0}{{4}})*(?:{0}{{2}}==|{0}{{3}}=)?", one);
+}
+
+using Formats = std::map<std::string, std::string, std::less<>>;
+
+Formats make_formats() {
+  const std::string pointer = "(?:/(?:[^~/]|~[01])*)*";
+  Formats formats = {
+      {"base64", base64("+/")},
+      {"base64url", base64("_-")},
+      {"byte", base64("+/")},
       {"date", date()},
       {"date-time", date() + "T" + time()},
+      {"duration", duration()},
       {"email", email()},
       {"hostname", hostname()},
+      {"idn-email", email()},
+      {"idn-hostname", hostname()},
       {"ipv4", ipv4()},
       {"ipv6", ipv6()},
+      {"iri", uri()},
+      {"iri-reference", uri_reference()},
+      {"json-pointer", pointer},
+      {"relative-json-pointer", "(?:0|[1-9][0-9]{0,5})(?:#|" + pointer + ")"},
       {"time", time()},
       {"uri", uri()},
-      {"uuid", "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"},
+      {"uri-reference", uri_reference()},
+      {"uri-template", uri()},
+      {"url", uri()},
+      {"uuid", uuid("[0-9a-fA-F]{4}")},
   };
-  return table;
+  for (const char version : std::string_view("12345678"))
+    formats[fmt::format("uuid{}", version)] = uuid(fmt::format("{}[0-9a-fA-F]{{3}}", version));
+  return formats;
 }
 
 }  // namespace
 
-std::optional<std::string> format_pattern(std::string_view format) {
-  const auto found = formats().find(format);
-  return found == formats().end() ? std::nullopt : std::optional(found->second);
+std::optional<std::string> format_pattern(const nlohmann::ordered_json& format) {
+  static const Formats table = make_formats();
+  const auto found = format.is_string() ? table.find(format.get<std::string>()) : table.end();
+  return found == table.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::string known_formats() {
-  std::vector<std::string> names;
-  for (const auto& [name, pattern] : formats()) names.push_back(name);
-  return fmt::format("{}", fmt::join(names, ", "));
+std::optional<IntegerFormat> integer_format(const nlohmann::ordered_json& format) {
+  static const std::map<std::string, IntegerFormat, std::less<>> table = {
+      {"int8", {"-128", "127"}},
+      {"int16", {"-32768", "32767"}},
+      {"int32", {"-2147483648", "2147483647"}},
+      {"int64", {"-9223372036854775808", "9223372036854775807"}},
+      {"uint8", {"0", "255"}},
+      {"uint16", {"0", "65535"}},
+      {"uint32", {"0", "4294967295"}},
+      {"uint64", {"0", "18446744073709551615"}},
+  };
+  const auto found = format.is_string() ? table.find(format.get<std::string>()) : table.end();
+  return found == table.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace tp::constraint

@@ -30,7 +30,8 @@ std::string escaped(char32_t character) {
 
 }  // namespace
 
-JsonGrammar::JsonGrammar(ByteGrammar& grammar, JsonSpace space) : grammar_(grammar), space_(space) {}
+JsonGrammar::JsonGrammar(ByteGrammar& grammar, JsonSpace space, LanguageBudget& budget)
+    : grammar_(grammar), space_(space), budget_(budget) {}
 
 // A rule that is made when it is first needed. It exists before `make` is called, which may need it.
 template <class Make>
@@ -119,6 +120,12 @@ ExprId JsonGrammar::string_of_length(std::uint32_t min, std::uint32_t max) {
   if (min == 0 && max == kUnbounded) return string();
   if (max < min) return grammar_.never();
   return quoted(grammar_.repeat(any_character(), min, max));
+}
+
+ExprId JsonGrammar::string_of(const std::string& key, const std::function<ExprId()>& make) {
+  const auto [found, is_new] = strings_.try_emplace(key, 0);
+  if (is_new) found->second = grammar_.as_rule(make());
+  return found->second;
 }
 
 ExprId JsonGrammar::character(const CodePoints& set) {

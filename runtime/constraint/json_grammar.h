@@ -2,9 +2,11 @@
 #pragma once
 
 #include "runtime/constraint/byte_grammar.h"
+#include "runtime/constraint/character_automaton.h"
 #include "runtime/constraint/code_points.h"
 #include "tp/constraint.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,10 +24,12 @@ inline constexpr std::uint32_t kMaxDigits = 40;
 
 class JsonGrammar {
  public:
-  // `grammar` must outlive it.
-  JsonGrammar(ByteGrammar& grammar, JsonSpace space);
+  // `grammar` and `budget` must outlive it.
+  JsonGrammar(ByteGrammar& grammar, JsonSpace space, LanguageBudget& budget);
 
   ByteGrammar& grammar() { return grammar_; }
+  // For the automata of strings.
+  LanguageBudget& budget() { return budget_; }
 
   // Where white space may be.
   ExprId space();
@@ -43,6 +47,8 @@ class JsonGrammar {
   ExprId string_of_length(std::uint32_t min, std::uint32_t max);
   // One character of a string out of a set, in its shortest form.
   ExprId character(const CodePoints& set);
+  // Strings that a key describes completely: `make` is called for the first ones only.
+  ExprId string_of(const std::string& key, const std::function<ExprId()>& make);
   // A string with these contents.
   ExprId quoted(ExprId contents) {
     return grammar_.sequence({grammar_.text("\""), contents, grammar_.text("\"")});
@@ -65,6 +71,8 @@ class JsonGrammar {
 
   ByteGrammar& grammar_;
   JsonSpace space_;
+  LanguageBudget& budget_;
+  std::map<std::string, ExprId> strings_;
   std::optional<RuleId> space_rule_, value_, object_, array_, string_, number_, integer_, any_character_;
   std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId> characters_;
 };

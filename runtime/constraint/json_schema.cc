@@ -2,11 +2,14 @@
 
 #include "runtime/constraint/json_grammar.h"
 #include "runtime/constraint/schema_arrays.h"
+#include "runtime/constraint/schema_dialect.h"
 #include "runtime/constraint/schema_disjoint.h"
 #include "runtime/constraint/schema_document.h"
 #include "runtime/constraint/schema_merge.h"
+#include "runtime/constraint/schema_negation.h"
 #include "runtime/constraint/schema_objects.h"
 #include "runtime/constraint/schema_scalars.h"
+#include "runtime/constraint/schema_strings.h"
 #include "runtime/constraint/state_machine.h"
 
 #include <algorithm>
@@ -21,9 +24,7 @@ namespace {
 constexpr std::size_t kMaxDepth = 150;
 constexpr std::size_t kMaxReferences = 32;  // one to the next, without a value in between
 
-bool derives(ByteGrammar grammar, const std::string& text) {
-  const Automaton automaton = build_automaton(std::move(grammar));
-  StateMachine machine(automaton);
+bool derives(StateMachine& machine, const std::string& text) {
   StateId state = machine.start();
   for (std::size_t i = 0; i < text.size() && state != kDead; ++i)
     state = machine.next(state, static_cast<std::uint8_t>(text[i]));
@@ -32,17 +33,16 @@ bool derives(ByteGrammar grammar, const std::string& text) {
 
 class SchemaReader {
  public:
-  SchemaReader(ByteGrammar& grammar, const SchemaDocument& document, JsonSpace space)
-      : document_(document), json_(grammar, space), grammar_(grammar), space_(space) {}
+  SchemaReader(ByteGrammar& grammar, const SchemaDocument& document, JsonSpace space, LanguageBudget& budget)
+      : document_(document), json_(grammar, space, budget), grammar_(grammar), space_(space) {}
 
-  ExprId read(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth = 0) {
+  ExprId read(const SchemaJson& given, const SchemaPlace& place, std::size_t depth = 0) {
     if (depth > kMaxDepth)
       place.fail(fmt::format("at most {} levels", kMaxDepth), "more",
                  "use fewer, or repeat them by one $ref");
+    const SchemaJson schema = normalized(given, document_, place);
     if (schema == true) return json_.value();
     if (schema == false) return grammar_.never();
-    check_keywords(schema, place);
-    charge(1, place);
     if (!schema.contains("$ref") && !schema.contains("allOf")) return read_flat(schema, place, depth);
     // Equal schemas are the same rule, which may contain itself.
     const auto [found, is_new] = rules_.try_emplace(key_of(schema), 0);
@@ -54,11 +54,7 @@ class SchemaReader {
 
  private:
   static std::string key_of(const SchemaJson& schema) {
-    SchemaJson asserting = SchemaJson::object();
-    for (const auto& [keyword, value] : schema.items()) {
-      if (!is_annotation(keyword)) asserting[keyword] = value;
-    }
-    return asserting.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
+    return schema.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
   }
 
   static std::size_t size_of(const SchemaJson& json) {
@@ -69,41 +65,34 @@ class SchemaReader {
     return size;
   }
 
-  // Schemas that are joined with each other can multiply.
-  void charge(std::size_t parts, const SchemaPlace& place) const {
-    constexpr std::size_t kMostParts = 200000;
-    work_ += parts;
-    if (work_ > kMostParts)
-      place.fail(fmt::format("at most {} parts when references and combinations are written out", kMostParts),
-                 "more", "combine fewer schemas");
-  }
-
   SchemaJson joined(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) const {
-    charge(size_of(a) + size_of(b), place);
+    document_.charge(size_of(a) + size_of(b), place);
     return merged(a, b, place);
   }
 
   // Without $ref and allOf at its top.
-  SchemaJson flattened(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth) const {
+  SchemaJson flattened(const SchemaJson& given, const SchemaPlace& place, std::size_t depth) const {
+    const SchemaJson schema = normalized(given, document_, place);
     if (schema.is_boolean()) return schema;
-    check_keywords(schema, place);
     if (depth > kMaxReferences)
       place.fail("references that end at a schema", "one that leads back to itself", "remove it");
     SchemaJson rest = SchemaJson::object();
     for (const auto& [keyword, value] : schema.items()) {
-      if (keyword != "$ref" && keyword != "allOf" && !is_annotation(keyword)) rest[keyword] = value;
+      if (keyword != "$ref" && keyword != "allOf") rest[keyword] = value;
     }
     if (const auto reference = schema.find("$ref"); reference != schema.end()) {
       if (!reference->is_string())
         place.at("$ref").fail("a text", SchemaDocument::shown(*reference), "correct it");
-      const SchemaJson& target = document_.resolve(reference->get<std::string>(), place);
-      rest = joined(rest, flattened(target, {reference->get<std::string>().substr(1)}, depth + 1), place);
+      const auto name = reference->get<std::string>();
+      const SchemaJson& target = document_.resolve(name, place);
+      rest =
+          joined(rest, closed_alone(flattened(target, {name.substr(name.find('#') + 1)}, depth + 1)), place);
     }
     if (const auto all = schema.find("allOf"); all != schema.end()) {
       const SchemaPlace inside = place.at("allOf");
       if (!all->is_array()) inside.fail("a list of schemas", SchemaDocument::shown(*all), "correct it");
       for (std::size_t i = 0; i < all->size(); ++i)
-        rest = joined(rest, flattened((*all)[i], inside.at(i), depth + 1), inside.at(i));
+        rest = joined(rest, closed_alone(flattened((*all)[i], inside.at(i), depth + 1)), inside.at(i));
     }
     return rest;
   }
@@ -131,11 +120,12 @@ class SchemaReader {
     if (keyword == "oneOf") require_disjoint(flat, inside);
     SchemaJson base = SchemaJson::object();
     for (const auto& [other, value] : schema.items()) {
-      if (other != keyword && !is_annotation(other)) base[other] = value;
+      if (other != keyword) base[other] = value;
     }
     std::vector<ExprId> choices;
     for (std::size_t i = 0; i < branches.size(); ++i) {
-      const SchemaJson& branch = base.empty() ? branches[i] : joined(base, flat[i], inside.at(i));
+      const SchemaJson branch =
+          base.empty() ? branches[i] : joined(base, closed_alone(flat[i]), inside.at(i));
       choices.push_back(read(branch, inside.at(i), depth + 1));
     }
     return grammar_.choice(std::move(choices));
@@ -155,36 +145,45 @@ class SchemaReader {
     }
     SchemaJson others = SchemaJson::object();
     for (const auto& [keyword, value] : schema.items()) {
-      if (keyword != "enum" && keyword != "const" && !is_annotation(keyword)) others[keyword] = value;
+      if (keyword != "enum" && keyword != "const") others[keyword] = value;
     }
     std::vector<ExprId> choices;
-    for (const SchemaJson& value : values) {
-      if (holds(others, value, place)) choices.push_back(json_.literal(value));
-    }
+    for (const SchemaJson& value : those_that_hold(others, values, place))
+      choices.push_back(json_.literal(value));
     return choices.empty() ? grammar_.never() : grammar_.choice(std::move(choices));
   }
 
-  bool holds(const SchemaJson& schema, const SchemaJson& value, const SchemaPlace& place) const {
-    if (schema.empty()) return true;
-    if (schema.contains("type")) {
-      const std::vector<std::string> types = types_of(schema, place);
-      if (std::ranges::none_of(types, [&](const std::string& type) { return has_type(value, type); }))
-        return false;
-      if (schema.size() == 1) return true;
+  SchemaJson those_that_hold(const SchemaJson& schema, const SchemaJson& values, const SchemaPlace& place) {
+    if (schema.empty()) return values;
+    SchemaJson candidates = SchemaJson::array();
+    const std::vector<std::string> types = types_of(schema, place);
+    for (const SchemaJson& value : values) {
+      if (std::ranges::any_of(types, [&](const std::string& type) { return has_type(value, type); }))
+        candidates.push_back(value);
     }
+    if (candidates.empty() || (schema.size() == 1 && schema.contains("type"))) return candidates;
     ByteGrammar grammar;
     grammar.root = grammar.add_rule();
-    SchemaReader reader(grammar, document_, space_);
+    SchemaReader reader(grammar, document_, space_, json_.budget());
     const ExprId expr = reader.read(schema, place);
     grammar.define(grammar.root, grammar.choice({expr, grammar.text("")}));  // at least one text
-    return derives(std::move(grammar), JsonGrammar::text_of(value));
+    const Automaton automaton = build_automaton(std::move(grammar));
+    StateMachine machine(automaton);
+    SchemaJson holding = SchemaJson::array();
+    for (const SchemaJson& value : candidates) {
+      if (derives(machine, JsonGrammar::text_of(value))) holding.push_back(value);
+    }
+    return holding;
   }
 
   ExprId read_type(const std::string& type, const SchemaJson& schema, const SchemaPlace& place,
                    std::size_t depth) {
-    const SubschemaExpr subschema = [&](const SchemaJson& part, const SchemaPlace& where) {
-      return read(part, where, depth + 1);
-    };
+    const Subschemas subschema{
+        [&](const SchemaJson& part, const SchemaPlace& where) { return read(part, where, depth + 1); },
+        [&](const SchemaJson& part, const SchemaPlace& where) { return flattened(part, where, 0); },
+        [&](const SchemaJson& part, const SchemaPlace& where) {
+          return negated(part, document_, where, {.is_open = true});
+        }};
     if (type == "null") return json_.null();
     if (type == "boolean") return json_.boolean();
     if (type == "string") return string_expr(json_, schema, place);
@@ -198,14 +197,14 @@ class SchemaReader {
   ByteGrammar& grammar_;
   JsonSpace space_;
   std::map<std::string, RuleId> rules_;
-  mutable std::size_t work_ = 0;
 };
 
 }  // namespace
 
 ExprId json_schema_expr(ByteGrammar& grammar, std::string_view schema, JsonSpace space) {
   const SchemaDocument document(schema);
-  return SchemaReader(grammar, document, space).read(document.root(), {});
+  LanguageBudget budget;
+  return SchemaReader(grammar, document, space, budget).read(document.root(), {});
 }
 
 }  // namespace tp::constraint

@@ -23,6 +23,23 @@ CodePoints all_spaces() {
           {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 }
 
+// A flag that is set as a group begins holds to its end.
+struct Flags {
+  bool ignore_case = false;  // i
+  bool dot_is_all = false;   // s
+};
+
+// With the letters of the other case, in ASCII: JavaScript, Python and Perl differ about other letters.
+CodePoints in_both_cases(const CodePoints& set) {
+  CodePoints both = set;
+  for (char32_t upper = 'A'; upper <= 'Z'; ++upper) {
+    const char32_t lower = upper - 'A' + 'a';
+    if (set.contains(upper)) both.add(lower, lower);
+    if (set.contains(lower)) both.add(upper, upper);
+  }
+  return both;
+}
+
 RegexNode one_of(CodePoints set) { return {.kind = Kind::characters, .characters = std::move(set)}; }
 
 class RegexReader {
@@ -56,7 +73,8 @@ class RegexReader {
   RegexNode read_quantified(std::size_t depth) {
     RegexNode node = read_atom(depth);
     while (const auto bounds = read_quantifier()) {
-      if (node.kind == Kind::text_begin || node.kind == Kind::text_end)
+      if (node.kind == Kind::text_begin || node.kind == Kind::text_end || node.kind == Kind::ahead ||
+          node.kind == Kind::word_edge)
         cursor_.fail_unsupported("a repeated anchor");
       if (node.kind == Kind::repeat) cursor_.fail("no second quantifier", "put the first one into a group");
       RegexNode repeat{.kind = Kind::repeat, .min = bounds->first, .max = bounds->second};
@@ -74,9 +92,11 @@ class RegexReader {
     if (cursor_.peek() != '{') return std::nullopt;
     TextCursor ahead = cursor_;
     ahead.skip(1);
-    const std::optional<std::uint32_t> min = ahead.digits(10, 7);
-    if (!min) return std::nullopt;  // a brace
+    std::optional<std::uint32_t> min = ahead.digits(10, 7);
     std::optional<std::uint32_t> max = min;
+    // {,3} is {0,3} in Python. Alone, a brace stands for itself, and so does {,}.
+    if (!min && ahead.rest().starts_with(",") && ahead.peek(1) >= '0' && ahead.peek(1) <= '9') min = 0;
+    if (!min) return std::nullopt;
     if (ahead.accept(",")) max = ahead.peek() == '}' ? kUnbounded : ahead.digits(10, 7);
     if (!max) return std::nullopt;
     if (!ahead.accept("}")) ahead.fail(fmt::format("`}}` and bounds of at most {}", kMaxRepetitions));
@@ -91,33 +111,60 @@ class RegexReader {
     if (cursor_.peek() == '[') return one_of(read_class());
     if (cursor_.accept("^")) return {.kind = Kind::text_begin};
     if (cursor_.accept("$")) return {.kind = Kind::text_end};
-    if (cursor_.accept(".")) return one_of(line_ends().complement());
+    if (cursor_.accept(".")) return one_of(flags_.dot_is_all ? CodePoints::all() : line_ends().complement());
     if (cursor_.peek() == '\\') return read_escape();
     const char next = cursor_.peek();
     if (next == '*' || next == '+' || next == '?')
       cursor_.fail("something to repeat", "escape the quantifier");
     const char32_t character = cursor_.character();
-    return one_of({{character, character}});
+    return characters({{character, character}});
   }
 
+  RegexNode characters(CodePoints set) const { return one_of(flags_.ignore_case ? in_both_cases(set) : set); }
+
   RegexNode read_group(std::size_t depth) {
+    constexpr std::string_view kOther =
+        "a group that is not `(`, `(?:`, `(?<name>`, `(?=`, `(?!`, `(?i)` or `(?i:`";
+    const Flags outside = flags_;
     cursor_.skip(1);
+    RegexNode group{.kind = Kind::sequence};
+    bool is_over = false;  // flags for the rest of the group around it
     if (cursor_.accept("?")) {
       const bool is_named = cursor_.peek() == '<' || cursor_.peek() == 'P';
       const char behind = cursor_.peek(1);
       if (is_named && behind != '=' && behind != '!' && behind != '>')
         read_name();
+      else if (cursor_.peek() == '=' || cursor_.peek() == '!')
+        group = {.kind = Kind::ahead, .negated = cursor_.accept("!") || !cursor_.accept("=")};
       else if (!cursor_.accept(":"))
-        cursor_.fail_unsupported("a group that is not `(`, `(?:` or `(?<name>`");
+        is_over = read_flags(kOther);
     }
-    RegexNode node = read_choice(depth + 1);
+    if (is_over) return group;
+    group.parts.push_back(read_choice(depth + 1));
     if (!cursor_.accept(")")) cursor_.fail("`)`");
-    return {.kind = Kind::sequence, .parts = {std::move(node)}};
+    flags_ = outside;
+    return group;
+  }
+
+  // `i)`, `s-i:` and their like. Returns whether the group ends with them.
+  bool read_flags(std::string_view expected) {
+    bool on = true;
+    while (cursor_.peek() != ')' && cursor_.peek() != ':') {
+      if (cursor_.accept("-"))
+        on = false;
+      else if (cursor_.accept("i"))
+        flags_.ignore_case = on;
+      else if (cursor_.accept("s"))
+        flags_.dot_is_all = on;
+      else if (!cursor_.accept("u"))  // Unicode, as everywhere here
+        cursor_.fail_unsupported(expected);
+    }
+    return !cursor_.accept(":") && cursor_.accept(")");
   }
 
   void read_name() {
     cursor_.accept("P");
-    if (!cursor_.accept("<")) cursor_.fail_unsupported("a group that is not `(`, `(?:` or `(?<name>`");
+    if (!cursor_.accept("<")) cursor_.fail_unsupported("a group with this beginning");
     while (!cursor_.accept(">")) {
       if (cursor_.at_end()) cursor_.fail("`>`");
       cursor_.skip(1);
@@ -131,8 +178,11 @@ class RegexReader {
       return {.kind = kind == 'A' ? Kind::text_begin : Kind::text_end};
     }
     if (kind >= '1' && kind <= '9') cursor_.fail_unsupported("a back reference");
-    if (kind == 'b' || kind == 'B') cursor_.fail_unsupported("a word boundary");
-    return one_of(read_escaped_set(false));
+    if (kind == 'b' || kind == 'B') {
+      cursor_.skip(2);
+      return {.kind = Kind::word_edge, .negated = kind == 'B'};
+    }
+    return characters(read_escaped_set(false));
   }
 
   // An escape that stands for a set of characters. `negated`: it is in a class that is, so that white space
@@ -205,6 +255,7 @@ class RegexReader {
       add_to_class(set, negated);
     }
     cursor_.skip(1);
+    if (flags_.ignore_case) set = in_both_cases(set);
     return negated ? set.complement() : set;
   }
 
@@ -213,6 +264,9 @@ class RegexReader {
       return cursor_.peek() == '\\' &&
              std::string_view("dDwWsSpP").find(cursor_.peek(1)) != std::string_view::npos;
     };
+    for (const char* everything : {"\\s\\S", "\\S\\s"}) {
+      if (cursor_.accept(everything)) return set.add(CodePoints::all());
+    }
     if (is_set()) return set.add(read_escaped_set(negated));
     const char32_t first = read_class_character();
     if (cursor_.peek() != '-' || cursor_.peek(1) == ']') return set.add(first, first);
@@ -233,6 +287,7 @@ class RegexReader {
   }
 
   TextCursor cursor_;
+  Flags flags_;
 };
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "runtime/constraint/regex_tree.h"
 
-#include "tp/internal/require.h"
-
 #include <algorithm>
 #include <utility>
 
@@ -24,17 +22,19 @@ struct Branch {
   RegexNode node{};
 };
 
+// Finds the alternatives of an expression. It fails for anchors in other places, and for too many
+// alternatives.
 class BranchFinder {
  public:
-  explicit BranchFinder(std::string_view what) : what_(what) {}
+  bool failed() const { return failed_; }
 
-  std::vector<Branch> branches_of(const RegexNode& node) const {
+  std::vector<Branch> branches_of(const RegexNode& node) {
     if (node.kind == Kind::text_begin) return {{.at_begin = true}};
     if (node.kind == Kind::text_end) return {{.at_end = true}};
     if (!has_anchor(node)) return {{.node = node}};
     if (node.kind == Kind::sequence) return branches_of_sequence(node.parts);
     std::vector<Branch> all;
-    if (node.kind != Kind::choice) fail();
+    failed_ |= node.kind != Kind::choice;
     for (const RegexNode& part : node.parts) {
       std::vector<Branch> some = branches_of(part);
       std::ranges::move(some, std::back_inserter(all));
@@ -43,29 +43,23 @@ class BranchFinder {
   }
 
  private:
-  [[noreturn]] void fail() const {
-    throw_error<RequestError>(
-        "{}: an anchor is supported only at the beginning (`^`) or the end (`$`) of an alternative, found "
-        "one "
-        "elsewhere; write it without",
-        what_);
-  }
+  static constexpr std::size_t kMaxBranches = 1000;
 
-  std::vector<Branch> branches_of_sequence(const std::vector<RegexNode>& parts) const {
+  std::vector<Branch> branches_of_sequence(const std::vector<RegexNode>& parts) {
     std::vector<Branch> branches = {Branch()};
-    for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (std::size_t i = 0; i < parts.size() && !failed_; ++i) {
       const std::vector<Branch> next = branches_of(parts[i]);
       const bool is_first =
           std::ranges::none_of(branches, [](const Branch& b) { return !b.node.parts.empty(); });
       const bool begins = std::ranges::any_of(next, &Branch::at_begin);
       const bool ended = std::ranges::any_of(branches, &Branch::at_end);
       // Behind an end there may only be another one.
-      if ((begins && !is_first) || (ended && parts[i].kind != Kind::text_end)) fail();
+      failed_ |= (begins && !is_first) || (ended && parts[i].kind != Kind::text_end) ||
+                 branches.size() * next.size() > kMaxBranches;
+      if (failed_) break;
       std::vector<Branch> joined;
       for (const Branch& left : branches) {
         for (const Branch& right : next) {
-          require<RequestError>(joined.size() < 1000,
-                                "{}: it has too many alternatives with anchors; simplify it", what_);
           Branch both = left;
           both.at_begin |= right.at_begin;
           both.at_end |= right.at_end;
@@ -83,8 +77,13 @@ class BranchFinder {
     return branches;
   }
 
-  std::string_view what_;
+  bool failed_ = false;
 };
+
+bool looks_around(const RegexNode& node) {
+  return node.kind == Kind::ahead || node.kind == Kind::word_edge ||
+         std::ranges::any_of(node.parts, looks_around);
+}
 
 class RegexEmitter {
  public:
@@ -162,10 +161,16 @@ bool fit_length(std::vector<RegexNode>& parts, MatchLength wanted) {
 
 }  // namespace
 
-std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength wanted,
-                                     std::string_view what) {
+bool is_plain(const RegexNode& node) {
+  if (looks_around(node)) return false;
+  BranchFinder finder;
+  finder.branches_of(node);
+  return !finder.failed();
+}
+
+std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength wanted) {
   RegexNode fitting{.kind = Kind::choice};
-  for (const Branch& branch : BranchFinder(what).branches_of(node)) {
+  for (const Branch& branch : BranchFinder().branches_of(node)) {
     const bool is_whole = match == RegexMatch::whole || (branch.at_begin && branch.at_end);
     const MatchLength length = match_length(branch.node);
     const bool has_it =
@@ -184,10 +189,10 @@ std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, Ma
 }
 
 ExprId regex_expr(ByteGrammar& grammar, const RegexNode& node, RegexMatch match,
-                  const CharacterExpr& character, std::string_view what) {
+                  const CharacterExpr& character) {
   const RegexEmitter emit(grammar, character);
   std::vector<ExprId> choices;
-  for (const Branch& branch : BranchFinder(what).branches_of(node)) {
+  for (const Branch& branch : BranchFinder().branches_of(node)) {
     std::vector<ExprId> parts;
     const auto add_anything = [&] {
       parts.push_back(grammar.repeat(character(CodePoints::all()), 0, kUnbounded));

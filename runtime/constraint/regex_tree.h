@@ -14,18 +14,28 @@
 namespace tp::constraint {
 
 struct RegexNode {
-  enum class Kind : std::uint8_t { characters, sequence, choice, repeat, text_begin, text_end };
+  enum class Kind : std::uint8_t {
+    characters,
+    sequence,
+    choice,
+    repeat,
+    text_begin,
+    text_end,
+    ahead,      // what follows begins with a match of parts[0]
+    word_edge,  // between a word character and another one, or an end of the text
+  };
 
   Kind kind = Kind::sequence;
+  bool negated = false;     // of `ahead` and `word_edge`
   CodePoints characters{};  // one of these
   std::vector<RegexNode> parts{};
   std::uint32_t min = 0;
   std::uint32_t max = 0;
 };
 
-// `what` names the expression in errors. Unsupported are lookaround, back references, word boundaries,
-// properties (\p), flags, possessive quantifiers and atomic groups; white space (\s) is ASCII's, and a dot
-// matches all but line ends. Throws RequestError.
+// `what` names the expression in errors. Unsupported are lookbehind, back references, properties (\p), flags
+// except `i` and `s`, possessive quantifiers and atomic groups. White space (\s) is ASCII's, a dot matches
+// all but line ends, and `i` ignores the case of ASCII letters. Throws RequestError.
 RegexNode read_regex(std::string_view what, std::string_view pattern);
 
 // How many characters its matches have; kUnbounded if there is no limit.
@@ -35,17 +45,19 @@ struct MatchLength {
 };
 MatchLength match_length(const RegexNode& node);
 
-// The same expression where texts have min to max characters, as far as that can be had by changing the
+// The same plain expression where texts have min to max characters, as far as that can be had by changing the
 // bounds of one repetition in each alternative; nothing if not.
 enum class RegexMatch : std::uint8_t { whole, search };
-std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength length,
-                                     std::string_view what);
+std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength length);
 
-// Adds the texts that the expression matches as a whole, or, with `search`, those that contain a match.
-// `character` adds one of a set of characters, in whichever way it is written. Throws RequestError for
-// anchors that are not at the beginning or end.
+// Whether regex_expr() can write the expression: anchors stand only at the beginning or end of alternatives,
+// and nothing looks ahead. An intersection() can have any expression.
+bool is_plain(const RegexNode& node);
+
+// Adds the texts that a plain expression matches as a whole, or, with `search`, those that contain a match.
+// `character` adds one of a set of characters, in whichever way it is written.
 using CharacterExpr = std::function<ExprId(const CodePoints& set)>;
 ExprId regex_expr(ByteGrammar& grammar, const RegexNode& node, RegexMatch match,
-                  const CharacterExpr& character, std::string_view what);
+                  const CharacterExpr& character);
 
 }  // namespace tp::constraint

@@ -8,11 +8,17 @@
 
 namespace tp::constraint {
 
-// What a subschema allows.
-using SubschemaExpr = std::function<ExprId(const SchemaJson& schema, const SchemaPlace& place)>;
+// What can be made of a subschema.
+struct Subschemas {
+  std::function<ExprId(const SchemaJson& schema, const SchemaPlace& place)> expr;  // what it allows
+  std::function<SchemaJson(const SchemaJson& schema, const SchemaPlace& place)>
+      flat;  // without $ref and allOf
+  std::function<SchemaJson(const SchemaJson& schema, const SchemaPlace& place)> negated;
+};
 
-// Without `items`, there are none behind `prefixItems` unless minItems asks for them. Throws RequestError.
+// Without `items`, there are none behind `prefixItems` unless minItems asks for them. Items that `contains`
+// asks for come first. Throws RequestError.
 ExprId array_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
-                  const SubschemaExpr& subschema);
+                  const Subschemas& subschemas);
 
 }  // namespace tp::constraint

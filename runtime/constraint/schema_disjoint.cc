@@ -89,9 +89,17 @@ bool type_is_told_apart(const std::string& type, const SchemaJson& a, const Sche
   return type == "object" && (objects_differ(a, b, depth) || objects_differ(b, a, depth));
 }
 
+// Whether a schema that must hold together with others excludes `b`.
+bool part_is_disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
+  const auto parts = a.find("allOf");
+  return parts != a.end() && parts->is_array() &&
+         std::ranges::any_of(*parts, [&](const SchemaJson& part) { return disjoint(part, b, depth + 1); });
+}
+
 bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   if (a == false || b == false) return true;
   if (depth > kMaxDepth || !a.is_object() || !b.is_object()) return false;
+  if (part_is_disjoint(a, b, depth) || part_is_disjoint(b, a, depth)) return true;
   if (values_differ(a, b) || values_differ(b, a)) return true;
   for (const char* type : {"object", "array", "string", "number", "boolean", "null"}) {
     if (!type_is_told_apart(type, a, b, depth)) return false;

@@ -4,60 +4,47 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
-#include <map>
 
 namespace tp::constraint {
 namespace {
 
 constexpr int kMaxDepth = 64;
 
-constexpr std::array<std::string_view, 12> kAnnotations = {
-    "$schema", "$id",      "$comment", "$defs",      "definitions", "title",
-    "default", "examples", "readOnly", "deprecated", "writeOnly",   "description"};
-
-constexpr std::array<std::string_view, 26> kKeywords = {"$ref",
-                                                        "allOf",
-                                                        "anyOf",
-                                                        "oneOf",
-                                                        "const",
-                                                        "enum",
-                                                        "type",
-                                                        "minLength",
-                                                        "maxLength",
-                                                        "pattern",
-                                                        "format",
-                                                        "minimum",
-                                                        "maximum",
-                                                        "items",
-                                                        "minItems",
-                                                        "maxItems",
-                                                        "uniqueItems",
-                                                        "exclusiveMinimum",
-                                                        "exclusiveMaximum",
-                                                        "prefixItems",
-                                                        "properties",
-                                                        "required",
-                                                        "additionalProperties",
-                                                        "$anchor",
-                                                        "minProperties",
-                                                        "maxProperties"};
-
-// Keywords with a hint what to write in their place.
-const std::map<std::string_view, std::string_view>& hints() {
-  static const std::map<std::string_view, std::string_view> table = {
-      {"nullable", "write \"type\": [..., \"null\"]"},
-      {"multipleOf", "use `enum`, or a `pattern` of a string"},
-      {"not", "say what is allowed, by `enum` or `anyOf`"},
-      {"if", "use `anyOf` with both cases"},
-      {"patternProperties", "list the `properties`, or use `additionalProperties`"},
-      {"contains", "use `items` or `prefixItems`"},
-      {"dependentRequired", "use `anyOf` with both cases"},
-      {"propertyNames", "list the `properties`"},
-      {"unevaluatedProperties", "use `additionalProperties`"},
-  };
-  return table;
-}
+constexpr std::array<std::string_view, 33> kAssertions = {"$ref",
+                                                          "allOf",
+                                                          "anyOf",
+                                                          "oneOf",
+                                                          "const",
+                                                          "enum",
+                                                          "type",
+                                                          "minLength",
+                                                          "maxLength",
+                                                          "pattern",
+                                                          "format",
+                                                          "minimum",
+                                                          "maximum",
+                                                          "exclusiveMinimum",
+                                                          "exclusiveMaximum",
+                                                          "multipleOf",
+                                                          "items",
+                                                          "prefixItems",
+                                                          "minItems",
+                                                          "maxItems",
+                                                          "uniqueItems",
+                                                          "contains",
+                                                          "minContains",
+                                                          "maxContains",
+                                                          "unevaluatedItems",
+                                                          "properties",
+                                                          "patternProperties",
+                                                          "propertyNames",
+                                                          "required",
+                                                          "additionalProperties",
+                                                          "unevaluatedProperties",
+                                                          "minProperties",
+                                                          "maxProperties"};
 
 // The parser compares every member's name with those before it.
 class ParseLimits {
@@ -95,6 +82,20 @@ std::string unescaped(std::string_view part) {
   return text;
 }
 
+// The fragment of a URI: %25 is a percent sign. What is no such sequence stays, since not everyone encodes.
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const char* digits = text.data() + i + 1;
+    const bool is_encoded = text[i] == '%' && i + 2 < text.size() &&
+                            std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2;
+    decoded.push_back(is_encoded ? static_cast<char>(value) : text[i]);
+    i += is_encoded ? 2 : 0;
+  }
+  return decoded;
+}
+
 const SchemaJson* child_of(const SchemaJson& json, const std::string& key) {
   if (json.is_object()) {
     const auto found = json.find(key);
@@ -107,13 +108,52 @@ const SchemaJson* child_of(const SchemaJson& json, const std::string& key) {
   return index < json.size() ? &json[index] : nullptr;
 }
 
-const SchemaJson* find_anchor(const SchemaJson& json, const std::string& name) {
-  if (json.is_object() && json.contains("$anchor") && json["$anchor"] == name) return &json;
+const SchemaJson* find_pointer(const SchemaJson& json, std::string_view pointer) {
+  const SchemaJson* found = &json;
+  while (found != nullptr && !pointer.empty()) {
+    const std::size_t end = std::min(pointer.find('/', 1), pointer.size());
+    found = child_of(*found, unescaped(pointer.substr(1, end - 1)));
+    pointer.remove_prefix(end);
+  }
+  return found;
+}
+
+// The first schema that `is_it` holds for.
+template <class IsIt>
+const SchemaJson* find_schema(const SchemaJson& json, const IsIt& is_it) {
+  if (json.is_object() && is_it(json)) return &json;
   if (!json.is_structured()) return nullptr;
   for (const SchemaJson& part : json) {
-    if (const SchemaJson* found = find_anchor(part, name)) return found;
+    if (const SchemaJson* found = find_schema(part, is_it)) return found;
   }
   return nullptr;
+}
+
+bool has_text(const SchemaJson& schema, const char* keyword, std::string_view text) {
+  const auto found = schema.find(keyword);
+  return found != schema.end() && found->is_string() && found->get_ref<const std::string&>() == text;
+}
+
+// The names of all drafts.
+const SchemaJson* find_anchor(const SchemaJson& json, const std::string& name) {
+  return find_schema(json, [&](const SchemaJson& schema) {
+    return has_text(schema, "$anchor", name) || has_text(schema, "$dynamicAnchor", name) ||
+           has_text(schema, "$id", "#" + name) || has_text(schema, "id", "#" + name);
+  });
+}
+
+// A schema with this `$id`, which may be relative to that of a schema around it.
+const SchemaJson* find_resource(const SchemaJson& json, const std::string& uri) {
+  return find_schema(json, [&](const SchemaJson& schema) {
+    for (const char* keyword : {"$id", "id"}) {
+      const auto id = schema.find(keyword);
+      if (id == schema.end() || !id->is_string()) continue;
+      std::string its = id->get<std::string>();
+      its.erase(std::min(its.find('#'), its.size()));
+      if (!its.empty() && (its == uri || its.ends_with("/" + uri) || uri.ends_with("/" + its))) return true;
+    }
+    return false;
+  });
 }
 
 }  // namespace
@@ -159,20 +199,28 @@ SchemaDocument::SchemaDocument(std::string_view text) {
 }
 
 const SchemaJson& SchemaDocument::resolve(const std::string& reference, const SchemaPlace& place) const {
-  const SchemaJson* found = reference.starts_with('#') ? &root_ : nullptr;
-  if (found != nullptr && reference.size() > 1 && reference[1] != '/') {
-    found = find_anchor(root_, reference.substr(1));
-  } else {
-    for (std::size_t begin = 1; found != nullptr && begin < reference.size();) {
-      const std::size_t end = std::min(reference.find('/', begin + 1), reference.size());
-      found = child_of(*found, unescaped(std::string_view(reference).substr(begin + 1, end - begin - 1)));
-      begin = end;
-    }
+  const std::size_t hash = std::min(reference.find('#'), reference.size());
+  const std::string uri = reference.substr(0, hash);
+  const std::string fragment = hash < reference.size() ? reference.substr(hash + 1) : "";
+  const SchemaJson* found = uri.empty() ? &root_ : find_resource(root_, uri);
+  if (found != nullptr && !fragment.empty() && fragment.front() != '/') {
+    found = find_anchor(*found, fragment);
+  } else if (found != nullptr) {
+    const SchemaJson* decoded = find_pointer(*found, percent_decoded(fragment));
+    found = decoded != nullptr ? decoded : find_pointer(*found, fragment);
   }
   if (found == nullptr)
     place.at("$ref").fail("a reference to a part of the same document", shown(reference),
                           "copy the schema to `$defs`, and write \"#/$defs/NAME\"");
   return *found;
+}
+
+void SchemaDocument::charge(std::size_t parts, const SchemaPlace& place) const {
+  constexpr std::size_t kMostParts = 300000;
+  work_ += parts;
+  if (work_ > kMostParts)
+    place.fail(fmt::format("at most {} parts when references and combinations are written out", kMostParts),
+               "more", "combine fewer schemas");
 }
 
 std::string SchemaDocument::shown(const SchemaJson& json) {
@@ -183,18 +231,7 @@ std::string SchemaDocument::shown(const SchemaJson& json) {
 }
 
 bool is_annotation(std::string_view keyword) {
-  return std::ranges::find(kAnnotations, keyword) != kAnnotations.end();
-}
-
-void check_keywords(const SchemaJson& schema, const SchemaPlace& place) {
-  if (!schema.is_object())
-    place.fail("a schema, which is an object, true or false", SchemaDocument::shown(schema), "correct it");
-  for (const auto& [keyword, value] : schema.items()) {
-    if (is_annotation(keyword) || std::ranges::find(kKeywords, keyword) != kKeywords.end()) continue;
-    const auto hint = hints().find(keyword);
-    place.at(keyword).fail_unsupported("`" + keyword + "`",
-                                       hint == hints().end() ? "leave it out" : hint->second);
-  }
+  return std::ranges::find(kAssertions, keyword) == kAssertions.end();
 }
 
 }  // namespace tp::constraint

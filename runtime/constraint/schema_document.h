@@ -31,20 +31,23 @@ class SchemaDocument {
   explicit SchemaDocument(std::string_view text);
 
   const SchemaJson& root() const { return root_; }
-  // What a $ref refers to, which must be in this document: "#", "#/$defs/name", "#name".
+  // What a $ref refers to, which must be in this document: "#", "#/$defs/name", "#name", "URI#/$defs/name".
   const SchemaJson& resolve(const std::string& reference, const SchemaPlace& place) const;
+
+  // Counts parts of schemas that are read or joined, since these can multiply: throws RequestError for too
+  // many.
+  void charge(std::size_t parts, const SchemaPlace& place) const;
 
   // A short piece of JSON for an error.
   static std::string shown(const SchemaJson& json);
 
  private:
   SchemaJson root_;
+  mutable std::size_t work_ = 0;
 };
 
-// Whether a keyword says nothing about which values are allowed.
+// Whether a keyword says nothing about which values are allowed, once schemas are normalized(). JSON Schema
+// demands that unknown keywords are ignored.
 bool is_annotation(std::string_view keyword);
-
-// Throws RequestError unless the schema is an object of supported keywords.
-void check_keywords(const SchemaJson& schema, const SchemaPlace& place);
 
 }  // namespace tp::constraint

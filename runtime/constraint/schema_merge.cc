@@ -1,13 +1,20 @@
 #include "runtime/constraint/schema_merge.h"
 
+#include "runtime/constraint/json_formats.h"
+#include "runtime/constraint/schema_strings.h"
+
 #include <algorithm>
-#include <map>
+#include <array>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxBranches = 64;
+constexpr std::size_t kMaxBranches = 256;
 
 SchemaJson both(const SchemaJson& a, const SchemaJson& b) {
   if (a == b) return a;
@@ -49,6 +56,26 @@ SchemaJson united(const SchemaJson& a, const SchemaJson& b) {
   return names;
 }
 
+bool has_restricted_others(const SchemaJson& schema) {
+  return schema.value("additionalProperties", SchemaJson(true)) != true;
+}
+
+// Whether `a` restricts properties that it does not list, and which of those that `b` names they are depends
+// on patterns.
+bool restricts_by_patterns(const SchemaJson& a, const SchemaJson& b) {
+  const SchemaJson left = a.value("patternProperties", SchemaJson::object());
+  const SchemaJson right = b.value("patternProperties", SchemaJson::object());
+  return has_restricted_others(a) &&
+         ((!right.empty() && left != right) || (!left.empty() && b.contains("properties")));
+}
+
+SchemaJson merged_patterns(const SchemaJson& a, const SchemaJson& b) {
+  SchemaJson all = a;
+  for (const auto& [pattern, schema] : b.items())
+    all[pattern] = a.contains(pattern) ? both(a[pattern], schema) : schema;
+  return all;
+}
+
 // Adds the properties of `b`, to which `additionalProperties` of `a` apply where only `b` has them; and the
 // other way round.
 SchemaJson merged_properties(const SchemaJson& a, const SchemaJson& b) {
@@ -56,8 +83,7 @@ SchemaJson merged_properties(const SchemaJson& a, const SchemaJson& b) {
     return schema.value("properties", SchemaJson::object());
   };
   const auto with_others = [](const SchemaJson& property, const SchemaJson& other) {
-    const auto rest = other.find("additionalProperties");
-    return rest == other.end() || *rest == true ? property : both(property, *rest);
+    return has_restricted_others(other) ? both(property, other["additionalProperties"]) : property;
   };
   const SchemaJson left = properties_of(a);
   const SchemaJson right = properties_of(b);
@@ -83,6 +109,23 @@ SchemaJson merged_branches(const SchemaJson& a, const SchemaJson& b, const Schem
   return branches;
 }
 
+SchemaJson joined_patterns(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) {
+  check_pattern(a, place);
+  check_pattern(b, place);
+  return both_patterns(a.get<std::string>(), b.get<std::string>());
+}
+
+SchemaJson common_multiple(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) {
+  constexpr std::int64_t kMost = 1000000000;
+  const auto left = a.get<std::int64_t>();
+  const auto right = b.get<std::int64_t>();
+  if (left <= 0 || right <= 0 || left > kMost || right > kMost)
+    place.at("multipleOf")
+        .fail(fmt::format("numbers from 1 to {}", kMost),
+              SchemaDocument::shown(a) + " and " + SchemaDocument::shown(b), "correct them");
+  return std::lcm(left, right);
+}
+
 SchemaJson merged_values(const std::string& keyword, const SchemaJson& a, const SchemaJson& b,
                          const SchemaPlace& place) {
   constexpr std::array kLargest = {"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"};
@@ -95,9 +138,17 @@ SchemaJson merged_values(const std::string& keyword, const SchemaJson& a, const 
   if (keyword == "type") return merged_types(a, b);
   if (keyword == "enum" && a.is_array() && b.is_array()) return common(a, b);
   if (keyword == "required" && a.is_array() && b.is_array()) return united(a, b);
-  if (keyword == "items" || keyword == "additionalProperties") return both(a, b);
+  constexpr std::array kSchemas = {"items", "additionalProperties", "propertyNames", "unevaluatedProperties",
+                                   "unevaluatedItems"};
+  if (std::ranges::find(kSchemas, keyword) != kSchemas.end()) return both(a, b);
   if (keyword == "uniqueItems") return true;
-  if (keyword == "anyOf" && a.is_array() && b.is_array()) return merged_branches(a, b, place);
+  if ((keyword == "anyOf" || keyword == "oneOf") && a.is_array() && b.is_array())
+    return merged_branches(a, b, place);
+  if (keyword == "patternProperties" && a.is_object() && b.is_object()) return merged_patterns(a, b);
+  if (keyword == "pattern") return joined_patterns(a, b, place);
+  if (keyword == "format") return format_pattern(a) ? a : b;  // one of two annotations
+  if (keyword == "multipleOf" && a.is_number_integer() && b.is_number_integer())
+    return common_multiple(a, b, place);
   place.at(keyword).fail_unsupported("`" + keyword + "` in several schemas that must hold together",
                                      "write it once");
 }
@@ -123,17 +174,22 @@ SchemaJson merged(const SchemaJson& left, const SchemaJson& right, const SchemaP
   if (right == true) return left;
   const SchemaJson a = with_enum(left);
   const SchemaJson b = with_enum(right);
+  if (restricts_by_patterns(a, b) || restricts_by_patterns(b, a))
+    place.at("patternProperties")
+        .fail_unsupported(
+            "`patternProperties` beside the `additionalProperties` of another schema that must hold, too,",
+            "write them in the same schema");
   const auto positional = [](const SchemaJson& schema) { return schema.contains("prefixItems"); };
   if ((positional(a) && b.contains("items")) || (positional(b) && a.contains("items")))
     place.fail_unsupported("`prefixItems` and `items` in several schemas that must hold together",
                            "write them in the same schema");
   SchemaJson all = SchemaJson::object();
   for (const auto& [keyword, value] : a.items()) {
-    if (!is_annotation(keyword) && keyword != "properties")
+    if (keyword != "properties")
       all[keyword] = b.contains(keyword) ? merged_values(keyword, value, b[keyword], place) : value;
   }
   for (const auto& [keyword, value] : b.items()) {
-    if (!is_annotation(keyword) && keyword != "properties" && !a.contains(keyword)) all[keyword] = value;
+    if (keyword != "properties" && !a.contains(keyword)) all[keyword] = value;
   }
   if (a.contains("properties") || b.contains("properties")) all["properties"] = merged_properties(a, b);
   return all;

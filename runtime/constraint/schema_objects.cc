@@ -2,6 +2,7 @@
 
 #include "model/tokenizer/utf8.h"
 #include "runtime/constraint/schema_scalars.h"
+#include "runtime/constraint/schema_strings.h"
 
 #include <algorithm>
 #include <map>
@@ -32,15 +33,21 @@ struct NameTree {
 class ObjectReader {
  public:
   ObjectReader(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
-               const SubschemaExpr& subschema)
-      : json_(json), grammar_(json.grammar()), schema_(schema), place_(place), subschema_(subschema) {}
+               const Subschemas& subschemas)
+      : json_(json), grammar_(json.grammar()), schema_(schema), place_(place), subschemas_(subschemas) {}
 
   ExprId read() {
+    patterns_ = object_in("patternProperties");
+    for (const char* keyword : {"additionalProperties", "unevaluatedProperties"}) {
+      if (others_ == nullptr && schema_.contains(keyword)) {
+        others_ = &schema_[keyword];
+        others_place_ = place_.at(keyword);
+      }
+    }
     find_members();
     find_others();
-    require_counts();
-    if (max_ == 0) return required_ == 0 ? json_.braced('{', grammar_.empty(), '}') : grammar_.never();
-    return json_.braced('{', members_.empty() ? only_others() : members(), '}');
+    read_counts();
+    return json_.braced('{', members(), '}');
   }
 
  private:
@@ -49,11 +56,16 @@ class ObjectReader {
     bool required;
   };
 
+  SchemaJson object_in(const char* keyword) const {
+    const SchemaJson object = schema_.value(keyword, SchemaJson::object());
+    if (!object.is_object())
+      place_.at(keyword).fail("an object of schemas", SchemaDocument::shown(object), "correct it");
+    return object;
+  }
+
   void find_members() {
-    const SchemaJson properties = schema_.value("properties", SchemaJson::object());
+    const SchemaJson properties = object_in("properties");
     const SchemaJson required = schema_.value("required", SchemaJson::array());
-    if (!properties.is_object())
-      place_.at("properties").fail("an object of schemas", SchemaDocument::shown(properties), "correct it");
     const bool are_names = required.is_array() && std::ranges::all_of(required, [](const SchemaJson& name) {
                              return name.is_string();
                            });
@@ -62,31 +74,85 @@ class ObjectReader {
     const auto required_names = required.get<std::set<std::string>>();
     for (const auto& [name, property] : properties.items())
       add_member(name, property, place_.at("properties").at(name), required_names.contains(name));
-    const SchemaJson others = schema_.value("additionalProperties", SchemaJson(true));
-    for (const SchemaJson& name : required)  // those that are no properties
-      add_member(name.get<std::string>(), others, place_.at("additionalProperties"), true);
+    const SchemaJson others = others_ == nullptr ? SchemaJson(true) : *others_;
+    for (const SchemaJson& name : required) {  // those that are no properties
+      const bool has_pattern = !patterns_of(name.get<std::string>()).empty();
+      add_member(name.get<std::string>(), has_pattern ? SchemaJson(true) : others, others_place_, true);
+    }
   }
 
   void add_member(const std::string& name, const SchemaJson& property, const SchemaPlace& place,
                   bool required) {
     if (!names_.insert(name).second) return;
     required_ += required ? 1 : 0;
-    const ExprId key = grammar_.text(JsonGrammar::text_of(SchemaJson(name)));
-    members_.push_back({json_.member(key, subschema_(property, place)), required});
+    SchemaJson all = patterns_of(name);
+    all.push_back(property);
+    const ExprId value = subschemas_.expr(all.size() == 1 ? property : SchemaJson{{"allOf", all}}, place);
+    members_.push_back({json_.member(key_of(name), value), required});
+  }
+
+  ExprId key_of(const std::string& name) {
+    if (!schema_.contains("propertyNames")) return grammar_.text(JsonGrammar::text_of(SchemaJson(name)));
+    return key_expr({{"const", name}});
+  }
+
+  // The schemas of the patterns that match a name.
+  SchemaJson patterns_of(const std::string& name) {
+    SchemaJson all = SchemaJson::array();
+    for (const auto& [pattern, schema] : patterns_.items()) {
+      if (pattern_matches(pattern, name, json_, pattern_place(pattern))) all.push_back(schema);
+    }
+    return all;
+  }
+
+  SchemaPlace pattern_place(const std::string& pattern) const {
+    return place_.at("patternProperties").at(pattern);
+  }
+
+  // A key for which a schema and `propertyNames` hold.
+  ExprId key_expr(SchemaJson schema) {
+    const SchemaPlace where = place_.at("propertyNames");
+    if (schema_.contains("propertyNames"))
+      schema = {
+          {"allOf", SchemaJson::array({SchemaJson{{"type", "string"}}, schema_["propertyNames"], schema})}};
+    return subschemas_.expr(schema, where);
   }
 
   void find_others() {
-    const auto others = schema_.find("additionalProperties");
-    const bool has_others = others != schema_.end() ? *others != false : !schema_.contains("properties");
-    if (!has_others) return;
-    const ExprId value =
-        others == schema_.end() ? json_.value() : subschema_(*others, place_.at("additionalProperties"));
+    const bool has_others = others_ != nullptr
+                                ? *others_ != false
+                                : !schema_.contains("properties") && !schema_.contains("patternProperties");
+    std::vector<ExprId> choices;
+    for (const auto& [pattern, schema] : patterns_.items()) {
+      const ExprId value = subschemas_.expr(schema, pattern_place(pattern));
+      choices.push_back(json_.member(key_expr(other_names(pattern)), value));
+    }
+    if (has_others) {
+      const ExprId value = others_ == nullptr ? json_.value() : subschemas_.expr(*others_, others_place_);
+      choices.push_back(json_.member(other_key(), value));
+    }
+    has_others_ = !choices.empty();
+    if (has_others_) other_ = grammar_.as_rule(grammar_.choice(std::move(choices)));
+  }
+
+  ExprId other_key() {
+    if (!patterns_.empty() || schema_.contains("propertyNames")) return key_expr(other_names(""));
+    if (names_.empty()) return json_.string();
     NameTree tree;
     for (const std::string& name : names_) tree.add(name);
-    const ExprId key =
-        names_.empty() ? json_.string() : grammar_.sequence({grammar_.text("\""), key_other_than(tree)});
-    other_ = grammar_.as_rule(json_.member(key, value));
-    has_others_ = true;
+    return grammar_.sequence({grammar_.text("\""), key_other_than(tree)});
+  }
+
+  // A schema for names that are not listed, match this pattern, if there is one, and no other.
+  SchemaJson other_names(const std::string& wanted) const {
+    SchemaJson all = SchemaJson::array({SchemaJson{{"type", "string"}}});
+    const auto add = [&](const std::string& pattern) { all.push_back({{"pattern", pattern}}); };
+    if (!names_.empty()) add(other_than({names_.begin(), names_.end()}));
+    for (const auto& [pattern, schema] : patterns_.items()) {
+      check_pattern(pattern, pattern_place(pattern));
+      add(pattern == wanted ? pattern : no_pattern(pattern));
+    }
+    return {{"allOf", all}};
   }
 
   // The rest of a key, with its final quote. It is written without escapes that it does not need, so that no
@@ -105,48 +171,67 @@ class ObjectReader {
     return grammar_.choice(std::move(choices));
   }
 
-  // Other members could have the same key, so their number says little about how many there are.
-  void require_counts() {
+  // Other members could have the same key, so several of them are one for the least number of properties.
+  void read_counts() {
     min_ = count_of(schema_, "minProperties", 0, place_);
     max_ = count_of(schema_, "maxProperties", kUnbounded, place_);
-    const bool is_map = members_.empty();
-    if (min_ > required_ && !(is_map && min_ == 1))
+    if (min_ <= required_) min_ = 0;
+    if (!has_others_ && max_ >= members_.size()) max_ = kUnbounded;
+    if (has_others_ && min_ > members_.size() + 1)
       place_.at("minProperties")
-          .fail_unsupported("a number of properties greater than that of the required ones",
-                            "list more in `required`");
-    if (max_ < members_.size() || (max_ != kUnbounded && has_others_ && !is_map))
-      place_.at("maxProperties")
-          .fail_unsupported("a limit for listed properties", "use `additionalProperties`, or `anyOf`");
+          .fail_unsupported("a number of properties that are not listed greater than 1",
+                            "list some `properties`");
   }
 
-  // No member is listed.
-  ExprId only_others() {
-    if (!has_others_) return min_ == 0 ? grammar_.empty() : grammar_.never();
-    const std::uint32_t more = max_ == kUnbounded ? kUnbounded : max_ - 1;
-    const ExprId some = grammar_.sequence({other_, grammar_.repeat(json_.after_comma(other_), 0, more)});
-    return min_ == 0 ? grammar_.optional(some) : some;
+  // Behind so many members, which is no more than counted().
+  ExprId others_after(std::uint32_t count) {
+    const std::uint32_t low = min_ > count ? min_ - count : 0;
+    const std::uint32_t high = max_ == kUnbounded ? kUnbounded : max_ - count;
+    if (!has_others_ || high == 0) return low == 0 ? grammar_.empty() : grammar_.never();
+    if (low > 1) return grammar_.never();
+    const ExprId next = json_.after_comma(other_);
+    const ExprId more = grammar_.repeat(next, 0, high == kUnbounded ? kUnbounded : high - 1);
+    const ExprId some = grammar_.sequence({count == 0 ? other_ : next, more});
+    return low == 0 ? grammar_.optional(some) : some;
   }
 
-  // `rest`: what follows when something came before; `first`: when nothing did.
+  // Larger numbers of members make no difference.
+  std::uint32_t counted() const { return max_ == kUnbounded ? std::max(min_, 1U) : max_; }
+
+  // From the last member to the first: what follows so many members.
   ExprId members() {
-    ExprId rest = has_others_ ? grammar_.repeat(json_.after_comma(other_), 0, kUnbounded) : grammar_.empty();
-    ExprId first = has_others_ ? grammar_.optional(grammar_.sequence({other_, rest})) : grammar_.empty();
-    for (auto member = members_.rbegin(); member != members_.rend(); ++member) {
-      const ExprId expr = grammar_.as_rule(member->expr);
-      const ExprId behind = grammar_.as_rule(rest);
-      const ExprId begun = grammar_.sequence({expr, behind});
-      first = member->required ? begun : grammar_.choice({begun, grammar_.as_rule(first)});
-      const ExprId next = json_.after_comma(expr);
-      rest = grammar_.sequence({member->required ? next : grammar_.optional(next), behind});
+    std::vector<ExprId> rest;
+    for (std::uint32_t count = 0; count <= std::min<std::size_t>(counted(), members_.size()); ++count)
+      rest.push_back(others_after(count));
+    for (std::size_t i = members_.size(); i-- > 0;) {
+      const ExprId expr = grammar_.as_rule(members_[i].expr);
+      std::vector<ExprId> longer;
+      for (std::uint32_t count = 0; count <= std::min<std::size_t>(counted(), i); ++count)
+        longer.push_back(after_members(count, expr, members_[i].required, rest));
+      rest = std::move(longer);
     }
-    return first;
+    return rest.front();
+  }
+
+  ExprId after_members(std::uint32_t count, ExprId expr, bool required, const std::vector<ExprId>& rest) {
+    const bool is_full = count >= max_;
+    std::vector<ExprId> choices;
+    if (!is_full)
+      choices.push_back(grammar_.sequence(
+          {count == 0 ? expr : json_.after_comma(expr), rest[std::min<std::size_t>(count + 1, counted())]}));
+    if (!required) choices.push_back(rest[std::min<std::size_t>(count, rest.size() - 1)]);
+    if (choices.empty()) return grammar_.never();
+    return grammar_.as_rule(grammar_.choice(std::move(choices)));
   }
 
   JsonGrammar& json_;
   ByteGrammar& grammar_;
   const SchemaJson& schema_;
   const SchemaPlace& place_;
-  const SubschemaExpr& subschema_;
+  const Subschemas& subschemas_;
+  SchemaJson patterns_;                 // patternProperties
+  const SchemaJson* others_ = nullptr;  // the schema of properties that are not listed, if there is one
+  SchemaPlace others_place_;
   std::set<std::string> names_;
   std::vector<Member> members_;
   std::size_t required_ = 0;
@@ -159,8 +244,8 @@ class ObjectReader {
 }  // namespace
 
 ExprId object_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
-                   const SubschemaExpr& subschema) {
-  return ObjectReader(json, schema, place, subschema).read();
+                   const Subschemas& subschemas) {
+  return ObjectReader(json, schema, place, subschemas).read();
 }
 
 }  // namespace tp::constraint

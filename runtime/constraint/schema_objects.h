@@ -8,8 +8,9 @@
 namespace tp::constraint {
 
 // Properties in the schema's order, then those that are only required, then others. Where there are
-// `properties` but no `additionalProperties`, there are no others. Throws RequestError.
+// `properties` or `patternProperties` but no `additionalProperties`, there are no others. No other name
+// matches two patterns. Throws RequestError.
 ExprId object_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place,
-                   const SubschemaExpr& subschema);
+                   const Subschemas& subschemas);
 
 }  // namespace tp::constraint

@@ -1,8 +1,8 @@
 #include "runtime/constraint/schema_scalars.h"
 
 #include "runtime/constraint/json_formats.h"
+#include "runtime/constraint/json_multiples.h"
 #include "runtime/constraint/json_numbers.h"
-#include "runtime/constraint/regex_tree.h"
 
 #include <algorithm>
 #include <array>
@@ -21,19 +21,24 @@ const std::map<std::string_view, std::string_view>& types_of_keywords() {
   static const std::map<std::string_view, std::string_view> table = {{"minLength", "string"},
                                                                      {"maxLength", "string"},
                                                                      {"pattern", "string"},
-                                                                     {"format", "string"},
                                                                      {"minimum", "number"},
                                                                      {"maximum", "number"},
                                                                      {"exclusiveMinimum", "number"},
                                                                      {"exclusiveMaximum", "number"},
+                                                                     {"multipleOf", "number"},
                                                                      {"items", "array"},
                                                                      {"prefixItems", "array"},
                                                                      {"minItems", "array"},
                                                                      {"maxItems", "array"},
                                                                      {"uniqueItems", "array"},
+                                                                     {"contains", "array"},
+                                                                     {"unevaluatedItems", "array"},
                                                                      {"properties", "object"},
+                                                                     {"patternProperties", "object"},
+                                                                     {"propertyNames", "object"},
                                                                      {"required", "object"},
                                                                      {"additionalProperties", "object"},
+                                                                     {"unevaluatedProperties", "object"},
                                                                      {"minProperties", "object"},
                                                                      {"maxProperties", "object"}};
   return table;
@@ -56,29 +61,20 @@ std::optional<Bound> bound_of(const SchemaJson& schema, const std::string& keywo
   return Bound{*decimal, inclusive};
 }
 
+Decimal step_of(const SchemaJson& value, const SchemaPlace& place) {
+  const std::optional<Decimal> step =
+      value.is_number() ? Decimal::of(value.dump()) : std::optional<Decimal>();
+  if (!step || step->negative || step->is_zero())
+    place.at("multipleOf").fail("a number greater than 0", SchemaDocument::shown(value), "correct it");
+  return *step;
+}
+
 // The narrower of two bounds. `sign`: 1 for lower bounds.
 std::optional<Bound> narrower(const std::optional<Bound>& a, const std::optional<Bound>& b, int sign) {
   if (!a || !b) return a ? a : b;
   const int order = a->value.compare(b->value) * sign;
   if (order == 0) return a->inclusive ? b : a;
   return order > 0 ? a : b;
-}
-
-std::string text_in(const SchemaJson& schema, const std::string& keyword, const SchemaPlace& place) {
-  const SchemaJson& value = schema.at(keyword);
-  if (!value.is_string()) place.at(keyword).fail("a text", SchemaDocument::shown(value), "correct it");
-  return value.get<std::string>();
-}
-
-// A string that a regular expression describes, of a length.
-ExprId matching_string(JsonGrammar& json, const RegexNode& node, RegexMatch match, MatchLength length,
-                       const std::string& what, const SchemaPlace& place) {
-  const std::optional<RegexNode> fitted = with_length(node, match, length, what);
-  if (!fitted)
-    place.fail_unsupported("`minLength` or `maxLength` besides a `pattern` or `format` of another length",
-                           "state the length in the pattern, as in \"^[a-z]{2,8}$\"");
-  return json.quoted(regex_expr(
-      json.grammar(), *fitted, match, [&](const CodePoints& set) { return json.character(set); }, what));
 }
 
 }  // namespace
@@ -97,6 +93,7 @@ std::vector<std::string> types_of(const SchemaJson& schema, const SchemaPlace& p
       const auto type = types_of_keywords().find(keyword);
       if (type != types_of_keywords().end()) add_once(types, type->second);
     }
+    if (schema.contains("format") && format_pattern(schema["format"])) add_once(types, "string");
     if (types.empty()) types.assign(kTypes.begin(), kTypes.end());
   }
   if (std::ranges::find(types, "number") != types.end()) std::erase(types, "integer");
@@ -127,35 +124,23 @@ std::uint32_t count_of(const SchemaJson& schema, const std::string& keyword, std
   return static_cast<std::uint32_t>(value->get<double>());
 }
 
-ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place) {
-  const std::uint32_t min = count_of(schema, "minLength", 0, place);
-  const std::uint32_t max = count_of(schema, "maxLength", kUnbounded, place);
-  if (max < min) return json.grammar().never();
-  const MatchLength length{min, max};
-  if (schema.contains("pattern") && schema.contains("format"))
-    place.at("pattern").fail_unsupported("`pattern` besides `format`", "leave one out");
-  if (schema.contains("pattern")) {
-    const SchemaPlace where = place.at("pattern");
-    const std::string what = fmt::format("the JSON Schema at `{}`", where.pointer);
-    return matching_string(json, read_regex(what, text_in(schema, "pattern", place)), RegexMatch::search,
-                           length, what, where);
-  }
-  if (schema.contains("format")) {
-    const SchemaPlace where = place.at("format");
-    const std::optional<std::string> pattern = format_pattern(text_in(schema, "format", place));
-    if (!pattern)
-      where.fail("one of " + known_formats(), SchemaDocument::shown(schema["format"]), "use a `pattern`");
-    return matching_string(json, read_regex("the format", *pattern), RegexMatch::whole, length, "the format",
-                           where);
-  }
-  return json.string_of_length(min, max);
-}
-
 ExprId number_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place, bool integer) {
-  const std::optional<Bound> least = narrower(bound_of(schema, "minimum", true, place),
-                                              bound_of(schema, "exclusiveMinimum", false, place), 1);
-  const std::optional<Bound> greatest = narrower(bound_of(schema, "maximum", true, place),
-                                                 bound_of(schema, "exclusiveMaximum", false, place), -1);
+  const std::optional<IntegerFormat> format = integer_format(schema.value("format", SchemaJson()));
+  std::optional<Bound> least = narrower(bound_of(schema, "minimum", true, place),
+                                        bound_of(schema, "exclusiveMinimum", false, place), 1);
+  std::optional<Bound> greatest = narrower(bound_of(schema, "maximum", true, place),
+                                           bound_of(schema, "exclusiveMaximum", false, place), -1);
+  if (format) {
+    least = narrower(least, Bound{*Decimal::of(format->least)}, 1);
+    greatest = narrower(greatest, Bound{*Decimal::of(format->greatest)}, -1);
+  }
+  if (const auto step = schema.find("multipleOf"); step != schema.end()) {
+    const auto found = multiples(json.grammar(), step_of(*step, place), least, greatest, integer);
+    if (found) return *found;
+    place.at("multipleOf")
+        .fail_unsupported("a step with so many digits between these bounds",
+                          "narrow `minimum` and `maximum`, or leave it out and check the answer");
+  }
   if (!least && !greatest) return integer ? json.integer() : json.number();
   return integer ? integer_between(json.grammar(), least, greatest)
                  : number_between(json.grammar(), least, greatest);

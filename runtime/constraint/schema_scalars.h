@@ -1,4 +1,4 @@
-// Types of JSON values, and the grammar of strings and numbers.
+// Types of JSON values, and the grammar of numbers.
 #pragma once
 
 #include "runtime/constraint/json_grammar.h"
@@ -19,8 +19,7 @@ bool has_type(const SchemaJson& value, const std::string& type);
 std::uint32_t count_of(const SchemaJson& schema, const std::string& keyword, std::uint32_t missing,
                        const SchemaPlace& place);
 
-// All throw RequestError.
-ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place);
+// Throws RequestError.
 ExprId number_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place, bool integer);
 
 }  // namespace tp::constraint

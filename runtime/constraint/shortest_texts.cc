@@ -35,6 +35,8 @@ void ShortestTexts::measure_rules() {
     const Automaton::Position& position = automaton.positions[place];
     for (const auto& edge : position.bytes) edges[edge.target].push_back({place, 1});
     for (const Place target : position.empties) edges[target].push_back({place, 0});
+    for (const auto& step : position.steps) edges[step.target].push_back({place, 0});
+    if (position.after_step) edges[*position.after_step].push_back({place, 0});
     for (const auto& call : position.calls) {
       calls_to[call.target].push_back({place, call.target, call.rule});
       calls_of[call.rule].push_back({place, call.target, call.rule});
@@ -58,7 +60,7 @@ void ShortestTexts::measure_rules() {
     const RuleId id = automaton.positions[place].rule;
     const Automaton::Rule& rule = automaton.rules[id];
     if (rules_[id] < kUnknown || place != (rule.is_repetition ? rule.body : rule.start)) continue;
-    rules_[id] = rule.is_repetition ? bytes * rule.min : bytes;
+    rules_[id] = rule.is_repetition ? bytes * rule.min : std::max<std::uint64_t>(bytes, rule.min);
     for (const CallEdge& call : calls_of[id]) offer_call(call);
   }
 }
@@ -66,8 +68,8 @@ void ShortestTexts::measure_rules() {
 std::uint64_t ShortestTexts::in_rule(const Item& item) const {
   const Automaton& automaton = machine_.automaton();
   const Automaton::Rule& rule = automaton.rules[automaton.positions[item.place].rule];
-  if (!rule.is_repetition) return places_[item.place];
   const std::uint64_t missing = rule.min > item.count ? rule.min - item.count : 0;
+  if (!rule.is_repetition) return std::max(places_[item.place], missing);
   if (item.place == rule.start) return missing * places_[rule.body];
   return places_[item.place] + (missing > 0 ? missing - 1 : 0) * places_[rule.body];
 }

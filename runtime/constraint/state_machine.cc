@@ -62,7 +62,13 @@ class StateMachine::Closure {
       const std::uint32_t most = rule.max == kUnbounded ? rule.min : rule.max;
       add({rule.start, std::min(item.count + 1, most), item.origin, item.called_as});
     }
-    if (position.ends) end_rule(item.called_as, item.origin);
+    for (const Automaton::Step& step : position.steps) {
+      if (rule.steps->can_end(step.state, rule.steps->count_after(item.count)))
+        add({step.target, item.count, item.origin, item.called_as});
+    }
+    if (position.after_step)
+      add({*position.after_step, rule.steps->count_after(item.count), item.origin, item.called_as});
+    if (position.ends && item.count >= rule.min) end_rule(item.called_as, item.origin);
     for (const Automaton::Call& call : position.calls) begin_rule(call, item);
   }
 

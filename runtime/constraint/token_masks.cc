@@ -34,6 +34,19 @@ void follow(const TokenTrie& trie, std::uint32_t begin, StateId state, StateMach
   }
 }
 
+// Between these counts of repetitions or steps, from each of which more can follow, all are alike.
+struct CountRange {
+  std::uint32_t min = 0;
+  std::uint32_t max = 0;
+  bool starts_alike = true;  // whether counts far below `min` are alike, too
+};
+
+std::optional<CountRange> counts_of(const Automaton::Rule& rule) {
+  if (rule.is_repetition) return CountRange{rule.min, rule.max};
+  if (rule.steps) return CountRange{rule.min, rule.steps->max_of_all(), rule.steps->is_endless()};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::shared_ptr<const TokenMask> TokenMasks::allowed(StateId state) {
@@ -85,14 +98,14 @@ TokenMasks::Local TokenMasks::find_local(const Item& item) {
   return local;
 }
 
-// Every repetition takes a byte at least.
+// Every repetition and every step takes a byte at least.
 std::optional<std::uint32_t> TokenMasks::bytes_below_bound(const Item& item) const {
   const Automaton& automaton = machine_->automaton();
-  const Automaton::Rule& rule = automaton.rules[automaton.positions[item.place].rule];
+  const auto counts = counts_of(automaton.rules[automaton.positions[item.place].rule]);
   const std::size_t longest = vocabulary_->trie().depth() + 1;
-  if (!rule.is_repetition || rule.max == kUnbounded || rule.max - rule.min <= longest) return std::nullopt;
-  if (item.count <= rule.min || item.count >= rule.max) return std::nullopt;
-  return rule.max - item.count - 1;
+  if (!counts || counts->max == kUnbounded || counts->max < counts->min + longest + 1) return std::nullopt;
+  if (item.count <= counts->min || item.count >= counts->max) return std::nullopt;
+  return counts->max - item.count - 1;
 }
 
 // Tokens of at most `safe` bytes are those that are allowed far from the bound; only longer ones are
@@ -125,11 +138,11 @@ TokenMasks::Local TokenMasks::shortened(const Item& item, std::uint32_t safe) {
 // No token is long enough to tell counts apart that are far from both bounds.
 std::uint32_t TokenMasks::representative(const Item& item) const {
   const Automaton& automaton = machine_->automaton();
-  const Automaton::Rule& rule = automaton.rules[automaton.positions[item.place].rule];
-  if (!rule.is_repetition) return 0;
+  const auto counts = counts_of(automaton.rules[automaton.positions[item.place].rule]);
+  if (!counts) return 0;
   const std::size_t longest = vocabulary_->trie().depth() + 1;
-  if (item.count + longest < rule.min) return 0;
-  if (item.count >= rule.min && item.count + longest < rule.max) return rule.min;
+  if (counts->starts_alike && item.count + longest < std::min(counts->min, counts->max)) return 0;
+  if (item.count >= counts->min && item.count + longest < counts->max) return counts->min;
   return item.count;
 }
 

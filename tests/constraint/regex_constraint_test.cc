@@ -2,12 +2,15 @@
 #include "text_matcher.h"
 #include "tp/error.h"
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -44,11 +47,14 @@ class Pcre {
 
 class RandomRegex {
  public:
-  explicit RandomRegex(unsigned seed) : random_(seed) {}
+  explicit RandomRegex(unsigned seed, bool looks_around = false)
+      : random_(seed), looks_around_(looks_around) {}
 
   std::string pattern(int depth = 0) {
-    const int kind = depth > 3 ? below(3) : below(8);
+    const int kind = depth > 3 ? below(3) : below(looks_around_ ? 10 : 8);
     if (kind < 3) return atom();
+    if (kind == 8) return pick({"\\b", "\\B", "^", "$", "(?!^)", "(?=$)"});
+    if (kind == 9) return pick({"(?=", "(?!"}) + pattern(depth + 1) + ")";
     if (kind < 5) return pattern(depth + 1) + pattern(depth + 1);
     if (kind == 5) return "(?:" + pattern(depth + 1) + "|" + pattern(depth + 1) + ")";
     return "(?:" + pattern(depth + 1) + ")" + quantifier();
@@ -66,12 +72,13 @@ class RandomRegex {
     return list[static_cast<std::size_t>(below(static_cast<int>(list.size())))];
   }
   std::string atom() {
-    return pick({"a", "b", "c", "1", "é", "☃", ".", "[a-c]", "[^a]", "\\d", "\\w", "\\s", "[^\\d]", "[é-☃]",
-                 "", "\\x61", "[\\w-]", "\\D", "\\."});
+    return pick({"a",   "b",      "c",     "1", "é",     "☃",      ".",   "[a-c]", "[^a]",   "\\d",    "\\w",
+                 "\\s", "[^\\d]", "[é-☃]", "",  "\\x61", "[\\w-]", "\\D", "\\.",   "(?i:B)", "[^\\D1]"});
   }
   std::string quantifier() { return pick({"*", "+", "?", "{2}", "{1,3}", "{0,2}", "{2,}", "*?", "{0}"}); }
 
   std::mt19937 random_;
+  bool looks_around_;
 };
 
 // Letters beyond ASCII are none for \w and \d in either of them.
@@ -95,6 +102,49 @@ TEST(RegexConstraint, MatchesWhatPcre2Matches) {
     }
   }
   EXPECT_GT(matching, 2000);
+}
+
+// As the pattern of a JSON string, with a length.
+TEST(RegexConstraint, LooksAheadAndCountsAsPcre2Does) {
+  int matching = 0;
+  for (unsigned seed = 0; seed < 1500; ++seed) {
+    RandomRegex random(seed, true);
+    const std::string pattern = random.pattern();
+    const unsigned min = seed % 4;
+    const unsigned max = min + seed % 5;
+    const nlohmann::json schema = {
+        {"pattern", "^(?:" + pattern + ")$"}, {"minLength", min}, {"maxLength", max}};
+    std::unique_ptr<TextMatcher> matcher;  // none if no text matches
+    try {
+      matcher = std::make_unique<TextMatcher>(Constraint(JsonSchema{schema.dump()}));
+    } catch (const RequestError& error) {
+      ASSERT_NE(std::string(error.what()).find("allows no text at all"), std::string::npos)
+          << pattern << ": " << error.what();
+    }
+    const Pcre pcre(pattern);
+    for (int i = 0; i < 60; ++i) {
+      const std::string text = random.text();
+      const auto length = static_cast<unsigned>(
+          std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+      const bool expected = min <= length && length <= max && pcre.matches(text);
+      matching += expected ? 1 : 0;
+      ASSERT_EQ(matcher && matcher->matches("\"" + text + "\""), expected)
+          << "pattern " << pattern << ", text " << text << ", length " << min << " to " << max;
+    }
+  }
+  EXPECT_GT(matching, 500);
+}
+
+TEST(RegexConstraint, TakesFlagsAndOpenQuantifiers) {
+  const std::vector<std::tuple<const char*, const char*, bool>> cases = {
+      {"(?i)straße", "STRAßE", true}, {"(?i)[a-c]x", "Bx", true}, {"(?i)[^a]", "A", false},
+      {"a(?i:b)c", "aBc", true},      {"a(?i:b)c", "aBC", false}, {"(a(?i)b)c", "aBc", true},
+      {"(a(?i)b)c", "aBC", false},    {"(?s).", "\n", true},      {".", "\n", false},
+      {"(?i-s:a)", "A", true},        {"a{,3}", "aaa", true},     {"a{,3}", "aaaa", false},
+      {"a{,}", "a{,}", true},         {"a{,b}", "a{,b}", true},   {"[\\s\\S]", "\u00A0", true},
+  };
+  for (const auto& [pattern, text, matches] : cases)
+    EXPECT_EQ(TextMatcher(Constraint(Regex{pattern})).matches(text), matches) << pattern << ", " << text;
 }
 
 TEST(RegexConstraint, FindsThatNoTextCanFollow) {
@@ -139,13 +189,13 @@ TEST(RegexConstraint, RefusesWhatItDoesNotSupport) {
       {"a{3,2}", "expected a quantifier with bounds in order"},
       {"a{2000000}", "at most 1000000"},
       {"*a", "expected something to repeat, found `*` at offset 0; escape the quantifier"},
-      {"(?=a)b", "a group that is not `(`, `(?:` or `(?<name>` at offset 2 is not supported"},
+      {"(?>a)b", "a group that is not `(`, `(?:`, `(?<name>`, `(?=`, `(?!`, `(?i)` or `(?i:` at offset 2"},
+      {"(?m)a", "is not supported"},
       {"(?<!a)b", "is not supported"},
       {"(a)\\1", "a back reference at offset 3 is not supported"},
-      {"\\bword", "a word boundary at offset 0 is not supported"},
       {"\\p{L}", "a property of characters (\\p) at offset 0 is not supported"},
       {"a*+", "a possessive quantifier"},
-      {"a^b", "an anchor is supported only at the beginning (`^`) or the end (`$`) of an alternative"},
+      {"(?=a)*b", "a repeated anchor"},
       {"[[:alpha:]]", "a POSIX class"},
       {"\xFF", "the regular expression is not UTF-8"},
       {std::string(300, '('), "at most 200 nested groups"},

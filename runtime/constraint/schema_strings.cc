@@ -1,0 +1,124 @@
+#include "runtime/constraint/schema_strings.h"
+
+#include "runtime/constraint/json_formats.h"
+#include "runtime/constraint/matching_texts.h"
+#include "runtime/constraint/schema_scalars.h"
+
+#include <optional>
+#include <utility>
+
+namespace tp::constraint {
+namespace {
+
+class StringReader {
+ public:
+  StringReader(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place)
+      : json_(json), schema_(schema), place_(place) {}
+
+  ExprId read() {
+    const std::uint32_t min = count_of(schema_, "minLength", 0, place_);
+    const std::uint32_t max = count_of(schema_, "maxLength", kUnbounded, place_);
+    if (max < min) return json_.grammar().never();
+    length_ = {min, max};
+    const std::vector<TextPattern> patterns = patterns_of();
+    if (patterns.empty()) return json_.string_of_length(min, max);
+    const std::string key =
+        fmt::format("{} {} {} {}", min, max, schema_.value("pattern", SchemaJson()).dump(),
+                    schema_.value("format", SchemaJson()).dump());
+    return json_.string_of(key, [&] { return json_.quoted(matching(patterns)); });
+  }
+
+ private:
+  std::vector<TextPattern> patterns_of() const {
+    std::vector<TextPattern> patterns;
+    if (schema_.contains("pattern")) {
+      const SchemaPlace where = place_.at("pattern");
+      check_pattern(schema_["pattern"], place_);
+      patterns.push_back({read_regex(fmt::format("the JSON Schema at `{}`", where.pointer),
+                                     schema_["pattern"].get<std::string>()),
+                          RegexMatch::search});
+    }
+    if (const auto format = format_pattern(schema_.value("format", SchemaJson())))
+      patterns.push_back({read_regex("the format", *format), RegexMatch::whole});
+    return patterns;
+  }
+
+  ExprId matching(const std::vector<TextPattern>& patterns) {
+    if (patterns.size() == 1) {
+      if (const std::optional<ExprId> plain = plain_expr(patterns.front())) return *plain;
+    }
+    const ExprId all = counted(patterns);
+    if (!is_never(all) || !format_pattern(schema_.value("format", SchemaJson()))) return all;
+    return patterns.size() == 1 ? anything() : counted({patterns.front()});
+  }
+
+  // Without an automaton, which is smaller where repetitions have large bounds.
+  std::optional<ExprId> plain_expr(const TextPattern& pattern) {
+    if (!is_plain(pattern.node)) return std::nullopt;
+    const std::optional<RegexNode> fitted = with_length(pattern.node, pattern.match, length_);
+    if (!fitted || fitted->parts.empty()) return std::nullopt;
+    return regex_expr(json_.grammar(), *fitted, pattern.match, character());
+  }
+
+  ExprId counted(const std::vector<TextPattern>& patterns) {
+    return language_expr(json_.grammar(), intersection(patterns, json_.budget()), length_, character());
+  }
+
+  ExprId anything() {
+    return json_.grammar().repeat(character()(CodePoints::all()), static_cast<std::uint32_t>(length_.min),
+                                  static_cast<std::uint32_t>(length_.max));
+  }
+
+  CharacterExpr character() {
+    return [&](const CodePoints& set) { return json_.character(set); };
+  }
+
+  bool is_never(ExprId expr) const { return json_.grammar().expr(expr).kind == Expr::Kind::never; }
+
+  JsonGrammar& json_;
+  const SchemaJson& schema_;
+  const SchemaPlace& place_;
+  MatchLength length_;
+};
+
+// As a regular expression that matches this text only.
+std::string escaped(const std::string& text) {
+  std::string pattern;
+  for (const char c : text) {
+    if (std::string_view("\\^$.|?*+()[]{}-/").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+}  // namespace
+
+ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place) {
+  return StringReader(json, schema, place).read();
+}
+
+void check_pattern(const SchemaJson& pattern, const SchemaPlace& place) {
+  const SchemaPlace where = place.at("pattern");
+  if (!pattern.is_string()) where.fail("a text", SchemaDocument::shown(pattern), "correct it");
+  read_regex(fmt::format("the JSON Schema at `{}`", where.pointer), pattern.get<std::string>());
+}
+
+bool pattern_matches(const std::string& pattern, const std::string& text, JsonGrammar& json,
+                     const SchemaPlace& place) {
+  const RegexNode node = read_regex(fmt::format("the JSON Schema at `{}`", place.pointer), pattern);
+  return intersection({{node, RegexMatch::search}}, json.budget()).matches(text);
+}
+
+std::string both_patterns(const std::string& a, const std::string& b) {
+  return fmt::format("^(?=(?s:.)*(?:{}))(?=(?s:.)*(?:{}))", a, b);
+}
+
+std::string no_pattern(const std::string& pattern) { return fmt::format("^(?!(?s:.)*(?:{}))", pattern); }
+
+std::string other_than(const std::vector<std::string>& texts) {
+  std::string listed;
+  for (const std::string& text : texts) listed += (&text == &texts.front() ? "" : "|") + escaped(text);
+  return fmt::format("^(?!(?:{})$)", listed);
+}
+
+}  // namespace tp::constraint
