@@ -178,6 +178,7 @@ CallNotation only_of_shape(CallNotation notation, const CallShape& shape) {
   };
   std::erase_if(notation.begins, is_unused);
   std::erase_if(notation.sections, is_unused);
+  std::erase_if(notation.heads, is_unused);
   notation.may_open_answer = notation.may_open_answer && shape.marker.empty();
   return notation;
 }
