@@ -23,6 +23,8 @@ bool begins_json_word(char byte) {
   return is_of_json_word(byte) || byte == 'T' || byte == 'F' || byte == 'N';
 }
 
+bool is_quote(char byte) { return byte == '"' || byte == '\''; }
+
 bool is_control(char byte) { return static_cast<unsigned char>(byte) < 0x20; }
 
 bool is_hex(char byte) {
@@ -65,7 +67,7 @@ JsonEvent JsonScanner::push(char byte) {
       if (byte == '}') return close(byte);
       [[fallthrough]];
     case Expected::key:
-      return byte == '"' ? begin_string(true) : fail();
+      return is_quote(byte) ? begin_string(byte, true) : fail();
     case Expected::colon:
       expected_ = Expected::value;
       return byte == ':' ? JsonEvent::none : fail();
@@ -82,7 +84,7 @@ JsonEvent JsonScanner::begin_value(char byte) {
   if (byte == '{' || byte == '[') return open(byte);
   // What is read as a whole is an object or a list.
   if (open_.empty()) return fail();
-  if (byte == '"') return begin_string(false);
+  if (is_quote(byte)) return begin_string(byte, false);
   if (!begins_json_word(byte)) return fail();
   text_.clear();
   is_none_ = byte == 'N';
@@ -119,7 +121,9 @@ JsonEvent JsonScanner::close(char byte) {
   return byte == '}' ? JsonEvent::end_object : JsonEvent::end_array;
 }
 
-JsonEvent JsonScanner::begin_string(bool is_key) {
+JsonEvent JsonScanner::begin_string(char quote, bool is_key) {
+  quote_ = quote;
+  written_ = '"';
   text_.clear();
   escape_.clear();
   is_key_ = is_key;
@@ -129,7 +133,8 @@ JsonEvent JsonScanner::begin_string(bool is_key) {
 
 JsonEvent JsonScanner::in_string(char byte) {
   if (!escape_.empty()) return in_escape(byte);
-  if (byte == '"') return end_string();
+  if (byte == quote_) return end_string();
+  if (byte == '"') return add("\\\"");
   if (byte != '\\') return is_control(byte) ? add(escaped(byte)) : add({&byte, 1});
   escape_ = byte;
   written_.clear();
@@ -146,10 +151,12 @@ JsonEvent JsonScanner::in_escape(char byte) {
     written_.clear();
     return escape_.size() == kLongEscape ? add(std::exchange(escape_, {})) : JsonEvent::none;
   }
-  // This is no escape, so a backslash is meant; before a quote of Python's not even that.
-  const bool is_quote = !is_long && byte == '\'';
-  const std::string meant = is_quote ? "" : '\\' + escape_;
-  escape_.clear();
+  if (!is_long && byte == '\'') {  // Python's
+    escape_.clear();
+    return add("'");
+  }
+  // This is no escape, so a backslash is meant.
+  const std::string meant = '\\' + std::exchange(escape_, {});
   text_ += meant;
   const JsonEvent event = in_string(byte);
   written_ = meant + written_;
@@ -157,6 +164,7 @@ JsonEvent JsonScanner::in_escape(char byte) {
 }
 
 JsonEvent JsonScanner::end_string() {
+  written_ = '"';
   if (!nlohmann::json::accept(in_quotes(text_))) return fail();  // half of a surrogate pair
   expected_ = is_key_ ? Expected::colon : Expected::comma_or_end;
   return is_key_ ? JsonEvent::key : JsonEvent::string;

@@ -57,7 +57,7 @@ class JsonScanner {
   bool add_to_word(char byte);
   JsonEvent in_string(char byte);
   JsonEvent in_escape(char byte);
-  JsonEvent begin_string(bool is_key);
+  JsonEvent begin_string(char quote, bool is_key);
   JsonEvent end_string();
   JsonEvent add(std::string_view text);
   JsonEvent fail();
@@ -67,6 +67,7 @@ class JsonScanner {
   std::string text_{};        // of the string or word, as JSON
   std::string escape_{};      // the escape that has begun in the string
   std::string written_{};
+  char quote_ = '"';
   bool is_key_ = false;
   bool is_none_ = false;  // the word is Python's None
   bool has_failed_ = false;

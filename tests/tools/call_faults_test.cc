@@ -99,11 +99,14 @@ TEST(CallFaults, StringsMayHaveRawControlCharactersAndLoneBackslashes) {
       message("", only("note", {{"text", "a\nb"}})));
 }
 
-TEST(CallFaults, PythonsWordsAreJsons) {
+TEST(CallFaults, PythonsWordsAndQuotesAreRead) {
   const Json meant = Json::parse(R"({"express": true, "tags": [false, null]})");
   EXPECT_EQ(read("<tool_call>",
                  "<tool_call>{\"name\": \"order\", \"arguments\": {\"express\": True, \"tags\": [False, "
                  "None]}}</tool_call>"),
+            message("", only("order", meant)));
+  EXPECT_EQ(read("<tool_call>",
+                 "<tool_call>{'name': 'order', 'arguments': {'express': True, 'tags': [False, None]}}"),
             message("", only("order", meant)));
   EXPECT_EQ(read("<|tool_call>", "<|tool_call>call:order{express:True,tags:[False,None]}<tool_call|>"),
             message("", only("order", meant)));
@@ -145,7 +148,7 @@ TEST(CallFaults, TheSchemaSaysTheTypesOfValuesInTags) {
     ["all", "[1]", "[1]"], ["hint", "{}", "{}"], ["express", "True", true], ["express", "false", false],
     ["express", "maybe", "maybe"], ["count", "12", 12], ["count", "many", "many"], ["any", "12", 12], ["any", "a b", "a b"],
     ["any", "True", true], ["either", "12", 12], ["either", "a", "a"], ["tags", "[1, \"a\", True]", [1, "a", true]],
-    ["tags", "None", null], ["size", "{\"a\": \"b\nc\"}", {"a": "b\nc"}], ["other", "12", 12]])");
+    ["tags", "None", null], ["tags", "['a', 'b\"c', 'it\\'s', None]", ["a", "b\"c", "it's", null]], ["size", "{\"a\": \"b\nc\"}", {"a": "b\nc"}], ["other", "12", 12]])");
   for (const Tags& tags : tag_notations()) {
     for (const Json& one : cases) {
       const std::string call = tags.call("order", tags.parameter(one.at(0), one.at(1)));

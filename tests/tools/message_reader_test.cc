@@ -310,6 +310,15 @@ TEST(MessageReader, SurvivesHostileText) {
   std::string names;
   for (int i = 0; i < 50'000; ++i) names += "<tool_call>note<arg_key>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), names)), message(names));
+  for (const std::string part : {"</parameter>", "</function>\n", "</parameter>  </function>", "<parameter=a",
+                                 "</parameter></function></tool_call>", "<tool_call><function=", "<", "\n"}) {
+    std::string value = "<tool_call><function=note><parameter=a>";
+    for (int i = 0; i < 10'000; ++i) value += part;
+    read_message(syntax_of("<tool_call>"), value);
+    std::string heads;
+    for (int i = 0; i < 5'000; ++i) heads += "<function=note>" + part;
+    read_message(syntax_of("<tool_call>"), heads);
+  }
   const std::string huge(3'000'000, 'x');
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"),
                                "<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": \"" + huge + "\"}}")),
@@ -344,6 +353,20 @@ TEST(MessageReader, ReadsAnyTextAlikeHoweverItIsCut) {
                                           "<think>",
                                           "</think>",
                                           "<function=",
+                                          "<function=note>",
+                                          "<parameter=a>",
+                                          "</parameter>",
+                                          "</function>",
+                                          "<invoke name=\"note\">",
+                                          "<parameter name=\"a\">",
+                                          "</invoke>",
+                                          "<minimax:tool_call>",
+                                          "</minimax:tool_call>",
+                                          "<|tools_prefix|>",
+                                          "{\"note\":",
+                                          "<|inner_suffix|>",
+                                          "\\",
+                                          "None",
                                           "[TOOL_CALLS]",
                                           "[ARGS]",
                                           "<|channel|>",
