@@ -102,6 +102,15 @@ std::vector<std::string> wrappers_of(std::string_view source) {
 
 }  // namespace
 
+bool ThinkingMarkers::are_begun_by(std::string_view prompt) const {
+  if (empty()) return false;
+  prompt = prompt.substr(0, prompt.find_last_not_of(" \n\t\r") + 1);
+  const std::size_t tag = prompt.rfind('<');
+  const bool has_section =
+      prompt.ends_with('>') && tag != prompt.npos && !prompt.substr(tag).starts_with("</");
+  return prompt.ends_with(begin) || (has_section && prompt.substr(0, tag).ends_with(begin));
+}
+
 std::vector<std::string> MessageSyntax::markers() const {
   if (has_channels)
     return {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"};

@@ -39,6 +39,9 @@ struct ThinkingMarkers {
   std::string end{};
 
   bool empty() const { return begin.empty(); }
+  // Whether a prompt ends within thinking: with its marker, and perhaps the tag of a section in it, as
+  // Seed-OSS's without a budget for thinking.
+  bool are_begun_by(std::string_view prompt) const;
 };
 
 struct MessageSyntax {

@@ -40,7 +40,7 @@ TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
           for (MessagePiece piece : reader->push(std::string_view(answer).substr(at, size)))
             message.add(piece);
         }
-        for (MessagePiece piece : reader->finish()) message.add(piece);
+        for (MessagePiece piece : reader->finish(Ending::complete)) message.add(piece);
         EXPECT_EQ(calls_of(message), expected) << answer;
         EXPECT_EQ(message.text, "");
       }

@@ -232,6 +232,16 @@ TEST(MessageReader, DividesThinkingFromTheAnswer) {
   EXPECT_EQ(read(syntax, "<|channel>thought\nHm\n<channel|>Yes"), message("Yes", Json::array(), "Hm"));
 }
 
+TEST(MessageReader, APromptMayBeginThinking) {
+  const ThinkingMarkers qwen = syntax_of("<think> </think>").syntax.thinking;
+  EXPECT_TRUE(qwen.are_begun_by("<|im_start|>assistant\n<think>\n"));
+  EXPECT_FALSE(qwen.are_begun_by("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+  EXPECT_FALSE(qwen.are_begun_by("<|im_start|>assistant\n"));
+  const ThinkingMarkers seed = syntax_of("<seed:think> </seed:think>").syntax.thinking;
+  EXPECT_TRUE(seed.are_begun_by("<seed:bos>assistant\n<seed:think><seed:cot_budget_reflect>"));
+  EXPECT_FALSE(ThinkingMarkers().are_begun_by("<think>"));
+}
+
 TEST(MessageReader, ReadsChannels) {
   const AnswerSyntax syntax = syntax_of("<|channel|>");
   EXPECT_EQ(read(syntax,
