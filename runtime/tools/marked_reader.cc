@@ -45,11 +45,14 @@ std::string_view name_of_kimi(std::string_view header) {
   return name.substr(0, name.find_first_of(":<"));
 }
 
-// The texts that may end a call: of the fillers not those that text may contain, too.
+// The texts that may end a call: not those that text may contain, too.
 std::vector<std::string> ends_of(const CallNotation& calls) {
-  std::vector<std::string> ends = calls.begins;
-  std::ranges::copy_if(calls.fillers, std::back_inserter(ends),
-                       [](const std::string& filler) { return filler.front() == '<'; });
+  std::vector<std::string> ends;
+  for (const auto* markers : {&calls.begins, &calls.fillers}) {
+    std::ranges::copy_if(*markers, std::back_inserter(ends), [](const std::string& marker) {
+      return marker.front() == '<' || marker.front() == '[';
+    });
+  }
   return ends;
 }
 

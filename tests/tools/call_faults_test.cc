@@ -65,6 +65,15 @@ TEST(CallFaults, ACallWithoutArgumentsHasNone) {
             message("", Json::parse(R"([["get_time", {}], ["note", {"text": "a"}]])")));
 }
 
+// A block of code is no end, also for a model that was told to call in JSON.
+TEST(CallFaults, ArgumentsMayBeInABlockOfCode) {
+  AnswerSyntax syntax = syntax_of("<｜tool▁call▁begin｜>", kTools);
+  syntax.syntax.calls = also_as_json(syntax.syntax.calls);
+  EXPECT_EQ(
+      test::read(syntax, "<｜tool▁call▁begin｜>function<｜tool▁sep｜>note\n```json\n{\"text\": \"a\"}\n```"),
+      message("", only("note", {{"text", "a"}})));
+}
+
 TEST(CallFaults, OtherMembersAreNoArguments) {
   for (const char* call :
        {R"({"name": "note", "text": "a"})", R"({"name": "note", "arguments": 3})",
