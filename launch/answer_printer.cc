@@ -25,7 +25,7 @@ void AnswerPrinter::print(const MessagePieces& pieces) {
       case Kind::call_end:
         print_text(")");
         break;
-      case Kind::no_call:
+      case Kind::call_break:
         print_text("\n");
         break;
     }

@@ -59,7 +59,7 @@ ChatAnswer EngineBackend::stream(Request request, MessageReader& reader, const C
       answer.reason = FinishReason::cancelled;
     }
   }
-  pass(reader.finish());
+  pass(reader.finish(answer.reason == FinishReason::stop ? Ending::complete : Ending::cut));
   return answer;
 }
 

@@ -20,7 +20,8 @@ void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuat
   if (!continuation.reader) continuation.reader = make_message_reader(syntax);
   continuation.news = continuation.reader->push(event.text);
   if (continuation.finished()) {
-    MessagePieces last = continuation.reader->finish();
+    const bool has_ended = continuation.finish_reason == FinishReason::stop;
+    MessagePieces last = continuation.reader->finish(has_ended ? Ending::complete : Ending::cut);
     std::ranges::move(last, std::back_inserter(continuation.news));
   }
   for (MessagePiece& piece : continuation.news) continuation.message.add(piece);
@@ -30,7 +31,8 @@ void read_message(const AnswerSyntax& syntax, const TokenEvent& event, Continuat
 }  // namespace
 
 std::string_view Continuation::finish_name() const {
-  const bool calls = finish_reason == FinishReason::stop && !message.calls.empty();
+  const bool calls =
+      finish_reason == FinishReason::stop && std::ranges::any_of(message.calls, &ToolCall::is_complete);
   return calls ? "tool_calls" : name_of(finish_reason);
 }
 

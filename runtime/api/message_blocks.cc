@@ -7,53 +7,38 @@ namespace tp {
 using Kind = MessagePiece::Kind;
 
 std::vector<MessageBlock> blocks_of(const Message& message) {
-  std::vector<MessageBlock> blocks;
-  const auto add = [&](MessageBlock block) {
-    block.index = blocks.size();
-    blocks.push_back(std::move(block));
-  };
-  if (!message.reasoning.empty()) add({.kind = Kind::reasoning, .text = message.reasoning});
-  if (!message.text.empty() || (message.calls.empty() && message.reasoning.empty()))
-    add({.text = message.text});
-  for (const ToolCall& call : message.calls)
-    add({.kind = Kind::call, .text = call.arguments, .name = call.name, .id = call.id});
-  return blocks;
+  return message.blocks.empty() ? std::vector<MessageBlock>(1) : message.blocks;
 }
 
 void BlockStream::add(const MessagePieces& pieces) {
-  for (const MessagePiece& piece : pieces) {
-    // What was sent as a call stays one; a client sees that its arguments are no JSON.
-    if (piece.kind == Kind::call_end || piece.kind == Kind::no_call) {
-      end();
-    } else if (piece.kind == Kind::call) {
-      begin(Kind::call, piece);
-    } else {
-      const Kind kind = piece.kind == Kind::arguments ? Kind::call : piece.kind;
-      if (!open_ || open_->kind != kind) begin(kind, {});
-      open_->text += piece.text;
-      extend_block(*open_, piece.text);
+  for (MessagePiece piece : pieces) {
+    const std::size_t before = message_.blocks.size();
+    message_.add(piece);
+    MessageBlock& block = message_.blocks.back();
+    if (message_.blocks.size() > before) {
+      if (is_open_) end_block(message_.blocks[before - 1]);
+      is_open_ = true;
+      begin_block(block);
     }
+    // A client sees that the arguments of a broken call are no JSON.
+    if (piece.kind == Kind::call_end || piece.kind == Kind::call_break)
+      end();
+    else if (piece.kind != Kind::call)
+      extend_block(block, piece.text);
   }
 }
 
 void BlockStream::finish() {
-  if (!open_ && blocks_ == 0) begin(Kind::text, {});
+  if (message_.blocks.empty()) {
+    message_.blocks = blocks_of(message_);
+    is_open_ = true;
+    begin_block(message_.blocks.back());
+  }
   end();
-}
-
-void BlockStream::begin(Kind kind, const MessagePiece& piece) {
-  end();
-  open_.emplace();
-  open_->kind = kind;
-  open_->index = blocks_++;
-  open_->name = piece.text;
-  open_->id = piece.id;
-  begin_block(*open_);
 }
 
 void BlockStream::end() {
-  if (open_) end_block(*open_);
-  open_.reset();
+  if (std::exchange(is_open_, false)) end_block(message_.blocks.back());
 }
 
 }  // namespace tp

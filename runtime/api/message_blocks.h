@@ -9,19 +9,10 @@
 
 namespace tp {
 
-// A part of a message as the APIs with lists of parts have it: what was thought, said, or one call.
-struct MessageBlock {
-  MessagePiece::Kind kind = MessagePiece::Kind::text;  // reasoning, text or call
-  std::size_t index = 0;
-  std::string text{};  // of a call: its arguments
-  std::string name{};  // of a call
-  std::string id{};    // of a call
-};
-
-// A message that is complete. It has at least one block.
+// The blocks of a message that is complete: at least one, so an empty text if there is nothing else.
 std::vector<MessageBlock> blocks_of(const Message& message);
 
-// Divides a stream of pieces into blocks.
+// Divides a stream of pieces into the same blocks.
 class BlockStream {
  public:
   virtual ~BlockStream() = default;
@@ -36,11 +27,10 @@ class BlockStream {
   virtual void end_block(const MessageBlock& block) = 0;
 
  private:
-  void begin(MessagePiece::Kind kind, const MessagePiece& piece);
   void end();
 
-  std::optional<MessageBlock> open_{};
-  std::size_t blocks_ = 0;
+  Message message_{};
+  bool is_open_ = false;  // the last block
 };
 
 }  // namespace tp

@@ -42,12 +42,17 @@ Json message_of(const Answer& answer, Json content) {
           {"stop_sequence", nullptr}, {"usage", usage_of(answer)}};
 }
 
+// The arguments of a call. Those that are no JSON are what Anthropic's guide makes of them.
+Json input_of(const std::string& arguments) {
+  Json input = arguments.empty() ? Json::object() : Json::parse(arguments, nullptr, false);
+  return input.is_object() ? input : Json{{"INVALID_JSON", arguments}};
+}
+
 // `text` is empty where the block only begins.
 Json block_of(const MessageBlock& block, const std::string& text) {
   if (block.kind == Kind::reasoning) return {{"type", "thinking"}, {"thinking", text}, {"signature", ""}};
   if (block.kind == Kind::text) return {{"type", "text"}, {"text", text}};
-  const Json input = text.empty() ? Json::object() : Json::parse(text);
-  return {{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", input}};
+  return {{"type", "tool_use"}, {"id", block.id}, {"name", block.name}, {"input", input_of(text)}};
 }
 
 Json delta_of(const MessageBlock& block, const std::string& text) {

@@ -50,8 +50,13 @@ Json item_of(const Answer& answer, const MessageBlock& block, const char* status
   return item;
 }
 
-// Items are incomplete where the answer ended within them.
 const char* status_of(const Answer& answer) { return is_incomplete(answer) ? "incomplete" : "completed"; }
+
+// Items are incomplete where the answer ended within them.
+const char* status_of(const Answer& answer, const MessageBlock& block) {
+  const bool is_complete = block.is_closed || (block.kind != Kind::call && !is_incomplete(answer));
+  return is_complete ? "completed" : "incomplete";
+}
 
 // The response object, whose output is still empty while it is streamed.
 Json response_of(const Answer& answer, const char* status, Json output) {
@@ -93,8 +98,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
   Json body(const Answer& answer) const override {
     Json output = Json::array();
     for (const MessageBlock& block : blocks_of(continuation_of(answer).message))
-      output.push_back(
-          item_of(answer, block, block.kind == Kind::text ? status_of(answer) : "completed", false));
+      output.push_back(item_of(answer, block, status_of(answer, block), false));
     return finished_response(answer, std::move(output));
   }
 
@@ -149,7 +153,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
     about(name_of(block, "done"), block, whole);
     if (block.kind != Kind::call)
       about("response.content_part.done", block, {{"part", part_of(block, block.text)}});
-    const Json& item = output_.emplace_back(item_of(*answer_, block, status_of(*answer_), false));
+    const Json& item = output_.emplace_back(item_of(*answer_, block, status_of(*answer_, block), false));
     event("response.output_item.done", {{"output_index", block.index}, {"item", item}});
   }
 

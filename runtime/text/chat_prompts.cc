@@ -50,10 +50,8 @@ MarkedText ChatPrompts::prompt_of(Json conversation) const {
   return continues ? without_end_of_message(text, conversation.at("messages")) : text;
 }
 
-// Whether a prompt ends with the marker that begins thinking, and white space.
 bool ChatPrompts::begins_thinking(const MarkedText& prompt) const {
-  const std::string& marker = tools_.syntax().thinking.begin;
-  return !marker.empty() && unicode::stripped(prompt.text(), false, true).ends_with(marker);
+  return tools_.syntax().thinking.are_begun_by(prompt.text());
 }
 
 AnswerSyntax ChatPrompts::syntax_of(const Json& conversation, const MarkedText& prompt) const {

@@ -198,11 +198,15 @@ std::string preface_grammar(const MessageSyntax& syntax, Thinking thinking, bool
     return fmt::format("root ::={}{}\n", thinking == Thinking::never ? "" : " (" + thought + ")?",
                        has_calls ? " \"\"" : " %marker \"<|channel|>final<|message|>\"");
   }
-  if (syntax.thinking.empty() || thinking == Thinking::never) return {};
+  const std::string wrapper = has_calls || syntax.wrappers.empty()
+                                  ? ""
+                                  : fmt::format(" ( %marker {})?", gbnf_quoted(syntax.wrappers.front()));
+  if (syntax.thinking.empty() || thinking == Thinking::never)
+    return wrapper.empty() ? "" : fmt::format("root ::={}\n", wrapper);
   // Models end thinking with an empty line; bounded, as some would write nothing else.
   const std::string space = fmt::format(" {}{{0,8}}", kSpace);
-  if (thinking == Thinking::begun) return fmt::format("root ::={}{}\n", end, space);
-  return fmt::format("root ::= ({}{}{}{} )?\n", space, begin, end, space);
+  if (thinking == Thinking::begun) return fmt::format("root ::={}{}{}\n", end, space, wrapper);
+  return fmt::format("root ::= ({}{}{}{} )?{}\n", space, begin, end, space, wrapper);
 }
 
 std::string call_grammar(const CallShape& shape, const MessageSyntax& syntax, const Json& tools,

@@ -3,14 +3,14 @@
 
 #include "runtime/tools/json_scanner.h"
 #include "runtime/tools/message.h"
+#include "runtime/tools/tag_notation.h"
 #include "runtime/tools/tool_set.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tp {
 
@@ -26,35 +26,37 @@ class CallReader {
 
   // Reads the next byte, and adds what it completes to `pieces`.
   virtual State push(char byte, MessagePieces& pieces) = 0;
+  // No more text comes. Adds a call whose arguments are complete to `pieces`, even if its end marker is
+  // missing; returns `ended` or `invalid`.
+  virtual State finish(Ending ending, MessagePieces& pieces) = 0;
   // Whether a call has begun and is not complete.
   virtual bool is_in_call() const = 0;
+  // After `ended`: the end of the text that was read, if it is no part of the calls.
+  virtual std::string rest() const { return {}; }
 };
 
-// A JSON object, or a list of them: {"name": "f", "arguments": {...}}, whose members may be in an object
-// `function`, and whose arguments may be called `parameters` and be a text. If `is_strict`, an object with
-// other members than these, `id` and `type` is no call. The tools must outlive the reader.
-std::unique_ptr<CallReader> make_json_reader(const ToolSet& tools, bool is_strict);
+enum class JsonCalls : std::uint8_t {
+  any,     // {"name": "f", "arguments": {...}}, with any other members
+  strict,  // an object with unknown members is no call
+  keyed,   // {"f": {...}}
+};
 
-// A header, from which `name_in` takes the tool's name, and a JSON object with the arguments.
+// A JSON object, or a list of them, whose members may be in an object `function`. The name may be called
+// `tool_name`; the arguments may be called `parameters`, be a text, or be missing. The tools must outlive the
+// reader.
+std::unique_ptr<CallReader> make_json_reader(const ToolSet& tools, JsonCalls form);
+
+// A header, from which `name_in` takes the tool's name, and a JSON object with the arguments. If one of
+// `ends` comes in place of the object, there are no arguments.
 using NameIn = std::string_view (*)(std::string_view header);
-std::unique_ptr<CallReader> make_headed_reader(const ToolSet& tools, NameIn name_in);
+std::unique_ptr<CallReader> make_headed_reader(const ToolSet& tools, NameIn name_in,
+                                               std::vector<std::string> ends);
 
-// A notation whose arguments are not JSON and have to be converted: `prefix`, the tool's name, the arguments.
-struct ConvertedNotation {
-  std::string_view prefix;
-  // The call that a complete text is, if it is one.
-  std::optional<ToolCall> (*convert)(std::string_view text, const ToolSet& tools);
-};
+// Gemma's notation, up to `end`: call:NAME{key:<escape>text<escape>,other:[1,2]}, or with <|"|> for <escape>.
+std::unique_ptr<CallReader> make_escaped_reader(const ToolSet& tools, std::string end);
 
-// NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> ...
-extern const ConvertedNotation kKeysAndValues;
-// <function=NAME> <parameter=KEY> VALUE </parameter> ... </function>
-extern const ConvertedNotation kParameters;
-// call:NAME{key:<escape>text<escape>,other:[1,2]}, or with <|"|> for <escape>.
-extern const ConvertedNotation kEscaped;
-
-// Reads one call to its `end`.
-std::unique_ptr<CallReader> make_collecting_reader(const ToolSet& tools, std::string end,
-                                                   const ConvertedNotation& notation);
+// A call in tags. `begins` are the texts before calls, `end` is the text after the last one.
+std::unique_ptr<CallReader> make_tag_reader(const ToolSet& tools, const TagNotation& notation,
+                                            std::vector<std::string> begins, std::string end);
 
 }  // namespace tp

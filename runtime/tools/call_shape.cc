@@ -103,7 +103,11 @@ std::string without_end(std::string text, const MessageSyntax& syntax, const Mes
   const std::size_t place = plain ? plain->rfind(kProbeText) : std::string::npos;
   if (place == std::string::npos) return text;
   const std::string end = plain->substr(place + std::string_view(kProbeText).size());
-  if (text.ends_with(end)) text.erase(text.size() - end.size());
+  // Texts and calls may have different markers before the same end.
+  for (std::size_t place = 0; place < end.size(); place = std::min(end.find('<', place + 1), end.size())) {
+    const std::string_view rest = std::string_view(end).substr(place);
+    if (text.ends_with(rest)) return text.substr(0, text.size() - rest.size());
+  }
   return text;
 }
 
@@ -178,6 +182,7 @@ CallNotation only_of_shape(CallNotation notation, const CallShape& shape) {
   };
   std::erase_if(notation.begins, is_unused);
   std::erase_if(notation.sections, is_unused);
+  std::erase_if(notation.heads, is_unused);
   notation.may_open_answer = notation.may_open_answer && shape.marker.empty();
   return notation;
 }

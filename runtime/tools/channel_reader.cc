@@ -36,12 +36,12 @@ MessagePieces ChannelReader::push(std::string_view text) {
   return std::exchange(pieces_, {});
 }
 
-MessagePieces ChannelReader::finish() {
+MessagePieces ChannelReader::finish(Ending ending) {
   is_ending_ = true;
   while (step()) {
   }
   if (has_body_)
-    end_body();
+    end_body(ending);
   else if (!has_spoken_ && held_.find("<|") == held_.npos)
     append(pieces_, Kind::text, held_);  // it does not speak in channels
   return std::exchange(pieces_, {});
@@ -70,8 +70,8 @@ void ChannelReader::begin_body() {
   if (!tools_.empty() && tools_.contains(recipient)) {
     body_ = Body::call;
     raw_ = header_ + std::string(kMessage);
-    reader_ = make_headed_reader(tools_, name_in_header);
-    for (const char byte : header_) reader_->push(byte, pieces_);
+    reader_ = make_headed_reader(tools_, name_in_header, {});
+    for (const char byte : raw_) reader_->push(byte, pieces_);
   } else {
     body_ = word_after(header_, "<|channel|>") == "analysis" ? Body::reasoning : Body::text;
   }
@@ -96,37 +96,50 @@ bool ChannelReader::read_body() {
   // The beginning of the next header stays.
   if (!marker.starts_with("<|start|>") && !marker.starts_with("<|channel|>"))
     held_.erase(0, marker.find("|>") + 2);
-  end_body();
+  end_body(Ending::complete);
   return true;
 }
 
 void ChannelReader::pass(std::string_view text) {
-  if (body_ == Body::call) return pass_call(text);
-  append(pieces_, body_ == Body::reasoning ? Kind::reasoning : Kind::text, text);
-}
-
-void ChannelReader::pass_call(std::string_view text) {
-  for (const char byte : text) {
-    if (body_ == Body::text) {  // the call has turned out to be none
-      append(pieces_, Kind::text, std::string_view(&byte, 1));
-      continue;
-    }
-    if (!reader_) continue;  // what follows the arguments
-    raw_ += byte;
-    const CallReader::State state = reader_->push(byte, pieces_);
-    if (state == CallReader::State::ended) reader_.reset();
-    if (state == CallReader::State::invalid) reject_call();
+  switch (body_) {
+    case Body::call:
+      return pass_call(text);
+    case Body::reasoning:
+      return append(pieces_, Kind::reasoning, text);
+    case Body::broken_call:
+      return append(pieces_, Kind::arguments, text);
+    default:
+      return append(pieces_, Kind::text, text);
   }
 }
 
-void ChannelReader::reject_call() {
-  append(pieces_, reader_->is_in_call() ? Kind::no_call : Kind::text, raw_);
-  reader_.reset();
-  body_ = Body::text;
+void ChannelReader::pass_call(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (body_ != Body::call) return pass(text.substr(i));
+    if (!reader_) return;  // what follows the arguments
+    raw_ += text[i];
+    const CallReader::State state = reader_->push(text[i], pieces_);
+    if (state == CallReader::State::ended) reader_.reset();
+    if (state == CallReader::State::invalid) break_call(text[i]);
+  }
 }
 
-void ChannelReader::end_body() {
-  if (body_ == Body::call && reader_) reject_call();
+// The call turns out to be none, or to have arguments that are no JSON.
+void ChannelReader::break_call(char byte) {
+  const bool has_begun = reader_->is_in_call();
+  append(pieces_, has_begun ? Kind::arguments : Kind::text, has_begun ? std::string(1, byte) : raw_);
+  body_ = has_begun ? Body::broken_call : Body::text;
+  reader_.reset();
+}
+
+void ChannelReader::end_body(Ending ending) {
+  if (reader_ && reader_->finish(ending, pieces_) == CallReader::State::invalid) {
+    if (reader_->is_in_call())
+      body_ = Body::broken_call;
+    else
+      append(pieces_, Kind::text, raw_);
+  }
+  if (body_ == Body::broken_call) append(pieces_, Kind::call_break, "");
   reader_.reset();
   raw_.clear();
   has_body_ = false;

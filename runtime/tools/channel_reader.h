@@ -16,10 +16,10 @@ class ChannelReader final : public MessageReader {
   explicit ChannelReader(ToolSet tools) : tools_(std::move(tools)) {}
 
   MessagePieces push(std::string_view text) override;
-  MessagePieces finish() override;
+  MessagePieces finish(Ending ending) override;
 
  private:
-  enum class Body : std::uint8_t { none, text, reasoning, call };
+  enum class Body : std::uint8_t { none, text, reasoning, call, broken_call };
 
   bool step();
   bool read_header();
@@ -27,8 +27,8 @@ class ChannelReader final : public MessageReader {
   bool read_body();
   void pass(std::string_view text);
   void pass_call(std::string_view text);
-  void reject_call();
-  void end_body();
+  void break_call(char byte);
+  void end_body(Ending ending);
 
   ToolSet tools_;
   std::string held_{};

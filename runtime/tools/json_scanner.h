@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -19,7 +21,9 @@ enum class JsonEvent : std::uint8_t {
   invalid,  // this is no JSON, and nothing that follows makes it so
 };
 
-// Reads a JSON value byte by byte, an object or a list, without keeping more than a string of it.
+// Reads a JSON value byte by byte, an object or a list, without keeping more than a string of it. Repairs
+// what models write in place of JSON: control characters and lone backslashes in strings; True, False and
+// None.
 class JsonScanner {
  public:
   JsonEvent push(char byte);
@@ -27,8 +31,12 @@ class JsonScanner {
   // Objects and lists that are open: 0 before and after the value.
   std::size_t depth() const { return open_.size(); }
   bool is_complete() const { return expected_ == Expected::nothing; }
+  // Whether the last byte is of a value without quotes and brackets.
+  bool is_in_word() const { return expected_ == Expected::rest_of_word; }
   // The string that was completed last, with its escapes replaced.
   std::string text() const;
+  // What the last byte adds to the JSON text: often the byte, and nothing while an escape is incomplete.
+  std::string_view written() const { return written_; }
 
  private:
   enum class Expected : std::uint8_t {
@@ -46,16 +54,26 @@ class JsonScanner {
   JsonEvent begin_value(char byte);
   JsonEvent open(char byte);
   JsonEvent close(char byte);
+  bool add_to_word(char byte);
   JsonEvent in_string(char byte);
-  JsonEvent begin_string(bool is_key);
+  JsonEvent in_escape(char byte);
+  JsonEvent begin_string(char quote, bool is_key);
+  JsonEvent end_string();
+  JsonEvent add(std::string_view text);
   JsonEvent fail();
 
   Expected expected_ = Expected::value;
   std::vector<char> open_{};  // '{' or '['
-  std::string text_{};        // of the string or word, as written
+  std::string text_{};        // of the string or word, as JSON
+  std::string escape_{};      // the escape that has begun in the string
+  std::string written_{};
+  char quote_ = '"';
   bool is_key_ = false;
-  bool is_escaped_ = false;
+  bool is_none_ = false;  // the word is Python's None
   bool has_failed_ = false;
 };
+
+// An object or a list with the scanner's repairs; nothing if `text` is neither.
+std::optional<std::string> repaired_json(std::string_view text);
 
 }  // namespace tp

@@ -3,6 +3,7 @@
 #include "runtime/text/overlap.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tp {
@@ -44,6 +45,17 @@ std::string_view name_of_kimi(std::string_view header) {
   return name.substr(0, name.find_first_of(":<"));
 }
 
+// The texts that may end a call: not those that text may contain, too.
+std::vector<std::string> ends_of(const CallNotation& calls) {
+  std::vector<std::string> ends;
+  for (const auto* markers : {&calls.begins, &calls.fillers}) {
+    std::ranges::copy_if(*markers, std::back_inserter(ends), [](const std::string& marker) {
+      return marker.front() == '<' || marker.front() == '[';
+    });
+  }
+  return ends;
+}
+
 }  // namespace
 
 MarkedReader::MarkedReader(AnswerSyntax syntax)
@@ -61,15 +73,16 @@ MessagePieces MarkedReader::push(std::string_view text) {
   return std::exchange(pieces_, {});
 }
 
-MessagePieces MarkedReader::finish() {
+MessagePieces MarkedReader::finish(Ending ending) {
   is_ending_ = true;
   while (step()) {
   }
-  if (phase_ == Phase::call) {
-    reject_call();
+  while (phase_ == Phase::call) {
+    end_call(reader_ ? reader_->finish(ending, pieces_) : CallReader::State::invalid);
     while (step()) {
     }
   }
+  if (phase_ == Phase::broken_call) append(pieces_, Kind::call_break, "");
   // White space ends a text as the model wrote it, but not a thought, or a text before calls.
   if (phase_ == Phase::text || phase_ == Phase::opening) append(pieces_, Kind::text, space_ + held_);
   return std::exchange(pieces_, {});
@@ -85,6 +98,8 @@ bool MarkedReader::step() {
       return speak();
     case Phase::call:
       return call();
+    case Phase::broken_call:
+      return end_broken_call();
     case Phase::between:
       return continue_calls();
   }
@@ -120,27 +135,41 @@ bool MarkedReader::open() {
     return true;
   }
   if (!thinking.empty() && may_begin_with({thinking})) return false;
-  const CallNotation& calls = syntax_.syntax.calls;
-  if (!syntax_.tools.empty() && calls.may_open_answer) {
-    const bool is_name = calls.form == CallForm::glm;
-    if (is_name && !is_ending_ && held_.find('\n') == held_.npos &&
-        syntax_.tools.has_name_beginning_with(held_, "\n"))
-      return false;
-    if (opens_call()) {
-      has_strict_call_ = true;
-      begin_call(0);
-      return true;
-    }
+  const Opening opening = syntax_.tools.empty() ? Opening::no : opens_call();
+  if (opening == Opening::open) return false;
+  if (opening == Opening::yes) {
+    has_strict_call_ = true;
+    begin_call(0);
+  } else {
+    phase_ = Phase::text;
   }
-  phase_ = Phase::text;
   return true;
 }
 
-bool MarkedReader::opens_call() const {
-  if (held_.front() == '{' || held_.front() == '[') return true;
-  const std::size_t line = held_.find('\n');
-  return syntax_.syntax.calls.form == CallForm::glm && line != held_.npos &&
-         syntax_.tools.contains(without_end_blanks(std::string_view(held_).substr(0, line)));
+MarkedReader::Opening MarkedReader::opens_call() const {
+  const CallNotation& calls = syntax_.syntax.calls;
+  const bool is_json = held_.front() == '{' && (calls.may_open_answer || !calls.heads.empty());
+  if (is_json || (held_.front() == '[' && calls.may_open_answer)) return Opening::yes;
+  const bool is_name = calls.form == CallForm::glm && calls.may_open_answer;
+  if (is_name || std::ranges::find(calls.heads, kKeysAndValues.key_begin) != calls.heads.end())
+    return opens_with_name();
+  return Opening::no;
+}
+
+// NAME, a new line and a brace as GLM-4, or NAME and the first tag as GLM-4.5.
+MarkedReader::Opening MarkedReader::opens_with_name() const {
+  const bool is_line = syntax_.syntax.calls.form == CallForm::glm;
+  const std::size_t end = held_.find_first_of(is_line ? "\n" : "<\n");
+  if (end == held_.npos) {
+    const bool may_be = !is_ending_ && syntax_.tools.has_name_beginning_with(held_, is_line ? "\n" : "<");
+    return may_be ? Opening::open : Opening::no;
+  }
+  const std::string_view text = held_;
+  if (!syntax_.tools.contains(without_end_blanks(text.substr(0, end)))) return Opening::no;
+  if (is_line) return Opening::yes;
+  const std::string_view rest = text.substr(std::min(text.find_first_not_of(kBlanks, end), text.size()));
+  if (rest.starts_with(kKeysAndValues.key_begin)) return Opening::yes;
+  return !is_ending_ && kKeysAndValues.key_begin.starts_with(rest) ? Opening::open : Opening::no;
 }
 
 bool MarkedReader::think() {
@@ -155,50 +184,71 @@ bool MarkedReader::think() {
     }
     skips_space_ = false;
   }
-  const std::size_t end = held_.find(markers.end);
-  if (end != held_.npos) {
-    ponder(std::string_view(held_).substr(0, end));
-    held_.erase(0, end + markers.end.size());
+  const std::vector<std::string> ends = {markers.end};
+  const bool ends_by_call = syntax_.syntax.calls.may_end_thinking && !syntax_.tools.empty();
+  static const std::vector<std::string> kNone;
+  const std::vector<std::string>& calls = ends_by_call ? syntax_.syntax.calls.begins : kNone;
+  const Marker end = first_marker({&ends, &calls});
+  if (end.place != held_.npos) {
+    ponder(std::string_view(held_).substr(0, end.place));
+    const bool is_end = std::string_view(held_).substr(end.place).starts_with(markers.end);
+    held_.erase(0, end.place + (is_end ? markers.end.size() : 0));
     space_.clear();
     skips_space_ = true;
     // Calls may open the answer also after thinking.
-    phase_ = Phase::opening;
+    phase_ = is_end ? Phase::opening : Phase::text;
     return true;
   }
-  const std::size_t certain = held_.size() - (is_ending_ ? 0 : overlap(held_, markers.end));
+  const std::size_t certain = held_.size() - (is_ending_ ? 0 : end.kept);
   ponder(std::string_view(held_).substr(0, certain));
   held_.erase(0, certain);
   return false;
 }
 
-bool MarkedReader::speak() {
-  std::size_t first = std::string::npos;
-  std::size_t kept = 0;
-  const CallNotation& calls = syntax_.syntax.calls;
-  std::size_t size = 0;
-  if (!syntax_.tools.empty()) {
-    for (const auto* markers : {&calls.begins, &calls.sections}) {
-      for (const std::string& marker : *markers) {
-        const std::size_t place = held_.find(marker);
-        if (place < first || (place == first && marker.size() > size)) size = marker.size();
-        first = std::min(first, place);
-        kept = std::max(kept, overlap(held_, marker));
-      }
+MarkedReader::Marker MarkedReader::first_marker(
+    const std::vector<const std::vector<std::string>*>& lists) const {
+  Marker first = {.place = held_.npos, .size = 0, .kept = 0};
+  for (const auto* markers : lists) {
+    for (const std::string& marker : *markers) {
+      const std::size_t place = held_.find(marker);
+      if (place < first.place || (place == first.place && marker.size() > first.size))
+        first.size = marker.size();
+      first.place = std::min(first.place, place);
+      first.kept = std::max(first.kept, overlap(held_, marker));
     }
   }
-  if (first == std::string::npos) {
-    const std::size_t certain = held_.size() - (is_ending_ ? 0 : kept);
+  return first;
+}
+
+bool MarkedReader::is_wrapper(std::string_view text) const {
+  return std::ranges::find(syntax_.syntax.wrappers, text) != syntax_.syntax.wrappers.end();
+}
+
+bool MarkedReader::speak() {
+  const CallNotation& calls = syntax_.syntax.calls;
+  static const std::vector<std::string> kNone;
+  const bool has_calls = !syntax_.tools.empty();
+  const Marker marker =
+      first_marker({&syntax_.syntax.wrappers, has_calls ? &calls.begins : &kNone,
+                    has_calls ? &calls.sections : &kNone, has_calls ? &calls.heads : &kNone});
+  if (marker.place == held_.npos) {
+    const std::size_t certain = held_.size() - (is_ending_ ? 0 : marker.kept);
     say(std::string_view(held_).substr(0, certain));
     held_.erase(0, certain);
     return false;
   }
-  say(std::string_view(held_).substr(0, first));
-  held_.erase(0, first);
+  say(std::string_view(held_).substr(0, marker.place));
+  held_.erase(0, marker.place);
+  const std::string_view text = std::string_view(held_).substr(0, marker.size);
   has_strict_call_ = false;
-  if (beginning_of(calls.begins) == size) {
-    begin_call(size);
+  if (is_wrapper(text)) {
+    held_.erase(0, marker.size);
+  } else if (std::ranges::find(calls.heads, text) != calls.heads.end()) {
+    begin_call(0);
+  } else if (beginning_of(calls.begins) == marker.size) {
+    begin_call(marker.size);
   } else {
-    held_.erase(0, size);
+    held_.erase(0, marker.size);
     space_.clear();
     phase_ = Phase::between;
   }
@@ -215,22 +265,31 @@ void MarkedReader::begin_call(std::size_t marker_size) {
 
 std::unique_ptr<CallReader> MarkedReader::reader_for(char first) const {
   const CallNotation& calls = syntax_.syntax.calls;
-  if (first == '{' || first == '[') return make_json_reader(syntax_.tools, has_strict_call_);
+  const ToolSet& tools = syntax_.tools;
+  if (first == '{' || first == '[') {
+    const bool is_keyed = calls.form == CallForm::keyed;
+    return make_json_reader(tools, is_keyed           ? JsonCalls::keyed
+                                   : has_strict_call_ ? JsonCalls::strict
+                                                      : JsonCalls::any);
+  }
   switch (calls.form) {
     case CallForm::json:
+    case CallForm::keyed:
       return nullptr;
     case CallForm::tagged:
-      return make_collecting_reader(syntax_.tools, calls.end, first == '<' ? kParameters : kKeysAndValues);
+      return make_tag_reader(tools, first == '<' ? kParameters : kKeysAndValues, calls.begins, calls.end);
+    case CallForm::invoked:
+      return make_tag_reader(tools, kInvocations, calls.begins, calls.end);
     case CallForm::mistral:
-      return make_headed_reader(syntax_.tools, name_of_mistral);
+      return make_headed_reader(tools, name_of_mistral, ends_of(calls));
     case CallForm::deepseek:
-      return make_headed_reader(syntax_.tools, name_of_deepseek);
+      return make_headed_reader(tools, name_of_deepseek, ends_of(calls));
     case CallForm::glm:
-      return make_headed_reader(syntax_.tools, name_of_glm);
+      return make_headed_reader(tools, name_of_glm, ends_of(calls));
     case CallForm::kimi:
-      return make_headed_reader(syntax_.tools, name_of_kimi);
+      return make_headed_reader(tools, name_of_kimi, ends_of(calls));
     case CallForm::gemma:
-      return make_collecting_reader(syntax_.tools, calls.end, kEscaped);
+      return make_escaped_reader(tools, calls.end);
   }
   return nullptr;
 }
@@ -246,11 +305,9 @@ bool MarkedReader::call() {
     const CallReader::State state = reader_ ? reader_->push(byte, pieces_) : CallReader::State::invalid;
     if (pieces_.size() > before) follow_call(pieces_[before].kind, pieces_.back().kind);
     if (state == CallReader::State::reads) continue;
-    held_.erase(0, read + 1);
-    if (state == CallReader::State::invalid)
-      reject_call();
-    else
-      phase_ = Phase::between;
+    const bool is_broken = state == CallReader::State::invalid && reader_ && reader_->is_in_call();
+    held_.erase(0, read + (is_broken ? 0 : 1));
+    end_call(state);
     return true;
   }
   held_.clear();
@@ -265,33 +322,60 @@ void MarkedReader::follow_call(MessagePiece::Kind first, MessagePiece::Kind last
   marker_size_ = 0;
 }
 
-// What looked like a call is text.
+void MarkedReader::end_call(CallReader::State state) {
+  if (state == CallReader::State::invalid) return reject_call();
+  follow_call(Kind::call, Kind::call_end);
+  held_.insert(0, reader_->rest());
+  phase_ = Phase::between;
+}
+
+// What looked like a call is text, unless it has been passed on as a call.
 void MarkedReader::reject_call() {
   const bool has_begun = reader_ && reader_->is_in_call();
   reader_.reset();
-  phase_ = Phase::text;
   if (has_begun) {
-    append(pieces_, Kind::no_call, raw_);
+    phase_ = Phase::broken_call;
     return;
   }
+  phase_ = Phase::text;
   // Another call may begin within it.
-  const bool rereads = marker_size_ > 0 && raw_.size() <= kMaxReread;
-  const std::size_t certain = rereads ? marker_size_ : raw_.size();
+  const std::size_t certain =
+      raw_.size() <= kMaxReread ? std::max<std::size_t>(marker_size_, 1) : raw_.size();
   say(std::string_view(raw_).substr(0, certain));
-  held_.insert(0, raw_, certain);
+  held_.insert(0, raw_, std::min(certain, raw_.size()));
+}
+
+// All up to the next marker is of the call.
+bool MarkedReader::end_broken_call() {
+  const std::vector<std::string> ends = ends_of(syntax_.syntax.calls);
+  const Marker end = first_marker({&ends});
+  const std::size_t kept = is_ending_ ? 0 : end.kept;
+  const std::size_t certain = std::min(end.place, held_.size() - kept);
+  append(pieces_, Kind::arguments, std::string_view(held_).substr(0, certain));
+  held_.erase(0, certain);
+  if (end.place == held_.npos) return false;
+  append(pieces_, Kind::call_break, "");
+  phase_ = Phase::between;
+  return true;
 }
 
 bool MarkedReader::continue_calls() {
   held_.erase(0, std::min(held_.find_first_not_of(kBlanks), held_.size()));
   if (held_.empty()) return false;
   const CallNotation& calls = syntax_.syntax.calls;
-  if (may_begin_with(calls.begins) || may_begin_with(calls.fillers)) return false;
+  const Opening opening = opens_call();
+  if (may_begin_with(calls.begins) || may_begin_with(calls.fillers) || may_begin_with(calls.heads) ||
+      opening == Opening::open)
+    return false;
   if (const std::size_t size = beginning_of(calls.begins); size > 0) {
     has_strict_call_ = false;
     begin_call(size);
   } else if (const std::size_t filler = beginning_of(calls.fillers); filler > 0) {
     held_.erase(0, filler);
-  } else if (calls.may_open_answer && held_.front() == '{') {
+  } else if (beginning_of(calls.heads) > 0) {
+    has_strict_call_ = false;
+    begin_call(0);
+  } else if (opening == Opening::yes && held_.front() != '[') {
     has_strict_call_ = true;
     begin_call(0);
   } else {

@@ -17,7 +17,7 @@ class MarkedReader final : public MessageReader {
   explicit MarkedReader(AnswerSyntax syntax);
 
   MessagePieces push(std::string_view text) override;
-  MessagePieces finish() override;
+  MessagePieces finish(Ending ending) override;
 
  private:
   enum class Phase : std::uint8_t {
@@ -25,7 +25,8 @@ class MarkedReader final : public MessageReader {
     thinking,
     text,
     call,
-    between,  // after a call, where another may follow
+    broken_call,  // a call that has been passed on, and whose arguments are no JSON
+    between,      // after a call, where another may follow
   };
 
   // They return whether to go on: not, if more text is needed.
@@ -34,15 +35,30 @@ class MarkedReader final : public MessageReader {
   bool think();
   bool speak();
   bool call();
+  bool end_broken_call();
   bool continue_calls();
 
-  bool opens_call() const;
+  // The first of some markers in `held_`: where it is and how long. Of the markers, `kept` bytes may have
+  // begun at the end of `held_`.
+  struct Marker {
+    std::size_t place;
+    std::size_t size;
+    std::size_t kept;
+  };
+  Marker first_marker(const std::vector<const std::vector<std::string>*>& lists) const;
+  bool is_wrapper(std::string_view text) const;
+
+  // Whether `held_` begins with a call that has no marker before it.
+  enum class Opening : std::uint8_t { no, yes, open };
+  Opening opens_call() const;
+  Opening opens_with_name() const;
   // Whether `held_` may begin with one of these texts, of which it has only a part.
   bool may_begin_with(const std::vector<std::string>& texts) const;
   std::size_t beginning_of(const std::vector<std::string>& texts) const;
   void begin_call(std::size_t marker_size);
   std::unique_ptr<CallReader> reader_for(char first) const;
   void follow_call(MessagePiece::Kind first, MessagePiece::Kind last);
+  void end_call(CallReader::State state);
   void reject_call();
   void say(std::string_view text);
   void ponder(std::string_view text);

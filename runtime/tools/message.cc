@@ -15,7 +15,7 @@ void Message::add(MessagePiece& piece) {
       text += piece.text;
       break;
     case Kind::call:
-      piece.id = new_call_id();
+      if (piece.id.empty()) piece.id = new_call_id();
       calls.push_back({.id = piece.id, .name = piece.text});
       break;
     case Kind::arguments:
@@ -23,11 +23,24 @@ void Message::add(MessagePiece& piece) {
       break;
     case Kind::call_end:
       break;
-    case Kind::no_call:
-      calls.pop_back();
-      text += piece.text;
+    case Kind::call_break:
+      calls.back().is_complete = false;
       break;
   }
+  add_to_block(piece);
+}
+
+void Message::add_to_block(const MessagePiece& piece) {
+  using Kind = MessagePiece::Kind;
+  if (piece.kind == Kind::call_end) blocks.back().is_closed = true;
+  if (piece.kind == Kind::call_end || piece.kind == Kind::call_break) return;
+  const Kind kind = piece.kind == Kind::arguments ? Kind::call : piece.kind;
+  const bool begins = piece.kind == Kind::call || blocks.empty() || blocks.back().kind != kind;
+  if (begins) {
+    if (!blocks.empty() && blocks.back().kind != Kind::call) blocks.back().is_closed = true;
+    blocks.push_back({.kind = kind, .index = blocks.size(), .id = piece.id});
+  }
+  (piece.kind == Kind::call ? blocks.back().name : blocks.back().text) += piece.text;
 }
 
 void append(MessagePieces& pieces, MessagePiece::Kind kind, std::string_view text) {

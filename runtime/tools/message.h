@@ -1,6 +1,7 @@
 // What a model's text is as a message: what it thought, what it says, which tools it calls.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -16,9 +17,7 @@ struct MessagePiece {
     call,       // a call begins: the name of its tool
     arguments,  // more of the call's arguments, which are a JSON object
     call_end,
-    // The call that has begun turns out to be none: the text that it is instead. A stream that has passed the
-    // call on leaves it as it is.
-    no_call,
+    call_break,  // the call ends, and its arguments are no complete JSON object
   };
 
   Kind kind = Kind::text;
@@ -28,19 +27,40 @@ struct MessagePiece {
 
 using MessagePieces = std::vector<MessagePiece>;
 
+// How a model's text ended.
+enum class Ending : std::uint8_t {
+  complete,
+  cut,  // the model was not allowed to write more
+};
+
+// A part of a message: what was thought, said, or one call.
+struct MessageBlock {
+  MessagePiece::Kind kind = MessagePiece::Kind::text;  // reasoning, text or call
+  std::size_t index = 0;
+  std::string text{};      // of a call: its arguments
+  std::string name{};      // of a call
+  std::string id{};        // of a call
+  bool is_closed = false;  // nothing of it is missing
+};
+
 struct ToolCall {
   std::string id{};
   std::string name{};
   std::string arguments{};  // JSON
+  bool is_complete = true;  // else its arguments are what the model wrote, and no JSON
 };
 
 struct Message {
   std::string reasoning{};
   std::string text{};
   std::vector<ToolCall> calls{};
+  std::vector<MessageBlock> blocks{};  // in the order in which they were written
 
-  // Gives a call its id.
+  // Gives a call its id, unless it has one.
   void add(MessagePiece& piece);
+
+ private:
+  void add_to_block(const MessagePiece& piece);
 };
 
 // Adds a piece, to the last one if that is of the same kind and can be continued.

@@ -16,7 +16,7 @@ class PlainReader final : public MessageReader {
     append(pieces, MessagePiece::Kind::text, text);
     return pieces;
   }
-  MessagePieces finish() override { return {}; }
+  MessagePieces finish(Ending) override { return {}; }
 };
 
 // Passes on what there is up to the end of the first call.
@@ -27,11 +27,15 @@ class FirstCallReader final : public MessageReader {
   MessagePieces push(std::string_view text) override {
     return has_called_ ? MessagePieces() : cut(reader_->push(text));
   }
-  MessagePieces finish() override { return has_called_ ? MessagePieces() : cut(reader_->finish()); }
+  MessagePieces finish(Ending ending) override {
+    return has_called_ ? MessagePieces() : cut(reader_->finish(ending));
+  }
 
  private:
   MessagePieces cut(MessagePieces pieces) {
-    const auto end = std::ranges::find(pieces, MessagePiece::Kind::call_end, &MessagePiece::kind);
+    const auto end = std::ranges::find_if(pieces, [](const MessagePiece& piece) {
+      return piece.kind == MessagePiece::Kind::call_end || piece.kind == MessagePiece::Kind::call_break;
+    });
     has_called_ = end != pieces.end();
     if (has_called_) pieces.erase(end + 1, pieces.end());
     return pieces;
@@ -42,8 +46,8 @@ class FirstCallReader final : public MessageReader {
 };
 
 bool is_plain_syntax(const AnswerSyntax& syntax) {
-  return syntax.is_plain ||
-         (!syntax.syntax.has_channels && syntax.syntax.thinking.empty() && syntax.tools.empty());
+  return syntax.is_plain || (!syntax.syntax.has_channels && syntax.syntax.thinking.empty() &&
+                             syntax.syntax.wrappers.empty() && syntax.tools.empty());
 }
 
 }  // namespace
@@ -56,11 +60,11 @@ std::unique_ptr<MessageReader> make_message_reader(AnswerSyntax syntax) {
   return std::make_unique<MarkedReader>(std::move(syntax));
 }
 
-Message read_message(const AnswerSyntax& syntax, std::string_view text) {
+Message read_message(const AnswerSyntax& syntax, std::string_view text, Ending ending) {
   Message message;
   const std::unique_ptr<MessageReader> reader = make_message_reader(syntax);
   for (MessagePiece piece : reader->push(text)) message.add(piece);
-  for (MessagePiece piece : reader->finish()) message.add(piece);
+  for (MessagePiece piece : reader->finish(ending)) message.add(piece);
   return message;
 }
 

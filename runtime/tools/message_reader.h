@@ -17,7 +17,7 @@ class MessageReader {
 
   virtual MessagePieces push(std::string_view text) = 0;
   // At the end of the text.
-  virtual MessagePieces finish() = 0;
+  virtual MessagePieces finish(Ending ending) = 0;
 };
 
 // What is needed to read the answer to a prompt.
@@ -31,7 +31,7 @@ struct AnswerSyntax {
 
 std::unique_ptr<MessageReader> make_message_reader(AnswerSyntax syntax);
 
-// Reads a text that is complete.
-Message read_message(const AnswerSyntax& syntax, std::string_view text);
+// Reads all of a text.
+Message read_message(const AnswerSyntax& syntax, std::string_view text, Ending ending = Ending::complete);
 
 }  // namespace tp

@@ -35,10 +35,29 @@ const std::vector<Family>& families() {
         .begins = {"<|tool_call|>", "<tool_call>"},
         .fillers = {"<|/tool_call|>", "</tool_call>"},
         .end = "</tool_call>"}},
+      {{"<seed:tool_call>"},
+       {.form = CallForm::tagged,
+        .begins = {"<seed:tool_call>"},
+        .fillers = {"</seed:tool_call>"},
+        .heads = {"<function="},
+        .end = "</seed:tool_call>"}},
+      {{"<minimax:tool_call>"},
+       {.form = CallForm::invoked,
+        .begins = {"<minimax:tool_call>"},
+        .fillers = {"</minimax:tool_call>"},
+        .heads = {"<invoke name=\""},
+        .end = "</minimax:tool_call>"}},
+      {{"<|START_ACTION|>"}, {.begins = {"<|START_ACTION|>"}, .fillers = {"<|END_ACTION|>"}}},
+      {{"<|tools_prefix|>"},
+       {.form = CallForm::keyed,
+        .begins = {"<|tools_prefix|>"},
+        .fillers = {"<|tools_suffix|>", "<|inner_suffix|>"},
+        .may_end_thinking = true}},
       {{"<tool_call>"},
        {.form = CallForm::tagged,
         .begins = {"<tool_call>"},
         .fillers = {"</tool_call>"},
+        .heads = {"<function=", "<arg_key>"},
         .end = "</tool_call>"}},
       {{"<|python_tag|>"}, {.begins = {"<|python_tag|>"}, .fillers = {";", ","}, .may_open_answer = true}},
       {{"[gMASK]"}, {.form = CallForm::glm, .may_open_answer = true}},
@@ -62,9 +81,11 @@ const CallNotation& calls_of(std::string_view source) {
 }
 
 ThinkingMarkers thinking_of(std::string_view source) {
-  static const std::array<ThinkingMarkers, 4> kMarkers = {{{"<think>", "</think>"},
+  static const std::array<ThinkingMarkers, 6> kMarkers = {{{"<think>", "</think>"},
                                                            {"[THINK]", "[/THINK]"},
                                                            {"<seed:think>", "</seed:think>"},
+                                                           {"<|START_THINKING|>", "<|END_THINKING|>"},
+                                                           {"<|inner_prefix|>", "<|inner_suffix|>"},
                                                            {"<|channel>thought", "<channel|>"}}};
   for (const ThinkingMarkers& markers : kMarkers) {
     if (source.find(markers.end) != source.npos) return markers;
@@ -72,7 +93,23 @@ ThinkingMarkers thinking_of(std::string_view source) {
   return {};
 }
 
+// Cohere's.
+std::vector<std::string> wrappers_of(std::string_view source) {
+  if (source.find("<|START_RESPONSE|>") != source.npos) return {"<|START_RESPONSE|>", "<|END_RESPONSE|>"};
+  if (source.find("<|START_TEXT|>") != source.npos) return {"<|START_TEXT|>", "<|END_TEXT|>"};
+  return {};
+}
+
 }  // namespace
+
+bool ThinkingMarkers::are_begun_by(std::string_view prompt) const {
+  if (empty()) return false;
+  prompt = prompt.substr(0, prompt.find_last_not_of(" \n\t\r") + 1);
+  const std::size_t tag = prompt.rfind('<');
+  const bool has_section =
+      prompt.ends_with('>') && tag != prompt.npos && !prompt.substr(tag).starts_with("</");
+  return prompt.ends_with(begin) || (has_section && prompt.substr(0, tag).ends_with(begin));
+}
 
 std::vector<std::string> MessageSyntax::markers() const {
   if (has_channels)
@@ -82,6 +119,7 @@ std::vector<std::string> MessageSyntax::markers() const {
   for (const char* inner : {"[ARGS]", "[CALL_ID]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>",
                             "<escape>", "<|\"|>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"})
     markers.emplace_back(inner);
+  markers.insert(markers.end(), wrappers.begin(), wrappers.end());
   for (const std::string& marker : {calls.end, thinking.begin, thinking.end, std::string("<|channel>")}) {
     if (!marker.empty()) markers.push_back(marker);
   }
@@ -103,7 +141,7 @@ CallNotation also_as_json(CallNotation notation) {
 MessageSyntax syntax_of_template(std::string_view source) {
   const bool has_channels = source.find("<|channel|>") != source.npos;
   if (has_channels) return {.has_channels = true, .thinking = {"<|channel|>analysis<|message|>", "<|end|>"}};
-  return {.thinking = thinking_of(source), .calls = calls_of(source)};
+  return {.thinking = thinking_of(source), .calls = calls_of(source), .wrappers = wrappers_of(source)};
 }
 
 }  // namespace tp

@@ -13,7 +13,9 @@ namespace tp {
 // How calls of tools are written. A call that begins with a brace or a bracket is JSON in all of them.
 enum class CallForm : std::uint8_t {
   json,      // nothing but JSON
+  keyed,     // JSON whose keys are the tools' names: {"f": {...}}
   tagged,    // <function=f><parameter=key>value</parameter></function>, f<arg_key>key</arg_key>...
+  invoked,   // <invoke name="f"><parameter name="key">value</parameter></invoke>
   mistral,   // f[ARGS]{...}
   deepseek,  // f<｜tool▁sep｜>{...}, function<｜tool▁sep｜>f and the JSON in a block of code
   glm,       // f, a new line, {...}, as a whole answer
@@ -26,8 +28,10 @@ struct CallNotation {
   std::vector<std::string> begins{};    // texts before a call
   std::vector<std::string> fillers{};   // texts around calls that mean nothing more
   std::vector<std::string> sections{};  // those of them that may come first
+  std::vector<std::string> heads{};     // texts by which a call is known where the text before it is missing
   std::string end{};                    // of a call that is neither JSON nor ends with it
   bool may_open_answer = false;         // an answer may begin with a call, without any of `begins`
+  bool may_end_thinking = false;        // a call may come without the end of what is thought before it
 };
 
 struct ThinkingMarkers {
@@ -35,6 +39,9 @@ struct ThinkingMarkers {
   std::string end{};
 
   bool empty() const { return begin.empty(); }
+  // Whether a prompt ends within thinking: with its marker, and perhaps the tag of a section in it, as
+  // Seed-OSS's without a budget for thinking.
+  bool are_begun_by(std::string_view prompt) const;
 };
 
 struct MessageSyntax {
@@ -42,6 +49,7 @@ struct MessageSyntax {
   bool has_channels = false;
   ThinkingMarkers thinking{};
   CallNotation calls{};
+  std::vector<std::string> wrappers{};  // texts around what is said
 
   // All texts that may be control tokens, which have to be in the text to be read.
   std::vector<std::string> markers() const;

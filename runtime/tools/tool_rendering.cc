@@ -134,6 +134,14 @@ bool writes_result(const ChatTemplate& chat, const Json& call) {
   return contains(render_answer(chat, {call, result}), kOutput);
 }
 
+// Tools without the object around each function.
+Json functions_of(const Json& tools) {
+  Json functions = Json::array();
+  for (const Json& tool : tools)
+    functions.push_back(tool.is_object() ? tool.value("function", Json::object()) : Json::object());
+  return functions;
+}
+
 std::string description_of(const Json& tools) {
   std::string text =
       "You may call the following functions. To call one, answer with nothing but a JSON object of this "
@@ -162,10 +170,12 @@ ToolRendering::ToolRendering(const ChatTemplate& chat)
 ToolRendering::Tools ToolRendering::find_tools(const ChatTemplate& chat) {
   if (chat.has_tool_template()) return Tools::variable;
   const auto shows = [&](const Json& conversation) { return contains(render(chat, conversation), kProbe); };
-  if (shows({{"messages", Json::array({user_says("?")})},
-             {"tools", probe_tools()},
-             {"add_generation_prompt", true}}))
-    return Tools::variable;
+  const auto shows_tools = [&](const Json& tools) {
+    return shows(
+        {{"messages", Json::array({user_says("?")})}, {"tools", tools}, {"add_generation_prompt", true}});
+  };
+  if (shows_tools(probe_tools())) return Tools::variable;
+  if (shows_tools(functions_of(probe_tools()))) return Tools::functions;
   const Json system = {{"role", "system"}, {"content", ""}, {"tools", probe_tools()}};
   if (shows({{"messages", Json::array({system, user_says("?")})}})) return Tools::system_message;
   return Tools::described;
@@ -279,6 +289,10 @@ void ToolRendering::write_result(Json& message, Json& messages) const {
 void ToolRendering::give_tools(Json& conversation) const {
   const Json tools = conversation.value("tools", Json());
   if (!tools.is_array() || tools_ == Tools::variable) return;
+  if (tools_ == Tools::functions) {
+    conversation["tools"] = functions_of(tools);
+    return;
+  }
   conversation.erase("tools");
   Json& messages = conversation["messages"];
   if (tools_ == Tools::system_message) {

@@ -30,6 +30,7 @@ class ToolRendering {
   // Where a template takes tools from.
   enum class Tools : std::uint8_t {
     variable,        // `tools`, as Hugging Face's library gives them
+    functions,       // `tools`, as the functions alone, as Apertus
     system_message,  // `tools` of a message of the system, as GLM-4's
     described,       // nowhere: they are described in the first message of the user
   };

@@ -14,16 +14,6 @@ Json schema_member(const Json& object, const char* name) {
   return object.is_object() ? object.value(name, Json()) : Json();
 }
 
-std::set<std::string, std::less<>> texts_in(const Json& schema) {
-  std::set<std::string, std::less<>> texts;
-  const Json properties = schema_member(schema, "properties");
-  if (!properties.is_object()) return texts;
-  for (const auto& [name, property] : properties.items()) {
-    if (schema_member(property, "type") == Json("string")) texts.insert(name);
-  }
-  return texts;
-}
-
 }  // namespace
 
 ToolSet::ToolSet(const Json& tools) {
@@ -31,8 +21,21 @@ ToolSet::ToolSet(const Json& tools) {
   for (const Json& tool : tools) {
     const Json function = schema_member(tool, "function");
     const Json name = schema_member(function, "name");
-    if (name.is_string()) tools_[name.get<std::string>()] = texts_in(schema_member(function, "parameters"));
+    if (name.is_string()) tools_[name.get<std::string>()] = tool_of(schema_member(function, "parameters"));
   }
+}
+
+ToolSet::Tool ToolSet::tool_of(const Json& schema) {
+  Tool tool;
+  const Json properties = schema_member(schema, "properties");
+  if (properties.is_object()) {
+    for (const auto& [name, property] : properties.items())
+      tool.parameters[name] = types_in(property, schema);
+  }
+  for (const Json& name : schema_member(schema, "required")) {
+    if (name.is_string()) tool.required.insert(name.get<std::string>());
+  }
+  return tool;
 }
 
 bool ToolSet::has_name_beginning_with(std::string_view text, std::string_view end) const {
@@ -40,9 +43,24 @@ bool ToolSet::has_name_beginning_with(std::string_view text, std::string_view en
       tools_, [&](const auto& tool) { return (tool.first + std::string(end)).starts_with(text); });
 }
 
-bool ToolSet::is_text(std::string_view tool, std::string_view parameter) const {
+ValueTypes ToolSet::types_of(std::string_view tool, std::string_view parameter) const {
   const auto found = tools_.find(tool);
-  return found != tools_.end() && found->second.contains(parameter);
+  if (found == tools_.end()) return kAnyType;
+  const auto types = found->second.parameters.find(parameter);
+  return types == found->second.parameters.end() ? kAnyType : types->second;
+}
+
+bool ToolSet::may_have(std::string_view tool, std::string_view parameter) const {
+  const auto found = tools_.find(tool);
+  return found != tools_.end() &&
+         (found->second.parameters.empty() || found->second.parameters.contains(parameter));
+}
+
+bool ToolSet::requires_more(std::string_view tool, const std::vector<std::string>& given) const {
+  const auto found = tools_.find(tool);
+  return found != tools_.end() && std::ranges::any_of(found->second.required, [&](const std::string& name) {
+           return std::ranges::find(given, name) == given.end();
+         });
 }
 
 }  // namespace tp

@@ -80,7 +80,7 @@ struct HeldAnswer {
     for (const char byte : text) {
       for (MessagePiece piece : reader->push({&byte, 1})) bytewise.add(piece);
     }
-    for (MessagePiece piece : reader->finish()) bytewise.add(piece);
+    for (MessagePiece piece : reader->finish(Ending::complete)) bytewise.add(piece);
     EXPECT_EQ(bytewise.text, message.text);
     EXPECT_EQ(bytewise.calls.size(), message.calls.size());
     return message;
@@ -223,6 +223,12 @@ TEST(PrefaceGrammar, IsWhatAModelWritesBeforeItsAnswer) {
   EXPECT_FALSE(matches(thinks, Thinking::begun, false, "yes"));
   EXPECT_FALSE(matches(thinks, Thinking::never, false, "<think>Hm</think>yes"));
   EXPECT_TRUE(matches("", Thinking::maybe, false, "yes"));
+  const std::string cohere = "<|START_THINKING|><|END_THINKING|><|START_RESPONSE|>";
+  EXPECT_TRUE(
+      matches(cohere, Thinking::maybe, false, "<|START_THINKING|>Hm<|END_THINKING|><|START_RESPONSE|>yes"));
+  EXPECT_TRUE(matches(cohere, Thinking::never, false, "<|START_RESPONSE|>yes"));
+  EXPECT_TRUE(matches(cohere, Thinking::never, false, "yes"));
+  EXPECT_FALSE(matches(cohere, Thinking::never, true, "<|START_RESPONSE|>yes"));
   const std::string analysis = "<|channel|>analysis<|message|>Hm<|end|><|start|>assistant";
   EXPECT_TRUE(matches("<|channel|>", Thinking::maybe, false, "<|channel|>final<|message|>yes"));
   EXPECT_TRUE(matches("<|channel|>", Thinking::maybe, false, analysis + "<|channel|>final<|message|>yes"));

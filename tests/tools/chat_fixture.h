@@ -16,11 +16,13 @@ namespace tp::test {
 
 using Json = nlohmann::ordered_json;
 
+// Templates of published models, and short ones that write calls like those of other models.
 inline std::vector<std::filesystem::path> chat_fixtures() {
   std::vector<std::filesystem::path> files;
-  const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "chat";
-  if (!std::filesystem::exists(folder)) return files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  for (const std::filesystem::path folder : {TP_SHARED_FIXTURES "/chat", TP_TEST_DATA "/chat"}) {
+    if (!std::filesystem::exists(folder)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());
+  }
   return files;
 }
 
@@ -58,11 +60,16 @@ inline Json user() { return {{"role", "user"}, {"content", "The weather?"}}; }
 struct ChatFixture {
   explicit ChatFixture(const std::filesystem::path& file)
       : path(folder.path() / "template.jinja"),
-        json(Json::parse(std::ifstream(file))),
+        source(source_in(file)),
         chat((write(), ChatTemplate::load_file(path))),
         rendering(chat) {}
 
-  void write() const { std::ofstream(path) << json.at("chat_template").get<std::string>(); }
+  static std::string source_in(const std::filesystem::path& file) {
+    std::ifstream stream(file);
+    if (file.extension() == ".json") return Json::parse(stream).at("chat_template");
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  void write() const { std::ofstream(path) << source; }
   std::string render(const Json& messages, bool begins_answer) const {
     Json input = fixture_conversation(messages);
     if (begins_answer) input["add_generation_prompt"] = true;
@@ -71,7 +78,7 @@ struct ChatFixture {
 
   TemporaryDirectory folder;
   std::filesystem::path path;
-  Json json;
+  std::string source;
   ChatTemplate chat;
   ToolRendering rendering;
 };
@@ -91,7 +98,11 @@ inline std::string answer_of(const ChatFixture& fixture, const Json& calls) {
   const std::string plain =
       fixture.render(Json::array({user(), {{"role", "assistant"}, {"content", "[text]"}}}), false);
   const std::string end = plain.substr(plain.rfind("[text]") + 6);
-  if (!end.empty() && answer.ends_with(end)) answer.erase(answer.size() - end.size());
+  for (std::size_t place = 0; place < end.size(); place = std::min(end.find('<', place + 1), end.size())) {
+    if (!answer.ends_with(std::string_view(end).substr(place))) continue;
+    answer.erase(answer.size() - (end.size() - place));
+    break;
+  }
   // Templates of models that think leave thinking out of the prompts of answers that are there.
   for (const char* begin : {"<｜Assistant｜>"}) {
     if (answer.starts_with(begin)) answer.erase(0, std::string_view(begin).size());

@@ -1,15 +1,9 @@
 // What a model's text is as a message, in the notations of the families.
-#include "runtime/tools/message_reader.h"
-
-#include <random>
-
-#include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
+#include "tests/tools/read_messages.h"
 
 namespace tp::test {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
 using Said = std::vector<std::pair<Kind, std::string>>;
 
@@ -26,42 +20,11 @@ const Json kTools = Json::parse(R"([
     {"city": {"type": "string"}, "days": {"type": "integer"}}}}},
   {"type": "function", "function": {"name": "note", "parameters": {"type": "object"}}}])");
 
-AnswerSyntax syntax_of(const std::string& template_source, const Json& tools = kTools) {
-  return {.is_plain = false, .syntax = syntax_of_template(template_source), .tools = ToolSet(tools)};
+AnswerSyntax syntax_of(const std::string& template_source) {
+  return test::syntax_of(template_source, kTools);
 }
-
-Message read_in_pieces(const AnswerSyntax& syntax, std::string_view text,
-                       const std::function<std::size_t()>& size) {
-  Message message;
-  const auto reader = make_message_reader(syntax);
-  while (!text.empty()) {
-    const std::size_t next = std::min(size(), text.size());
-    for (MessagePiece piece : reader->push(text.substr(0, next))) message.add(piece);
-    text.remove_prefix(next);
-  }
-  for (MessagePiece piece : reader->finish()) message.add(piece);
-  return message;
-}
-
-// A message as JSON, without the ids of its calls.
-Json shown(const Message& message) {
-  Json calls = Json::array();
-  for (const ToolCall& call : message.calls) calls.push_back({call.name, Json::parse(call.arguments)});
-  return {{"reasoning", message.reasoning}, {"text", message.text}, {"calls", calls}};
-}
-
-// The message, which must be the same however the text is cut.
-Json read(const AnswerSyntax& syntax, const std::string& text) {
-  const Json whole = shown(read_message(syntax, text));
-  EXPECT_EQ(shown(read_in_pieces(syntax, text, [] { return 1; })), whole) << text;
-  std::mt19937 random(7);
-  for (int i = 0; i < 5; ++i)
-    EXPECT_EQ(shown(read_in_pieces(syntax, text, [&] { return 1 + random() % 9; })), whole) << text;
-  return whole;
-}
-
-Json message(const std::string& text, const Json& calls = Json::array(), const std::string& reasoning = "") {
-  return {{"reasoning", reasoning}, {"text", text}, {"calls", calls}};
+AnswerSyntax syntax_without_tools(const std::string& template_source) {
+  return test::syntax_of(template_source, nullptr);
 }
 
 const Json kOslo = Json::parse(R"(["get_weather", {"city": "Oslo", "days": 2}])");
@@ -76,8 +39,6 @@ std::string object_of(const std::string& name, const std::string& arguments,
 
 Json one_call() { return Json::array({kOslo}); }
 Json two_calls() { return Json::array({kOslo, kNote}); }
-// A list with a single call.
-Json only(const char* name, const Json& arguments) { return Json::array({Json::array({name, arguments})}); }
 
 struct Notation {
   std::string name;
@@ -135,6 +96,23 @@ const std::vector<Notation>& notations() {
        "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>" + kOsloJson +
            "<|call|><|start|>assistant to=functions.note<|channel|>commentary json<|message|>" + kNoteJson +
            "<|call|>"},
+      {"Seed-OSS", "<seed:tool_call>",
+       "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Oslo</parameter>\n<parameter=days>2</"
+       "parameter>\n</function>\n</seed:tool_call>\n<seed:tool_call>\n<function=note>\n<parameter=a>[1, "
+       "{\"b\": "
+       "\"}\\\"]\"}]</parameter>\n<parameter=c>None</parameter>\n</function>\n</seed:tool_call>"},
+      {"MiniMax-M2", "<minimax:tool_call>",
+       "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter "
+       "name=\"city\">Oslo</parameter>\n<parameter "
+       "name=\"days\">2</parameter>\n</invoke>\n<invoke name=\"note\">\n<parameter name=\"a\">[1, {\"b\": "
+       "\"}\\\"]\"}]</parameter>\n<parameter name=\"c\">null</parameter>\n</invoke>\n</minimax:tool_call>"},
+      {"Command A", "<|START_ACTION|>",
+       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": " +
+           kOsloJson + "},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"note\", \"parameters\": " +
+           kNoteJson + "}\n]<|END_ACTION|>"},
+      {"Apertus", "<|tools_prefix|>",
+       "<|tools_prefix|>[{\"get_weather\": " + kOsloJson + "}, {\"note\": " + kNoteJson +
+           "}]<|tools_suffix|>"},
       {"generic JSON", "", "[" + oslo + ",\n" + note + "]"},
       {"generic JSON in a block of code", "", "```json\n" + oslo + "\n```\n```json\n" + note + "\n```"},
       {"generic JSON, arguments first", "",
@@ -166,7 +144,7 @@ TEST(MessageReader, KeepsTheTextBeforeAndAfterCalls) {
 TEST(MessageReader, LeavesCallsAloneWithoutTools) {
   for (const Notation& notation : notations()) {
     if (notation.sign == "<|channel|>") continue;
-    EXPECT_EQ(read(syntax_of(notation.sign, nullptr), notation.two_calls), message(notation.two_calls));
+    EXPECT_EQ(read(syntax_without_tools(notation.sign), notation.two_calls), message(notation.two_calls));
   }
 }
 
@@ -176,8 +154,9 @@ TEST(MessageReader, TakesOnlyCompleteCallsOfATextThatIsCutOff) {
   for (const Notation& notation : notations()) {
     SCOPED_TRACE(notation.name);
     for (std::size_t size = 0; size < notation.two_calls.size(); ++size) {
-      const Json cut = read(syntax_of(notation.sign), notation.two_calls.substr(0, size));
-      const Json calls = cut.at("calls");
+      const Json cut = read(syntax_of(notation.sign), notation.two_calls.substr(0, size), Ending::cut);
+      Json calls = cut.at("calls");
+      if (!calls.empty() && calls.back().at(1).is_string()) calls.erase(calls.size() - 1);  // it is broken
       EXPECT_TRUE(calls.empty() || calls == one_call() || calls == two_calls()) << cut;
     }
   }
@@ -186,16 +165,13 @@ TEST(MessageReader, TakesOnlyCompleteCallsOfATextThatIsCutOff) {
 TEST(MessageReader, LeavesTextThatIsNoCallAsItIs) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"<tool_call>", "<tool_call>\n{\"name\": \"unknown\", \"arguments\": {}}\n</tool_call>"},
-      {"<tool_call>", "<tool_call>\n{\"name\": \"note\"}\n</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": 3}\n</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": [1]}\n</tool_call>"},
       {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": {bad}}\n</tool_call>"},
-      {"<tool_call>", "<tool_call>\n{\"name\": \"note\", \"arguments\": {\"a\": 1"},
       {"<tool_call>", "Write <tool_call> before a call, and </tool_call> after it.  "},
       {"<tool_call>", "<tool_call>note<arg_key>a</arg_value></tool_call> and more"},
       {"<tool_call>", "<tool_call>\n<function=other>\n</function>\n</tool_call>"},
       {"<tool_call>", "  \n"},
-      {"[TOOL_CALLS]", "[TOOL_CALLS] [{\"name\": \"note\", \"arguments\": {\"a\": tru}}]"},
       {"[TOOL_CALLS]", "[TOOL_CALLS]other[ARGS]{}"},
       {"<|python_tag|>", "{\"name\": \"Bob\", \"age\": 7}"},
       {"<|python_tag|>", "[1, 2, 3]"},
@@ -250,10 +226,20 @@ TEST(MessageReader, DividesThinkingFromTheAnswer) {
   syntax.begins_thinking = true;
   EXPECT_EQ(read(syntax, "\nHm.\n</think>\n\nYes"), message("Yes", Json::array(), "Hm."));
   EXPECT_EQ(read(syntax, "<think>\nHm.</think>Yes"), message("Yes", Json::array(), "Hm."));
-  syntax = syntax_of("[THINK][/THINK][TOOL_CALLS]", nullptr);
+  syntax = syntax_without_tools("[THINK][/THINK][TOOL_CALLS]");
   EXPECT_EQ(read(syntax, "[THINK]Hm[/THINK]Yes"), message("Yes", Json::array(), "Hm"));
   syntax = syntax_of("<|channel>thought <channel|> <|tool_call>");
   EXPECT_EQ(read(syntax, "<|channel>thought\nHm\n<channel|>Yes"), message("Yes", Json::array(), "Hm"));
+}
+
+TEST(MessageReader, APromptMayBeginThinking) {
+  const ThinkingMarkers qwen = syntax_of("<think> </think>").syntax.thinking;
+  EXPECT_TRUE(qwen.are_begun_by("<|im_start|>assistant\n<think>\n"));
+  EXPECT_FALSE(qwen.are_begun_by("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
+  EXPECT_FALSE(qwen.are_begun_by("<|im_start|>assistant\n"));
+  const ThinkingMarkers seed = syntax_of("<seed:think> </seed:think>").syntax.thinking;
+  EXPECT_TRUE(seed.are_begun_by("<seed:bos>assistant\n<seed:think><seed:cot_budget_reflect>"));
+  EXPECT_FALSE(ThinkingMarkers().are_begun_by("<think>"));
 }
 
 TEST(MessageReader, ReadsChannels) {
@@ -274,30 +260,44 @@ TEST(MessageReader, ReadsChannels) {
            "to=functions.other<|message|>{}<|call|>"),
       message("First I look.{}"));
   EXPECT_EQ(read(syntax, "No channels here"), message("No channels here"));
-  EXPECT_EQ(read(syntax, "<|channel|>commentary to=functions.note<|message|>{\"a\": bad}<|call|>"),
-            message("<|channel|>commentary to=functions.note<|message|>{\"a\": bad}"));
-  EXPECT_EQ(read(syntax_of("<|channel|>", nullptr), "<|channel|>final<|message|>Yes<|return|>"),
+  EXPECT_EQ(read(syntax, "<|channel|>commentary to=functions.note<|message|>{bad}<|call|>"),
+            message("<|channel|>commentary to=functions.note<|message|>{bad}"));
+  EXPECT_EQ(read(syntax_without_tools("<|channel|>"), "<|channel|>final<|message|>Yes<|return|>"),
             message("Yes"));
 }
 
-// Arguments are passed on as they come.
+// Arguments are passed on as they come, from the first value on.
 TEST(MessageReader, StreamsArgumentsByteByByte) {
   const auto reader = make_message_reader(syntax_of("<tool_call>"));
   EXPECT_EQ(said(reader->push("A <tool_c")), (Said{{Kind::text, "A"}}));
   EXPECT_EQ(said(reader->push("all>{\"name\": \"no")), Said{});
-  EXPECT_EQ(said_of(*reader, "te\", \"arguments\": {\"a"),
-            (Said{{Kind::call, "note"}, {Kind::arguments, "{\"a"}}));
-  EXPECT_EQ(said(reader->push("\"")), (Said{{Kind::arguments, "\""}}));
-  EXPECT_EQ(said(reader->push(": 1}")), (Said{{Kind::arguments, ": 1}"}}));
+  EXPECT_EQ(said_of(*reader, "te\", \"arguments\": {\"a\": "), Said{});
+  EXPECT_EQ(said_of(*reader, "\""), (Said{{Kind::call, "note"}, {Kind::arguments, "{\"a\": \""}}));
+  EXPECT_EQ(said(reader->push("b")), (Said{{Kind::arguments, "b"}}));
+  EXPECT_EQ(said(reader->push("\"}")), (Said{{Kind::arguments, "\"}"}}));
   EXPECT_EQ(said(reader->push("}</tool_call>")), (Said{{Kind::call_end, ""}}));
-  EXPECT_EQ(said(reader->finish()), Said{});
+  EXPECT_EQ(said(reader->finish(Ending::complete)), Said{});
 }
 
-TEST(MessageReader, TellsThatACallThatHasBegunIsNone) {
+// A stream cannot take a call back that it has passed on, so it stays a call, with what the model wrote.
+TEST(MessageReader, ACallThatBreaksAfterItsFirstValueStaysACall) {
   const auto reader = make_message_reader(syntax_of("<tool_call>"));
-  const std::string text = "<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": ";
-  EXPECT_EQ(said(reader->push(text)), (Said{{Kind::call, "note"}, {Kind::arguments, "{\"a\": "}}));
-  EXPECT_EQ(said(reader->push("x!")), (Said{{Kind::arguments, "x"}, {Kind::no_call, text + "x!"}}));
+  EXPECT_EQ(said(reader->push("<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": 1")),
+            (Said{{Kind::call, "note"}, {Kind::arguments, "{\"a\": 1"}}));
+  EXPECT_EQ(said(reader->push(" x!")), (Said{{Kind::arguments, " x!"}}));
+  EXPECT_EQ(said(reader->push("}}</tool_call> There.")),
+            (Said{{Kind::arguments, "}}"}, {Kind::call_break, ""}, {Kind::text, "There."}}));
+  const std::pair<std::string, std::string> cases[] = {
+      {"<tool_call>\n{\"name\": \"note\", \"arguments\": {\"a\": 1", "{\"a\": 1"},
+      {"<tool_call>\n{\"name\": \"note\", \"arguments\": {\"a\": tru}}\n</tool_call>", "{\"a\": tru}}\n"},
+      {"<|channel|>commentary to=functions.note<|message|>{\"a\": bad}<|call|>", "{\"a\": bad}"},
+      {"[TOOL_CALLS]note[ARGS]{\"a\": 1, b}", "{\"a\": 1, b}"}};
+  for (const auto& [text, arguments] : cases) {
+    const char* const sign = text.front() == '[' ? "[TOOL_CALLS]"
+                             : text[1] == '|'    ? "<|channel|>"
+                                                 : "<tool_call>";
+    EXPECT_EQ(read(syntax_of(sign), text), message("", only("note", arguments)));
+  }
 }
 
 TEST(MessageReader, EndsAfterTheFirstCallIfThereIsToBeOne) {
@@ -310,15 +310,25 @@ TEST(MessageReader, EndsAfterTheFirstCallIfThereIsToBeOne) {
 
 // No text takes more than linear time, breaks the reader, or is lost or invented.
 TEST(MessageReader, SurvivesHostileText) {
-  std::string deep = "<tool_call>{\"name\": \"note\", \"arguments\": ";
+  std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "{\"a\": ";
-  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), deep)), message(deep));
+  const std::string call = "<tool_call>{\"name\": \"note\", \"arguments\": ";
+  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), call + deep)), message("", only("note", deep)));
   std::string markers;
   for (int i = 0; i < 100'000; ++i) markers += "<tool_call>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), markers)), message(markers));
   std::string names;
   for (int i = 0; i < 50'000; ++i) names += "<tool_call>note<arg_key>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), names)), message(names));
+  for (const std::string part : {"</parameter>", "</function>\n", "</parameter>  </function>", "<parameter=a",
+                                 "</parameter></function></tool_call>", "<tool_call><function=", "<", "\n"}) {
+    std::string value = "<tool_call><function=note><parameter=a>";
+    for (int i = 0; i < 10'000; ++i) value += part;
+    read_message(syntax_of("<tool_call>"), value);
+    std::string heads;
+    for (int i = 0; i < 5'000; ++i) heads += "<function=note>" + part;
+    read_message(syntax_of("<tool_call>"), heads);
+  }
   const std::string huge(3'000'000, 'x');
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"),
                                "<tool_call>{\"name\": \"note\", \"arguments\": {\"a\": \"" + huge + "\"}}")),
@@ -353,6 +363,20 @@ TEST(MessageReader, ReadsAnyTextAlikeHoweverItIsCut) {
                                           "<think>",
                                           "</think>",
                                           "<function=",
+                                          "<function=note>",
+                                          "<parameter=a>",
+                                          "</parameter>",
+                                          "</function>",
+                                          "<invoke name=\"note\">",
+                                          "<parameter name=\"a\">",
+                                          "</invoke>",
+                                          "<minimax:tool_call>",
+                                          "</minimax:tool_call>",
+                                          "<|tools_prefix|>",
+                                          "{\"note\":",
+                                          "<|inner_suffix|>",
+                                          "\\",
+                                          "None",
                                           "[TOOL_CALLS]",
                                           "[ARGS]",
                                           "<|channel|>",

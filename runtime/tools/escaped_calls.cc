@@ -1,7 +1,9 @@
-// Calls whose arguments are not JSON: they are read to the end and converted.
+// Gemma's calls, whose texts are between quotes of their own: they are read to the end and converted.
 #include "runtime/tools/call_reader.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -13,7 +15,7 @@ using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
 
 constexpr std::size_t kMaxValueDepth = 200;
-constexpr std::string_view kAfterName = " \n\t\r<>{";
+constexpr std::string_view kPrefix = "call:";
 
 bool is_blank_byte(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
@@ -58,26 +60,13 @@ class Cursor {
   std::string_view text_;
 };
 
-// Parameters that are texts are written as they are, others as JSON.
-Json value_of(std::string_view text, std::string_view tool, std::string_view parameter,
-              const ToolSet& tools) {
-  if (tools.is_text(tool, parameter)) return text;
-  Json value = Json::parse(without_blanks(text), nullptr, false);
-  return value.is_discarded() ? Json(text) : value;
-}
-
 std::optional<ToolCall> call_of(std::string_view name, const Json& arguments, const ToolSet& tools) {
   if (!tools.contains(name)) return std::nullopt;
   return ToolCall{.name = std::string(name),
                   .arguments = arguments.dump(-1, ' ', false, Json::error_handler_t::replace)};
 }
 
-// A template puts a newline before a value and one after it.
-std::string_view without_newlines(std::string_view text) {
-  if (text.starts_with('\n')) text.remove_prefix(1);
-  if (text.ends_with('\n')) text.remove_suffix(1);
-  return text;
-}
+constexpr std::array<std::string_view, 2> kQuotes = {"<escape>", "<|\"|>"};
 
 // Values in Gemma's notation: JSON whose keys have no quotes, and whose texts are between quotes of its own.
 class EscapedValue {
@@ -114,7 +103,7 @@ class EscapedValue {
   }
 
   std::optional<std::string> quoted() {
-    for (const std::string_view quote : {"<escape>", "<|\"|>"}) {
+    for (const std::string_view quote : kQuotes) {
       if (!cursor_.skip(quote)) continue;
       const auto text = cursor_.until(quote);
       return text ? std::optional<std::string>(*text) : std::nullopt;
@@ -133,8 +122,8 @@ class EscapedValue {
     if (cursor_.front() == '"') return json_text();
     const std::string_view rest = cursor_.rest();
     const std::string_view word = cursor_.take(std::min(rest.find_first_of(",}]"), rest.size()));
-    Json json = Json::parse(without_blanks(word), nullptr, false);
-    if (json.is_discarded()) return std::nullopt;
+    Json json = Json::parse(value_as_json(word, kAnyType), nullptr, false);
+    if (json.is_discarded() || json.is_string()) return std::nullopt;
     return json;
   }
 
@@ -170,38 +159,48 @@ class EscapedValue {
   Cursor& cursor_;
 };
 
-class CollectingReader final : public CallReader {
+std::optional<ToolCall> convert_escaped(std::string_view text, const ToolSet& tools) {
+  Cursor cursor(text);
+  if (!cursor.skip(kPrefix)) return std::nullopt;
+  const auto name = cursor.until("{");
+  const std::optional<Json> arguments = name ? EscapedValue(cursor).object() : std::nullopt;
+  cursor.skip_space();
+  return arguments && cursor.at_end() ? call_of(without_blanks(*name), *arguments, tools) : std::nullopt;
+}
+
+class EscapedReader final : public CallReader {
  public:
-  CollectingReader(const ToolSet& tools, std::string end, const ConvertedNotation& notation)
-      : tools_(tools), end_(std::move(end)), notation_(notation) {}
+  EscapedReader(const ToolSet& tools, std::string end) : tools_(tools), end_(std::move(end)) {}
 
   State push(char byte, MessagePieces& pieces) override {
     text_ += byte;
     if (!has_name_ && !may_begin()) return State::invalid;
-    if (!text_.ends_with(end_)) return State::reads;
+    for (const std::string_view quote : kQuotes) is_quoted_ = is_quoted_ != text_.ends_with(quote);
+    if (is_quoted_ || !text_.ends_with(end_)) return State::reads;
     text_.erase(text_.size() - end_.size());
-    return convert(pieces) ? State::ended : State::invalid;
+    return convert(pieces);
   }
 
+  State finish(Ending, MessagePieces& pieces) override { return convert(pieces); }
   bool is_in_call() const override { return false; }  // it is known at the end only
 
  private:
-  bool convert(MessagePieces& pieces) {
-    const std::optional<ToolCall> call = notation_.convert(text_, tools_);
-    if (!call) return false;
+  State convert(MessagePieces& pieces) {
+    const std::optional<ToolCall> call = convert_escaped(text_, tools_);
+    if (!call) return State::invalid;
     append(pieces, Kind::call, call->name);
     append(pieces, Kind::arguments, call->arguments);
     append(pieces, Kind::call_end, "");
-    return true;
+    return State::ended;
   }
 
   // Whether the text so far is that of a known tool. Without it, a marker in plain text would hold back all
   // that follows.
   bool may_begin() {
-    if (text_.size() <= notation_.prefix.size()) return notation_.prefix.starts_with(text_);
-    const std::string_view name = std::string_view(text_).substr(notation_.prefix.size());
-    const std::size_t end = name.find_first_of(kAfterName);
-    if (!text_.starts_with(notation_.prefix)) return false;
+    if (text_.size() <= kPrefix.size()) return kPrefix.starts_with(text_);
+    const std::string_view name = std::string_view(text_).substr(kPrefix.size());
+    const std::size_t end = name.find_first_of(" \n\t\r<{");
+    if (!text_.starts_with(kPrefix)) return false;
     if (end == name.npos) return tools_.has_name_beginning_with(name, "");
     has_name_ = true;
     return tools_.contains(name.substr(0, end));
@@ -209,64 +208,15 @@ class CollectingReader final : public CallReader {
 
   const ToolSet& tools_;
   std::string end_;
-  ConvertedNotation notation_;
   std::string text_;
   bool has_name_ = false;
+  bool is_quoted_ = false;
 };
-
-std::optional<ToolCall> convert_keys_and_values(std::string_view text, const ToolSet& tools) {
-  const std::size_t name_end = std::min(text.find('<'), text.size());
-  const std::string_view name = without_blanks(text.substr(0, name_end));
-  Cursor cursor(text.substr(name_end));
-  Json arguments = Json::object();
-  for (cursor.skip_space(); !cursor.at_end(); cursor.skip_space()) {
-    if (!cursor.skip("<arg_key>")) return std::nullopt;
-    const auto key = cursor.until("</arg_key>");
-    cursor.skip_space();
-    if (!key || !cursor.skip("<arg_value>")) return std::nullopt;
-    const auto value = cursor.until("</arg_value>");
-    if (!value) return std::nullopt;
-    const std::string parameter(without_blanks(*key));
-    arguments[parameter] = value_of(*value, name, parameter, tools);
-  }
-  return call_of(name, arguments, tools);
-}
-
-std::optional<ToolCall> convert_parameters(std::string_view text, const ToolSet& tools) {
-  Cursor cursor(text);
-  if (!cursor.skip("<function=")) return std::nullopt;
-  const auto name = cursor.until(">");
-  if (!name) return std::nullopt;
-  Json arguments = Json::object();
-  for (cursor.skip_space(); !cursor.skip("</function>"); cursor.skip_space()) {
-    if (!cursor.skip("<parameter=")) return std::nullopt;
-    const auto key = cursor.until(">");
-    const auto value = key ? cursor.until("</parameter>") : std::nullopt;
-    if (!value) return std::nullopt;
-    arguments[std::string(*key)] = value_of(without_newlines(*value), *name, *key, tools);
-  }
-  cursor.skip_space();
-  return cursor.at_end() ? call_of(*name, arguments, tools) : std::nullopt;
-}
-
-std::optional<ToolCall> convert_escaped(std::string_view text, const ToolSet& tools) {
-  Cursor cursor(text);
-  if (!cursor.skip("call:")) return std::nullopt;
-  const auto name = cursor.until("{");
-  const std::optional<Json> arguments = name ? EscapedValue(cursor).object() : std::nullopt;
-  cursor.skip_space();
-  return arguments && cursor.at_end() ? call_of(without_blanks(*name), *arguments, tools) : std::nullopt;
-}
 
 }  // namespace
 
-const ConvertedNotation kKeysAndValues = {"", convert_keys_and_values};
-const ConvertedNotation kParameters = {"<function=", convert_parameters};
-const ConvertedNotation kEscaped = {"call:", convert_escaped};
-
-std::unique_ptr<CallReader> make_collecting_reader(const ToolSet& tools, std::string end,
-                                                   const ConvertedNotation& notation) {
-  return std::make_unique<CollectingReader>(tools, std::move(end), notation);
+std::unique_ptr<CallReader> make_escaped_reader(const ToolSet& tools, std::string end) {
+  return std::make_unique<EscapedReader>(tools, std::move(end));
 }
 
 }  // namespace tp

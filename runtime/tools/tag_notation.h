@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string_view>
+
+namespace tp {
+
+// How a call is written in tags: the head with the tool's name, then keys and values without quotes.
+struct TagNotation {
+  std::string_view head;         // before the name
+  std::string_view head_end;     // after the name; empty: white space or a tag ends it
+  std::string_view key_begin;    // before a parameter's name
+  std::string_view key_end;      // after it
+  std::string_view value_begin;  // before its value; may be empty
+  std::string_view value_end;    // after the value
+  std::string_view tail;         // after the last value; may be empty
+  bool has_lines = false;        // a value has lines of its own
+};
+
+// GLM 4.5: NAME <arg_key>KEY</arg_key> <arg_value>VALUE</arg_value> ...
+inline constexpr TagNotation kKeysAndValues = {.head = "",
+                                               .head_end = "",
+                                               .key_begin = "<arg_key>",
+                                               .key_end = "</arg_key>",
+                                               .value_begin = "<arg_value>",
+                                               .value_end = "</arg_value>",
+                                               .tail = ""};
+// Qwen3-Coder, Seed-OSS: <function=NAME> <parameter=KEY> VALUE </parameter> ... </function>
+inline constexpr TagNotation kParameters = {.head = "<function=",
+                                            .head_end = ">",
+                                            .key_begin = "<parameter=",
+                                            .key_end = ">",
+                                            .value_begin = "",
+                                            .value_end = "</parameter>",
+                                            .tail = "</function>",
+                                            .has_lines = true};
+// MiniMax-M2: <invoke name="NAME"> <parameter name="KEY">VALUE</parameter> ... </invoke>
+inline constexpr TagNotation kInvocations = {.head = "<invoke name=\"",
+                                             .head_end = "\">",
+                                             .key_begin = "<parameter name=\"",
+                                             .key_end = "\">",
+                                             .value_begin = "",
+                                             .value_end = "</parameter>",
+                                             .tail = "</invoke>"};
+
+}  // namespace tp

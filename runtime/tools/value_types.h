@@ -1,0 +1,29 @@
+// Values that models write without quotes, and what a JSON Schema says of their types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tp {
+
+// The types that a schema allows: a sum of these.
+using ValueTypes = std::uint8_t;
+inline constexpr ValueTypes kText = 1;
+inline constexpr ValueTypes kNull = 2;
+inline constexpr ValueTypes kBoolean = 4;
+inline constexpr ValueTypes kNumber = 8;
+inline constexpr ValueTypes kObject = 16;
+inline constexpr ValueTypes kList = 32;
+inline constexpr ValueTypes kAnyType = 63;
+
+// What `schema`, a part of the schema `root`, allows. What it does not understand allows everything.
+ValueTypes types_in(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root);
+
+// A value as JSON. It is a text only if it is none of the other types that are allowed: where texts and
+// numbers are, 7 is a number.
+std::string value_as_json(std::string_view written, ValueTypes allowed);
+
+}  // namespace tp
