@@ -2,8 +2,11 @@
 #pragma once
 
 #include "runtime/api/api_request.h"
+#include "runtime/api/offered_tools.h"
 
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +25,13 @@ struct ApiCall {
   int best_of = 0;              // continuations of which the n best are returned; 0: all are
   bool hides_logprobs = false;  // they serve only to find the best
   nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
+  std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
+
+  const std::vector<std::string>& warnings() const { return prompts.front().warnings; }
+  void warn(const std::vector<std::string>& more) {
+    std::vector<std::string>& all = prompts.front().warnings;
+    all.insert(all.end(), more.begin(), more.end());
+  }
 };
 
 // Parses a JSON text of a client. Throws RequestError if it is none, nested too deeply, or no object.

@@ -22,6 +22,9 @@ struct ApiError {
 // matter of time (429), the rest is ours (500).
 ApiError api_error_of(const std::exception& error);
 
+// Why a request was refused, for a log: a few words of this server's own, never what a client wrote.
+std::string short_reason(const ApiError& error);
+
 // An error that knows how it is to be reported.
 class ApiException : public RequestError {
  public:

@@ -38,9 +38,6 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
 nlohmann::ordered_json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated,
                                     std::size_t reasoning);
 
-// Of UTF-8.
-std::size_t count_characters(std::string_view text);
-
 // The response body for a request that cannot be served. `type` is OpenAI's: invalid_request_error,
 // server_error.
 nlohmann::ordered_json openai_error(std::string_view message, std::string_view type);

@@ -101,6 +101,11 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
     request.score_from = 1;
     request.score_top = request.sampling.logprobs;
   }
+  // A request without tokens has to ask something.
+  if (request.max_tokens == 0 && !request.asks_about_prompt() && !request.prompt.empty()) {
+    request.candidates_at = {request.prompt.size() - 1};
+    request.candidates = 1;
+  }
   request.report_progress = call.stream && call.return_progress;
   if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
   return accepted;
@@ -244,7 +249,7 @@ void Generation::end_with(const ApiError& error) {
     response.body = json_text(format_->error(error));
     exchange_->respond(std::move(response));
   }
-  close(error.status, error.status < 500 ? "refused" : "error");
+  close(error.status, short_reason(error), error.param);
 }
 
 void Generation::finish() {
@@ -284,22 +289,25 @@ void Generation::choose_best() {
   answer_.discarded_tokens = generated - answer_.generated_tokens();
 }
 
-void Generation::close(int status, const std::string& reason) {
+void Generation::close(int status, const std::string& reason, const std::string& param) {
   has_ended_ = true;
   const HttpRequest& request = exchange_->request();
   const double total = seconds_between(came_, Clock::now());
-  service_.log.add({.client = request.client,
-                    .method = request.method,
-                    .path = std::string(request.path()),
-                    .status = status,
-                    .id = answer_.id,
-                    .prompt_tokens = answer_.prompt_tokens(),
-                    .cached_tokens = answer_.cached_tokens(),
-                    .generated_tokens = answer_.generated_tokens(),
-                    .queued = answer_.times.queued,
-                    .first_token = first_token_,
-                    .total = total,
-                    .reason = reason});
+  service_.log.add(
+      {.client = request.client,
+       .method = request.method,
+       .path = std::string(request.path()),
+       .status = status,
+       .id = answer_.id,
+       .prompt_tokens = answer_.prompt_tokens(),
+       .cached_tokens = answer_.cached_tokens(),
+       .generated_tokens = answer_.generated_tokens(),
+       .queued = answer_.times.queued,
+       .first_token = first_token_,
+       .total = total,
+       .param = param,
+       .reason = reason,
+       .warnings = answer_.call.prompts.empty() ? std::vector<std::string>() : answer_.call.warnings()});
   if (status == 200 || status == 499 || status >= 500) {
     service_.metrics.count_end({.reason = status == 200   ? reason
                                           : status == 499 ? "abort"

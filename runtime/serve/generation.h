@@ -56,7 +56,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void end_with(const ApiError& error);
   void finish();
   void choose_best();
-  void close(int status, const std::string& reason);
+  void close(int status, const std::string& reason, const std::string& param = "");
 
   Service& service_;
   std::shared_ptr<HttpExchange> exchange_;

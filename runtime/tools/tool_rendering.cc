@@ -1,5 +1,6 @@
 #include "runtime/tools/tool_rendering.h"
 
+#include "runtime/tools/tool_conventions.h"
 #include "tp/error.h"
 
 #include <utility>
@@ -105,6 +106,7 @@ std::optional<std::string> ToolRendering::render(const ChatTemplate& chat, const
   try {
     Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
     input.update(conversation);
+    write_call_ids(ids_in_notation(chat), input["messages"]);
     return chat.render(input).text();
   } catch (const RequestError&) {
     return std::nullopt;
