@@ -1,6 +1,7 @@
 // What one call of the HTTP API asks for: one or more prompts, and how the results are to be returned.
 #pragma once
 
+#include "runtime/api/api_error.h"
 #include "runtime/api/api_request.h"
 #include "runtime/api/offered_tools.h"
 
@@ -26,6 +27,7 @@ struct ApiCall {
   bool hides_logprobs = false;  // they serve only to find the best
   nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
   std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
+  MemberNames names{};                                                 // of the API, for errors
 
   const std::vector<std::string>& warnings() const { return prompts.front().warnings; }
   void warn(const std::vector<std::string>& more) {

@@ -86,6 +86,16 @@ ApiError api_error_of(const std::exception& error) {
   return result;
 }
 
+ApiError renamed(ApiError error, MemberNames names) {
+  for (const auto& [name, original] : names) {
+    if (error.param == name) error.param = original;
+    const std::string quoted = fmt::format("`{}`", name);
+    if (const std::size_t at = error.message.find(quoted); at != std::string::npos)
+      error.message.replace(at, quoted.size(), fmt::format("`{}`", original));
+  }
+  return error;
+}
+
 // Messages say what was expected before they say what was found.
 std::string short_reason(const ApiError& error) {
   constexpr std::size_t kMost = 120;

@@ -158,16 +158,11 @@ void read_output_config(const Json& body, Json& chat) {
   chat["reasoning_effort"] = member_of(config, "effort");
 }
 
-// Errors name the members of a chat.
-std::string in_terms_of_messages(std::string message) {
-  for (const auto& [name, original] : {std::pair<std::string, std::string>{"`stop`", "`stop_sequences`"},
-                                       {"`response_format`", "`output_config`"},
-                                       {"`reasoning_effort`", "`output_config`"}}) {
-    if (const std::size_t at = message.find(name); at != std::string::npos)
-      message.replace(at, name.size(), original);
-  }
-  return message;
-}
+// The members that become those of a chat.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"stop", "stop_sequences"},
+                                                                    {"response_format", "output_config"},
+                                                                    {"reasoning_effort", "output_config"},
+                                                                    {"max_thinking_tokens", "thinking"}};
 
 }  // namespace
 
@@ -194,11 +189,12 @@ ApiCall read_messages_call(const Json& body) {
     ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
     // A client asks every model to think; one that cannot just answers.
     call.prompts.front().thinks_if_able = true;
+    call.names = kNames;
     call.warn(offered.warnings);
     call.warn(conversation.warnings);
     return call;
   } catch (const RequestError& error) {
-    throw RequestError(in_terms_of_messages(error.what()));
+    throw ApiException(renamed(api_error_of(error), kNames));
   }
 }
 

@@ -249,13 +249,24 @@ void read_model(const Json& model, ApiRequest& request) {
   request.model = model.get<std::string>();
 }
 
+// An empty text stops nothing, as in llama.cpp, and with a share of 0 only the likeliest token is left.
+Json effective_value(const std::string& name, const Json& value) {
+  if (name == "top_p" && value == 0) return 1e-6;
+  if (name != "stop" || !(value.is_array() || value == Json(""))) return value;
+  Json texts = Json::array();
+  for (const Json& text : value) {
+    if (text != Json("")) texts.push_back(text);
+  }
+  return value.is_string() ? Json::array() : texts;
+}
+
 // Applies a member other than the prompt and those about log-probabilities.
 void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
   // LM Studio's clients mean as many as there is room for, which is what a chat has without a limit.
   const bool is_limit = name == "max_tokens" || name == "max_completion_tokens";
   if (is_limit && value == -1 && request.form == Form::chat_completion) return;
   if (const auto setting = settings().find(name); setting != settings().end()) {
-    request.settings[setting->second] = value;
+    request.settings[setting->second] = effective_value(name, value);
     return;
   }
   if (ignored().contains(name) || read_constraint_member(name, value, request)) return;

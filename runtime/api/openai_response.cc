@@ -149,7 +149,10 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
   const std::string text = engine.decode(prompt);
   choice["text"] = text + choice.at("text").get<std::string>();
   const std::size_t characters = count_characters(text);
-  if (completion.prompt_logprobs.empty()) return characters;
+  // Nothing is known of a prompt's first token, which may be all that there is.
+  const bool has_logprobs = !completion.prompt_logprobs.empty() ||
+                            (prompt.size() == 1 && completion.settings.value("logprobs", -1) >= 0);
+  if (!has_logprobs) return characters;
   Json lists = no_tokens();
   std::size_t offset = 0;
   const std::vector<std::string> parts = engine.decode_parts(prompt);

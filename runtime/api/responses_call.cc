@@ -14,6 +14,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The members that become those of a chat.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"messages", "input"},
+                                                                    {"response_format", "text"},
+                                                                    {"reasoning_effort", "reasoning"},
+                                                                    {"max_tokens", "max_output_tokens"}};
+
 Json messages_of(const Json& body, ItemReader& items) {
   Json messages = Json::array();
   if (const Json instructions = body.value("instructions", Json()); !instructions.is_null())
@@ -36,8 +42,9 @@ void refuse_state(const Json& body) {
         "`{}` needs a server that remembers, and this one does not; send the whole conversation", name);
   }
   const Json truncation = body.value("truncation", Json());
-  require<RequestError>(truncation.is_null() || truncation == Json("disabled"),
-                        "`truncation` is not supported; shorten the conversation yourself");
+  // "auto" is a matter of conversations that are too long, which are refused.
+  require<RequestError>(truncation.is_null() || truncation == Json("disabled") || truncation == Json("auto"),
+                        "`truncation`: expected disabled or auto, found {}", shown_part(truncation));
   const Json background = body.value("background", Json());
   require<RequestError>(background.is_null() || background == Json(false),
                         "`background` is not supported; leave it out");
@@ -100,20 +107,12 @@ ApiCall read_responses_call(const Json& body) {
   try {
     ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
     call.repeated = repeated_of(body);
+    call.names = kNames;
     call.namespaces = std::move(offered.namespaces);
     for (const auto& warnings : {offered.warnings, items.warnings()}) call.warn(warnings);
     return call;
   } catch (const RequestError& error) {
-    // It names the members of a chat.
-    std::string message = error.what();
-    for (const auto& [name, original] : {std::pair<std::string, std::string>{"`messages`", "`input`"},
-                                         {"`response_format`", "`text`"},
-                                         {"`reasoning_effort`", "`reasoning`"},
-                                         {"`max_tokens`", "`max_output_tokens`"}}) {
-      if (const std::size_t at = message.find(name); at != std::string::npos)
-        message.replace(at, name.size(), original);
-    }
-    throw RequestError(message);
+    throw ApiException(renamed(api_error_of(error), kNames));
   }
 }
 

@@ -36,10 +36,19 @@ Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format, ApiCall call) {
   const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
-  std::vector<Request> requests = generation->make_requests(std::move(call));
+  std::vector<Request> requests = generation->requests_of(std::move(call));
   service.enter(generation);
   // Events wait in the queue until everything has been submitted.
   generation->post([generation, requests = std::move(requests)] { generation->submit(requests); });
+}
+
+std::vector<Request> Generation::requests_of(ApiCall call) {
+  const MemberNames names = call.names;
+  try {
+    return make_requests(std::move(call));
+  } catch (const std::exception& error) {
+    throw ApiException(renamed(api_error_of(error), names));
+  }
 }
 
 void Generation::post(std::function<void()> task) {

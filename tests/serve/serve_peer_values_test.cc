@@ -148,6 +148,7 @@ TEST_F(ServePeerValues, ChatsTakeRefusalsAndNulls) {
 TEST_F(ServePeerValues, NumbersThatOtherServersTakeAreTaken) {
   for (const json& more : {json{{"top_k", -1}}, json{{"top_k", 50.0}}, json{{"seed", -1}}, json{{"seed", -7}},
                            json{{"seed", 1e3}}, json{{"max_tokens", 3.0}}, json{{"max_tokens", -1}},
+                           json{{"stop", ""}}, json{{"stop", {""}}}, json{{"top_p", 0}},
                            json{{"top_logprobs", 0}}, json{{"logprobs", false}, {"top_logprobs", 0}}})
     answer("/v1/chat/completions", chat("plain", more));
   answer("/v1/completions", {{"prompt", "a"}, {"logprobs", false}});
