@@ -185,10 +185,7 @@ struct TokenEvent {
   std::uint64_t request = 0;  // the number returned by Engine::submit
   int sample = 0;             // which of the request's n continuations
   TokenId token = 0;
-  std::string text;  // the text completed by this token, in whole UTF-8 characters; may be empty
-  // Characters of the continuation before the one that this token completes or is part of. Unlike `text`,
-  // they count when they are generated, even if a stop text may begin there.
-  std::size_t text_offset = 0;
+  std::string text;               // the text completed by this token, in whole UTF-8 characters; may be empty
   std::size_t cached_tokens = 0;  // prompt tokens found in the prefix cache
   // Draft tokens of the continuation so far, and how many of them the model chose, too.
   std::size_t drafted_tokens = 0;

@@ -48,7 +48,7 @@ Continuation& Completion::add(const TokenEvent& event) {
   read_message(syntax, event, continuation);
   if (const auto* id = std::get_if<TokenId>(&event.matched_stop)) continuation.stop_reason = *id;
   if (const auto* text = std::get_if<std::string>(&event.matched_stop)) continuation.stop_reason = *text;
-  if (event.logprob) continuation.logprobs.push_back({*event.logprob, event.top_logprobs, event.text_offset});
+  if (event.logprob) continuation.logprobs.push_back({*event.logprob, event.top_logprobs});
   return continuation;
 }
 

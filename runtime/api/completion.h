@@ -17,7 +17,6 @@ namespace tp {
 struct ScoredToken {
   TokenLogprob chosen;
   std::vector<TokenLogprob> top;  // most likely first
-  std::size_t offset = 0;         // as TokenEvent::text_offset
 };
 
 // One continuation of a prompt, so far.

@@ -86,7 +86,8 @@ class OpenAiFormat final : public AnswerFormat {
   struct Choice {
     bool has_begun = false;
     std::size_t echoed = 0;  // characters of the prompt, to which text_offset adds
-    int calls = 0;           // begun so far
+    TokenPlaces places{};
+    int calls = 0;  // begun so far
   };
 
   Json head(const Answer& answer, bool is_chunk) const;
@@ -202,7 +203,7 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
   const bool ended = event.finish_reason != FinishReason::none;
   Continuation piece;
   piece.finish_reason = event.finish_reason;
-  if (event.logprob) piece.logprobs.push_back({*event.logprob, event.top_logprobs, event.text_offset});
+  if (event.logprob) piece.logprobs.push_back({*event.logprob, event.top_logprobs});
 
   const Continuation& continuation = completion.continuations[static_cast<std::size_t>(event.sample)];
   // The token that ends a text often has none of its own.
@@ -212,7 +213,7 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
       json["delta"] = delta_of(continuation.news, choice);
     else
       json["text"] = event.text;
-    json["logprobs"] = openai_logprobs(form_of(answer), engine_, piece, choice.echoed);
+    json["logprobs"] = openai_logprobs(form_of(answer), engine_, piece, choice.places, choice.echoed);
     json["finish_reason"] = nullptr;
     if (answer.call.return_token_ids) json["token_ids"] = {event.token};
     events += chunk(answer, std::move(json));

@@ -2,7 +2,6 @@
 
 #include "model/tokenizer/utf8.h"
 #include "runtime/api/rounded.h"
-#include "runtime/text/characters.h"
 
 #include <algorithm>
 #include <ctime>
@@ -81,14 +80,15 @@ Json no_tokens() {
           {"text_offset", Json::array()}};
 }
 
-Json text_logprobs(const Engine& engine, const Continuation& continuation, std::size_t offset) {
+Json text_logprobs(const Engine& engine, const Continuation& continuation, TokenPlaces& places,
+                   std::size_t offset) {
   if (continuation.logprobs.empty()) return nullptr;
   Json lists = no_tokens();
   for (const ScoredToken& token : shown(continuation, engine)) {
     lists["tokens"].push_back(shown_in_completion(engine, token.chosen.id));
     lists["token_logprobs"].push_back(rounded(token.chosen.logprob));
     lists["top_logprobs"].push_back(texts_of(engine, token.top));
-    lists["text_offset"].push_back(offset + token.offset);
+    lists["text_offset"].push_back(offset + places.place_of(bytes_of(engine, token.chosen.id)));
   }
   return lists;
 }
@@ -126,8 +126,9 @@ Json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated,
           {"completion_tokens_details", {{"reasoning_tokens", reasoning}}}};
 }
 
-Json openai_logprobs(Form form, const Engine& engine, const Continuation& continuation, std::size_t offset) {
-  return form == Form::text_completion ? text_logprobs(engine, continuation, offset)
+Json openai_logprobs(Form form, const Engine& engine, const Continuation& continuation, TokenPlaces& places,
+                     std::size_t offset) {
+  return form == Form::text_completion ? text_logprobs(engine, continuation, places, offset)
                                        : chat_logprobs(engine, continuation);
 }
 
@@ -137,7 +138,8 @@ Json openai_choice(Form form, const Engine& engine, const Continuation& continua
     choice["text"] = continuation.text;
   else
     choice["message"] = message_of(continuation.message);
-  choice["logprobs"] = openai_logprobs(form, engine, continuation);
+  TokenPlaces places;
+  choice["logprobs"] = openai_logprobs(form, engine, continuation, places);
   choice["finish_reason"] = std::string(continuation.finish_name());
   // Not part of OpenAI's API.
   if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);

@@ -48,7 +48,6 @@ void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event)
   const Request& request = sequence.state->request;
   if (!sequence.text) sequence.text.emplace(tokenizer, request);
   const bool may_stop = sequence.generated_tokens() > static_cast<std::size_t>(request.min_tokens);
-  event.text_offset = sequence.text->characters();
   event.text = sequence.text->push(event.token, may_stop);
   if (sequence.finished()) event.text += sequence.text->finish();
   if (!sequence.text->stopped()) return;

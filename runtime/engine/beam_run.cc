@@ -231,7 +231,6 @@ void BeamRun::emit_text(int sample, const FinishedBeam& text) {
     event.token = tokens[i];
     event.cached_tokens = cached_tokens_;
     const bool is_last = i + 1 == tokens.size();
-    if (stream) event.text_offset = stream->characters();
     if (stream) event.text = stream->push(tokens[i], false);
     if (stream && is_last) event.text += stream->finish();
     if (setup_.request.sampling.logprobs >= 0) event.logprob = TokenLogprob{tokens[i], text.beam.logprobs[i]};

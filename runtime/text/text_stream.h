@@ -1,6 +1,5 @@
 #pragma once
 
-#include "runtime/text/characters.h"
 #include "runtime/text/detokenizer.h"
 #include "runtime/text/stop_matcher.h"
 #include "runtime/text/thinking_watch.h"
@@ -27,12 +26,9 @@ class TextStream {
   // The text completed by a token. Stop texts are ignored before min_tokens.
   std::string push(TokenId token, bool may_stop) {
     std::string text = detokenizer_.push(token);
-    characters_ += count_characters(text);
     if (thinking_) thinking_->push(token, text);
     return may_stop ? stops_.push(text) : text;
   }
-  // Characters of the text so far, with those that are held back because a stop text may begin there.
-  std::size_t characters() const { return characters_; }
   // The text held back, after the last token.
   std::string finish() { return stops_.push(detokenizer_.finish()) + stops_.finish(); }
   // Whether a stop text was found.
@@ -55,7 +51,6 @@ class TextStream {
   Detokenizer detokenizer_;
   StopMatcher stops_;
   std::optional<ThinkingWatch> thinking_;
-  std::size_t characters_ = 0;
 };
 
 }  // namespace tp
