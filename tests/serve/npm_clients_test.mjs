@@ -17,7 +17,7 @@ for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => process.exi
 
 function install() {
   const options = ['--no-audit', '--no-fund', '--no-package-lock', '--ignore-scripts', '--no-update-notifier',
-                   '--loglevel', 'error', '--fetch-retries', '1', '--fetch-timeout', '20000',
+                   '--loglevel', 'error', '--fetch-retries', '0', '--fetch-timeout', '20000',
                    '--prefix', folder, '--cache', join(folder, 'cache')];
   const npm = spawnSync('npm', ['install', ...options, ...PACKAGES], {encoding: 'utf8', timeout: 60_000, cwd: folder});
   if (npm.status === 0) return;
