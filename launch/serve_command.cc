@@ -142,7 +142,11 @@ void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
   try {
     model.embedder.emplace(*model.engine, folder, EmbedOptions{});
   } catch (const Error& error) {
+    // Clients need not know where the model is.
     model.no_embedder = error.what();
+    const std::string place = (folder / "").string();
+    for (std::size_t at = 0; (at = model.no_embedder.find(place)) != std::string::npos;)
+      model.no_embedder.erase(at, place.size());
   }
 }
 

@@ -220,6 +220,10 @@ class Engine {
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
+  // The parts of that text that each of the tokens completes.
+  std::vector<std::string> decode_parts(std::span<const TokenId> ids) const;
+  // The bytes that a token adds to a text, which may be part of a character.
+  std::string bytes_of(TokenId id) const;
   // As the tokenizer's template for pairs says. Throws CheckpointError if it has none.
   EncodedPair encode_pair(std::string_view first, std::string_view second) const;
   // The id of a token as it is in the vocabulary, such as "[MASK]".

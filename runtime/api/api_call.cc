@@ -1,5 +1,6 @@
 #include "runtime/api/api_call.h"
 
+#include "runtime/api/api_error.h"
 #include "runtime/api/openai_request.h"
 #include "tp/internal/require.h"
 #include "tp/request.h"
@@ -109,7 +110,11 @@ Json parse_body(std::string_view text) {
   try {
     body = Json::parse(text);
   } catch (const Json::exception& error) {
-    throw_error<RequestError>("the body is not JSON: {}", error.what());
+    // With a code, because a log must not have the message, which quotes the body.
+    throw ApiException({.status = 400,
+                        .type = error_type_of(400),
+                        .message = fmt::format("the body is not JSON: {}", error.what()),
+                        .code = "invalid_json"});
   }
   require<RequestError>(body.is_object(), "expected a JSON object as the body, found {}", body.type_name());
   return body;

@@ -1,9 +1,13 @@
 // What one call of the HTTP API asks for: one or more prompts, and how the results are to be returned.
 #pragma once
 
+#include "runtime/api/api_error.h"
 #include "runtime/api/api_request.h"
+#include "runtime/api/offered_tools.h"
 
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +26,14 @@ struct ApiCall {
   int best_of = 0;              // continuations of which the n best are returned; 0: all are
   bool hides_logprobs = false;  // they serve only to find the best
   nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
+  std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
+  MemberNames names{};                                                 // of the API, for errors
+
+  const std::vector<std::string>& warnings() const { return prompts.front().warnings; }
+  void warn(const std::vector<std::string>& more) {
+    std::vector<std::string>& all = prompts.front().warnings;
+    all.insert(all.end(), more.begin(), more.end());
+  }
 };
 
 // Parses a JSON text of a client. Throws RequestError if it is none, nested too deeply, or no object.

@@ -1,6 +1,11 @@
 #include "runtime/api/api_error.h"
 
+#include "model/tokenizer/jinja/template.h"
+
+#include <algorithm>
 #include <new>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -18,6 +23,16 @@ std::string shortened(std::string message) {
   constexpr std::size_t kEnd = 200;
   if (message.size() > kBegin + kEnd) message.replace(kBegin, message.size() - kBegin - kEnd, " ... ");
   return message;
+}
+
+// The template's file and the place in it are no matter of a client.
+ApiError refused_by_template(const jinja::RenderError& error) {
+  return {.status = 400,
+          .message = shortened(
+              fmt::format("`messages`: the model's chat template cannot render them: {}; change the messages",
+                          error.reason())),
+          .param = "messages",
+          .code = "chat_template_error"};
 }
 
 }  // namespace
@@ -48,7 +63,9 @@ ApiError api_error_of(const std::exception& error) {
     result.message = shortened(result.message);
     return result;
   }
-  if (dynamic_cast<const TooLongError*>(&error) != nullptr) {
+  if (const auto* template_error = dynamic_cast<const jinja::RenderError*>(&error)) {
+    result = refused_by_template(*template_error);
+  } else if (dynamic_cast<const TooLongError*>(&error) != nullptr) {
     result.status = 400;
     result.code = "context_length_exceeded";
   } else if (const auto* overloaded = dynamic_cast<const OverloadedError*>(&error)) {
@@ -67,6 +84,26 @@ ApiError api_error_of(const std::exception& error) {
   }
   result.type = error_type_of(result.status);
   return result;
+}
+
+ApiError renamed(ApiError error, MemberNames names) {
+  for (const auto& [name, original] : names) {
+    if (error.param == name) error.param = original;
+    const std::string quoted = fmt::format("`{}`", name);
+    if (const std::size_t at = error.message.find(quoted); at != std::string::npos)
+      error.message.replace(at, quoted.size(), fmt::format("`{}`", original));
+  }
+  return error;
+}
+
+// Messages say what was expected before they say what was found.
+std::string short_reason(const ApiError& error) {
+  constexpr std::size_t kMost = 120;
+  if (!error.code.empty()) return error.code;
+  const std::size_t begin = error.message.find("expected ");
+  if (begin == std::string::npos) return error.type;
+  std::string reason = error.message.substr(begin, kMost);
+  return reason.substr(0, std::min(reason.find(", found"), reason.find_first_of(";(\n")));
 }
 
 }  // namespace tp

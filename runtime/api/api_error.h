@@ -5,7 +5,10 @@
 
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace tp {
 
@@ -21,6 +24,14 @@ struct ApiError {
 // What to tell the client of an exception: a wrong request is its own fault (400), too many requests are a
 // matter of time (429), the rest is ours (500).
 ApiError api_error_of(const std::exception& error);
+
+// Pairs of names: that of a member of a chat, and that of the member of another API which became it.
+using MemberNames = std::span<const std::pair<std::string_view, std::string_view>>;
+// The error in terms of the API that the client uses.
+ApiError renamed(ApiError error, MemberNames names);
+
+// Why a request was refused, for a log: a few words of this server's own, never what a client wrote.
+std::string short_reason(const ApiError& error);
 
 // An error that knows how it is to be reported.
 class ApiException : public RequestError {

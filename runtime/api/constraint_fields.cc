@@ -52,6 +52,9 @@ void add_setting(const std::string& name, const Json& value, ApiRequest& request
 void read_response_format(const Json& format, ApiRequest& request) {
   const Json type = format.is_object() ? format.value("type", Json()) : Json();
   if (type == "text") return;
+  // llama.cpp takes a schema here, too.
+  if (type == "json_object" && format.value("schema", Json()).is_object())
+    return add_setting("json_schema", format.at("schema"), request);
   if (type == "json_object") return add_setting("json_object", true, request);
   require<RequestError>(type == "json_schema",
                         "`response_format`: expected the type text, json_object or json_schema, found {}",

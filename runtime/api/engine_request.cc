@@ -50,8 +50,9 @@ void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& 
   request.prompt = engine.encode(text);
   const std::vector<TokenId>& ends = chat.stop_ids();
   request.stop_token_ids.insert(request.stop_token_ids.end(), ends.begin(), ends.end());
-  const bool limits_thinking = asked.settings.contains("max_thinking_tokens");
   AnswerSyntax syntax = chat.syntax_of(*asked.conversation, text);
+  if (asked.thinks_if_able && syntax.syntax.thinking.empty()) request.thinking.reset();
+  const bool limits_thinking = request.thinking && asked.settings.contains("max_thinking_tokens");
   syntax.has_one_call = asked.calls.has_one_call;
   // Our own lines have the text as it is, and that of a constraint begins at once, unless thinking before it
   // is limited.

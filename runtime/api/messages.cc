@@ -1,5 +1,6 @@
 #include "runtime/api/messages.h"
 
+#include "runtime/api/json_members.h"
 #include "tp/internal/require.h"
 
 #include <string>
@@ -11,14 +12,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The member with the text of a part. /v1/responses has types of its own, and a refusal is a text too.
+const char* text_name(const Json& part) {
+  const std::string type = type_of(part);
+  if (type == "refusal") return "refusal";
+  return type == "text" || type == "input_text" || type == "output_text" ? "text" : "";
+}
+
 std::string text_of_part(const Json& part, std::size_t message) {
-  const std::string type = part.is_object() ? part.value("type", Json()).dump() : part.type_name();
-  require<RequestError>(part.is_object() && part.value("type", Json()) == "text" && part.contains("text") &&
-                            part.at("text").is_string(),
-                        "`messages`: message {} has a part of type {}, expected only parts such as "
-                        "{{\"type\": \"text\", \"text\": \"...\"}}",
-                        message, type);
-  return part.at("text").get<std::string>();
+  const Json text = member_of(part, text_name(part));
+  require<RequestError>(
+      text.is_string(),
+      "`messages`: message {} has a part of another kind than {{\"type\": \"text\", \"text\": \"...\"}}, "
+      "found {}; the model reads texts only",
+      message, part.is_object() ? shown_part(member_of(part, "type")) : part.type_name());
+  return text.get<std::string>();
 }
 
 Json read_content(const Json& content, std::size_t message) {
@@ -33,6 +41,18 @@ Json read_content(const Json& content, std::size_t message) {
   return text;
 }
 
+// Clients send null for what they do not say. As `content` it is an empty text, unless the message has calls.
+void read_nulls(Json& message) {
+  const bool has_null_content = message.contains("content") && message.at("content").is_null();
+  const Json refusal = message.value("refusal", Json());
+  for (const auto& [name, value] : Json(message).items()) {
+    if (value.is_null() && name != "content") message.erase(name);
+  }
+  const Json calls = message.value("tool_calls", Json());
+  const bool has_calls = calls.is_array() && !calls.empty();
+  if (has_null_content && !has_calls) message["content"] = refusal.is_string() ? refusal : Json("");
+}
+
 Json read_message(Json message, std::size_t number) {
   require<RequestError>(
       message.is_object() && message.contains("role") && message.at("role").is_string(),
@@ -40,11 +60,15 @@ Json read_message(Json message, std::size_t number) {
   // As a text: g++ 12 warns of the comparison that it makes of a JSON value and a literal.
   auto& role = message.at("role").get_ref<std::string&>();
   if (role == "developer") role = "system";
+  read_nulls(message);
   const bool has_content = message.contains("content") && !message.at("content").is_null();
   // What a model did may be a call of a tool only.
   require<RequestError>(has_content || role == "assistant", "`messages`: message {} has no `content`",
                         number);
   if (has_content) message.at("content") = read_content(message.at("content"), number);
+  // vLLM's name.
+  if (message.contains("reasoning") && !message.contains("reasoning_content"))
+    message["reasoning_content"] = message.at("reasoning");
   return message;
 }
 

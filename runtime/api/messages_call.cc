@@ -1,30 +1,41 @@
 // Anthropic's Messages API, translated to a chat.
 #include "runtime/api/api_call.h"
+#include "runtime/api/json_members.h"
+#include "runtime/api/offered_tools.h"
 #include "runtime/api/openai_request.h"
 #include "tp/internal/require.h"
 
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace tp {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string type_of(const Json& block) {
-  const Json type = block.is_object() ? block.value("type", Json()) : Json();
-  return type.is_string() ? type.get<std::string>() : "";
+// What was read so far of a conversation.
+struct Conversation {
+  Json messages = Json::array();
+  std::vector<std::string> warnings{};
+};
+
+// The text of a block, as a part of a chat. A document may be a text, too.
+Json part_of(const Json& block) {
+  const Json source = member_of(block, "source");
+  const bool is_document = type_of(block) == "document" && type_of(source) == "text";
+  const Json text = is_document ? member_of(source, "data") : member_of(block, "text");
+  require<RequestError>(type_of(block) == "text" || is_document,
+                        "`messages`: expected blocks of type text, found {}; the model reads texts only",
+                        block.is_object() ? shown_part(member_of(block, "type")) : block.type_name());
+  return {{"type", "text"}, {"text", text}};
 }
 
 // A text, or a list of blocks with texts.
 Json text_of(const Json& content) {
   if (!content.is_array()) return content;
   Json parts = Json::array();
-  for (const Json& block : content) {
-    require<RequestError>(type_of(block) == "text", "`messages`: expected blocks of type text, found {}",
-                          block.is_object() ? type_of(block) : block.type_name());
-    parts.push_back({{"type", "text"}, {"text", block.value("text", Json())}});
-  }
+  for (const Json& block : content) parts.push_back(part_of(block));
   return parts;
 }
 
@@ -45,28 +56,39 @@ std::string reasoning_in(const Json& content) {
   return text;
 }
 
+// What tools of Anthropic's own servers did.
+bool is_of_server(const std::string& type) {
+  return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
+         (type.ends_with("_tool_result") && type != "tool_result");
+}
+
+Json result_of(const Json& block) {
+  const Json content = member_of(block, "content");
+  return {{"role", "tool"},
+          {"tool_call_id", member_of(block, "tool_use_id")},
+          {"content", content.is_null() ? Json("") : text_of(content)}};
+}
+
 // Results of tools are messages of their own in OpenAI's format, and come before what else the user says.
-void add_message(const Json& message, Json& messages) {
+void add_message(const Json& message, Conversation& conversation) {
   require<RequestError>(message.is_object(), "`messages`: expected a list of objects, found {}",
                         message.type_name());
   const Json content = message.value("content", Json());
   Json texts = Json::array();
   Json calls = Json::array();
   if (!content.is_array())
-    return messages.push_back({{"role", message.value("role", Json())}, {"content", content}});
+    return conversation.messages.push_back({{"role", message.value("role", Json())}, {"content", content}});
   for (const Json& block : content) {
     const std::string type = type_of(block);
     if (type == "thinking" || type == "redacted_thinking") continue;
-    if (type == "tool_use") {
+    if (type == "tool_use")
       calls.push_back(call_of(block));
-    } else if (type == "tool_result") {
-      const Json result = block.value("content", Json());
-      messages.push_back({{"role", "tool"},
-                          {"tool_call_id", block.value("tool_use_id", Json())},
-                          {"content", result.is_null() ? Json("") : text_of(result)}});
-    } else {
+    else if (type == "tool_result")
+      conversation.messages.push_back(result_of(block));
+    else if (is_of_server(type))
+      warn_of("`messages`: blocks", type, conversation.warnings);
+    else
       texts.push_back(block);
-    }
   }
   if (texts.empty() && calls.empty()) return;
   Json result = {{"role", message.value("role", Json())},
@@ -74,24 +96,23 @@ void add_message(const Json& message, Json& messages) {
   if (!calls.empty()) result["tool_calls"] = std::move(calls);
   if (const std::string reasoning = reasoning_in(content); !reasoning.empty())
     result["reasoning_content"] = reasoning;
-  messages.push_back(std::move(result));
+  conversation.messages.push_back(std::move(result));
 }
 
-Json tools_of(const Json& tools) {
-  if (!tools.is_array()) return tools;
-  Json list = Json::array();
-  for (const Json& tool : tools) {
-    require<RequestError>(tool.is_object() && tool.contains("name"), "`tools`: expected objects with `name`");
-    const std::string type = type_of(tool);
-    require<RequestError>(type.empty() || type == "custom", "`tools`: expected tools of yours, found {}",
-                          type);
-    const Json function = {{"name", tool.at("name")},
-                           {"description", tool.value("description", Json(""))},
-                           {"parameters", tool.value("input_schema", Json::object())},
-                           {"strict", tool.value("strict", Json(false))}};
-    list.push_back({{"type", "function"}, {"function", function}});
-  }
-  return list;
+Conversation conversation_of(const Json& body) {
+  Conversation conversation;
+  if (const Json system = body.value("system", Json()); !system.is_null())
+    conversation.messages.push_back({{"role", "system"}, {"content", text_of(system)}});
+  const Json given = body.value("messages", Json());
+  require<RequestError>(given.is_array(), "`messages`: expected a list, found {}", given.type_name());
+  for (const Json& message : given) add_message(message, conversation);
+  return conversation;
+}
+
+// An answer that the client has begun is continued.
+bool is_begun_answer(const Json& message) {
+  return message.value("role", Json()) == Json("assistant") && !message.contains("tool_calls") &&
+         !message.at("content").is_null() && message.at("content") != Json("");
 }
 
 // "auto" and "none" are the same in both.
@@ -126,34 +147,54 @@ void read_thinking(const Json& thinking, Json& chat) {
     arguments["enable_thinking"] = type == "enabled";
 }
 
+// `output_config` has the format of the answer, which was `output_format` once, and how much the model
+// thinks.
+void read_output_config(const Json& body, Json& chat) {
+  const Json config = body.value("output_config", Json());
+  require<RequestError>(config.is_null() || config.is_object(),
+                        "`output_config`: expected an object, found {}", config.type_name());
+  const Json format = member_of(config, "format");
+  chat["response_format"] = format.is_null() ? body.value("output_format", Json()) : format;
+  chat["reasoning_effort"] = member_of(config, "effort");
+}
+
+// The members that become those of a chat.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"stop", "stop_sequences"},
+                                                                    {"response_format", "output_config"},
+                                                                    {"reasoning_effort", "output_config"},
+                                                                    {"max_thinking_tokens", "thinking"}};
+
 }  // namespace
 
 ApiCall read_messages_call(const Json& body) {
-  Json messages = Json::array();
-  if (const Json system = body.value("system", Json()); !system.is_null())
-    messages.push_back({{"role", "system"}, {"content", text_of(system)}});
-  const Json given = body.value("messages", Json());
-  require<RequestError>(given.is_array(), "`messages`: expected a list, found {}", given.type_name());
-  for (const Json& message : given) add_message(message, messages);
-  Json chat = {{"messages", std::move(messages)},
-               {"tools", tools_of(body.value("tools", Json()))},
+  Conversation conversation = conversation_of(body);
+  OfferedTools offered = offered_messages_tools(body.value("tools", Json()));
+  const bool continues = !conversation.messages.empty() && is_begun_answer(conversation.messages.back());
+  Json chat = {{"messages", std::move(conversation.messages)},
+               {"tools", std::move(offered.functions)},
                {"tool_choice", choice_of(body.value("tool_choice", Json()))},
                {"stop", body.value("stop_sequences", Json())}};
+  if (continues) chat["continue_final_message"] = true;
   chat["chat_template_kwargs"] = body.value("chat_template_kwargs", Json());
   read_thinking(body.value("thinking", Json()), chat);
+  read_output_config(body, chat);
+  require<RequestError>(body.value("max_tokens", Json()) != Json(-1),
+                        "`max_tokens`: expected a number of tokens, found -1");
   const Json choice = body.value("tool_choice", Json());
   if (choice.is_object() && choice.value("disable_parallel_tool_use", Json()) == Json(true))
     chat["parallel_tool_calls"] = false;
   for (const char* name : {"model", "stream", "max_tokens", "temperature", "top_p", "top_k"})
     chat[name] = body.value(name, Json());
   try {
-    return read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
+    ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
+    // A client asks every model to think; one that cannot just answers.
+    call.prompts.front().thinks_if_able = true;
+    call.names = kNames;
+    call.warn(offered.warnings);
+    call.warn(conversation.warnings);
+    return call;
   } catch (const RequestError& error) {
-    // It names the members of a chat.
-    std::string message = error.what();
-    if (const std::size_t at = message.find("`stop`"); at != std::string::npos)
-      message.replace(at, 6, "`stop_sequences`");
-    throw RequestError(message);
+    throw ApiException(renamed(api_error_of(error), kNames));
   }
 }
 

@@ -36,10 +36,12 @@ Json reason_of(const Answer& answer) {
 }
 
 Json message_of(const Answer& answer, Json content) {
-  return {{"id", answer.id},          {"type", "message"},
-          {"role", "assistant"},      {"content", std::move(content)},
-          {"model", answer.model},    {"stop_reason", nullptr},
-          {"stop_sequence", nullptr}, {"usage", usage_of(answer)}};
+  Json message = {{"id", answer.id},          {"type", "message"},
+                  {"role", "assistant"},      {"content", std::move(content)},
+                  {"model", answer.model},    {"stop_reason", nullptr},
+                  {"stop_sequence", nullptr}, {"usage", usage_of(answer)}};
+  if (!answer.call.warnings().empty()) message["warnings"] = answer.call.warnings();
+  return message;
 }
 
 // The arguments of a call. Those that are no JSON are what Anthropic's guide makes of them.
@@ -96,10 +98,7 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
   std::string begin(const Answer&) override { return ""; }
 
   std::string token(const Answer& answer, std::size_t, const TokenEvent&) override {
-    if (!std::exchange(has_begun_, true)) {
-      events_ += sse_event("message_start",
-                           {{"type", "message_start"}, {"message", message_of(answer, Json::array())}});
-    }
+    start(answer);
     add(continuation_of(answer).news);
     return std::exchange(events_, {});
   }
@@ -107,6 +106,7 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
   std::string progress(const Answer&, std::size_t, std::size_t, std::size_t) override { return ""; }
 
   std::string end(const Answer& answer) override {
+    start(answer);
     finish();
     return std::exchange(events_, {}) +
            sse_event("message_delta",
@@ -128,12 +128,23 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
         {{"type", "content_block_start"}, {"index", block.index}, {"content_block", block_of(block, "")}});
   }
   void extend_block(const MessageBlock& block, const std::string& text) override {
-    events_ += sse_event(
-        "content_block_delta",
-        {{"type", "content_block_delta"}, {"index", block.index}, {"delta", delta_of(block, text)}});
+    add_delta(block, delta_of(block, text));
   }
   void end_block(const MessageBlock& block) override {
+    // Clients wait for the signature before they keep what was thought. Nobody checks it here.
+    if (block.kind == Kind::reasoning) add_delta(block, {{"type", "signature_delta"}, {"signature", ""}});
     events_ += sse_event("content_block_stop", {{"type", "content_block_stop"}, {"index", block.index}});
+  }
+
+  // With the first token, which tells the tokens of the prompt that were cached.
+  void start(const Answer& answer) {
+    if (std::exchange(has_begun_, true)) return;
+    events_ += sse_event("message_start",
+                         {{"type", "message_start"}, {"message", message_of(answer, Json::array())}});
+  }
+  void add_delta(const MessageBlock& block, const Json& delta) {
+    events_ += sse_event("content_block_delta",
+                         {{"type", "content_block_delta"}, {"index", block.index}, {"delta", delta}});
   }
 
   bool has_begun_ = false;

@@ -6,6 +6,7 @@
 #include "tp/version.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -58,6 +59,11 @@ void add_text(Json& delta, const char* name, const std::string& text) {
   delta[name] = delta.value(name, std::string()) + text;
 }
 
+// Not part of OpenAI's API.
+void add_warnings(const Answer& answer, Json& body) {
+  if (!answer.call.warnings().empty()) body["warnings"] = answer.call.warnings();
+}
+
 Form form_of(const Answer& answer) { return answer.call.prompts.front().form; }
 bool is_chat(const Answer& answer) { return form_of(answer) == Form::chat_completion; }
 
@@ -79,18 +85,20 @@ class OpenAiFormat final : public AnswerFormat {
   // What is known of a stream's choice.
   struct Choice {
     bool has_begun = false;
-    std::size_t characters = 0;  // sent so far, to which text_offset refers
-    int calls = 0;               // begun so far
+    std::size_t echoed = 0;  // characters of the prompt, to which text_offset adds
+    TokenPlaces places{};
+    int calls = 0;  // begun so far
   };
 
   Json head(const Answer& answer, bool is_chunk) const;
-  std::string chunk(const Answer& answer, Json choice) const;
+  std::string chunk(const Answer& answer, Json choice);
   Choice& choice_at(std::size_t index);
   std::string first(const Answer& answer, std::size_t prompt, std::size_t index);
   static Json delta_of(const MessagePieces& pieces, Choice& choice);
-  std::string last(const Answer& answer, const Continuation& continuation, std::size_t index) const;
+  std::string last(const Answer& answer, const Continuation& continuation, std::size_t index);
 
   const Engine& engine_;
+  bool has_warned_ = false;  // in the first chunk
   std::vector<Choice> choices_;
 };
 
@@ -119,12 +127,14 @@ Json OpenAiFormat::body(const Answer& answer) const {
   body["choices"] = std::move(choices);
   body["usage"] = usage_of(answer);
   body["timings"] = timings_of(answer);
+  add_warnings(answer, body);
   return body;
 }
 
-std::string OpenAiFormat::chunk(const Answer& answer, Json choice) const {
+std::string OpenAiFormat::chunk(const Answer& answer, Json choice) {
   Json body = head(answer, true);
   body["choices"] = Json::array({std::move(choice)});
+  if (!std::exchange(has_warned_, true)) add_warnings(answer, body);
   return sse_event(body);
 }
 
@@ -146,7 +156,7 @@ std::string OpenAiFormat::first(const Answer& answer, std::size_t prompt, std::s
   }
   if (!answer.call.echo) return "";
   Json echoed = {{"index", index}, {"text", ""}, {"logprobs", nullptr}, {"finish_reason", nullptr}};
-  choice.characters = add_echo(engine_, answer.prompts[prompt], answer.completions[prompt], echoed);
+  choice.echoed = add_echo(engine_, answer.prompts[prompt], answer.completions[prompt], echoed);
   return chunk(answer, std::move(echoed));
 }
 
@@ -173,8 +183,7 @@ Json OpenAiFormat::delta_of(const MessagePieces& pieces, Choice& choice) {
   return delta;
 }
 
-std::string OpenAiFormat::last(const Answer& answer, const Continuation& continuation,
-                               std::size_t index) const {
+std::string OpenAiFormat::last(const Answer& answer, const Continuation& continuation, std::size_t index) {
   Json last = {{"index", index}};
   if (is_chat(answer))
     last["delta"] = Json::object();
@@ -204,10 +213,9 @@ std::string OpenAiFormat::token(const Answer& answer, std::size_t prompt, const 
       json["delta"] = delta_of(continuation.news, choice);
     else
       json["text"] = event.text;
-    json["logprobs"] = openai_logprobs(form_of(answer), engine_, piece, choice.characters);
+    json["logprobs"] = openai_logprobs(form_of(answer), engine_, piece, choice.places, choice.echoed);
     json["finish_reason"] = nullptr;
     if (answer.call.return_token_ids) json["token_ids"] = {event.token};
-    choice.characters += count_characters(event.text);
     events += chunk(answer, std::move(json));
   }
   return ended ? events + last(answer, continuation, index) : events;
@@ -229,8 +237,7 @@ std::string OpenAiFormat::end(const Answer& answer) {
     for (std::size_t index = prompt * samples; index < (prompt + 1) * samples; ++index) {
       if (choice_at(index).has_begun) continue;
       events += first(answer, prompt, index);
-      events +=
-          chunk(answer, {{"index", index}, {"text", ""}, {"logprobs", nullptr}, {"finish_reason", "length"}});
+      events += last(answer, answer.completions[prompt].continuations[index - prompt * samples], index);
     }
   }
   if (answer.call.include_usage) {
@@ -238,7 +245,7 @@ std::string OpenAiFormat::end(const Answer& answer) {
     body["choices"] = Json::array();
     body["usage"] = usage_of(answer);
     body["timings"] = timings_of(answer);
-    events = sse_event(body);
+    events += sse_event(body);
   }
   return events + "data: [DONE]\n\n";
 }

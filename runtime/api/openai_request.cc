@@ -1,7 +1,9 @@
 #include "runtime/api/openai_request.h"
 
 #include "runtime/api/constraint_fields.h"
+#include "runtime/api/json_members.h"
 #include "runtime/api/messages.h"
+#include "runtime/api/offered_tools.h"
 #include "runtime/api/prompt_ids.h"
 #include "tp/internal/require.h"
 
@@ -95,41 +97,62 @@ const std::map<std::string, std::vector<Json>>& unsupported() {
   return table;
 }
 
-std::string shown_part(const Json& json) {
-  constexpr std::size_t kMost = 200;
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
-}
-
-Json member_of(const Json& object, const char* name) {
-  return object.is_object() ? object.value(name, Json()) : Json();
-}
-
 void check_tool(const Json& tool) {
-  const Json function = member_of(tool, "function");
-  require<RequestError>(function.is_object(),
-                        "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}",
-                        shown_part(tool));
+  const Json& function = tool.at("function");
   const Json name = function.value("name", Json());
   require<RequestError>(name.is_string() && !name.get_ref<const std::string&>().empty(),
                         "`tools`: expected functions with a `name`, found {}", shown_part(name));
   const Json strict = function.value("strict", Json());
   require<RequestError>(strict.is_null() || strict.is_boolean(),
-                        "`tools`: expected true or false as `strict` of `{}`, found {}",
-                        name.get_ref<const std::string&>(), shown_part(strict));
+                        "`tools`: expected true or false as `strict`, found {} in `{}`", shown_part(strict),
+                        name.get_ref<const std::string&>());
 }
 
-// "none", "auto", "required", or {"type": "function", "function": {"name": ...}}, whose name may also be
-// outside, as in the API of responses.
+// The name in {"type": "function", "function": {"name": ...}}, which may also be outside, as in the API of
+// responses.
+Json function_name(const Json& choice) {
+  const Json inside = member_of(member_of(choice, "function"), "name");
+  return inside.is_null() ? member_of(choice, "name") : inside;
+}
+
+// {"type": "allowed_tools", "mode": "auto" or "required", "tools": [...]}: removes the other tools, and
+// returns the mode.
+Json keep_allowed(const Json& choice, Json& tools) {
+  const Json inside = member_of(choice, "allowed_tools");
+  const Json& allowed = inside.is_object() ? inside : choice;
+  const Json list = member_of(allowed, "tools");
+  const Json mode = member_of(allowed, "mode");
+  require<RequestError>(list.is_array(), "`tool_choice`: expected a list `tools` of allowed tools, found {}",
+                        shown_part(choice));
+  std::set<Json> names;
+  for (const Json& tool : list) names.insert(function_name(tool));
+  Json kept = Json::array();
+  for (const Json& tool : tools) {
+    if (names.contains(tool.at("function").at("name"))) kept.push_back(tool);
+  }
+  tools = std::move(kept);
+  return mode.is_null() ? Json("auto") : mode;
+}
+
+// The choice in the form "none", "auto", "required", or that of a function. Mistral says "any" for
+// "required".
+Json plain_choice(const Json& choice, Json& tools) {
+  const std::string type = type_of(choice);
+  if (type == "allowed_tools") return plain_choice(keep_allowed(choice, tools), tools);
+  if (choice == Json("any") || type == "any") return "required";
+  if (type == "none" || type == "auto" || type == "required") return type;
+  return choice;
+}
+
 void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
   if (choice.is_null() || choice == Json("auto") || choice == Json("none")) return;
-  const Json inside = member_of(member_of(choice, "function"), "name");
-  const Json name = inside.is_null() ? member_of(choice, "name") : inside;
-  const bool is_named = member_of(choice, "type") == Json("function") && name.is_string();
+  const std::string type = type_of(choice);
+  const Json name = function_name(choice);
+  const bool is_named = (type.empty() || type == "function" || type == "tool") && name.is_string();
   require<RequestError>(
       is_named || choice == Json("required"),
-      "`tool_choice`: expected none, auto, required or {{\"type\": \"function\", \"function\": "
-      "{{\"name\": ...}}}}, found {}",
+      "`tool_choice`: expected none, auto, required, allowed_tools or {{\"type\": \"function\", "
+      "\"function\": {{\"name\": ...}}}}, found {}",
       shown_part(choice));
   rules.required = true;
   const bool is_known = std::any_of(tools.begin(), tools.end(), [&](const Json& tool) {
@@ -143,10 +166,16 @@ void read_tool_choice(const Json& choice, const Json& tools, CallRules& rules) {
 }
 
 // The functions that the model may ask for; the chat template describes them to it.
-void read_tools(const Json& tools, const Json& choice, ApiRequest& request) {
-  require<RequestError>(tools.is_null() || tools.is_array(), "`tools`: expected a list, found {}",
-                        tools.type_name());
+void read_tools(const Json& given, const Json& wish, UnknownMembers unknown, ApiRequest& request) {
+  require<RequestError>(given.is_null() || given.is_array(), "`tools`: expected a list, found {}",
+                        given.type_name());
+  OfferedTools offered = offered_chat_tools(given);
+  require<RequestError>(unknown == UnknownMembers::ignore || offered.warnings.empty(),
+                        "`tools`: expected tools of type function, found others; leave them out");
+  request.warnings = std::move(offered.warnings);
+  Json& tools = offered.functions;
   for (const Json& tool : tools) check_tool(tool);
+  const Json choice = plain_choice(wish, tools);
   read_tool_choice(choice, tools, request.calls);
   if (!tools.empty() && choice != Json("none")) (*request.conversation)["tools"] = tools;
 }
@@ -202,6 +231,7 @@ void read_logprobs(const Json& body, Form form, ApiRequest& request) {
                           count.dump());
   };
   if (form == Form::text_completion) {
+    if (wish == false) return;
     check_count(wish, "logprobs");
     if (!wish.is_null()) request.settings["logprobs"] = wish;
     return;
@@ -209,7 +239,8 @@ void read_logprobs(const Json& body, Form form, ApiRequest& request) {
   require<RequestError>(wish.is_null() || wish.is_boolean(), "`logprobs`: expected true or false, found {}",
                         wish.dump());
   check_count(number, "top_logprobs");
-  require<RequestError>(number.is_null() || wish == true, "`top_logprobs` needs \"logprobs\": true");
+  require<RequestError>(number.is_null() || number == 0 || wish == true,
+                        "`top_logprobs` needs \"logprobs\": true");
   if (wish == true) request.settings["logprobs"] = number.is_null() ? Json(0) : number;
 }
 
@@ -218,12 +249,24 @@ void read_model(const Json& model, ApiRequest& request) {
   request.model = model.get<std::string>();
 }
 
+// An empty text stops nothing, as in llama.cpp, and with a share of 0 only the likeliest token is left.
+Json effective_value(const std::string& name, const Json& value) {
+  if (name == "top_p" && value == 0) return 1e-6;
+  if (name != "stop" || !(value.is_array() || value == Json(""))) return value;
+  Json texts = Json::array();
+  for (const Json& text : value) {
+    if (text != Json("")) texts.push_back(text);
+  }
+  return value.is_string() ? Json::array() : texts;
+}
+
 // Applies a member other than the prompt and those about log-probabilities.
 void read_member(const std::string& name, const Json& value, ApiRequest& request, UnknownMembers unknown) {
-  // llama.cpp's clients mean a random one.
-  if (name == "seed" && value == -1) return;
+  // LM Studio's clients mean as many as there is room for, which is what a chat has without a limit.
+  const bool is_limit = name == "max_tokens" || name == "max_completion_tokens";
+  if (is_limit && value == -1 && request.form == Form::chat_completion) return;
   if (const auto setting = settings().find(name); setting != settings().end()) {
-    request.settings[setting->second] = value;
+    request.settings[setting->second] = effective_value(name, value);
     return;
   }
   if (ignored().contains(name) || read_constraint_member(name, value, request)) return;
@@ -259,7 +302,7 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownM
     if (!member("parallel_tool_calls").is_null()) read_parallel_calls(member("parallel_tool_calls"), request);
     if (!member("chat_template_kwargs").is_null())
       read_template_arguments(member("chat_template_kwargs"), request);
-    read_tools(member("tools"), member("tool_choice"), request);
+    read_tools(member("tools"), member("tool_choice"), unknown, request);
   } else {
     read_prompt(member(prompt), request);
   }
@@ -268,7 +311,7 @@ void read_openai_body(const Json& body, Form form, ApiRequest& request, UnknownM
     if (!value.is_null() && !read.contains(name)) read_member(name, value, request, unknown);
   }
   // The newer of the two names wins.
-  if (const Json tokens = member("max_completion_tokens"); !tokens.is_null())
+  if (const Json tokens = member("max_completion_tokens"); !tokens.is_null() && tokens != -1)
     request.settings["max_tokens"] = tokens;
 }
 

@@ -1,9 +1,9 @@
 #include "runtime/api/openai_response.h"
 
+#include "model/tokenizer/utf8.h"
 #include "runtime/api/rounded.h"
 
 #include <algorithm>
-#include <array>
 #include <ctime>
 #include <random>
 #include <span>
@@ -16,12 +16,21 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
-// The text of a token in context: on their own, some tokens lose their leading space.
-std::string text_of_token(const Engine& engine, TokenId id) {
-  const std::array<TokenId, 2> twice = {id, id};
-  const std::size_t once = engine.decode(std::span(twice).first(1)).size();
-  const std::string both = engine.decode(twice);
-  return both.substr(std::min(once, both.size()));
+// The bytes of a token in a text, of which control tokens are no part.
+std::string bytes_of(const Engine& engine, TokenId id) {
+  return engine.is_special(id) ? "" : engine.bytes_of(id);
+}
+
+// OpenAI writes a token that is only part of a character as its bytes, with a prefix in completions.
+std::string shown_token(const std::string& bytes, const char* prefix) {
+  if (utf8::is_valid(bytes)) return bytes;
+  std::string shown = prefix;
+  for (const char byte : bytes) shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  return shown;
+}
+
+std::string shown_in_completion(const Engine& engine, TokenId id) {
+  return shown_token(bytes_of(engine, id), "bytes:");
 }
 
 // The tokens of the text, without the control token that ended it.
@@ -32,17 +41,11 @@ std::span<const ScoredToken> shown(const Continuation& continuation, const Engin
   return all.first(all.size() - (has_end ? 1 : 0));
 }
 
-// The bytes of a token; null if it is only part of a character.
-Json bytes_of(const std::string& text) {
-  if (text.find("\uFFFD") != std::string::npos) return nullptr;
+Json chat_logprob(const Engine& engine, const TokenLogprob& token) {
+  const std::string text = bytes_of(engine, token.id);
   Json bytes = Json::array();
   for (const char byte : text) bytes.push_back(static_cast<unsigned char>(byte));
-  return bytes;
-}
-
-Json chat_logprob(const Engine& engine, const TokenLogprob& token) {
-  const std::string text = text_of_token(engine, token.id);
-  return {{"token", text}, {"logprob", rounded(token.logprob)}, {"bytes", bytes_of(text)}};
+  return {{"token", shown_token(text, "")}, {"logprob", rounded(token.logprob)}, {"bytes", std::move(bytes)}};
 }
 
 Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
@@ -59,7 +62,8 @@ Json chat_logprobs(const Engine& engine, const Continuation& continuation) {
 
 Json texts_of(const Engine& engine, const std::vector<TokenLogprob>& tokens) {
   Json texts = Json::object();
-  for (const TokenLogprob& token : tokens) texts[text_of_token(engine, token.id)] = rounded(token.logprob);
+  for (const TokenLogprob& token : tokens)
+    texts[shown_in_completion(engine, token.id)] = rounded(token.logprob);
   return texts;
 }
 
@@ -76,16 +80,15 @@ Json no_tokens() {
           {"text_offset", Json::array()}};
 }
 
-Json text_logprobs(const Engine& engine, const Continuation& continuation, std::size_t offset) {
+Json text_logprobs(const Engine& engine, const Continuation& continuation, TokenPlaces& places,
+                   std::size_t offset) {
   if (continuation.logprobs.empty()) return nullptr;
   Json lists = no_tokens();
   for (const ScoredToken& token : shown(continuation, engine)) {
-    const std::string text = text_of_token(engine, token.chosen.id);
-    lists["tokens"].push_back(text);
+    lists["tokens"].push_back(shown_in_completion(engine, token.chosen.id));
     lists["token_logprobs"].push_back(rounded(token.chosen.logprob));
     lists["top_logprobs"].push_back(texts_of(engine, token.top));
-    lists["text_offset"].push_back(offset);
-    offset += count_characters(text);
+    lists["text_offset"].push_back(offset + places.place_of(bytes_of(engine, token.chosen.id)));
   }
   return lists;
 }
@@ -123,14 +126,9 @@ Json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated,
           {"completion_tokens_details", {{"reasoning_tokens", reasoning}}}};
 }
 
-std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;  // first byte of a character
-  }));
-}
-
-Json openai_logprobs(Form form, const Engine& engine, const Continuation& continuation, std::size_t offset) {
-  return form == Form::text_completion ? text_logprobs(engine, continuation, offset)
+Json openai_logprobs(Form form, const Engine& engine, const Continuation& continuation, TokenPlaces& places,
+                     std::size_t offset) {
+  return form == Form::text_completion ? text_logprobs(engine, continuation, places, offset)
                                        : chat_logprobs(engine, continuation);
 }
 
@@ -140,7 +138,8 @@ Json openai_choice(Form form, const Engine& engine, const Continuation& continua
     choice["text"] = continuation.text;
   else
     choice["message"] = message_of(continuation.message);
-  choice["logprobs"] = openai_logprobs(form, engine, continuation);
+  TokenPlaces places;
+  choice["logprobs"] = openai_logprobs(form, engine, continuation, places);
   choice["finish_reason"] = std::string(continuation.finish_name());
   // Not part of OpenAI's API.
   if (!continuation.stop_reason.is_null()) choice["stop_reason"] = Json(continuation.stop_reason);
@@ -152,19 +151,22 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
   const std::string text = engine.decode(prompt);
   choice["text"] = text + choice.at("text").get<std::string>();
   const std::size_t characters = count_characters(text);
-  if (completion.prompt_logprobs.empty()) return characters;
+  // Nothing is known of a prompt's first token, which may be all that there is.
+  const bool has_logprobs = !completion.prompt_logprobs.empty() ||
+                            (prompt.size() == 1 && completion.settings.value("logprobs", -1) >= 0);
+  if (!has_logprobs) return characters;
   Json lists = no_tokens();
   std::size_t offset = 0;
+  const std::vector<std::string> parts = engine.decode_parts(prompt);
   for (std::size_t i = 0; i < prompt.size(); ++i) {
-    const std::string token = engine.is_special(prompt[i]) ? "" : text_of_token(engine, prompt[i]);
     // Nothing precedes the first token, so nothing predicts it.
     const bool is_scored = i > 0 && i - 1 < completion.prompt_logprobs.size();
-    lists["tokens"].push_back(token);
+    lists["tokens"].push_back(shown_in_completion(engine, prompt[i]));
     lists["token_logprobs"].push_back(
         is_scored ? Json(rounded(static_cast<float>(completion.prompt_logprobs[i - 1]))) : Json());
     lists["top_logprobs"].push_back(is_scored ? top_of(engine, completion, i - 1) : Json());
     lists["text_offset"].push_back(offset);
-    offset += count_characters(token);
+    offset += count_characters(parts[i]);
   }
   if (const Json later = choice.at("logprobs"); later.is_object()) {
     for (const char* name : {"tokens", "token_logprobs", "top_logprobs"})

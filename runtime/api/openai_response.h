@@ -3,6 +3,7 @@
 
 #include "runtime/api/api_request.h"
 #include "runtime/api/completion.h"
+#include "runtime/api/token_places.h"
 #include "tp/engine.h"
 
 #include <cstddef>
@@ -24,11 +25,13 @@ nlohmann::ordered_json openai_body(const ApiRequest& request, const Completion& 
                                    const Engine& engine, std::string_view model);
 
 // Parts of response bodies. A choice of its continuation; the log-probabilities of its tokens, null if none
-// were asked for, where `offset` counts the characters before them.
+// were asked for, where `places` has seen the continuation's tokens so far and `offset` counts the characters
+// before them.
 nlohmann::ordered_json openai_choice(ApiRequest::Form form, const Engine& engine,
                                      const Continuation& continuation, std::size_t index);
 nlohmann::ordered_json openai_logprobs(ApiRequest::Form form, const Engine& engine,
-                                       const Continuation& continuation, std::size_t offset = 0);
+                                       const Continuation& continuation, TokenPlaces& places,
+                                       std::size_t offset = 0);
 
 // Puts the prompt before a completion's text and log-probabilities. Returns the characters that were added.
 std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, const Completion& completion,
@@ -37,9 +40,6 @@ std::size_t add_echo(const Engine& engine, const std::vector<TokenId>& prompt, c
 // Tokens: of prompts, those of them that were cached, generated ones, and those of them that were thought.
 nlohmann::ordered_json openai_usage(std::size_t prompt, std::size_t cached, std::size_t generated,
                                     std::size_t reasoning);
-
-// Of UTF-8.
-std::size_t count_characters(std::string_view text);
 
 // The response body for a request that cannot be served. `type` is OpenAI's: invalid_request_error,
 // server_error.

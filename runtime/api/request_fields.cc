@@ -26,8 +26,16 @@ using Json = nlohmann::json;
   throw_error<RequestError>("expected {}, found {}", expected, found.dump());
 }
 
+// Python's clients write whole numbers as 50.0, too.
+bool is_whole(const Json& value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  return value.is_number_float() && std::abs(value.get<double>()) <= kExact &&
+         std::trunc(value.get<double>()) == value.get<double>();
+}
+
 // nlohmann::json compares an unsigned number as a signed one of the same bits.
 bool is_int(const Json& value) {
+  if (is_whole(value)) return std::in_range<int>(value.get<std::int64_t>());
   if (value.is_number_unsigned()) return std::in_range<int>(value.get<std::uint64_t>());
   return value.is_number_integer() && std::in_range<int>(value.get<std::int64_t>());
 }
@@ -39,9 +47,11 @@ void read(const Json& value, int& target, int least) {
   target = value.get<int>();
 }
 
+// A seed. Clients of llama.cpp and vLLM mean a random one by -1; other negative ones are seeds like any.
 void read(const Json& value, std::optional<std::uint64_t>& target) {
-  if (!value.is_number_unsigned()) wrong_type("a whole number from 0 to 18446744073709551615", value);
-  target = value.get<std::uint64_t>();
+  if (!value.is_number_integer() && !is_whole(value)) wrong_type("a whole number of 64 bits", value);
+  target.reset();
+  if (value.is_number_unsigned() || value != -1) target = value.get<std::uint64_t>();
 }
 
 void read(const Json& value, std::optional<TokenId>& target) {
@@ -130,6 +140,15 @@ Field of_request(T Request::*member) {
 Field of_request(int Request::*member, int least) {
   return {[=](const Json& value, Request& request) { read(value, request.*member, least); },
           [=](const Request& request) { return request.*member; }};
+}
+
+// Clients of vLLM mean all tokens by -1.
+Field top_k() {
+  return {[](const Json& value, Request& request) {
+            read(value, request.sampling.top_k, 0);
+            if (value == -1) request.sampling.top_k = 0;
+          },
+          [](const Request& request) { return request.sampling.top_k; }};
 }
 
 Field of_sampling(int SamplingParams::*member, int least) {
@@ -295,7 +314,7 @@ const std::map<std::string, Field>& all_fields() {
       {"bad_words_ids", rare(of_request(&Request::bad_words_ids))},
       {"logit_bias", rare(of_sampling(&SamplingParams::logit_bias))},
       {"temperature", of_sampling(&SamplingParams::temperature)},
-      {"top_k", of_sampling(&SamplingParams::top_k, 0)},
+      {"top_k", top_k()},
       {"top_p", of_sampling(&SamplingParams::top_p)},
       {"min_p", of_sampling(&SamplingParams::min_p)},
       {"repetition_penalty", of_sampling(&SamplingParams::repetition_penalty)},

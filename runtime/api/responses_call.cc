@@ -1,11 +1,11 @@
 // OpenAI's Responses API, of which a stateless part is translated to a chat.
 #include "runtime/api/api_call.h"
+#include "runtime/api/json_members.h"
+#include "runtime/api/offered_tools.h"
 #include "runtime/api/openai_request.h"
+#include "runtime/api/responses_items.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
-#include <initializer_list>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -14,54 +14,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kParts[] = {"input_text", "output_text", "text"};
+// The members that become those of a chat.
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"messages", "input"},
+                                                                    {"response_format", "text"},
+                                                                    {"reasoning_effort", "reasoning"},
+                                                                    {"max_tokens", "max_output_tokens"}};
 
-std::string type_of(const Json& item) {
-  const Json type = item.is_object() ? item.value("type", Json()) : Json();
-  return type.is_string() ? type.get<std::string>() : "";
-}
-
-// A text, or a list of parts with texts.
-Json content_of(const Json& content) {
-  if (!content.is_array()) return content;
-  Json parts = Json::array();
-  for (const Json& part : content) {
-    const std::string type = type_of(part);
-    const bool is_text = std::find(std::begin(kParts), std::end(kParts), type) != std::end(kParts);
-    require<RequestError>(is_text, "`input`: expected parts of type input_text, found {}",
-                          type.empty() ? part.type_name() : type);
-    parts.push_back({{"type", "text"}, {"text", part.value("text", Json())}});
-  }
-  return parts;
-}
-
-void add_item(const Json& item, Json& messages) {
-  const std::string type = type_of(item);
-  require<RequestError>(item.is_object(), "`input`: expected a text or a list of objects, found {}",
-                        item.type_name());
-  if (type == "reasoning") return;
-  if (type == "function_call") {
-    const Json function = {{"name", item.value("name", Json())},
-                           {"arguments", item.value("arguments", Json())}};
-    const Json call = {{"id", item.value("call_id", Json())}, {"type", "function"}, {"function", function}};
-    // Calls at the same time are one message.
-    const bool continues = !messages.empty() && messages.back().contains("tool_calls");
-    if (!continues)
-      messages.push_back({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", Json::array()}});
-    messages.back()["tool_calls"].push_back(call);
-  } else if (type == "function_call_output") {
-    messages.push_back({{"role", "tool"},
-                        {"tool_call_id", item.value("call_id", Json())},
-                        {"content", content_of(item.value("output", Json()))}});
-  } else {
-    require<RequestError>(type.empty() || type == "message",
-                          "`input`: items of type {} are not supported; leave them out", type);
-    messages.push_back(
-        {{"role", item.value("role", Json())}, {"content", content_of(item.value("content", Json()))}});
-  }
-}
-
-Json messages_of(const Json& body) {
+Json messages_of(const Json& body, ItemReader& items) {
   Json messages = Json::array();
   if (const Json instructions = body.value("instructions", Json()); !instructions.is_null())
     messages.push_back({{"role", "system"}, {"content", instructions}});
@@ -70,23 +29,10 @@ Json messages_of(const Json& body) {
                         input.type_name());
   if (input.is_string()) messages.push_back({{"role", "user"}, {"content", input}});
   if (input.is_array()) {
-    for (const Json& item : input) add_item(item, messages);
+    for (const Json& item : input) items.add(item);
   }
+  for (Json& message : items.take_messages()) messages.push_back(std::move(message));
   return messages;
-}
-
-// Their functions are not wrapped in an object of their own.
-Json tools_of(const Json& tools) {
-  if (!tools.is_array()) return tools;
-  Json list = Json::array();
-  for (const Json& tool : tools) {
-    const std::string type = type_of(tool);
-    require<RequestError>(type == "function", "`tools`: expected tools of type function, found {}", type);
-    Json function = tool;
-    function.erase("type");
-    list.push_back({{"type", "function"}, {"function", std::move(function)}});
-  }
-  return list;
 }
 
 void refuse_state(const Json& body) {
@@ -96,8 +42,9 @@ void refuse_state(const Json& body) {
         "`{}` needs a server that remembers, and this one does not; send the whole conversation", name);
   }
   const Json truncation = body.value("truncation", Json());
-  require<RequestError>(truncation.is_null() || truncation == Json("disabled"),
-                        "`truncation` is not supported; shorten the conversation yourself");
+  // "auto" is a matter of conversations that are too long, which are refused.
+  require<RequestError>(truncation.is_null() || truncation == Json("disabled") || truncation == Json("auto"),
+                        "`truncation`: expected disabled or auto, found {}", shown_part(truncation));
   const Json background = body.value("background", Json());
   require<RequestError>(background.is_null() || background == Json(false),
                         "`background` is not supported; leave it out");
@@ -123,7 +70,9 @@ Json repeated_of(const Json& body) {
 
 ApiCall read_responses_call(const Json& body) {
   refuse_state(body);
-  Json chat = {{"messages", messages_of(body)}, {"tools", tools_of(body.value("tools", Json()))}};
+  OfferedTools offered = offered_responses_tools(body.value("tools", Json()));
+  ItemReader items(offered);
+  Json chat = {{"messages", messages_of(body, items)}, {"tools", std::move(offered.functions)}};
   for (const char* name : {"model",
                            "stream",
                            "temperature",
@@ -158,18 +107,12 @@ ApiCall read_responses_call(const Json& body) {
   try {
     ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
     call.repeated = repeated_of(body);
+    call.names = kNames;
+    call.namespaces = std::move(offered.namespaces);
+    for (const auto& warnings : {offered.warnings, items.warnings()}) call.warn(warnings);
     return call;
   } catch (const RequestError& error) {
-    // It names the members of a chat.
-    std::string message = error.what();
-    for (const auto& [name, original] : {std::pair<std::string, std::string>{"`messages`", "`input`"},
-                                         {"`response_format`", "`text`"},
-                                         {"`reasoning_effort`", "`reasoning`"},
-                                         {"`max_tokens`", "`max_output_tokens`"}}) {
-      if (const std::size_t at = message.find(name); at != std::string::npos)
-        message.replace(at, name.size(), original);
-    }
-    throw RequestError(message);
+    throw ApiException(renamed(api_error_of(error), kNames));
   }
 }
 

@@ -40,6 +40,9 @@ Json item_of(const Answer& answer, const MessageBlock& block, const char* status
                  {"call_id", block.id},
                  {"name", block.name},
                  {"arguments", is_empty ? "" : block.text}});
+    const auto& namespaces = answer.call.namespaces;
+    if (const auto found = namespaces.find(block.name); found != namespaces.end())
+      item.update({{"name", found->second.name}, {"namespace", found->second.space}});
     return item;
   }
   if (block.kind == Kind::reasoning)
@@ -77,6 +80,7 @@ Json response_of(const Answer& answer, const char* status, Json output) {
                    {"truncation", "disabled"},
                    {"usage", nullptr}};
   response.update(answer.call.repeated);
+  if (!answer.call.warnings().empty()) response["warnings"] = answer.call.warnings();
   return response;
 }
 

@@ -22,6 +22,7 @@
 #include "runtime/engine/unmasker.h"
 #include "runtime/engine/worker.h"
 #include "runtime/speculation/answer_history.h"
+#include "runtime/text/detokenizer.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -324,6 +325,20 @@ std::vector<TokenId> Engine::encode(const MarkedText& text, bool add_special) co
 std::string Engine::decode(std::span<const TokenId> ids) const {
   require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
+}
+
+std::vector<std::string> Engine::decode_parts(std::span<const TokenId> ids) const {
+  require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
+  Detokenizer detokenizer(*impl_->tokenizer(), {}, SkipSpecial::yes);
+  std::vector<std::string> parts;
+  for (const TokenId id : ids) parts.push_back(detokenizer.push(id));
+  if (!parts.empty()) parts.back() += detokenizer.finish();
+  return parts;
+}
+
+std::string Engine::bytes_of(TokenId id) const {
+  require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
+  return impl_->tokenizer()->bytes_of(id);
 }
 
 EncodedPair Engine::encode_pair(std::string_view first, std::string_view second) const {

@@ -46,10 +46,12 @@ class HttpServer::Impl {
 
 namespace {
 
-void listen(Tcp::acceptor& acceptor, const Tcp::endpoint& endpoint) {
+// `is_only`: there are no other addresses, so that "::" stands for all of both families.
+void listen(Tcp::acceptor& acceptor, const Tcp::endpoint& endpoint, bool is_only) {
   acceptor.open(endpoint.protocol());
   acceptor.set_option(Tcp::acceptor::reuse_address(true));
-  if (endpoint.address().is_v6()) acceptor.set_option(asio::ip::v6_only(true));
+  if (endpoint.address().is_v6())
+    acceptor.set_option(asio::ip::v6_only(!is_only || !endpoint.address().is_unspecified()));
   acceptor.bind(endpoint);
   acceptor.listen();
 }
@@ -59,10 +61,11 @@ std::vector<Tcp::acceptor> listen_at(asio::io_context& io, const std::string& ho
   std::vector<Tcp::acceptor> acceptors;
   try {
     Tcp::resolver resolver(io);
-    for (const auto& entry : resolver.resolve(host, std::to_string(port), Tcp::resolver::passive)) {
+    const auto entries = resolver.resolve(host, std::to_string(port), Tcp::resolver::passive);
+    for (const auto& entry : entries) {
       Tcp::endpoint endpoint = entry.endpoint();
       if (!acceptors.empty()) endpoint.port(acceptors.front().local_endpoint().port());
-      listen(acceptors.emplace_back(io), endpoint);
+      listen(acceptors.emplace_back(io), endpoint, entries.size() == 1);
     }
   } catch (const boost::system::system_error& error) {
     // A name may have addresses of a protocol that this machine does not have.

@@ -25,11 +25,19 @@ namespace http = beast::http;
 constexpr std::size_t kWriteBytes = std::size_t{64} << 10;  // progress is noticed after so many
 // What chunks may have beside their data; Beast reads no more than this at a time.
 constexpr std::size_t kReadBytes = std::size_t{128} << 10;
+constexpr std::size_t kFirstBytes = std::size_t{4} << 10;
 constexpr std::size_t kDiscardBytes = std::size_t{64} << 20;
 constexpr std::chrono::seconds kDiscardTime{2};
 constexpr std::chrono::milliseconds kLookEvery{500};
 
 std::string_view view_of(beast::string_view text) { return {text.data(), text.size()}; }
+
+// A client that reaches a socket of both families by IPv4 has an address of IPv4.
+std::string shown(const asio::ip::address& address) {
+  const bool is_mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+  return is_mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string()
+                   : address.to_string();
+}
 
 HttpRequest head_from(const http::request_header<>& header, const std::string& client) {
   HttpRequest request;
@@ -54,8 +62,7 @@ HttpSession::HttpSession(Tcp::socket socket, const IoContext& io, const HttpOpti
       connection_(load_, &HttpLoad::connections, 1),
       buffer_(options.limits.header_bytes + kReadBytes) {
   Error ignored;
-  const Tcp::endpoint client = stream_.socket().remote_endpoint(ignored);
-  client_ = client.address().to_string(ignored);
+  client_ = shown(stream_.socket().remote_endpoint(ignored).address());
   stream_.socket().set_option(Tcp::no_delay(true), ignored);
   // A client whose machine has gone away without a word is noticed by the system.
   stream_.socket().set_option(asio::socket_base::keep_alive(true), ignored);
@@ -89,9 +96,24 @@ void HttpSession::read_head(std::chrono::milliseconds time) {
   parser_->header_limit(static_cast<std::uint32_t>(options_.limits.header_bytes));
   parser_->body_limit(options_.limits.body_bytes);
   read_within(time);
-  http::async_read_header(
-      stream_, buffer_, *parser_,
-      [self = shared_from_this()](const Error& error, std::size_t) { self->on_head(error); });
+  skip_empty_lines();
+}
+
+// Some clients end a body with a line break that is no part of it (RFC 9112, section 2.2).
+void HttpSession::skip_empty_lines() {
+  const auto data = buffer_.data();
+  const std::string_view seen(static_cast<const char*>(data.data()), data.size());
+  buffer_.consume(std::min(seen.find_first_not_of("\r\n"), seen.size()));
+  if (buffer_.size() > 0) {
+    return http::async_read_header(
+        stream_, buffer_, *parser_,
+        [self = shared_from_this()](const Error& error, std::size_t) { self->on_head(error); });
+  }
+  stream_.async_read_some(buffer_.prepare(kFirstBytes),
+                          [self = shared_from_this()](const Error& error, std::size_t bytes) {
+                            self->buffer_.commit(bytes);
+                            error ? self->on_head(error) : self->skip_empty_lines();
+                          });
 }
 
 // Unlike the stream's own limit of time, this one leaves a connection on which to tell the client.
@@ -140,7 +162,7 @@ void HttpSession::on_head(const Error& error) {
   continue_with_body();
 }
 
-// What proxies and servers may understand differently, and bodies that nobody wants.
+// What proxies and servers may understand differently.
 std::optional<std::pair<int, std::string>> HttpSession::fault_of_head() const {
   const auto& header = parser_->get();
   const std::size_t hosts = header.count(http::field::host);
@@ -151,8 +173,6 @@ std::optional<std::pair<int, std::string>> HttpSession::fault_of_head() const {
     return std::pair(400, "the target and the header Host name different servers");
   if (header.count(http::field::transfer_encoding) > 0 && (is_http_1_0_ || !parser_->chunked()))
     return std::pair(400, "expected no Transfer-Encoding but chunked");
-  if (header.method() != http::verb::post && !parser_->is_done())
-    return std::pair(400, "expected a body with POST only");
   return std::nullopt;
 }
 

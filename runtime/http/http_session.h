@@ -90,6 +90,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   void read_head(std::chrono::milliseconds time);
   void read_within(std::chrono::milliseconds time);
+  void skip_empty_lines();
   void on_head(const Error& error);
   std::optional<std::pair<int, std::string>> fault_of_head() const;
   void continue_with_body();

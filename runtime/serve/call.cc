@@ -80,14 +80,14 @@ void Call::end_with(const ApiError& error) {
     send_error(error);
   } catch (const std::exception&) {  // an exchange without a response answers 500
   }
-  close(error.status, error.status < 500 ? "refused" : "error");
+  close(error.status, short_reason(error), error.param);
 }
 
 void Call::send_error(const ApiError& error) {
   exchange_->respond(service_.response_of(exchange_->request(), error));
 }
 
-void Call::close(int status, const std::string& reason) {
+void Call::close(int status, const std::string& reason, const std::string& param) {
   const Usage used = usage();
   const HttpRequest& request = exchange_->request();
   const double total = std::chrono::duration<double>(Clock::now() - came_).count();
@@ -102,7 +102,9 @@ void Call::close(int status, const std::string& reason) {
                     .queued = used.queued,
                     .first_token = used.first_token,
                     .total = total,
-                    .reason = reason});
+                    .param = param,
+                    .reason = reason,
+                    .warnings = used.warnings});
   if (status == 200 || status == 499 || status >= 500) {
     service_.metrics.count_end({.reason = status == 200   ? reason
                                           : status == 499 ? "abort"

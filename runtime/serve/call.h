@@ -51,6 +51,7 @@ class Call : public std::enable_shared_from_this<Call> {
     std::size_t generated_tokens = 0;
     double queued = 0.0;       // seconds
     double first_token = 0.0;  // seconds since the call came
+    std::vector<std::string> warnings{};
   };
 
   Call(Service& service, std::shared_ptr<HttpExchange> exchange);
@@ -65,7 +66,7 @@ class Call : public std::enable_shared_from_this<Call> {
 
   void post(std::function<void()> task);
   void end_with(const ApiError& error);
-  void close(int status, const std::string& reason);
+  void close(int status, const std::string& reason, const std::string& param = "");
   bool has_ended() const { return exchange_ == nullptr; }
   HttpExchange& exchange() { return *exchange_; }
 

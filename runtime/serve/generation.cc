@@ -36,7 +36,16 @@ Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format, ApiCall call) {
   const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
-  static_cast<Call&>(*generation).start(generation->make_requests(std::move(call)));
+  static_cast<Call&>(*generation).start(generation->requests_of(std::move(call)));
+}
+
+std::vector<Request> Generation::requests_of(ApiCall call) {
+  const MemberNames names = call.names;
+  try {
+    return make_requests(std::move(call));
+  } catch (const std::exception& error) {
+    throw ApiException(renamed(api_error_of(error), names));
+  }
 }
 
 void Generation::check(const ApiCall& call) const {
@@ -83,6 +92,11 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
   if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
     request.score_from = 1;
     request.score_top = request.sampling.logprobs;
+  }
+  // A request without tokens has to ask something.
+  if (request.max_tokens == 0 && !request.asks_about_prompt() && !request.prompt.empty()) {
+    request.candidates_at = {request.prompt.size() - 1};
+    request.candidates = 1;
   }
   request.report_progress = call.stream && call.return_progress;
   if (call.best_of != 0) request.sampling.logprobs = std::max(request.sampling.logprobs, 0);
@@ -236,7 +250,8 @@ Call::Usage Generation::usage() const {
           .cached_tokens = answer_.cached_tokens(),
           .generated_tokens = answer_.generated_tokens(),
           .queued = answer_.times.queued,
-          .first_token = first_token_};
+          .first_token = first_token_,
+          .warnings = answer_.call.prompts.empty() ? std::vector<std::string>() : answer_.call.warnings()};
 }
 
 }  // namespace tp

@@ -29,6 +29,8 @@ class Generation : public Call {
   };
 
   void check(const ApiCall& call) const;
+  // With errors in terms of the call's API.
+  std::vector<Request> requests_of(ApiCall call);
   std::vector<Request> make_requests(ApiCall call);
   EngineRequest make_request(const ApiCall& call, const ApiRequest& prompt) const;
   void expect_answer_of(const EngineRequest& accepted);

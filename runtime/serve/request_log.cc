@@ -1,5 +1,6 @@
 #include "runtime/serve/request_log.h"
 
+#include "model/weights/checkpoint/printable.h"
 #include "runtime/api/rounded.h"
 
 #include <chrono>
@@ -26,6 +27,9 @@ std::string now() {
                      ms);
 }
 
+// The name of a member, which a client may have made up.
+std::string shown_param(const LoggedRequest& request) { return printable(request.param.substr(0, 64)); }
+
 Json json_of(const LoggedRequest& request) {
   Json line = {{"time", now()},        {"client", request.client}, {"method", request.method},
                {"path", request.path}, {"status", request.status}, {"seconds", rounded(request.total)}};
@@ -37,7 +41,9 @@ Json json_of(const LoggedRequest& request) {
     line["queued_seconds"] = rounded(request.queued);
     line["first_token_seconds"] = rounded(request.first_token);
   }
+  if (!request.param.empty()) line["param"] = shown_param(request);
   if (!request.reason.empty()) line["reason"] = request.reason;
+  if (!request.warnings.empty()) line["warnings"] = request.warnings;
   return line;
 }
 
@@ -51,7 +57,9 @@ std::string text_of(const LoggedRequest& request) {
                         request.queued, request.first_token);
   }
   line += fmt::format(" total={:.3f}s", request.total);
+  if (!request.param.empty()) line += " param=" + shown_param(request);
   if (!request.reason.empty()) line += " " + request.reason;
+  for (const std::string& warning : request.warnings) line += "; warning: " + warning;
   return line;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tp {
 
@@ -20,7 +21,9 @@ struct LoggedRequest {
   double queued = 0.0;       // seconds
   double first_token = 0.0;  // seconds since the request
   double total = 0.0;
-  std::string reason{};  // why the answer ended
+  std::string param{};                  // the member of the request that was refused
+  std::string reason{};                 // why the answer ended
+  std::vector<std::string> warnings{};  // as in ApiRequest
 };
 
 // Writes a line for each request, on a thread of its own: a log that nobody reads must not stop the server.

@@ -33,6 +33,8 @@ constexpr Route kRoutes[] = {
      .is_anthropic = true},
     {.path = "/v1/embeddings", .method = "POST", .run = endpoints::embeddings},
     {.path = "/v1/rerank", .method = "POST", .run = endpoints::rerank},
+    {.path = "/v2/rerank", .method = "POST", .run = endpoints::rerank},
+    {.path = "/v1/reranking", .method = "POST", .run = endpoints::rerank},
     {.path = "/v1/models", .method = "GET", .run = endpoints::models},
     {.path = "/v1/models/*", .method = "GET", .run = endpoints::model},
     {.path = "/v1/tokenize", .method = "POST", .run = endpoints::tokenize},
@@ -127,6 +129,10 @@ std::optional<ApiError> Router::find_fault(const HttpRequest& head) const {
                  fmt::format("expected the header `Content-Type: application/json`, found {}",
                              head.header("content-type").empty() ? "none" : head.header("content-type")));
   }
+  const std::string_view coding = head.header("content-encoding");
+  if (!coding.empty() && lower_case(coding) != "identity")
+    return fault(415, fmt::format("expected a body without `Content-Encoding`, found {}; send it as it is",
+                                  printable(coding)));
   if (file != nullptr || route->is_about_server) return std::nullopt;
   return fault_of_state(service_.state);
 }
@@ -136,6 +142,7 @@ HttpResponse Router::error_response(const HttpRequest& head, const ApiError& err
   const Route* const route = find_route(head.path());
   if (route != nullptr && route->is_anthropic)
     response.body = json_text(make_messages_format()->error(error));
+  if (error.status == 415) response.headers.emplace_back("Accept-Encoding", "identity");
   if (error.status == 405 && route != nullptr) response.headers.emplace_back("Allow", route->method);
   return response;
 }
@@ -168,7 +175,8 @@ std::optional<HttpResponse> Router::refusal(const HttpRequest& head) const {
   service_.log.add({.client = head.client,
                     .method = head.method,
                     .path = printable(head.path()),
-                    .status = fault->status});
+                    .status = fault->status,
+                    .reason = short_reason(*fault)});
   return error_response(head, *fault);
 }
 
@@ -196,7 +204,9 @@ void Router::run(const std::shared_ptr<HttpExchange>& exchange) const {
     service_.log.add({.client = request.client,
                       .method = request.method,
                       .path = std::string(request.path()),
-                      .status = reported.status});
+                      .status = reported.status,
+                      .param = reported.param,
+                      .reason = short_reason(reported)});
   }
 }
 

@@ -57,9 +57,10 @@ void Server::run(OpenModel model, const std::function<void()>& on_ready) {
       if (engine.wait_for_work(100ms)) step(engine);
       report(engine, Clock::now() - last_report_ >= kReportEvery);
     }
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {
     service_.state = ServerState::failed;
-    end(ended(fmt::format("the server ends: {}", error.what())));
+    // What went wrong is for the log: it may name files and hosts.
+    end(ended("the server ends after an error of its own"));
     throw;
   }
   end(ended("the server is shutting down"));

@@ -1,4 +1,5 @@
 // The endpoints about prompts: tokens, templates.
+#include "model/tokenizer/utf8.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/engine_request.h"
 #include "runtime/api/prompt_ids.h"
@@ -6,7 +7,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
@@ -35,6 +35,12 @@ bool flag_of(const Json& body, std::initializer_list<const char*> names, bool ot
 const ChatPrompts& chat_of(const Service& service) {
   require<RequestError>(service.model.chat.has_value(), "{}", service.model.chat_error);
   return *service.model.chat;
+}
+
+// As llama.cpp has it: a text or, of a token that is only part of a character, a list of bytes.
+Json piece_of(const std::string& bytes) {
+  if (utf8::is_valid(bytes)) return bytes;
+  return std::vector<unsigned char>(bytes.begin(), bytes.end());
 }
 
 std::vector<TokenId> chat_tokens(const Service& service, const ApiCall& call) {
@@ -67,7 +73,7 @@ void tokenize(Service& service, const Exchange& exchange) {
   const bool with_pieces = flag_of(body, {"with_pieces"}, false);
   for (const TokenId id : ids) {
     if (with_pieces)
-      result["tokens"].push_back({{"id", id}, {"piece", engine.decode(std::array{id})}});
+      result["tokens"].push_back({{"id", id}, {"piece", piece_of(engine.bytes_of(id))}});
     else
       result["tokens"].push_back(id);
   }

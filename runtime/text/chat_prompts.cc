@@ -33,6 +33,7 @@ MarkedText without_end_of_message(const MarkedText& text, const Json& messages) 
 
 ChatPrompts::ChatPrompts(const Engine& engine, ChatTemplate chat_template)
     : template_(std::move(chat_template)),
+      conventions_(template_),
       tools_(template_),
       stop_ids_(find_stop_ids(engine)),
       visible_ids_(find_visible_ids(engine)),
@@ -46,6 +47,7 @@ MarkedText ChatPrompts::prompt_of(Json conversation) const {
       !continues || !begins,
       "`continue_final_message` and `add_generation_prompt` exclude each other; leave one out");
   conversation["add_generation_prompt"] = begins;
+  conventions_.apply(conversation);
   const MarkedText text = template_.render(tools_.adapted(template_, conversation));
   return continues ? without_end_of_message(text, conversation.at("messages")) : text;
 }

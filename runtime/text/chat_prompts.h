@@ -3,6 +3,7 @@
 #include "model/tokenizer/chat_template.h"
 #include "runtime/tools/call_rules.h"
 #include "runtime/tools/message_reader.h"
+#include "runtime/tools/tool_conventions.h"
 #include "runtime/tools/tool_rendering.h"
 #include "tp/engine.h"
 
@@ -51,6 +52,7 @@ class ChatPrompts {
   bool begins_thinking(const MarkedText& prompt) const;
 
   ChatTemplate template_;
+  ToolConventions conventions_;
   ToolRendering tools_;
   std::vector<TokenId> stop_ids_;
   std::vector<TokenId> visible_ids_;

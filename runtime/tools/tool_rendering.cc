@@ -1,6 +1,7 @@
 #include "runtime/tools/tool_rendering.h"
 
 #include "runtime/tools/message_order.h"
+#include "runtime/tools/tool_conventions.h"
 #include "tp/error.h"
 
 #include <utility>
@@ -87,6 +88,7 @@ std::optional<std::string> render(const ChatTemplate& chat, const Json& conversa
   try {
     Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
     input.update(conversation);
+    write_call_ids(ids_in_notation(chat), input["messages"]);
     return chat.render(input).text();
   } catch (const RequestError&) {
     return std::nullopt;

@@ -39,6 +39,11 @@ ApiError error_of(const std::function<void()>& read) {
   return {};
 }
 
+void set_fields_of(const ApiCall& call) {
+  Request request;
+  set_fields(call.prompts.front().settings, request);
+}
+
 TEST(ApiCall, TakesWhatOfficialClientsSend) {
   const ApiCall call =
       chat(R"("model": "m", "stream": true, "stream_options": {"include_usage": true}, "n": 2,
@@ -152,6 +157,7 @@ TEST(ApiCall, NamesTheMemberThatIsWrong) {
       {"top_logprobs", R"("top_logprobs": 3)"},
       {"chat_template_kwargs", R"("chat_template_kwargs": [])"},
       {"tools", R"("tools": "f")"},
+      {"tool_choice", R"("tool_choice": {"type": "allowed_tools"})"},
   };
   for (const auto& [param, members] : cases)
     EXPECT_EQ(error_of([text = std::string(members)] { chat(text); }).param, param) << members;
@@ -190,6 +196,66 @@ TEST(ApiCall, ReadsOpenAisResponses) {
   EXPECT_EQ(call.prompts.front().settings.at("max_tokens"), 9);
   EXPECT_EQ(call.prompts.front().conversation->at("tools")[0].at("function").at("name"), "f");
   EXPECT_TRUE(call.stream);
+}
+
+// What a model thought, said and called is one message, as in a chat.
+TEST(ApiCall, PutsItemsOfResponsesTogetherToMessages) {
+  const ApiCall call = read_responses_call(parse_body(R"({"input": [{"role": "user", "content": "Hi"},
+    {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "short"}],
+     "content": [{"type": "reasoning_text", "text": "Hm."}], "encrypted_content": null},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
+    {"type": "function_call", "call_id": "a", "name": "f", "namespace": "n", "arguments": "{}"},
+    {"type": "custom_tool_call", "call_id": "b", "name": "patch", "input": "+x"},
+    {"type": "function_call_output", "call_id": "a", "output": [{"type": "input_text", "text": "4"}]},
+    {"type": "custom_tool_call_output", "call_id": "b", "output": "done"},
+    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Four."}]},
+    {"type": "local_shell_call", "id": "c", "call_id": "c", "action": {"command": ["ls"]}},
+    {"type": "local_shell_call_output", "id": "c", "output": "a.txt"},
+    {"type": "mcp_call", "id": "d", "name": "g", "arguments": "{}", "output": "5", "error": null},
+    {"type": "image_generation_call", "id": "e", "result": "..."}],
+    "tools": [{"type": "namespace", "name": "n", "tools": [{"type": "function", "name": "f"}]},
+              {"type": "function", "name": "f", "parameters": null}]})"));
+  EXPECT_EQ(call.prompts.front().conversation->at("messages"),
+            Json::parse(R"([{"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "I look.", "reasoning_content": "Hm.", "tool_calls": [
+      {"id": "a", "type": "function", "function": {"name": "n__f", "arguments": "{}"}},
+      {"id": "b", "type": "function", "function": {"name": "patch", "arguments": {"input": "+x"}}}]},
+    {"role": "tool", "tool_call_id": "a", "content": "4"},
+    {"role": "tool", "tool_call_id": "b", "content": "done"},
+    {"role": "assistant", "content": null, "reasoning_content": "Four.", "tool_calls": [
+      {"id": "c", "type": "function", "function": {"name": "local_shell", "arguments": {"command": ["ls"]}}}]},
+    {"role": "tool", "tool_call_id": "c", "content": "a.txt"},
+    {"role": "assistant", "content": null, "tool_calls": [
+      {"id": "d", "type": "function", "function": {"name": "g", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "d", "content": "5"}])"));
+  EXPECT_EQ(call.prompts.front().conversation->at("tools"),
+            Json::parse(R"([{"type": "function", "function": {"name": "n__f"}},
+                            {"type": "function", "function": {"name": "f"}}])"));
+  EXPECT_EQ(call.namespaces.at("n__f").name, "f");
+  ASSERT_EQ(call.warnings().size(), 1U);
+  EXPECT_NE(call.warnings().front().find("image_generation_call"), std::string::npos);
+}
+
+// A client may write what it likes as a type.
+TEST(ApiCall, WarningsAreFitForALog) {
+  const ApiCall call = read_responses_call(
+      parse_body(R"({"input": "a", "tools": [{"type": "x\ny`\u001b[0m)" + std::string(500, 'z') + R"("}]})"));
+  ASSERT_EQ(call.warnings().size(), 1U);
+  EXPECT_LT(call.warnings().front().size(), 200U);
+  EXPECT_NE(call.warnings().front().find("x?y???0mz"), std::string::npos) << call.warnings().front();
+}
+
+TEST(ApiCall, RefusalsHaveShortReasonsWithoutTexts) {
+  const auto reason = [](const std::string& members) {
+    return short_reason(error_of([&] { set_fields_of(chat(members)); }));
+  };
+  EXPECT_EQ(reason(R"("temperature": "secret")"), "expected a number");
+  EXPECT_EQ(reason(R"("logprobs": "secret")"), "expected true or false");
+  EXPECT_EQ(reason(R"("tools": [{"type": "function", "function": {"name": "secret", "strict": 3}}])"),
+            "expected true or false as `strict`");
+  EXPECT_EQ(short_reason(error_of([] { parse_body("{secret"); })), "invalid_json");
+  EXPECT_EQ(short_reason({.status = 405, .type = "invalid_request_error", .message = "secret"}),
+            "invalid_request_error");
 }
 
 TEST(ApiCall, RefusesResponsesThatNeedAMemory) {

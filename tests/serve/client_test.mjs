@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 export const KEY = 'a-key-for-the-test';
 
 // The package, or undefined if it is not installed.
-function load(name) {
+export function load(name) {
   if (!process.env.TP_NODE_MODULES) return undefined;
   try {
     return createRequire(join(resolve(process.env.TP_NODE_MODULES), '..', 'index.js'))(name);

@@ -260,11 +260,44 @@ TEST(HttpServer, TakesTargetsWithTheirServer) {
   EXPECT_EQ(client.read().status, 400);
 }
 
-TEST(HttpServer, RefusesBodiesThatNobodyWants) {
+// Whether a method takes a body is for the gate and the handler to say.
+TEST(HttpServer, ReadsBodiesOfAllMethods) {
   ServerUnderTest test;
   HttpClient client(test.port());
-  client.send("GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n");
-  EXPECT_EQ(client.read().status, 400);
+  for (const std::string method : {"GET", "PUT", "DELETE"}) {
+    client.send(method + " /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+    EXPECT_EQ(client.read().body, method + " /a body");
+  }
+  client.send("PUT /forbidden HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
+  EXPECT_EQ(client.read().status, 403);
+}
+
+TEST(HttpServer, SkipsEmptyLinesBeforeARequest) {
+  ServerUnderTest test;
+  HttpClient client(test.port());
+  client.send("\r\n\r\n" + request_text("POST", "/a", "body"));
+  EXPECT_EQ(client.read().body, "POST /a body");
+  client.send("\r\n" + request_text("GET", "/b") + "\r\n");
+  EXPECT_EQ(client.read().body, "GET /b ");
+  client.send("\r");
+  client.send("\n" + request_text("GET", "/c"));
+  EXPECT_EQ(client.read().body, "GET /c ");
+}
+
+TEST(HttpServer, ListensToBothFamiliesAtTheAddressOfAll) {
+  const auto listen = [] {
+    return std::make_unique<HttpServer>(
+        HttpOptions{.host = "::", .port = 0, .handle = [](const std::shared_ptr<HttpExchange>& exchange) {
+                      exchange->respond({.body = exchange->request().client, .content_type = "text/plain"});
+                    }});
+  };
+  std::unique_ptr<HttpServer> server;
+  try {
+    server = listen();
+  } catch (const ConfigError& error) {
+    GTEST_SKIP() << "this machine has no IPv6: " << error.what();
+  }
+  EXPECT_EQ(get(server->port(), "/").body, "127.0.0.1");
 }
 
 TEST(HttpServer, KeepsNoEndlessExtensionsOfChunks) {

@@ -82,7 +82,7 @@ TEST(ServeEncoder, RanksDocuments) {
   ServedProgram server(2, {"--model", model.path()});
   const json reply =
       server
-          .post("/v1/rerank", {{"query", "blue sky"},
+          .post("/v2/rerank", {{"query", "blue sky"},
                                {"documents", {"red", json{{"text", "green sky"}}, "sky sky sky"}},
                                {"top_n", 2},
                                {"return_documents", true}})

@@ -11,6 +11,8 @@ namespace {
 
 using nlohmann::json;
 
+json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
+
 TEST_F(ServeApiAlone, RefusesWrongRequestsWithTheStatusThatClientsExpect) {
   const json messages = {{{"role", "user"}, {"content", "Hi"}}};
   const auto error = [](const HttpReply& reply) { return reply.json().at("error"); };
@@ -112,6 +114,55 @@ TEST(Serve, RefusesChatsWithoutATemplate) {
   EXPECT_EQ(server.get("/health").status, 200) << "without a key";
   EXPECT_EQ(server.get("/metrics").status, 401);
   EXPECT_EQ(server.get("/v1/models", key).json().at("data")[0].at("capabilities").at("chat"), false);
+  server.end();
+}
+
+TEST_F(ServeApiAlone, RefusesMethodsAndCodingsByTheirOwnStatus) {
+  HttpClient client(server().port());
+  client.send(
+      "PUT /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+      "2\r\n\r\n{}");
+  const HttpReply put = client.read();
+  EXPECT_EQ(put.status, 405);
+  EXPECT_EQ(put.headers.at("allow"), "POST");
+  const HttpReply zipped = post_text(server().port(), "/v1/completions", "\x1f\x8b",
+                                     {{"Content-Type", "application/json"}, {"Content-Encoding", "gzip"}});
+  EXPECT_EQ(zipped.status, 415);
+  EXPECT_NE(zipped.body.find("Content-Encoding"), std::string::npos) << zipped.body;
+  EXPECT_EQ(post_text(server().port(), "/v1/completions", greedy(1).dump(),
+                      {{"Content-Type", "application/json"}, {"Content-Encoding", "identity"}})
+                .status,
+            200);
+}
+
+constexpr const char* kLoudTemplate =
+    "{% for message in messages %}{% if message.content == 'secret' %}{{ raise_exception('no ' + "
+    "message.content) }}"
+    "{% endif %}{{ message.content }}{% endfor %}";
+
+TEST(Serve, LogsWhyARequestWasRefusedWithoutItsTexts) {
+  TemporaryDirectory folder;
+  const std::string file = folder.write("loud.jinja", kLoudTemplate);
+  ServedProgram server(kNoMpirun, {"--chat-template", file});
+  server.post("/v1/completions", greedy(1, {{"temperature", "secret"}}));
+  const HttpReply refused = server.post("/v1/chat/completions", {{"messages", {user_says("secret")}}});
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(refused.json().at("error").at("param"), "messages");
+  EXPECT_NE(refused.body.find("no secret"), std::string::npos) << refused.body;
+  EXPECT_EQ(refused.body.find(folder.path().string()), std::string::npos) << refused.body;
+  EXPECT_EQ(refused.body.find("loud.jinja"), std::string::npos) << refused.body;
+  post_text(server.port(), "/v1/completions", "{\"prompt\": secret", {});
+  server.post("/v1/responses",
+              {{"input", "Hi"}, {"tools", {{{"type", "web_search"}}}}, {"max_output_tokens", 1}});
+  std::string log;
+  EXPECT_TRUE(server.process().wait_for_error([&](const std::string& err) {
+    log = err;
+    return err.find("of type web_search") != std::string::npos;
+  })) << log;
+  EXPECT_NE(log.find("param=temperature expected a number"), std::string::npos) << log;
+  EXPECT_NE(log.find("param=messages chat_template_error"), std::string::npos) << log;
+  EXPECT_NE(log.find("invalid_json"), std::string::npos) << log;
+  EXPECT_EQ(log.find("secret"), std::string::npos) << log;
   server.end();
 }
 

@@ -34,9 +34,10 @@ MarkedText Template::render(const nlohmann::ordered_json& input, const RenderOpt
     if (options.own != nullptr) names.merge(own_variables(*options.own, heap));
     return evaluator.render(*body_, std::move(names));
   } catch (const EvaluationError& error) {
-    throw_error<RequestError>(
-        "{}:{}:{}: cannot render the chat template: {}; change the messages or the template", name_,
-        evaluator.position().line, evaluator.position().column, error.what());
+    throw RenderError(
+        fmt::format("{}:{}:{}: cannot render the chat template: {}; change the messages or the template",
+                    name_, evaluator.position().line, evaluator.position().column, error.what()),
+        error.what());
   }
 }
 

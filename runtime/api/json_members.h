@@ -1,0 +1,28 @@
+// Members of what clients send, which may be of any type.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// Null if there is none, or if `object` is no object.
+inline nlohmann::ordered_json member_of(const nlohmann::ordered_json& object, const char* name) {
+  return object.is_object() ? object.value(name, nlohmann::ordered_json()) : nlohmann::ordered_json();
+}
+
+// `type` of an item, a part, a tool; empty if it is no text.
+inline std::string type_of(const nlohmann::ordered_json& object) {
+  const nlohmann::ordered_json type = member_of(object, "type");
+  return type.is_string() ? type.get<std::string>() : "";
+}
+
+// The beginning of a value as JSON, for messages.
+inline std::string shown_part(const nlohmann::ordered_json& json) {
+  constexpr std::size_t kMost = 200;
+  std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+}  // namespace tp

@@ -1,0 +1,163 @@
+#include "runtime/api/offered_tools.h"
+
+#include "runtime/api/json_members.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Clients send null for what they do not say.
+Json without_nulls(const Json& object) {
+  Json result = Json::object();
+  for (const auto& [name, value] : object.items()) {
+    if (!value.is_null()) result[name] = value;
+  }
+  return result;
+}
+
+void offer(const Json& function, OfferedTools& offered) {
+  offered.functions.push_back({{"type", "function"}, {"function", without_nulls(function)}});
+}
+
+void leave_out(const std::string& type, OfferedTools& offered) {
+  warn_of("`tools`: tools", type, offered.warnings);
+}
+
+OfferedTools begin(const Json& tools) { return {.functions = tools.is_array() ? Json::array() : tools}; }
+
+// The members of a function in the format of /v1/responses.
+Json function_of(const Json& tool) {
+  if (const Json inside = member_of(tool, "function"); inside.is_object()) return inside;
+  Json function = tool;
+  function.erase("type");
+  return function;
+}
+
+std::string text_member(const Json& object, const char* name) {
+  const Json value = member_of(object, name);
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+std::multiset<std::string> names_in(const Json& tools) {
+  std::multiset<std::string> names;
+  for (const Json& tool : tools) {
+    if (type_of(tool) == "function") names.insert(text_member(function_of(tool), "name"));
+    const Json inner = member_of(tool, "tools");
+    if (type_of(tool) == "namespace" && inner.is_array()) names.merge(names_in(inner));
+  }
+  return names;
+}
+
+std::string qualified(const std::string& space, const std::string& name) {
+  return space + (space.ends_with('_') ? "" : "__") + name;
+}
+
+void offer_namespace(const Json& tool, const std::multiset<std::string>& names, OfferedTools& offered) {
+  const std::string space = text_member(tool, "name");
+  const Json inner = member_of(tool, "tools");
+  require<RequestError>(!space.empty() && inner.is_array(),
+                        "`tools`: expected a namespace with `name` and a list `tools`, found {}",
+                        shown_part(tool));
+  for (const Json& each : inner) {
+    if (type_of(each) != "function") {
+      leave_out(type_of(each), offered);
+      continue;
+    }
+    Json function = function_of(each);
+    const std::string name = text_member(function, "name");
+    const std::string known = names.count(name) == 1 ? name : qualified(space, name);
+    function["name"] = known;
+    offered.namespaces[known] = {.space = space, .name = name};
+    offer(function, offered);
+  }
+}
+
+}  // namespace
+
+std::string OfferedTools::name_of(const std::string& space, const std::string& name) const {
+  const auto found = std::ranges::find_if(namespaces, [&](const auto& entry) {
+    return entry.second.space == space && entry.second.name == name;
+  });
+  return found == namespaces.end() ? name : found->first;
+}
+
+OfferedTools offered_chat_tools(const Json& tools) {
+  OfferedTools offered = begin(tools);
+  if (!tools.is_array()) return offered;
+  for (const Json& tool : tools) {
+    const std::string type = type_of(tool);
+    const Json function = member_of(tool, "function");
+    if (!type.empty() && type != "function") {
+      leave_out(type, offered);
+    } else {
+      require<RequestError>(function.is_object(),
+                            "`tools`: expected {{\"type\": \"function\", \"function\": {{...}}}}, found {}",
+                            shown_part(tool));
+      offer(function, offered);
+    }
+  }
+  return offered;
+}
+
+OfferedTools offered_responses_tools(const Json& tools) {
+  OfferedTools offered = begin(tools);
+  if (!tools.is_array()) return offered;
+  const std::multiset<std::string> names = names_in(tools);
+  for (const Json& tool : tools) {
+    const std::string type = type_of(tool);
+    require<RequestError>(!type.empty(), "`tools`: expected objects with a `type`, found {}",
+                          shown_part(tool));
+    if (type == "function")
+      offer(function_of(tool), offered);
+    else if (type == "namespace")
+      offer_namespace(tool, names, offered);
+    else
+      leave_out(type, offered);
+  }
+  return offered;
+}
+
+OfferedTools offered_messages_tools(const Json& tools) {
+  OfferedTools offered = begin(tools);
+  if (!tools.is_array()) return offered;
+  for (const Json& tool : tools) {
+    const std::string type = type_of(tool);
+    if (!type.empty() && type != "custom") {
+      leave_out(type, offered);
+      continue;
+    }
+    require<RequestError>(!member_of(tool, "name").is_null(),
+                          "`tools`: expected objects with `name`, found {}", shown_part(tool));
+    const Json schema = member_of(tool, "input_schema");
+    offer({{"name", tool.at("name")},
+           {"description", member_of(tool, "description")},
+           {"parameters", schema.is_null() ? Json::object() : schema},
+           {"strict", member_of(tool, "strict")}},
+          offered);
+  }
+  return offered;
+}
+
+void warn_of(std::string_view what, std::string_view type, std::vector<std::string>& warnings) {
+  constexpr std::size_t kMost = 64;
+  std::string shown(type.substr(0, kMost));
+  std::ranges::replace_if(
+      shown,
+      [](unsigned char byte) {
+        return byte >= 0x80 || (std::isalnum(byte) == 0 && byte != '_' && byte != '-');
+      },
+      '?');
+  std::string warning = fmt::format("{} of type {} were left out: this server does not know them", what,
+                                    shown.empty() ? "?" : shown);
+  if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(std::move(warning));
+}
+
+}  // namespace tp

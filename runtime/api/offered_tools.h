@@ -1,0 +1,42 @@
+// The tools of a request, as far as the model is offered them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+// A function of a `namespace` tool of /v1/responses.
+struct NamespacedName {
+  std::string space{};
+  std::string name{};
+};
+
+// The model calls functions only. Tools of other types run on the API's own servers, or need a model that was
+// trained for them: they are left out, with a warning.
+struct OfferedTools {
+  // In the format of chat completions; what was given if that was not a list.
+  nlohmann::ordered_json functions{};
+  std::vector<std::string> warnings{};
+  std::map<std::string, NamespacedName> namespaces{};  // by the name that the model is offered
+
+  // The name that the model knows a function by.
+  std::string name_of(const std::string& space, const std::string& name) const;
+};
+
+// Of /v1/chat/completions: {"type": "function", "function": {...}}.
+OfferedTools offered_chat_tools(const nlohmann::ordered_json& tools);
+// Of /v1/responses, whose functions have their members outside, or are in a namespace. A function of a
+// namespace keeps its name unless another one has it.
+OfferedTools offered_responses_tools(const nlohmann::ordered_json& tools);
+// Of Anthropic's /v1/messages. A tool without a type is a function.
+OfferedTools offered_messages_tools(const nlohmann::ordered_json& tools);
+
+// Adds that `what` of this type was left out, once. The type is shortened to what a log may contain.
+void warn_of(std::string_view what, std::string_view type, std::vector<std::string>& warnings);
+
+}  // namespace tp

@@ -1,0 +1,106 @@
+// Texts that are echoed, and where in them tokens are.
+#include "tests/serve/one_server.h"
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+using nlohmann::json;
+
+json user_says(const std::string& text) { return {{"role", "user"}, {"content", text}}; }
+
+TEST_F(ServeApiAlone, GeneratesNothingIfNoTokenIsAskedFor) {
+  for (const char* prompt : {"Once upon a time", "Once"}) {
+    for (const json& logprobs : {json(), json(1)}) {
+      const json body = {{"prompt", prompt}, {"max_tokens", 0}, {"echo", true}, {"logprobs", logprobs}};
+      const HttpReply reply = server().post("/v1/completions", body);
+      ASSERT_EQ(reply.status, 200) << body << reply.body;
+      const json choice = reply.json().at("choices").at(0);
+      EXPECT_EQ(choice.at("text"), prompt);
+      EXPECT_EQ(choice.at("finish_reason"), "length");
+      EXPECT_EQ(choice.at("logprobs").is_null(), logprobs.is_null()) << body;
+      EXPECT_EQ(reply.json().at("usage").at("completion_tokens"), 0);
+      json streamed = body;
+      streamed.update({{"stream", true}, {"stream_options", {{"include_usage", true}}}});
+      const HttpReply stream = server().post("/v1/completions", streamed);
+      EXPECT_EQ(streamed_text(stream), prompt) << stream.body;
+      EXPECT_EQ(stream.chunks().front().at("choices").at(0).at("logprobs"), choice.at("logprobs"));
+      EXPECT_EQ(stream.chunks().back().at("usage").at("prompt_tokens"),
+                reply.json().at("usage").at("prompt_tokens"));
+      EXPECT_EQ(stream.events().back(), "[DONE]");
+    }
+  }
+  EXPECT_EQ(server().post("/v1/completions", greedy(0)).json().at("choices").at(0).at("text"), "");
+  const json messages = {{"max_tokens", 0}, {"stream", true}, {"messages", {user_says("Hi")}}};
+  EXPECT_EQ(server().post("/v1/messages", messages).chunks().front().at("type"), "message_start");
+}
+
+// U+1F600 is in no vocabulary of the demo model's size.
+TEST_F(ServeApiAlone, CharactersInSeveralTokensHaveTheirBytesAndOnePlace) {
+  const std::string face = "\xF0\x9F\x98\x80";
+  const json pieces =
+      server().post("/tokenize", {{"content", face}, {"with_pieces", true}}).json().at("tokens");
+  std::string joined;
+  for (const json& token : pieces) {
+    for (const json& byte : token.at("piece")) joined += static_cast<char>(byte.get<int>());
+  }
+  EXPECT_GT(pieces.size(), 1U);
+  EXPECT_EQ(joined, face) << pieces;
+
+  const json body = {{"prompt", "Once"},
+                     {"max_tokens", 20},
+                     {"logprobs", 2},
+                     {"temperature", 0},
+                     {"structured_outputs", {{"regex", "a" + face + "b"}}}};
+  const json lists = server().post("/v1/completions", body).json().at("choices").at(0).at("logprobs");
+  ASSERT_GE(lists.at("text_offset").size(), 4U) << lists;
+  EXPECT_EQ(lists.at("tokens").at(0), "a");
+  EXPECT_EQ(lists.at("text_offset").at(0), 0);
+  for (std::size_t i = 1; i + 1 < lists.at("tokens").size(); ++i)
+    EXPECT_EQ(lists.at("text_offset").at(i), 1) << lists;
+  EXPECT_EQ(lists.at("text_offset").back(), 2) << lists;
+  json streamed = body;
+  streamed["stream"] = true;
+  json offsets = json::array();
+  for (const json& chunk : server().post("/v1/completions", streamed).chunks()) {
+    const json own = chunk.at("choices").at(0).at("logprobs");
+    if (own.is_object())
+      offsets.insert(offsets.end(), own.at("text_offset").begin(), own.at("text_offset").end());
+  }
+  EXPECT_EQ(offsets, lists.at("text_offset"));
+
+  json echoed = {{"prompt", face + "b"}, {"max_tokens", 0}, {"echo", true}, {"logprobs", 0}};
+  const json places =
+      server().post("/v1/completions", echoed).json().at("choices").at(0).at("logprobs").at("text_offset");
+  EXPECT_EQ(places.back(), 1) << places;
+
+  const json messages = {
+      {"messages", {user_says("Hi")}}, {"logprobs", true}, {"structured_outputs", {{"regex", "a" + face}}}};
+  std::string bytes;
+  const json chat = server().post("/v1/chat/completions", messages).json();
+  for (const json& token : chat.at("choices").at(0).at("logprobs").at("content")) {
+    for (const json& byte : token.at("bytes")) bytes += static_cast<char>(byte.get<int>());
+  }
+  EXPECT_EQ(bytes, "a" + face) << chat;
+}
+
+// A stop text may begin in any token, which holds its text back, but not its place.
+TEST_F(ServeApiAlone, PlacesOfTokensDoNotDependOnStopTexts) {
+  const json plain = greedy(8, {{"logprobs", 0}});
+  const auto offsets = [&](const json& body) {
+    json all = json::array();
+    for (const json& chunk : server().post("/v1/completions", body).chunks()) {
+      const json own = chunk.at("choices").at(0).at("logprobs");
+      if (own.is_object()) all.insert(all.end(), own.at("text_offset").begin(), own.at("text_offset").end());
+    }
+    return all;
+  };
+  json stops = plain;
+  const json whole = server().post("/v1/completions", plain).json().at("choices").at(0);
+  stops.update({{"stream", true}, {"stop", {whole.at("text").get<std::string>() + "and more"}}});
+  EXPECT_EQ(offsets(stops), whole.at("logprobs").at("text_offset"));
+}
+
+}  // namespace
+}  // namespace tp::test
