@@ -22,7 +22,8 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks, 
     : plan_(make_plan(options, ranks)),
       spec_(plan_.spec()),
       source_(find_weights(options.model)),
-      synthetic_(plan_.config.torch_dtype) {
+      configured_(plan_.config.torch_dtype,
+                  source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
   if (source_) stored_ = {source_->stored_bytes(), source_->types()};
   if (default_kv) plan_.kv_type = default_kv_type(usual_type());
 }
@@ -30,7 +31,12 @@ DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks, 
 const WeightSource& DescribedModel::weights() const {
   const auto is_readable = [](const TypeUse& use) { return use.held_as.has_value(); };
   if (stored_ && !stored_->types.empty() && std::ranges::all_of(stored_->types, is_readable)) return *source_;
-  return synthetic_;
+  return configured_;
+}
+
+std::string DescribedModel::described_type() const {
+  const std::vector<TypeUse> types = configured_.types();
+  return types.empty() ? std::string(name_of(plan_.config.torch_dtype)) : types.front().type;
 }
 
 }  // namespace tp
