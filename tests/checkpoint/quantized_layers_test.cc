@@ -15,8 +15,8 @@ using test::TemporaryDirectory;
 
 constexpr MatrixShape kShape{512, 1024};
 
-struct Folder {
-  explicit Folder(const json& quantization, const std::string& file = "config.json") {
+struct BareConfig {
+  explicit BareConfig(const json& quantization, const std::string& file = "config.json") {
     if (file == "config.json")
       directory.write(file, json{{"quantization_config", quantization}}.dump());
     else
@@ -69,18 +69,18 @@ TEST(QuantizedLayers, AreKnownOfEveryMethodThatCanBeRead) {
        "plain"},
       {nullptr, "plain"}};
   for (const auto& [quantization, expected] : cases)
-    EXPECT_EQ(Folder(quantization).description(), expected) << quantization;
+    EXPECT_EQ(BareConfig(quantization).description(), expected) << quantization;
 }
 
 TEST(QuantizedLayers, AreKnownFromTheFilesOfEarlierTools) {
-  EXPECT_EQ(Folder(json{{"producer", {{"name", "modelopt"}}}, {"quantization", {{"quant_algo", "FP8"}}}},
-                   "hf_quant_config.json")
+  EXPECT_EQ(BareConfig(json{{"producer", {{"name", "modelopt"}}}, {"quantization", {{"quant_algo", "FP8"}}}},
+                       "hf_quant_config.json")
                 .description(),
             "F8_E4M3, one scale: f8_e4m3");
-  EXPECT_EQ(Folder(json{{"bits", 4}, {"group_size", 128}, {"desc_act", false}}, "quantize_config.json")
+  EXPECT_EQ(BareConfig(json{{"bits", 4}, {"group_size", 128}, {"desc_act", false}}, "quantize_config.json")
                 .description(),
             "GPTQ int4, groups of 128: int4_g128");
-  EXPECT_EQ(Folder(json{{"w_bit", 4}, {"q_group_size", 64}, {"version", "GEMM"}}, "quant_config.json")
+  EXPECT_EQ(BareConfig(json{{"w_bit", 4}, {"q_group_size", 64}, {"version", "GEMM"}}, "quant_config.json")
                 .description(),
             "AWQ int4, groups of 64: int4_g64");
   const TemporaryDirectory directory;
@@ -93,7 +93,7 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
   for (const char* method : {"bitsandbytes", "torchao", "quark", "aqlm", "hqq", "eetq", "quanto", "higgs",
                              "vptq", "spqr", "bitnet", "fp_quant", "auto-round", "exl2", "marlin", "nvfp4"}) {
     EXPECT_CONTAINS(error_of<ConfigError>([&] {
-                      Folder(json{{"quant_method", method}}).layers();
+                      BareConfig(json{{"quant_method", method}}).layers();
                     }),
                     fmt::format("found {}; take the model quantized in another way", method));
   }
@@ -106,7 +106,7 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
       {compressed({{"num_bits", 4}, {"type", "float"}}, "nvfp4-pack-quantized"),
        "found nvfp4-pack-quantized"}};
   for (const auto& [quantization, expected] : cases)
-    EXPECT_CONTAINS(error_of<ConfigError>([&, &of = quantization] { Folder(of).layers(); }), expected);
+    EXPECT_CONTAINS(error_of<ConfigError>([&, &of = quantization] { BareConfig(of).layers(); }), expected);
   const TemporaryDirectory mlx;
   mlx.write("config.json", R"({"quantization": {"bits": 4, "group_size": 64}})");
   EXPECT_CONTAINS(error_of<ConfigError>([&] { find_quantized_layers(mlx.path()); }),
@@ -115,7 +115,7 @@ TEST(QuantizedLayers, OfEveryOtherMethodAreRefusedByName) {
 
 TEST(QuantizedLayers, AreThoseOfBlocksThatAreNotExempt) {
   const auto included = [](const json& quantization, const std::string& tensor) {
-    return Folder(quantization).layers().front().include(tensor);
+    return BareConfig(quantization).layers().front().include(tensor);
   };
   json fields = {{"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}};
   EXPECT_TRUE(included(fields, "model.layers.3.mlp.gate_proj.weight"));

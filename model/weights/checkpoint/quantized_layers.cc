@@ -78,22 +78,22 @@ std::vector<std::string> left_out_by_rules(const JsonNode& fields) {
   return all;
 }
 
-QuantizedLayers integers(const JsonNode& fields) {
+QuantizedLayers integer_layers(const JsonNode& fields) {
   QuantizedLayers layers{.exempt = names(fields, {"modules_to_not_convert"}), .has_zero_points = true};
   layers.bits = static_cast<unsigned>(fields.at(fields.name_of({"bits", "w_bit"})).size());
   layers.columns = group_size(fields, fields.name_of({"group_size", "q_group_size"}));
   return layers;
 }
 
-QuantizedLayers gptq(const JsonNode& fields) {
-  QuantizedLayers layers = integers(fields);
+QuantizedLayers gptq_layers(const JsonNode& fields) {
+  QuantizedLayers layers = integer_layers(fields);
   layers.act_order = fields.boolean_or("desc_act", false) && !fields.boolean_or("static_groups", false);
   for (std::string& rule : left_out_by_rules(fields)) layers.exempt.push_back(std::move(rule));
   return layers;
 }
 
 // One scale, or one for a block.
-QuantizedLayers fp8(const JsonNode& fields, const std::string& method) {
+QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
   QuantizedLayers layers{.exempt = names(fields, {"modules_to_not_convert", "ignored_layers"}),
                          .is_e4m3 = true,
                          .bits = 8,
@@ -105,7 +105,7 @@ QuantizedLayers fp8(const JsonNode& fields, const std::string& method) {
   return layers;
 }
 
-QuantizedLayers modelopt(const JsonNode& fields) {
+QuantizedLayers modelopt_layers(const JsonNode& fields) {
   QuantizedLayers layers{.exempt = names(fields, {"ignore", "exclude_modules"}), .is_e4m3 = true, .bits = 8};
   const std::string algorithm = lower_case(fields.at("quant_algo").string());
   if (algorithm == "fp8") layers.rows = 0;
@@ -115,7 +115,7 @@ QuantizedLayers modelopt(const JsonNode& fields) {
 }
 
 // A member of config_groups.
-QuantizedLayers compressed_tensors(const JsonNode& group) {
+QuantizedLayers layers_of_group(const JsonNode& group) {
   const JsonNode weights = group.at("weights");
   QuantizedLayers layers{.targets = names(group, {"targets"}),
                          .is_e4m3 = weights.string_or("type", "int") == "float",
@@ -137,7 +137,7 @@ std::vector<QuantizedLayers> all_groups(const JsonNode& fields, const std::strin
   const std::optional<JsonNode> groups = fields.find("config_groups");
   if (!groups) return all;
   groups->for_each_member([&](const std::string& name, const nlohmann::json& value) {
-    all.push_back(compressed_tensors(JsonNode(value, file + ": config_groups." + name)));
+    all.push_back(layers_of_group(JsonNode(value, file + ": config_groups." + name)));
     all.back().exempt = names(fields, {"ignore"});
   });
   return all;
@@ -147,15 +147,15 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
   const JsonNode fields(config.fields, config.file);
   switch (method) {
     case Method::awq:
-      return {integers(fields)};
+      return {integer_layers(fields)};
     case Method::gptq:
-      return {gptq(fields)};
+      return {gptq_layers(fields)};
     case Method::compressed_tensors:
       return all_groups(fields, config.file);
     case Method::mxfp4:
       return {{.targets = {"experts"}, .exempt = names(fields, {"modules_to_not_convert"}), .columns = 32}};
     default:
-      return {config.method == "modelopt" ? modelopt(fields) : fp8(fields, config.method)};
+      return {config.method == "modelopt" ? modelopt_layers(fields) : fp8_layers(fields, config.method)};
   }
 }
 
