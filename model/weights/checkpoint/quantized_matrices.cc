@@ -106,9 +106,9 @@ Raw Finder::require_part(const std::string& name, std::string_view types) const 
   const std::string padded = fmt::format(" {} ", types);
   require<CheckpointError>(
       padded.find(fmt::format(" {} ", found)) != std::string::npos,
-      "{}: {} has the type {}, expected {}; take the model quantized in another way, or the "
+      "{}: {} has the type {}, expected {} ({}); take the model quantized in another way, or the "
       "original one with --weights int4",
-      raw->file, printable(name), found, types);
+      raw->file, printable(name), found, types, name_of(quantization_.method));
   return *raw;
 }
 
