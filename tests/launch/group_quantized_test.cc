@@ -122,8 +122,7 @@ TEST(GroupQuantizedModel, OfGptOss120bHas61GiB) {
                            {"num_local_experts", 128},
                            {"num_experts_per_tok", 4},
                            {"sliding_window", 128},
-                           {"max_position_embeddings", 131072},
-                           {"torch_dtype", "bfloat16"}};
+                           {"max_position_embeddings", 131072}};  // as published, without torch_dtype
   config["quantization_config"] = {
       {"quant_method", "mxfp4"},
       {"modules_to_not_convert",

@@ -58,6 +58,8 @@ nlohmann::json fields_in(const nlohmann::json& config) {
   return nullptr;
 }
 
+bool has_dtype(const JsonNode& config) { return config.has("torch_dtype") || config.has("dtype"); }
+
 }  // namespace
 
 std::string lower_case(std::string text) {
@@ -81,7 +83,9 @@ std::optional<QuantizationConfig> find_quantization_config(const fs::path& model
     found = find_beside(file.parent_path());
   else
     found = {.fields = fields, .file = file.string(), .method = method_of(JsonNode(fields, file))};
-  if (found) found->model_type = config.string_or("model_type", "");
+  if (!found) return found;
+  found->model_type = config.string_or("model_type", "");
+  found->has_dtype = has_dtype(config) || (config.has("text_config") && has_dtype(config.at("text_config")));
   return found;
 }
 

@@ -14,6 +14,7 @@ struct QuantizationConfig {
   std::string file{};        // that has them
   std::string method{};      // "awq", in lower case
   std::string model_type{};  // of config.json
+  bool has_dtype = false;    // config.json says what is not quantized is stored as
 };
 
 // `model`: a folder, or a config.json with perhaps others beside it. Reads quantization_config in it, or what
