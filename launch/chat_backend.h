@@ -22,6 +22,7 @@ struct ChatUsage {
 struct ChatAnswer {
   Message message{};
   FinishReason reason = FinishReason::none;
+  std::size_t max_tokens = 0;        // that it might have had
   std::optional<ChatUsage> usage{};  // a server need not tell
   std::string timings{};             // more about where the time went; may be empty
 };

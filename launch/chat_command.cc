@@ -72,9 +72,7 @@ int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const Ch
   const Console console = find_console();
   if (console.is_launchers) print_message(kUnderMpirun, console.notes);
   ChatSession session(backend, std::move(conversation),
-                      {.max_tokens = static_cast<std::size_t>(flags.sampling.max_tokens),
-                       .console = console,
-                       .reports_speed = flags.engine.verbose});
+                      {.console = console, .reports_speed = flags.engine.verbose});
   if (!flags.system.empty()) session.set_system(flags.system);
   return session.run();
 }

@@ -189,11 +189,12 @@ void ChatSession::report(const ChatAnswer& answer, double seconds) const {
   if (answer.reason == FinishReason::cancelled) console.note("(stopped)");
   if (answer.reason == FinishReason::length) {
     const std::size_t context = backend_.max_length();
-    const bool is_full = answer.usage && answer.usage->tokens < options_.max_tokens;
-    console.note(
-        is_full ? fmt::format("(the context{} is full: /reset begins a new conversation)",
-                              context == 0 ? "" : fmt::format(" of {} tokens", context))
-                : fmt::format("(stopped after {} tokens: --max-tokens allows more)", options_.max_tokens));
+    const std::size_t used = answer.usage ? answer.usage->prompt_tokens + answer.usage->tokens : 0;
+    const bool is_full = answer.usage && (answer.usage->tokens < answer.max_tokens || used == context);
+    console.note(is_full
+                     ? fmt::format("(the context{} is full: /reset begins a new conversation)",
+                                   context == 0 ? "" : fmt::format(" of {} tokens", context))
+                     : fmt::format("(stopped after {} tokens: --max-tokens allows more)", answer.max_tokens));
   }
   if (!options_.reports_speed) return;
   const std::string timings = answer.timings.empty() ? "" : "; " + answer.timings;

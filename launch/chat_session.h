@@ -16,7 +16,6 @@
 namespace tp {
 
 struct ChatOptions {
-  std::size_t max_tokens = 0;  // that an answer may have
   Console console{};
   bool reports_speed = false;  // tokens, cached tokens and speed after every answer
 };

@@ -1,8 +1,8 @@
 // A model that is looked at without loading it: by `inspect` and `plan`.
 #pragma once
 
-#include "model/weights/checkpoint/synthetic_weights.h"
 #include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/configured_weights.h"
 #include "runtime/engine/engine_setup.h"
 #include "tp/engine.h"
 
@@ -32,6 +32,8 @@ class DescribedModel {
   const std::optional<StoredWeights>& stored() const { return stored_; }
   // The checkpoint's, if all of its types can be read, else such as config.json describes.
   const WeightSource& weights() const;
+  // Of weights that are not there: "AWQ int4, groups of 128", or "bf16".
+  std::string described_type() const;
   // The in-memory type of most weights.
   WeightType usual_type() const { return usual_weight_type(plan_, weights()); }
 
@@ -40,7 +42,7 @@ class DescribedModel {
   DecoderSpec spec_;
   std::unique_ptr<WeightSource> source_;
   std::optional<StoredWeights> stored_;
-  SyntheticWeights synthetic_;
+  ConfiguredWeights configured_;
 };
 
 }  // namespace tp

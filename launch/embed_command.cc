@@ -57,7 +57,7 @@ void write_embeddings(Engine& engine, const EmbedFlags& flags, const std::vector
     EncoderInput ids =
         tokens_of(input, [&](const std::string& text) { return embedder.encode(text, flags.prompt_name); });
     if (flags.truncate)
-      truncate(ids, engine.info().max_length, [&](TokenId id) { return engine.is_special(id); });
+      truncate(ids, embedder.max_length(), [&](TokenId id) { return engine.is_special(id); });
     tokens.push_back(ids.ids.size());
     requests.push_back({embedder.make_request(std::move(ids)), input.where});
   }

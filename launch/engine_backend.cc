@@ -1,5 +1,6 @@
 #include "launch/engine_backend.h"
 
+#include "runtime/api/engine_request.h"
 #include "tp/internal/require.h"
 
 #include <utility>
@@ -17,6 +18,8 @@ ChatAnswer EngineBackend::answer(const nlohmann::ordered_json& conversation, con
   MarkedText prompt = prompts_.prompt_of(conversation);
   Request request = sampling_.make_request(engine_.info().default_sampling);
   request.prompt = encode(prompt);
+  if (request.max_tokens_is_default)
+    request.max_tokens = default_max_tokens(engine_.info(), request, request.max_tokens);
   request.stop_token_ids = prompts_.stop_ids();
   request.visible_token_ids = prompts_.visible_ids();
   if (request.thinking) request.thinking = prompts_.thinking_limit(request.thinking->max_tokens, prompt);
@@ -37,6 +40,7 @@ ChatAnswer EngineBackend::answer(const nlohmann::ordered_json& conversation, con
 ChatAnswer EngineBackend::stream(Request request, MessageReader& reader, const ChatListener& listener,
                                  std::vector<TokenId>& ids, std::string& text) {
   ChatAnswer answer;
+  answer.max_tokens = static_cast<std::size_t>(request.max_tokens);
   const auto pass = [&](MessagePieces pieces) {
     for (MessagePiece& piece : pieces) answer.message.add(piece);
     listener.write(pieces);
@@ -81,7 +85,8 @@ void EngineBackend::remember(MarkedText prompt, std::vector<TokenId> ids, const 
                              const std::string& text) {
   said_ = {};
   // These leave tokens whose text was not printed.
-  if (answer.reason == FinishReason::cancelled || !sampling_.stop.empty()) return;
+  const bool has_stop_texts = !sampling_.stop.empty() || !engine_.info().generation.stop.empty();
+  if (answer.reason == FinishReason::cancelled || has_stop_texts) return;
   said_ = std::move(prompt);
   said_.append_input(text);
   if (answer.reason == FinishReason::stop) ids.pop_back();  // the template writes it

@@ -34,7 +34,12 @@ std::vector<std::string> by_part(const std::vector<std::string>& tensors) {
 
 }  // namespace
 
+void print_file_notices(const std::vector<std::string>& notices) {
+  for (const std::string& notice : notices) print_message("tp-infer: " + notice);
+}
+
 void print_engine_notices(const EngineInfo& info, const EngineOptions& options) {
+  print_file_notices(info.file_notices);
   if (!info.rounded.empty()) {
     print_message(
         fmt::format("tp-infer: weights are rounded: {}; --weights int8 takes half the memory", info.rounded));

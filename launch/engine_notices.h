@@ -3,11 +3,17 @@
 
 #include "tp/engine.h"
 
+#include <string>
+#include <vector>
+
 namespace tp {
 
-// Prints to stderr, each where it applies: weights are rounded, tensors of the checkpoint are not used, the
-// cache was reduced, sequences are shorter than `options` asked for, there are more threads than cores. Rank
-// 0.
+// Prints to stderr what readers of a model's files have noticed.
+void print_file_notices(const std::vector<std::string>& notices);
+
+// Prints to stderr, each where it applies: notices about files, weights are rounded, tensors of the
+// checkpoint are not used, the cache was reduced, sequences are shorter than `options` asked for, there are
+// more threads than cores. Rank 0.
 void print_engine_notices(const EngineInfo& info, const EngineOptions& options);
 
 }  // namespace tp

@@ -148,9 +148,10 @@ std::string_view kind_name(const ModelConfig& config) {
   return name.substr(name.find(' ') + 1);
 }
 
-std::string table_of(const ModelConfig& config, const Parameters& parameters,
-                     const std::optional<StoredWeights>& stored, const std::vector<RankShare>& shares,
-                     const CacheUse& cache, WeightType weights, KvType kv_type) {
+std::string table_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
+                     const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
+                     KvType kv_type) {
+  const std::optional<StoredWeights>& stored = model.stored();
   std::string text;
   const auto out = std::back_inserter(text);
   const auto row = [&](const char* name, const auto& value) {
@@ -168,7 +169,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
     for (const TypeUse& use : stored->types) row(&use == stored->types.data() ? "tensors" : "", text_of(use));
   } else {
     row("checkpoint",
-        fmt::format("not present; weights in {} according to the config", name_of(config.torch_dtype)));
+        fmt::format("not present; weights in {} according to the config", model.described_type()));
   }
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
@@ -223,9 +224,10 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
   return text + table.text();
 }
 
-std::string json_of(const ModelConfig& config, const Parameters& parameters,
-                    const std::optional<StoredWeights>& stored, const std::vector<RankShare>& shares,
-                    const CacheUse& cache, WeightType weights, KvType kv_type) {
+std::string json_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
+                    const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
+                    KvType kv_type) {
+  const std::optional<StoredWeights>& stored = model.stored();
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -308,8 +310,8 @@ void inspect(const InspectFlags& flags) {
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(plan.config, parameters, described.stored(), shares, cache, described.usual_type(),
-                        plan.kv_type));
+  output.write(
+      describe(plan.config, parameters, described, shares, cache, described.usual_type(), plan.kv_type));
   output.finish();
 }
 

@@ -76,7 +76,8 @@ bool is_of_model(const fs::path& file) {
                                                "tokenizer.json",     "tokenizer_config.json",
                                                "chat_template.json", "special_tokens_map.json",
                                                "vocab.json",         "merges.txt",
-                                               "tekken.json",        "vocab.txt"};
+                                               "tekken.json",        "vocab.txt",
+                                               "added_tokens.json"};
   const std::string name = file.filename().string();
   return kExtensions.contains(file.extension().string()) || kNames.contains(name) ||
          name.ends_with(".safetensors.index.json");

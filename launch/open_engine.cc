@@ -35,6 +35,9 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
     engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
   }
   print_engine_notices(engine->info(), flags.options);
+  const bool generates = !task || *task == Task::generate;
+  if (generates && !engine->info().generation_notice.empty())
+    print_message("tp-infer: " + engine->info().generation_notice);
   if (!flags.verbose) return engine;
   print_rank_map(*engine);
   if (!comm.not_shared_because().empty()) {

@@ -18,8 +18,8 @@ void SamplingFlags::add_to(CLI::App& command) {
                        const char* help) {
     return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
   };
-  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest), "Maximum tokens to generate")
-      ->capture_default_str();
+  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest),
+      "Maximum tokens to generate (default: the model's, or 256)");
   command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
       ->group(kGroup);
   add("--temperature", temperature, "T", number(), "0 is greedy, 1 the model's own distribution");
@@ -148,7 +148,8 @@ Request SamplingFlags::make_request(const SamplingParams& defaults, const BeamSe
   set(sampling.logprobs, logprobs);
   if (seed) sampling.seed = seed;
   if (greedy) sampling.temperature = 0.0F;
-  request.max_tokens = max_tokens;
+  request.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
+  request.max_tokens_is_default = !max_tokens;
   request.n = n;
   request.ignore_eos = ignore_eos;
   request.stop = stop;

@@ -12,6 +12,9 @@
 
 namespace tp {
 
+// Without --max-tokens, for a model whose files do not say.
+inline constexpr int kDefaultMaxTokens = 256;
+
 // What was given; everything else is taken from the model's generation_config.json.
 struct SamplingFlags {
   std::optional<float> temperature;
@@ -27,7 +30,7 @@ struct SamplingFlags {
   std::optional<float> length_penalty;
   std::optional<std::string> early_stopping;
   bool greedy = false;
-  int max_tokens = 256;
+  std::optional<int> max_tokens;
   int n = 1;
   bool ignore_eos = false;
   int min_tokens = 0;

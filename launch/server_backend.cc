@@ -38,7 +38,7 @@ void set_sampling(const SamplingFlags& flags, Body& request) {
   const auto set_float = [&](const char* name, const std::optional<float>& value) {
     if (value) request[name] = rounded(*value);
   };
-  request["max_tokens"] = flags.max_tokens;
+  request["max_tokens"] = flags.max_tokens.value_or(kDefaultMaxTokens);
   set_float("temperature", flags.greedy ? 0.0F : flags.temperature);
   set_float("top_p", flags.top_p);
   set_float("min_p", flags.min_p);
@@ -133,6 +133,7 @@ Body ServerBackend::request_of(const Body& conversation) const {
 
 ChatAnswer ServerBackend::answer(const Body& conversation, const ChatListener& listener) {
   ChatAnswer answer;
+  answer.max_tokens = static_cast<std::size_t>(sampling_.max_tokens.value_or(kDefaultMaxTokens));
   DeltaReader reader;
   const auto receive = [&](const Json& chunk) {
     const Json& usage = member(chunk, "usage");

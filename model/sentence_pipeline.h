@@ -1,5 +1,5 @@
-// What embedding models do with hidden states, as Sentence Transformers stores it beside them: modules.json
-// and the folders that it lists, config_sentence_transformers.json.
+// What embedding models do with texts and hidden states, as Sentence Transformers stores it beside them:
+// modules.json and the folders that it lists, sentence_bert_config.json, config_sentence_transformers.json.
 #pragma once
 
 #include "model/layers/sequence_head.h"
@@ -7,12 +7,15 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace tp {
+
+class JsonNode;
 
 class SentencePipeline {
  public:
@@ -23,17 +26,30 @@ class SentencePipeline {
   // How a sequence is pooled, if the model says so.
   std::optional<Pooling> pooling() const { return pooling_; }
   bool normalizes() const { return normalizes_; }
+  // The longest sequence that the model was made for (max_seq_length); huge if the files do not say.
+  std::size_t max_tokens() const { return max_tokens_; }
+  // Whether texts become lower case before they are tokenized.
+  bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
   // What is put in front of texts, by its name ("query"). Throws RequestError for one that the model does not
-  // have; without a name the model's default, which may be empty.
+  // have, or whose tokens its pooling leaves out; without a name the model's default, which may be empty.
   const std::string& prompt(const std::string& name) const;
 
   // The layers behind the pooling, but not the normalization. [hidden_size] -> [embedding_size]
   std::vector<float> operator()(std::vector<float> pooled) const;
 
  private:
+  void add_module(const JsonNode& module, const std::filesystem::path& folder);
+  void read_transformer(const std::filesystem::path& folder);
+  void read_pooling_module(const std::filesystem::path& file);
+  void read_normalize(const std::filesystem::path& file);
+  void read_prompts(const std::filesystem::path& file);
+
+  std::size_t max_tokens_ = std::numeric_limits<std::size_t>::max();
+  bool lower_case_ = false;
   std::optional<Pooling> pooling_;
+  bool pools_prompts_ = true;
   std::vector<PooledLayer> layers_;
   bool normalizes_ = false;
   std::size_t size_ = 0;

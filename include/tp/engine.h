@@ -155,6 +155,10 @@ struct EngineInfo {
   std::string rounded;  // stored types that lose precision in memory: "Q4_K as bf16"; usually empty
   // Tensors of the checkpoint outside the model's blocks that nothing uses. Rank 0 only, usually empty.
   std::vector<std::string> unused_tensors;
+  // What is odd about the model's files, and what their settings of generation ask for that is not supported.
+  // Rank 0 only, usually empty.
+  std::vector<std::string> file_notices;
+  std::string generation_notice;
   KvType kv_type = KvType::f32;
   bool same_bits = false;  // as in EngineOptions, like the next
   std::size_t favor_features = 0;

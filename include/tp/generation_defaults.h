@@ -3,8 +3,10 @@
 
 #include "tp/token_id.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tp {
@@ -31,7 +33,27 @@ struct GenerationDefaults {
   std::optional<TokenId> forced_first{};   // the first token of every text (forced_bos_token_id)
   std::optional<TokenId> forced_last{};  // the last one of a text that becomes too long (forced_eos_token_id)
   std::vector<std::vector<TokenId>> bad_words{};  // that no text contains (bad_words_ids)
+  std::vector<TokenId> suppressed{};        // the same, even of tokens that end a text (suppress_tokens)
+  std::vector<TokenId> suppressed_first{};  // that no text begins with (begin_suppress_tokens)
+  std::size_t no_repeat_ngram = 0;          // how long a sequence is that comes once (no_repeat_ngram_size)
+  std::vector<std::string> stop{};          // texts that end a text (stop_strings)
+  // The least and the most tokens of a text, of which 0 says nothing: generated ones, which count if both
+  // are there, or with the prompt.
+  std::size_t min_new_tokens = 0;
+  std::size_t min_length = 0;
+  std::size_t max_new_tokens = 0;
+  std::size_t max_length = 0;
   BeamSearch beams{};
+
+  // Of a text whose prompt (of an encoder-decoder: the decoder's) has so many tokens, how many are generated
+  // at least, and at most unless a request says it; no maximum where the prompt exceeds it already.
+  std::size_t min_tokens(std::size_t prompt) const {
+    return min_new_tokens != 0 || prompt >= min_length ? min_new_tokens : min_length - prompt;
+  }
+  std::optional<std::size_t> max_tokens(std::size_t prompt) const {
+    if (max_new_tokens != 0) return max_new_tokens;
+    return prompt < max_length ? std::optional(max_length - prompt) : std::nullopt;
+  }
 };
 
 }  // namespace tp

@@ -75,7 +75,10 @@ struct Request {
   // (decoder_start_token_id).
   std::vector<TokenId> decoder_prompt{};
   SamplingParams sampling{};
-  int max_tokens = 256;     // maximum tokens to generate; 0 only evaluates the prompt
+  int max_tokens = 256;  // maximum tokens to generate; 0 only evaluates the prompt
+  // Nobody asked for max_tokens: programs replace it by what the model's files say (max_new_tokens,
+  // max_length), see default_max_tokens(). The engine itself ignores this.
+  bool max_tokens_is_default = false;
   int n = 1;                // continuations of this prompt, 1 to kMaxSamples, which share its cache blocks
   int min_tokens = 0;       // no stop of any kind before this many tokens, <= max_tokens
   bool ignore_eos = false;  // continue after an end-of-sequence token

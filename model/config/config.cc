@@ -7,6 +7,7 @@
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/config/seq2seq_config.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
@@ -416,7 +417,9 @@ std::size_t rotary_dim(const ModelConfig& config) {
 ModelConfig load_config(const std::filesystem::path& file) {
   if (const std::optional<std::filesystem::path> gguf = find_gguf(file))
     return read_config(gguf_config(GgufFiles(*gguf)), gguf->string());
-  const std::filesystem::path path = std::filesystem::is_directory(file) ? file / "config.json" : file;
+  const bool is_folder = std::filesystem::is_directory(file);
+  const std::filesystem::path path = is_folder ? file / "config.json" : file;
+  if (is_folder && !has_file(path)) refuse_other_folders(file);
   return read_config(read_json_file(path), path.string());
 }
 

@@ -1,12 +1,46 @@
 #include "model/config/generation_config.h"
 
+#include "model/config/generation_fields.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
+#include <limits>
+#include <string>
+
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 namespace tp {
 namespace {
+
+// A whole number, of which Python may have written 50.0.
+int whole_number(const JsonNode& field) {
+  const double number = field.number();
+  const auto whole = static_cast<int>(std::clamp(number, -1e9, 1e9));
+  if (static_cast<double>(whole) != number) field.fail_type("a whole number");
+  return whole;
+}
+
+// Of a number whose values below 1 say nothing.
+void read_count(const JsonNode& fields, const char* name, std::size_t& count) {
+  if (const std::optional<JsonNode> field = fields.find(name))
+    count = static_cast<std::size_t>(std::max(whole_number(*field), 0));
+}
+
+// A token id or a list of them. Negative ones are in files that mean none.
+std::vector<TokenId> token_ids(const JsonNode& field) {
+  std::vector<TokenId> ids;
+  for (const JsonNode& node : field.is_array() ? field.elements() : std::vector<JsonNode>{field}) {
+    if (!node.value().is_number()) node.fail_type("a token id or a list of token ids");
+    if (const int id = whole_number(node); id >= 0) ids.push_back(id);
+  }
+  return ids;
+}
+
+void read_ids(const JsonNode& fields, const char* name, std::vector<TokenId>& ids) {
+  if (const std::optional<JsonNode> field = fields.find(name)) ids = token_ids(*field);
+}
 
 void read_id(const JsonNode& fields, const char* name, std::optional<TokenId>& id) {
   const std::optional<JsonNode> field = fields.find(name);
@@ -17,9 +51,12 @@ void read_id(const JsonNode& fields, const char* name, std::optional<TokenId>& i
   id = ids.front();
 }
 
+float number_or(const JsonNode& fields, const char* name, float otherwise) {
+  return static_cast<float>(fields.number_or(name, otherwise));
+}
+
 void read_beams(const JsonNode& fields, BeamSearch& beams) {
-  beams.beams = static_cast<int>(fields.size_or("num_beams", static_cast<std::size_t>(beams.beams)));
-  beams.length_penalty = static_cast<float>(fields.number_or("length_penalty", beams.length_penalty));
+  beams.length_penalty = number_or(fields, "length_penalty", beams.length_penalty);
   const std::optional<JsonNode> stop = fields.find("early_stopping");
   if (!stop) return;
   if (stop->is_string())  // "never"
@@ -28,13 +65,11 @@ void read_beams(const JsonNode& fields, BeamSearch& beams) {
     beams.stop = stop->boolean() ? BeamSearch::Stop::early : BeamSearch::Stop::likely;
 }
 
-// What the file has replaces what is there.
-void read_generation(const std::filesystem::path& path, GenerationDefaults& defaults) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return;
-  const nlohmann::json document = read_json_file(path);
-  const JsonNode fields(document, path);
+// What config.json says where generation_config.json leaves it out.
+void read_tokens(const JsonNode& fields, GenerationDefaults& defaults) {
   read_id(fields, "decoder_start_token_id", defaults.decoder_start);
+  if (fields.boolean_or("force_bos_token_to_be_generated", false))  // BART's, before forced_bos_token_id
+    read_id(fields, "bos_token_id", defaults.forced_first);
   read_id(fields, "forced_bos_token_id", defaults.forced_first);
   read_id(fields, "forced_eos_token_id", defaults.forced_last);
   read_beams(fields, defaults.beams);
@@ -44,39 +79,109 @@ void read_generation(const std::filesystem::path& path, GenerationDefaults& defa
     defaults.bad_words.push_back(word.token_ids());
 }
 
+void read_sampling(const JsonNode& fields, SamplingParams& sampling) {
+  sampling.repetition_penalty = number_or(fields, "repetition_penalty", 1.0F);
+  if (!fields.boolean_or("do_sample", false)) return;
+  sampling.temperature = number_or(fields, "temperature", 1.0F);
+  // The default of transformers is the 50 best tokens; a file without top_k relies on it. 0 is all of them,
+  // and of other programs -1.
+  const std::optional<JsonNode> top_k = fields.find("top_k");
+  sampling.top_k = top_k ? std::max(whole_number(*top_k), 0) : 50;
+  sampling.top_p = number_or(fields, "top_p", 1.0F);
+  if (sampling.top_p == 0.0F) {  // keeps the best token
+    sampling.top_p = 1.0F;
+    sampling.top_k = 1;
+  }
+  sampling.min_p = number_or(fields, "min_p", 0.0F);
+}
+
+// [[[id], bias], ...]: those of single tokens. Returns whether there are others.
+bool read_biases(const JsonNode& fields, GenerationConfig& config) {
+  const std::optional<JsonNode> list = fields.find("sequence_bias");
+  if (!list) return false;
+  bool has_others = !list->is_array();
+  for (const JsonNode& entry : has_others ? std::vector<JsonNode>() : list->elements()) {
+    const std::vector<JsonNode> pair = entry.elements();
+    if (pair.size() != 2) entry.fail_type("a list of token ids and a number");
+    const std::vector<TokenId> ids = pair.front().token_ids();
+    if (pair.back().is_string() && pair.back().string() == "-Infinity")
+      config.generation.bad_words.push_back(ids);
+    else if (ids.size() == 1 && !pair.back().is_string())
+      config.sampling.logit_bias.push_back({ids.front(), static_cast<float>(pair.back().number())});
+    else
+      has_others = true;
+  }
+  return has_others;
+}
+
+void read_stop_texts(const JsonNode& fields, std::vector<std::string>& stop) {
+  const std::optional<JsonNode> field = fields.find("stop_strings");
+  if (!field) return;
+  stop = field->is_string() ? std::vector{field->string()}
+                            : fields.list_or_empty("stop_strings", &JsonNode::string);
+  std::erase(stop, std::string());
+}
+
+void read_lengths(const JsonNode& fields, GenerationDefaults& defaults) {
+  read_count(fields, "min_length", defaults.min_length);
+  read_count(fields, "min_new_tokens", defaults.min_new_tokens);
+  read_count(fields, "max_length", defaults.max_length);
+  read_count(fields, "max_new_tokens", defaults.max_new_tokens);
+}
+
+std::string notice_of(const JsonNode& fields, bool has_other_biases) {
+  std::vector<std::string> unsupported = unsupported_generation_fields(fields);
+  if (has_other_biases) unsupported.emplace_back("sequence_bias of several tokens");
+  if (unsupported.empty()) return {};
+  return fmt::format("{}: {} {} not supported: texts may differ from those of transformers", fields.file(),
+                     fmt::join(unsupported, ", "), unsupported.size() == 1 ? "is" : "are");
+}
+
+void read_generation(const JsonNode& fields, GenerationConfig& config) {
+  read_sampling(fields, config.sampling);
+  read_lengths(fields, config.generation);
+  read_stop_texts(fields, config.generation.stop);
+  read_ids(fields, "suppress_tokens", config.generation.suppressed);
+  read_ids(fields, "begin_suppress_tokens", config.generation.suppressed_first);
+  read_count(fields, "no_repeat_ngram_size", config.generation.no_repeat_ngram);
+  config.notice = notice_of(fields, read_biases(fields, config));
+}
+
+void validate(const SamplingParams& sampling, const std::filesystem::path& path) {
+  try {
+    sampling.validate();
+  } catch (const RequestError& error) {
+    throw_error<ConfigError>("{}: {}", path.string(), error.what());
+  }
+}
+
+// transformers once wrote its own default maximum into every config.json, and what a model was evaluated
+// with: the latter is no reason for a notice.
+void leave_out_habits(GenerationConfig& config) {
+  constexpr std::size_t kOldDefault = 20;
+  if (config.generation.max_length == kOldDefault) config.generation.max_length = 0;
+  config.notice.clear();
+}
+
 }  // namespace
 
 GenerationConfig load_generation_config(const std::filesystem::path& directory) {
   GenerationConfig config;
   config.sampling.temperature = 0.0F;
-  read_generation(directory / "config.json", config.generation);
-  const std::filesystem::path path = directory / "generation_config.json";
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return config;
-
-  const nlohmann::json document = read_json_file(path);
-  const JsonNode fields(document, path);
-  const auto number_or = [&](const char* field, float otherwise) {
-    return static_cast<float>(fields.number_or(field, otherwise));
-  };
-  read_generation(path, config.generation);
-  SamplingParams& sampling = config.sampling;
-  if (fields.boolean_or("do_sample", false)) {
-    sampling.temperature = number_or("temperature", 1.0F);
-    // The default of transformers is the 50 best tokens; a file without top_k relies on it.
-    sampling.top_k = fields.has("top_k") && fields.at("top_k").number() == 0
-                         ? 0
-                         : static_cast<int>(fields.size_or("top_k", 50));
-    sampling.top_p = number_or("top_p", 1.0F);
-    sampling.min_p = number_or("min_p", 0.0F);
-  }
-  sampling.repetition_penalty = number_or("repetition_penalty", 1.0F);
-  if (const std::optional<JsonNode> eos = fields.find("eos_token_id"))
-    config.eos_token_ids = eos->token_ids();
-  try {
-    sampling.validate();
-  } catch (const RequestError& error) {
-    throw_error<ConfigError>("{}: {}", path.string(), error.what());
+  const std::filesystem::path own = directory / "generation_config.json";
+  const bool has_own = has_file(own);
+  for (const std::filesystem::path& path : {directory / "config.json", own}) {
+    if (!has_file(path)) continue;
+    const nlohmann::json document = read_json_file(path);
+    const JsonNode fields(document, path);
+    read_tokens(fields, config.generation);
+    if (has_own && path != own) continue;
+    read_generation(fields, config);
+    if (has_own)
+      read_ids(fields, "eos_token_id", config.eos_token_ids);
+    else
+      leave_out_habits(config);
+    validate(config.sampling, path);
   }
   return config;
 }

@@ -2,6 +2,7 @@
 
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
@@ -27,10 +28,7 @@ struct TemplateSource {
 
 using NamedTemplates = std::map<std::string, TemplateSource>;
 
-bool is_there(const fs::path& file) {
-  std::error_code ignored;
-  return fs::exists(file, ignored);
-}
+bool is_there(const fs::path& file) { return has_file(file); }
 
 std::string read_template(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);

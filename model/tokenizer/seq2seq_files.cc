@@ -3,6 +3,7 @@
 #include "model/tokenizer/renumbered_model.h"
 #include "model/tokenizer/sentencepiece_file.h"
 #include "model/tokenizer/sentencepiece_normalizer.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
@@ -41,7 +42,7 @@ TokenDecoder decoder_of_pieces(const SentencePieceFile& file) {
 std::size_t t5_sentinels(const fs::path& folder) {
   constexpr std::size_t kUsual = 100;
   const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return kUsual;
+  if (!has_file(file)) return kUsual;
   const nlohmann::json document = read_json_file(file);
   const JsonNode config(document, file);
   const std::string type = config.string_or("tokenizer_class", "T5Tokenizer");
@@ -115,8 +116,7 @@ TokenizerParts parts_from_t5_file(const fs::path& folder) {
 }
 
 bool has_marian_files(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "source.spm", ignored) && fs::exists(folder / "vocab.json", ignored);
+  return has_file(folder / "source.spm") && has_file(folder / "vocab.json");
 }
 
 TokenizerParts parts_from_marian_files(const fs::path& folder) {

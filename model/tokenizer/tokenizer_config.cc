@@ -1,6 +1,7 @@
 #include "model/tokenizer/tokenizer_config.h"
 
 #include "model/tokenizer/vocabulary.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 
 #include <algorithm>
@@ -28,6 +29,47 @@ void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
   parts.added = AddedTokens(std::move(all), parts.normalizer);
 }
 
+// A token and its id must not contradict the vocabulary. `place` is where they are.
+void require_consistent(const JsonNode& place, const std::string& content, TokenId id,
+                        const TokenizerParts& parts) {
+  const std::string found = fmt::format("'{}' with id {}", content, id);
+  const std::optional<TokenId> known = parts.find(content);
+  if (known && known != id) place.fail(found, fmt::format("id {}, as in the vocabulary", *known));
+  const std::optional<std::string_view> text = parts.vocabulary().text_of(id);
+  if (text && text != content) place.fail(found, fmt::format("'{}', as in the vocabulary", *text));
+}
+
+// added_tokens.json, {"<|im_end|>": 32000, ...}: older than added_tokens_decoder, and overridden by it. A
+// token that the tokenizer has already stays as it is. Returns the ids of the others.
+std::vector<TokenId> read_added_tokens_file(const fs::path& file, TokenizerParts& parts) {
+  std::vector<TokenId> ids;
+  if (!has_file(file)) return ids;
+  const nlohmann::json document = read_json_file(file);
+  const JsonNode json(document, file);
+  std::vector<AddedToken> added;
+  json.for_each_member([&](const std::string& content, const nlohmann::json&) {
+    const auto id = static_cast<TokenId>(json.at(content).integer_below(kMaxVocabularySize));
+    if (parts.added.find(content)) return;
+    require_consistent(json.at(content), content, id, parts);
+    added.push_back({.id = id,
+                     .content = content,
+                     .special = false,
+                     .lstrip = false,
+                     .rstrip = false,
+                     .single_word = false,
+                     .normalized = true});
+  });
+  for (const AddedToken& token : added) ids.push_back(token.id);
+  add_tokens(std::move(added), parts);
+  return ids;
+}
+
+bool has_added_tokens_decoder(const fs::path& file) {
+  if (!has_file(file)) return false;
+  const nlohmann::json document = read_json_file(file);
+  return JsonNode(document, file).has("added_tokens_decoder");
+}
+
 // "added_tokens_decoder": {"32000": {"content": "<|im_end|>", ...}, ...}
 void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   const std::optional<JsonNode> list = json.find("added_tokens_decoder");
@@ -41,17 +83,21 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
       list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", kMaxVocabularySize - 1));
     const JsonNode member = list->at(key);
     AddedToken token = added_token_from_json(member, id);
-    const std::optional<TokenId> known = parts.find(token.content);
-    if (known && known != id)
-      member.fail(fmt::format("'{}' with id {}", token.content, id),
-                  fmt::format("id {}, as in the vocabulary", *known));
-    const std::optional<std::string_view> text = parts.vocabulary().text_of(id);
-    if (text && text != token.content)
-      member.fail(fmt::format("'{}' with id {}", token.content, id),
-                  fmt::format("'{}', as in the vocabulary", *text));
+    require_consistent(member, token.content, id, parts);
     added.push_back(std::move(token));
   });
   add_tokens(std::move(added), parts);
+}
+
+// Of tokens without flags of their own, those that the configuration names are left out by decoding.
+void flag_named_tokens(const std::vector<TokenId>& ids, TokenizerParts& parts) {
+  std::vector<AddedToken> named;
+  for (const TokenId id : ids) {
+    AddedToken token = *parts.added.by_id(id);
+    token.special = token.named_special;
+    if (token.special) named.push_back(std::move(token));
+  }
+  add_tokens(std::move(named), parts);
 }
 
 // A token that the configuration names is a control token, wherever it comes from. Whether decoding leaves it
@@ -60,7 +106,7 @@ void make_special(const JsonNode& json, TokenizerParts& parts) {
   const std::string text = text_of_token(json);
   if (const std::optional<TokenId> known = parts.added.find(text)) {
     AddedToken token = *parts.added.by_id(*known);
-    if (token.is_control()) return;
+    if (token.special || token.named_special) return;
     token.named_special = true;
     return add_tokens({std::move(token)}, parts);
   }
@@ -114,10 +160,12 @@ std::string text_of_token(const JsonNode& token) {
 }
 
 void apply_tokenizer_config(const fs::path& folder, TokenizerParts& parts) {
+  std::vector<TokenId> without_flags;
+  if (!has_added_tokens_decoder(folder / "tokenizer_config.json"))
+    without_flags = read_added_tokens_file(folder / "added_tokens.json", parts);
   for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {
     const fs::path file = folder / name;
-    std::error_code ignored;
-    if (!fs::exists(file, ignored)) continue;
+    if (!has_file(file)) continue;
     const nlohmann::json document = read_json_file(file);
     const JsonNode json(document, file);
     read_added_tokens(json, parts);
@@ -126,6 +174,7 @@ void apply_tokenizer_config(const fs::path& folder, TokenizerParts& parts) {
     const std::optional<JsonNode> chat = json.find("chat_template");
     if (chat && chat->is_string()) parts.chat_template = chat->string();
   }
+  flag_named_tokens(without_flags, parts);
 }
 
 }  // namespace tp

@@ -10,6 +10,7 @@
 #include "model/tokenizer/vocabulary_files.h"
 #include "model/tokenizer/word_piece_file.h"
 #include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>
@@ -18,12 +19,6 @@ namespace tp {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A path that cannot be looked at fails when it is opened, with the reason.
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
@@ -56,18 +51,18 @@ TokenizerParts parts_from_sentencepiece(const fs::path& path) {
 }
 
 bool has_vocabulary_files(const fs::path& folder) {
-  return is_there(folder / "vocab.json") && is_there(folder / "merges.txt");
+  return has_file(folder / "vocab.json") && has_file(folder / "merges.txt");
 }
 
 TokenizerParts parts_from_folder(const fs::path& folder) {
-  if (is_there(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
-  if (is_there(folder / kTekken)) return parts_from_json_file(folder / kTekken);
-  if (is_there(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
-  if (is_there(folder / kT5File)) return parts_from_t5_file(folder);
+  if (has_file(folder / "tokenizer.json")) return parts_from_json_file(folder / "tokenizer.json");
+  if (has_file(folder / kTekken)) return parts_from_json_file(folder / kTekken);
+  if (has_file(folder / "tokenizer.model")) return parts_from_sentencepiece(folder / "tokenizer.model");
+  if (has_file(folder / kT5File)) return parts_from_t5_file(folder);
   if (has_marian_files(folder)) return parts_from_marian_files(folder);
   if (has_vocabulary_files(folder)) return parts_from_vocabulary_files(folder);
   require<CheckpointError>(
-      is_there(folder / kWordPieceFile),
+      has_file(folder / kWordPieceFile),
       "{}: cannot load a tokenizer: expected tokenizer.json, tekken.json, tokenizer.model, spiece.model, "
       "vocab.json with merges.txt or source.spm, or vocab.txt in this folder, found none; get them from "
       "where the model comes from",
@@ -91,9 +86,9 @@ TokenizerParts parts_from_gguf(const fs::path& file) {
 bool holds_tokenizer(const fs::path& model) {
   if (const std::optional<fs::path> gguf = find_gguf(model))
     return gguf_vocabulary(GgufFiles(*gguf).metadata()).has_value();
-  return is_there(model / "tokenizer.json") || is_there(model / kTekken) ||
-         is_there(model / "tokenizer.model") || is_there(model / kT5File) || has_marian_files(model) ||
-         has_vocabulary_files(model) || is_there(model / kWordPieceFile);
+  return has_file(model / "tokenizer.json") || has_file(model / kTekken) ||
+         has_file(model / "tokenizer.model") || has_file(model / kT5File) || has_marian_files(model) ||
+         has_vocabulary_files(model) || has_file(model / kWordPieceFile);
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {

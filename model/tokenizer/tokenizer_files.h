@@ -18,8 +18,8 @@ bool holds_tokenizer(const std::filesystem::path& model);
 //   source.spm and vocab.json    Marian's
 //   vocab.json and merges.txt    byte-level BPE as GPT-2's repositories had it
 //   vocab.txt                    WordPiece as BERT's repositories had it
-// Beside all but the first, tokenizer_config.json and special_tokens_map.json are read too: see
-// tokenizer_config.h.
+// Beside all but the first, added_tokens.json, tokenizer_config.json and special_tokens_map.json are read
+// too: see tokenizer_config.h.
 //
 // `path` may also be a GGUF file, a tokenizer.json, a tekken.json, or a *.model, which is taken as it is,
 // without other files: control tokens that are written out in a text are text then. Throws CheckpointError

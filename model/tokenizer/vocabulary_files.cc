@@ -1,6 +1,7 @@
 #include "model/tokenizer/vocabulary_files.h"
 
 #include "model/tokenizer/embedded_vocabulary.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
@@ -22,7 +23,7 @@ constexpr std::string_view kEndOfText = "<|endoftext|>";
 // Empty if nobody says.
 std::string tokenizer_class(const fs::path& folder) {
   const fs::path file = folder / "tokenizer_config.json";
-  if (!fs::exists(file)) return {};
+  if (!has_file(file)) return {};
   const nlohmann::json document = read_json_file(file);
   return JsonNode(document, file).string_or("tokenizer_class", "");
 }

@@ -3,6 +3,7 @@
 #include "model/tokenizer/bert_normalizer.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/utf8.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
@@ -107,7 +108,7 @@ TokenizerParts parts_from_word_piece_file(const fs::path& folder) {
   const fs::path file = folder / kWordPieceFile;
   const fs::path config_file = folder / "tokenizer_config.json";
   const nlohmann::json document =
-      fs::exists(config_file) ? read_json_file(config_file) : nlohmann::json::object();
+      has_file(config_file) ? read_json_file(config_file) : nlohmann::json::object();
   const JsonNode config(document, config_file);
 
   Vocabulary vocabulary = vocabulary_of_lines(file);

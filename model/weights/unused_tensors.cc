@@ -1,5 +1,6 @@
 #include "model/weights/unused_tensors.h"
 
+#include "model/weights/checkpoint/activation_scales.h"
 #include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr const char* kOfNextTokenLayers = "tensors of multi-token prediction layers)";
 
 bool is_buffer(const TensorNames& names, const std::string& tensor) {
+  if (is_activation_scale(tensor)) return true;
   return std::ranges::any_of(names.buffers, [&](const std::string& end) { return tensor.ends_with(end); });
 }
 

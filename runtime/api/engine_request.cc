@@ -3,6 +3,7 @@
 #include "runtime/api/request_fields.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -73,6 +74,17 @@ nlohmann::json EngineRequest::settings() const {
   return settings;
 }
 
+int default_max_tokens(const EngineInfo& info, const Request& request, int otherwise) {
+  if (info.kind == ModelKind::diffusion) return otherwise;
+  const bool is_seq2seq = info.kind == ModelKind::seq2seq;
+  const std::size_t begun =
+      is_seq2seq ? std::max<std::size_t>(request.decoder_prompt.size(), 1) : request.prompt.size();
+  const std::optional<std::size_t> most = info.generation.max_tokens(begun);
+  if (!most) return otherwise;
+  const std::size_t room = std::min(info.max_length, info.cache_tokens);
+  return static_cast<int>(std::min(*most, room - std::min(room - 1, begun)));
+}
+
 EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,
                                   const ChatPrompts* chat) {
   require<RequestError>(asked.error.empty(), "{}", asked.error);
@@ -95,6 +107,8 @@ EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, con
     complete_thinking(request, asked.settings.contains("max_thinking_tokens"), nullptr, MarkedText());
   }
   result.is_held_to_calls = request.constraint && !has_constraint;
+  if (request.max_tokens_is_default && !asked.settings.contains("max_tokens"))
+    request.max_tokens = default_max_tokens(engine.info(), request, request.max_tokens);
   return result;
 }
 

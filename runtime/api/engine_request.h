@@ -16,6 +16,10 @@ struct EngineRequest {
   nlohmann::json settings() const;
 };
 
+// The maximum of new tokens for a request that does not say one: the model's, as far as there is room for it,
+// or else `otherwise`.
+int default_max_tokens(const EngineInfo& info, const Request& request, int otherwise);
+
 // Converts a client's request into an engine's: `defaults` overridden by its settings, with its prompt.
 // `chat` renders conversations and may be null for other requests. Throws RequestError.
 EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, const Engine& engine,

@@ -49,20 +49,11 @@ void BeamRun::advance_forced() {
 }
 
 std::vector<TokenId> BeamRun::banned_behind(const Beam& beam) const {
-  std::vector<TokenId> banned;
-  if (beam.tokens.size() < static_cast<std::size_t>(setup_.request.min_tokens)) banned = setup_.ends;
-  for (const std::vector<TokenId>& word : setup_.bad_words) {
-    const std::size_t begun = word.size() - 1;
-    if (begun <= beam.tokens.size() &&
-        std::equal(beam.tokens.end() - static_cast<std::ptrdiff_t>(begun), beam.tokens.end(), word.begin()))
-      banned.push_back(word.back());
-  }
-  return banned;
-}
-
-std::size_t BeamRun::wanted_candidates() const {
-  const std::size_t banned = setup_.bad_words.size() + setup_.ends.size();
-  return std::min(state_.wanted_candidates() + banned, setup_.vocab_size);
+  const Request& asked = setup_.request;
+  std::vector<TokenId> text = asked.decoder_prompt.empty() ? asked.prompt : asked.decoder_prompt;
+  const std::size_t prompt = text.size();
+  text.insert(text.end(), beam.tokens.begin(), beam.tokens.end());
+  return setup_.bans.after(text, prompt);
 }
 
 Request BeamRun::request_of(const Beam& beam) const {
@@ -71,7 +62,8 @@ Request BeamRun::request_of(const Beam& beam) const {
   std::vector<TokenId>& text = asked.decoder_prompt.empty() ? request.prompt : request.decoder_prompt;
   text.insert(text.end(), beam.tokens.begin(), beam.tokens.end());
   request.candidates_at = {text.size() - 1};
-  request.candidates = static_cast<int>(wanted_candidates());
+  request.candidates =
+      static_cast<int>(std::min(state_.wanted_candidates() + banned_behind(beam).size(), setup_.vocab_size));
   request.cache_salt = asked.cache_salt;
   if (!asked.cache_prompt) {  // by itself only
     request.cache_salt += "\nsearch ";

@@ -4,6 +4,7 @@
 #include "runtime/engine/answer_counts.h"
 #include "runtime/engine/beam_state.h"
 #include "runtime/engine/leader.h"
+#include "runtime/engine/token_bans.h"
 #include "tp/event.h"
 #include "tp/request.h"
 
@@ -24,7 +25,7 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
     Request request;  // checked, with the model's defaults
     std::vector<TokenId> ends{};
     std::size_t max_tokens = 0;
-    std::vector<std::vector<TokenId>> bad_words{};
+    TokenBans bans{};
     std::optional<TokenId> forced_last{};
     std::size_t vocab_size = 0;
     EventSink sink;
@@ -42,7 +43,6 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
  private:
   std::optional<TokenId> forced_next() const;
   std::vector<TokenId> banned_behind(const Beam& beam) const;
-  std::size_t wanted_candidates() const;
   Request request_of(const Beam& beam) const;
   void advance_forced();
   void ask(bool is_first);

@@ -18,12 +18,12 @@ void require_few_candidates(const BeamRun::Setup& setup) {
   constexpr std::size_t kMostCandidates = std::size_t{1} << 20;
   const auto beams = static_cast<std::size_t>(setup.request.beam_search->beams);
   const std::size_t of_beam =
-      std::max<std::size_t>(2, 1 + setup.ends.size()) * beams + setup.ends.size() + setup.bad_words.size();
+      std::max<std::size_t>(2, 1 + setup.ends.size()) * beams + setup.ends.size() + setup.bans.words.size();
   require<RequestError>(
       std::min(of_beam, setup.vocab_size) * beams <= kMostCandidates,
       "cannot search: {} beams with {} tokens that end a text and {} bad words look at too many "
       "tokens in a step, expected {} at most; use fewer",
-      beams, setup.ends.size(), setup.bad_words.size(), kMostCandidates);
+      beams, setup.ends.size(), setup.bans.words.size(), kMostCandidates);
 }
 
 }  // namespace
@@ -49,8 +49,12 @@ RequestId BeamSearches::submit(Request request, EventSink sink) {
     if (static_cast<std::size_t>(own.min_tokens) < setup.max_tokens)
       setup.forced_last = options_.generation.forced_last;
   }
-  setup.bad_words = bad_words_of(own, tokenizer_);
-  add_default_bad_words(options_.generation, setup.ends, setup.bad_words);
+  TokenBans& bans = setup.bans;
+  if (!own.ignore_eos) bans.model_ends = options_.eos_token_ids;
+  bans.ends = setup.ends;
+  bans.min_tokens = static_cast<std::size_t>(own.min_tokens);
+  bans.words = bad_words_of(own, tokenizer_);
+  add_defaults(options_.generation, begun, setup.max_tokens, false, bans);
   std::ranges::sort(setup.ends);
   setup.ends.erase(std::unique(setup.ends.begin(), setup.ends.end()), setup.ends.end());
   require_few_candidates(setup);

@@ -4,6 +4,7 @@
 #include "model/config/generation_config.h"
 #include "model/tokenizer/tokenizer.h"
 #include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/checkpoint/file_notices.h"
 #include "model/weights/unused_tensors.h"
 #include "parallel/archive.h"
 #include "parallel/collectives.h"
@@ -55,12 +56,25 @@ std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator
   return std::async(std::launch::async | std::launch::deferred, [plan] { return load_tokenizer(plan); });
 }
 
+// Leaves out ids that the model's files name for another vocabulary, as they are in nobody's way.
+void keep_known_tokens(std::size_t vocab_size, EngineInfo& info) {
+  const auto is_unknown = [&](TokenId id) { return static_cast<std::size_t>(id) >= vocab_size; };
+  GenerationDefaults& generation = info.generation;
+  std::erase_if(generation.suppressed, is_unknown);
+  std::erase_if(generation.suppressed_first, is_unknown);
+  std::erase_if(generation.bad_words,
+                [&](const auto& word) { return std::ranges::any_of(word, is_unknown); });
+  std::erase_if(info.default_sampling.logit_bias, [&](const LogitBias& of) { return is_unknown(of.id); });
+}
+
 // Fills in what only rank 0 knows.
 void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
       plan.synthetic ? GenerationConfig{} : load_generation_config(folder_of(plan));
   info.default_sampling = defaults.sampling;
   info.generation = defaults.generation;
+  info.generation_notice = defaults.notice;
+  keep_known_tokens(plan.config.vocab_size, info);
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;
 }
 
@@ -206,6 +220,7 @@ Engine::Impl::Impl(Communicator& comm, const EngineOptions& options, const Progr
     if (info_.draft && info_.draft->is_layer) leave_out_next_token_layers(info_.unused_tensors);
     root_ = std::make_unique<Root>(tokenizer_.get(), leader_options(plan_, info_, options),
                                    create_speculator(options, std::move(costs)));
+    info_.file_notices = take_file_notices();
   });
 }
 

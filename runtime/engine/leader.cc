@@ -73,11 +73,14 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
       std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens), options_.max_length - own);
   state->not_begun = state->open_samples = request.n;
   if (!request.ignore_eos) {
-    state->end_ids = options_.eos_token_ids;
+    state->bans.model_ends = state->end_ids = options_.eos_token_ids;
     state->end_ids.insert(state->end_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
   }
-  state->bad_words = bad_words_of(request, tokenizer_);
-  add_defaults(options_.generation, request, *state);
+  add_endings(options_.generation, request, *state);
+  state->bans.ends = state->end_ids;
+  state->bans.min_tokens = static_cast<std::size_t>(request.min_tokens);
+  state->bans.words = bad_words_of(request, tokenizer_);
+  add_defaults(options_.generation, own, state->max_tokens, request.constraint.has_value(), state->bans);
   state->request = std::move(request);
   state->constraint = constraint_of(*state);
   if (state->constraint) state->constraint_start = state->constraint->start();
@@ -86,10 +89,19 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
   return state;
 }
 
-// What the model's files say about every text. A constraint leaves no room for tokens that are forced.
-void Leader::add_defaults(const GenerationDefaults& defaults, Request& request, RequestState& state) {
-  add_default_bad_words(defaults, state.end_ids, state.bad_words);
+// What the model's files say about every text. A constraint leaves no room for tokens that are forced, and
+// says itself where its text ends.
+void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
   if (request.constraint) return request.forced_first.reset();
+  for (const std::string& text : defaults.stop) {
+    if (tokenizer_ == nullptr || request.ignore_eos) break;
+    const std::optional<TokenId> token = tokenizer_->token_to_id(text);
+    // The text of a control token is no part of the output.
+    if (token && tokenizer_->is_special(*token))
+      state.end_ids.push_back(*token);
+    else
+      request.stop.push_back(text);
+  }
   const bool is_at_beginning = request.prompt.size() == state.input.positions + 1;
   if (!request.forced_first && is_at_beginning) request.forced_first = defaults.forced_first;
   const bool may_end = static_cast<std::size_t>(request.min_tokens) < state.max_tokens;
@@ -104,7 +116,7 @@ std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const
   for (const LogitBias& bias : request.sampling.logit_bias) {
     if (bias.bias <= kBan) bans.tokens.push_back(bias.id);
   }
-  for (const std::vector<TokenId>& word : state.bad_words) {
+  for (const std::vector<TokenId>& word : state.bans.words) {
     if (word.size() == 1)
       bans.tokens.push_back(word.front());
     else

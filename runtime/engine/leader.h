@@ -99,7 +99,7 @@ class Leader {
 
   void complete_attention(Request& request) const;
   std::shared_ptr<RequestState> make_state(Request request, EventSink sink);
-  static void add_defaults(const GenerationDefaults& defaults, Request& request, RequestState& state);
+  void add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const;
   std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
   void drain_inbox(Delivery& delivery);
   static void check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery);

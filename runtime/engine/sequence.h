@@ -5,6 +5,7 @@
 #include "runtime/engine/block_manager.h"
 #include "runtime/engine/encoded_input.h"
 #include "runtime/engine/pooler.h"
+#include "runtime/engine/token_bans.h"
 #include "runtime/text/text_stream.h"
 #include "tp/event.h"
 #include "tp/request.h"
@@ -34,10 +35,10 @@ struct PassCache {
 struct RequestState {
   RequestId id = 0;
   Request request;
-  std::uint64_t seed = 0;                       // the request's, or one drawn for it
-  std::size_t max_tokens = 0;                   // to generate, limited by the maximum length of a sequence
-  std::vector<TokenId> end_ids;                 // tokens that end it, including the model's own
-  std::vector<std::vector<TokenId>> bad_words;  // as tokens
+  std::uint64_t seed = 0;        // the request's, or one drawn for it
+  std::size_t max_tokens = 0;    // to generate, limited by the maximum length of a sequence
+  std::vector<TokenId> end_ids;  // tokens that end it, including the model's own
+  TokenBans bans;
   // Of an encoder-decoder: `request.prompt` then has the input, filled up to whole blocks, and the decoder's
   // prompt behind it, and positions that are asked about are those of the sequence.
   EncodedInput input;

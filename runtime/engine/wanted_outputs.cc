@@ -79,20 +79,6 @@ void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t e
   outputs.push_back(std::move(output));
 }
 
-// Tokens that must not come after those generated: they would end the sequence too early, or complete a bad
-// word.
-std::vector<TokenId> banned_after(std::span<const TokenId> generated, const RequestState& state) {
-  std::vector<TokenId> banned;
-  if (generated.size() < static_cast<std::size_t>(state.request.min_tokens)) banned = state.end_ids;
-  for (const std::vector<TokenId>& word : state.bad_words) {
-    const std::size_t begun = word.size() - 1;
-    if (begun > generated.size()) continue;
-    if (std::ranges::equal(generated.last(begun), std::span(word).first(begun)))
-      banned.push_back(word.back());
-  }
-  return banned;
-}
-
 }  // namespace
 
 std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std::size_t end,
@@ -104,17 +90,20 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
     ask_about_prompt(sequence, first, last, first_row + (first - begin), outputs);
   if (sequence.state->max_tokens == 0 || end != sequence.tokens.size()) return outputs;
   const bool is_masked = sequence.is_masked() || sequence.forced_next().has_value();
-  const auto after_prompt = static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
-  std::vector<TokenId> generated(sequence.tokens.begin() + after_prompt, sequence.tokens.end());
+  // Of an encoder-decoder the text is the decoder's.
+  const std::size_t input = sequence.state->input.positions;
+  std::vector<TokenId> text(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(input),
+                            sequence.tokens.end());
   const auto choose = [&](std::size_t row) {
-    outputs.push_back({sequence.id,
-                       {static_cast<std::uint32_t>(row), 1},
-                       want::Choose{banned_after(generated, *sequence.state), is_masked}});
+    outputs.push_back(
+        {sequence.id,
+         {static_cast<std::uint32_t>(row), 1},
+         want::Choose{sequence.state->bans.after(text, sequence.prompt_tokens() - input), is_masked}});
   };
   std::size_t row = first_row + (end - begin) - 1;
   choose(row);
   for (const TokenId draft : drafts) {
-    generated.push_back(draft);
+    text.push_back(draft);
     choose(++row);
   }
   return outputs;

@@ -87,8 +87,10 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
   Request& request = accepted.request;
   const EngineInfo& info = model.engine->info();
   const std::size_t room = std::min(info.max_length, info.cache_tokens);
-  if (!prompt.settings.contains("max_tokens"))
-    request.max_tokens = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
+  if (!prompt.settings.contains("max_tokens")) {
+    const auto all = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
+    request.max_tokens = default_max_tokens(info, request, all);
+  }
   if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
     request.score_from = 1;
     request.score_top = request.sampling.logprobs;

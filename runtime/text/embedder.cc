@@ -1,7 +1,9 @@
 #include "runtime/text/embedder.h"
 
+#include "model/tokenizer/unicode.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tp {
@@ -43,11 +45,21 @@ Embedder::Embedder(const Engine& engine, const std::filesystem::path& folder, co
 
 std::size_t Embedder::embedding_size() const { return pipeline_.embedding_size(); }
 
+std::size_t Embedder::max_length() const {
+  return std::min(engine_->info().max_length, pipeline_.max_tokens());
+}
+
 EncoderInput Embedder::encode(const std::string& text, const std::string& prompt_name) const {
-  return {engine_->encode(pipeline_.prompt(prompt_name) + text)};
+  const std::string whole = pipeline_.prompt(prompt_name) + text;
+  return {engine_->encode(pipeline_.lower_case() ? unicode::to_lower(whole) : whole)};
 }
 
 Request Embedder::make_request(EncoderInput input) const {
+  const std::size_t found = input.ids.size();
+  require<TooLongError>(found <= max_length() || found > engine_->info().max_length,
+                        "the text has {} tokens but the model embeds at most {} (max_seq_length in "
+                        "sentence_bert_config.json); shorten it",
+                        found, max_length());
   Request request = request_of(std::move(input));
   request.pooling = pooling_;
   return request;

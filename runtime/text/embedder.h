@@ -40,10 +40,13 @@ class Embedder {
   Embedder(const Engine& engine, const std::filesystem::path& folder, const EmbedOptions& options);
 
   std::size_t embedding_size() const;
+  // The longest input, in tokens: the engine's maximum, or the model's max_seq_length if that is less.
+  std::size_t max_length() const;
 
   // The ids of a text, behind the model's prompt of that name. Throws RequestError.
   EncoderInput encode(const std::string& text, const std::string& prompt_name = {}) const;
-  // Asks for the input's pooled state.
+  // Asks for the input's pooled state. Throws TooLongError for an input that the engine could read, but that
+  // is longer than the model's max_seq_length.
   Request make_request(EncoderInput input) const;
   // What the event of that request becomes. From any thread.
   std::vector<float> embedding(std::vector<float> pooled) const;

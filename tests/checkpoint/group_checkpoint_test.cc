@@ -272,10 +272,11 @@ TEST(GroupCheckpoint, WantsScalesForF8) {
 
 // Scales of activations are for programs that quantize these, too.
 TEST(GroupCheckpoint, LeavesScalesOfActivationsAside) {
-  const std::vector<TestTensor> tensors = {{"w.weight", "F8_E4M3", {2, 2}, "1234"},
-                                           {"w.weight_scale", "F32", {}, "1234"},
-                                           {"w.input_scale", "F32", {}, "1234"},
-                                           {"a.k_scale", "F32", {1}, "1234"}};
+  const std::vector<TestTensor> tensors = {
+      {"w.weight", "F8_E4M3", {2, 2}, "1234"},     {"w.weight_scale", "F32", {}, "1234"},
+      {"w.input_scale", "F32", {}, "1234"},        {"a.k_scale", "F32", {1}, "1234"},
+      {"a.kv_scale", "F32", {1}, "1234"},          {"a.prob_scale", "F32", {1}, "1234"},
+      {"a.prob_output_scale", "F32", {1}, "1234"}, {"a.k_zero_point", "I8", {1}, "1"}};
   const auto source = Folder(tensors, {{"quant_method", "fp8"}}).open();
   EXPECT_EQ(source->names(), std::vector<std::string>{"w.weight"});
   EXPECT_EQ(source->unread(), (std::vector<std::string>{"w.weight", "w.weight_scale"}));

@@ -311,10 +311,27 @@ TEST(SafetensorsCheckpoint, RefusesAnIndexThatIsWrong) {
   EXPECT_CONTAINS(open_error(directory), "2.safetensors: tensor c is not in this file");
 }
 
-TEST(SafetensorsCheckpoint, RefusesATensorThatTwoFilesHold) {
+// Files that were saved over others, of which the index tells what still counts.
+TEST(SafetensorsCheckpoint, HasOfATensorInTwoFilesTheOneThatTheIndexNames) {
+  const TemporaryDirectory directory;
+  const TestTensor one{"a", "F32", {1}, test::bytes_of<float>({1})};
+  const TestTensor two{"a", "F32", {1}, test::bytes_of<float>({2})};
+  for (const std::string file : {"1", "2"}) {
+    write_two(directory, {one, counting_tensor("b", {3})}, {two, counting_tensor("c", {3})},
+              R"("b":"1.safetensors","c":"2.safetensors","a":")" + file + ".safetensors\"");
+    const auto checkpoint = SafetensorsCheckpoint::open(directory.path());
+    EXPECT_EQ(read(*checkpoint, "a", {1, 1}, {{0, 1}, {0, 1}}), std::vector<float>{std::stof(file)});
+    EXPECT_EQ(checkpoint->stored_bytes(), 28U);
+  }
+}
+
+TEST(SafetensorsCheckpoint, RefusesATensorThatTwoFilesHoldAndTheIndexDoesNotName) {
   const TemporaryDirectory directory;
   write_two(directory, {counting_tensor("a", {2})}, {counting_tensor("a", {2}), counting_tensor("b", {3})},
-            R"("a":"1.safetensors","b":"2.safetensors")");
+            R"("b":"2.safetensors")");
+  directory.write("1.safetensors", safetensors_file({counting_tensor("a", {2}), counting_tensor("c", {2})}));
+  directory.write("model.safetensors.index.json",
+                  R"({"weight_map":{"c":"1.safetensors","b":"2.safetensors"}})");
   EXPECT_CONTAINS(open_error(directory), "2.safetensors: tensor a is in 1.safetensors too");
 }
 

@@ -1,5 +1,7 @@
 #include "model/weights/checkpoint/safetensors_files.h"
 
+#include "model/weights/checkpoint/file_notices.h"
+#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <filesystem>
@@ -60,10 +62,12 @@ TEST(SafetensorsFiles, RefuseAnIndexThatIsNoJson) {
   EXPECT_CONTAINS(error_in_index(std::string(1'000'000, '[')), "nested deeper than 64 levels");
 }
 
-TEST(SafetensorsFiles, RefuseAnIndexWithATensorTwice) {
-  EXPECT_CONTAINS(
-      error_in_index(R"({"metadata":{"a":1},"weight_map":{"a":"1.safetensors","a":"2.safetensors"}})"),
-      "the key a twice");
+TEST(SafetensorsFiles, TakeTheLastOfTheFilesThatAnIndexNamesForATensor) {
+  take_file_notices();
+  const SafetensorsFiles files = parse_safetensors_index(
+      R"({"metadata":{"a":1},"weight_map":{"a":"1.safetensors","a":"2.safetensors"}})", "index");
+  EXPECT_EQ(files.file_of.at("a"), "2.safetensors");
+  EXPECT_EQ(take_file_notices(), Names{"index: an object has the key a twice; its last value counts"});
 }
 
 TEST(SafetensorsFiles, RefuseFilesOutsideTheDirectory) {
@@ -104,6 +108,31 @@ TEST(SafetensorsFiles, SayThatTheIndexIsMissing) {
   directory.write("pytorch_model.bin", "x");
   EXPECT_CONTAINS(error_in(directory.path()),
                   "but model-00001-of-00002.safetensors; if the checkpoint is in several");
+}
+
+TEST(SafetensorsFiles, SayThatALinkHasLostItsTarget) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_symlink("../blobs/gone", directory.path() / "model.safetensors");
+  EXPECT_CONTAINS(error_in(directory.path()),
+                  "model.safetensors: expected a file, found a link to ../blobs/gone, which does not exist");
+  const TemporaryDirectory parts;
+  parts.write(index_name, R"({"weight_map":{"a":"1.safetensors"}})");
+  std::filesystem::create_symlink("gone", parts.path() / "1.safetensors");
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { SafetensorsCheckpoint::open(parts.path()); }),
+                  "1.safetensors: expected a file, found a link to gone");
+  const TemporaryDirectory text;
+  text.write("model.safetensors", "../blobs/gone");
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { SafetensorsCheckpoint::open(text.path()); }),
+                  "expected a safetensors file, found the text of a link (../blobs/gone)");
+}
+
+TEST(SafetensorsFiles, SayThatTheyAreOfAnAdapterOrOfTheAuthorsOwnFormat) {
+  const TemporaryDirectory directory;
+  directory.write("consolidated.safetensors", "x");
+  EXPECT_CONTAINS(error_in(directory.path()), "weights in their authors' own format");
+  directory.write("adapter_model.safetensors", "x");
+  directory.write("adapter_config.json", "{}");
+  EXPECT_CONTAINS(error_in(directory.path()), "found an adapter (PEFT of an unknown model)");
 }
 
 TEST(SafetensorsFiles, SayWhatADirectoryShouldHold) {

@@ -64,6 +64,22 @@ TEST(StrictJson, RefusesNestingWithoutEnd) {
   EXPECT_EQ(error_in(std::string(1'000'000, '[')), "lists and objects are nested deeper than 64 levels");
 }
 
+TEST(PythonJson, TakesWhatPythonWritesAndReads) {
+  std::vector<std::string> repeated;
+  const auto parsed = [&](const std::string& text) {
+    repeated.clear();
+    return parse_python_json(text, [&](const std::string& key) { repeated.push_back(key); });
+  };
+  EXPECT_EQ(parsed(R"({"a":1,"b":2,"a":3,"c":{"b":1,"b":[]},"a":4})"),
+            json::parse(R"({"a":4,"b":2,"c":{"b":[]}})"));
+  EXPECT_EQ(repeated, (std::vector<std::string>{"b", "a", "a"}));
+  EXPECT_EQ(parsed(R"([Infinity, -Infinity,NaN , {"Infinity":"a \"NaN, -Infinity"}])"),
+            json::parse(R"(["Infinity", "-Infinity", "NaN", {"Infinity":"a \"NaN, -Infinity"}])"));
+  EXPECT_EQ(repeated.size(), 0U);
+  for (const std::string text : {"Infinit", "[Infinity", "\"NaN", "nan", "[--Infinity]", "[1e999]"})
+    EXPECT_NE(test::error_of<JsonError>([&] { parsed(text); }), "") << text;
+}
+
 TEST(StrictJson, SaysWhereATextIsNoJson) {
   EXPECT_EQ(error_in("[1,").find("parse error at line 1, column 4: "), 0U) << error_in("[1,");
   for (const std::string text : {"", "{", "[1] 2", "{\"a\"}", "\"\xff\"", "1e999", "nul"})

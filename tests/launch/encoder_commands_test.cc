@@ -89,6 +89,29 @@ TEST(Encoders, PoolingAndNormalizationAreAsAskedFor) {
   EXPECT_LE(apart(embedded("auto"), mean), 1e-4);
 }
 
+TEST(Encoders, EmbeddingsAreOfAsManyTokensAsSentenceTransformersReads) {
+  const TemporaryDirectory directory;
+  const EncoderFixture fixture = reference::encoder_fixture("bert-embed-mean");
+  const std::filesystem::path folder = directory.path() / "model";
+  std::filesystem::copy(fixture.folder, folder, std::filesystem::copy_options::recursive);
+  directory.write("model/1_Pooling/config.json", R"({"embedding_dimension": 48, "pooling_mode": "mean"})");
+  directory.write("model/sentence_bert_config.json", R"({"max_seq_length": 5})");
+  const std::vector<TokenId> ids(fixture.input.ids.begin(), fixture.input.ids.begin() + 5);
+  const std::string five = directory.write("five.json", json(ids).dump()).string();
+  const std::string output = (directory.path() / "x.npy").string();
+  const auto embed = [&](const std::string& tokens, const Arguments& more) {
+    Arguments arguments = {"embed", "--model", folder, "--tokens", tokens, "--output", output};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(kNoMpirun, arguments);
+  };
+  expect_success(embed(five, {}));
+  const std::vector<float> expected = read_npy(output).values;
+  expect_success(embed(input_of(fixture), {"--truncate"}));
+  EXPECT_LE(apart(read_npy(output).values, expected), 1e-6);
+  expect_one_error(embed(input_of(fixture), {}), 1,
+                   "tokens but the model embeds at most 5 (max_seq_length in sentence_bert_config.json)");
+}
+
 TEST(Encoders, HiddenStatesAreThoseOfTheOriginalCodeForEveryKindOfModel) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();

@@ -4,6 +4,9 @@
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
 
+#include <algorithm>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 namespace tp::test {
@@ -57,6 +60,86 @@ TEST(Generate, TokensAreContinuedAsByTheModelsOwnCode) {
       EXPECT_TRUE(line.at("text").is_null()) << "there is no tokenizer";
     }
   }
+}
+
+// One prompt with --tokens, and as a line of a batch, of a model with a generation_config.json.
+class GenerationConfigOf {
+ public:
+  explicit GenerationConfigOf(const json& config) : model_(copies_.copy("llama-gqa", "model")) {
+    std::ofstream(model_ / "generation_config.json") << config.dump();
+  }
+
+  std::vector<TokenId> tokens(const Arguments& more = {}, const json& settings = json::object()) {
+    Arguments by_file = {"--tokens", (model_ / "prompt.json").string(), "--json"};
+    by_file.insert(by_file.end(), more.begin(), more.end());
+    Arguments by_batch = {"--batch", "-"};
+    by_batch.insert(by_batch.end(), more.begin(), more.end());
+    json line = {{"ids", prompt()}};
+    line.update(settings);
+    const Finished batch = run(2, generate(model_, by_batch), {.input = line.dump()});
+    expect_success(batch);
+    const std::vector<TokenId> found = json_lines(batch.out).at(0).at("token_ids");
+    if (settings.empty()) {
+      const Finished finished = run(kNoMpirun, generate(model_, by_file));
+      expect_success(finished);
+      EXPECT_EQ(json_lines(finished.out).at(0).at("token_ids").get<std::vector<TokenId>>(), found);
+    }
+    return found;
+  }
+  std::vector<TokenId> prompt() const {
+    return read_json(model_ / "prompt.json").get<std::vector<TokenId>>();
+  }
+  std::filesystem::path model() const { return model_; }
+
+ private:
+  CheckpointCopies copies_;
+  std::filesystem::path model_;
+};
+
+TEST(Generate, IsAsLongAsTheGenerationConfigSaysUnlessToldOtherwise) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const auto first = [&](std::size_t tokens) {
+    return std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + static_cast<int>(tokens));
+  };
+  GenerationConfigOf model(json{{"max_new_tokens", 5}, {"eos_token_id", 1 << 20}});
+  EXPECT_EQ(model.tokens(), first(5));
+  EXPECT_EQ(model.tokens({"--max-tokens", "7"}), first(7));
+  EXPECT_EQ(model.tokens({}, {{"max_tokens", 3}}), first(3));
+  EXPECT_EQ(GenerationConfigOf(json{{"max_length", model.prompt().size() + 4}}).tokens({"--ignore-eos"}),
+            first(4));
+  GenerationConfigOf longer(
+      {{"max_new_tokens", 9}, {"min_new_tokens", 6}, {"eos_token_id", fixture.greedy[2]}});
+  EXPECT_GE(longer.tokens().size(), 6U);
+  EXPECT_EQ(GenerationConfigOf(json{{"eos_token_id", fixture.greedy[2]}}).tokens().size(), 3U);
+}
+
+TEST(Generate, ChoosesNoTokenThatTheGenerationConfigRulesOut) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const auto contains = [](const std::vector<TokenId>& ids, TokenId id) {
+    return std::ranges::find(ids, id) != ids.end();
+  };
+  const Arguments sixteen = {"--ignore-eos", "--max-tokens", "16"};
+  EXPECT_FALSE(
+      contains(GenerationConfigOf(json{{"suppress_tokens", {fixture.greedy[2], 1 << 20}}}).tokens(sixteen),
+               fixture.greedy[2]));
+  EXPECT_NE(GenerationConfigOf(json{{"begin_suppress_tokens", {fixture.greedy[0]}}}).tokens(sixteen).front(),
+            fixture.greedy[0]);
+  GenerationConfigOf once(json{{"no_repeat_ngram_size", 1}});
+  std::vector<TokenId> all = once.prompt();
+  for (const TokenId id : once.tokens(sixteen)) {
+    EXPECT_FALSE(contains(all, id)) << id;
+    all.push_back(id);
+  }
+}
+
+TEST(Generate, SaysOnceWhatTheGenerationConfigAsksForInVain) {
+  const GenerationConfigOf model(json{{"do_sample", true}, {"typical_p", 0.5}, {"top_k", -1}});
+  const Finished finished = run(
+      2,
+      generate(model.model(), {"--tokens", (model.model() / "prompt.json").string(), "--max-tokens", "2"}));
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_EQ(lines_of(finished.err).size(), 1U) << finished.err;
+  EXPECT_NE(finished.err.find("generation_config.json: typical_p is not supported"), std::string::npos);
 }
 
 TEST(Generate, WithoutATokenizerTheTextIsAListOfIds) {

@@ -81,6 +81,70 @@ TEST(GroupQuantizedModel, IsInspected) {
   EXPECT_EQ(types[1].at("type"), "F32");
 }
 
+// The sizes that the config.json alone tells are those of the files.
+TEST(GroupQuantizedModel, IsInspectedAndPlannedWithoutItsWeights) {
+  const Models models;
+  const TemporaryDirectory bare;
+  const std::string config = (bare.path() / "any-name.json").string();
+  std::filesystem::copy_file(models.awq.path() / "config.json", config);
+  const auto weights_of = [](const std::string& model) {
+    const Finished finished = run(kNoMpirun, {"inspect", "--model", model, "--ranks", "2", "--json"});
+    expect_success(finished);
+    const nlohmann::json all = nlohmann::json::parse(finished.out);
+    return nlohmann::json{all.at("weights"), all.at("ranks")[0].at("weight_bytes"),
+                          all.at("ranks")[1].at("weight_bytes")};
+  };
+  EXPECT_EQ(weights_of(config), weights_of(models.awq.path().string()));
+  EXPECT_NE(weights_of(config), weights_of((models.plain.path() / "config.json").string()));
+  EXPECT_NE(run(kNoMpirun, {"inspect", "--model", config})
+                .out.find("not present; weights in AWQ int4, groups of 32"),
+            std::string::npos);
+  const auto planned = [](const std::string& model) {
+    return nlohmann::json::parse(run(kNoMpirun, {"plan", "--model", model, "--json"}).out)
+        .at("tensor")[0]
+        .at("host_weight_bytes");
+  };
+  EXPECT_EQ(planned(config), planned(models.awq.path().string()));
+}
+
+// openai/gpt-oss-120b: 36 layers of 128 experts, of whose matrices 32 elements take 17 bytes; what else is in
+// bf16 takes 4.2 GB.
+TEST(GroupQuantizedModel, OfGptOss120bHas61GiB) {
+  const TemporaryDirectory bare;
+  nlohmann::json config = {{"architectures", {"GptOssForCausalLM"}},
+                           {"hidden_size", 2880},
+                           {"intermediate_size", 2880},
+                           {"num_hidden_layers", 36},
+                           {"num_attention_heads", 64},
+                           {"num_key_value_heads", 8},
+                           {"head_dim", 64},
+                           {"vocab_size", 201088},
+                           {"num_local_experts", 128},
+                           {"num_experts_per_tok", 4},
+                           {"sliding_window", 128},
+                           {"max_position_embeddings", 131072}};  // as published, without torch_dtype
+  config["quantization_config"] = {
+      {"quant_method", "mxfp4"},
+      {"modules_to_not_convert",
+       {"model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"}}};
+  const std::string path = bare.write("config.json", config.dump()).string();
+  const Finished finished = run(kNoMpirun, {"inspect", "--model", path, "--context", "4096", "--json"});
+  expect_success(finished);
+  const double bytes = nlohmann::json::parse(finished.out).at("ranks")[0].at("weight_bytes");
+  const double experts = 36.0 * 128 * 3 * 2880 * 2880 * 17 / 32;
+  EXPECT_GT(bytes, experts);
+  EXPECT_NEAR(bytes / (1 << 30), 61.0, 0.6);
+}
+
+// In `plan` and `inspect`, which look at no weights.
+TEST(GroupQuantizedModel, IsRefusedByNameWithoutItsWeights) {
+  const TemporaryDirectory bare;
+  const std::string path = bare.write("config.json", config_with({{"load_in_4bit", true}}).dump()).string();
+  for (const char* command : {"inspect", "plan"})
+    expect_one_error(run(kNoMpirun, {command, "--model", path}), 1,
+                     "or mxfp4, found bitsandbytes; take the model");
+}
+
 TEST(GroupQuantizedModel, IsRefusedByNameIfItsQuantizationIsAnotherOne) {
   const TemporaryDirectory folder;
   std::filesystem::copy_file(kFixture / "model.safetensors", folder.path() / "model.safetensors");

@@ -52,6 +52,57 @@ TEST(SentencePipeline, PoolsAndNormalizesAsTheFilesSay) {
   EXPECT_FLOAT_EQ(vector[1], 0.8F);
 }
 
+// Sentence Transformers' names since version 5.4, and its flags before.
+TEST(SentencePipeline, ReadsTheModesOfEveryVersion) {
+  const TemporaryDirectory directory;
+  write_modules(directory, {"Transformer", "Pooling"});
+  const auto pooling = [&](const json& config) {
+    directory.write("1_Pooling/config.json", config.dump());
+    return SentencePipeline::load(directory.path(), 2).pooling();
+  };
+  EXPECT_EQ(pooling({{"pooling_mode", "mean"}, {"embedding_dimension", 2}}), Pooling::mean);
+  EXPECT_EQ(pooling({{"pooling_mode", "cls"}}), Pooling::first);
+  EXPECT_EQ(pooling({{"pooling_mode", {"lasttoken"}}}), Pooling::last);
+  EXPECT_EQ(pooling({{"pooling_mode", "cls"}, {"pooling_mode_mean_tokens", true}}), Pooling::first);
+  EXPECT_EQ(pooling({{"pooling_mode_lasttoken", true}, {"pooling_mode_cls_token", false}}), Pooling::last);
+  EXPECT_EQ(pooling({{"pooling_mode_mean_tokens", false}}), Pooling::mean);
+  EXPECT_EQ(pooling({{"word_embedding_dimension", 2}}), Pooling::mean);
+  for (const json& config : {json{{"pooling_mode", "max"}}, json{{"pooling_mode", {"cls", "mean"}}},
+                             json{{"pooling_mode_cls_token", true}, {"pooling_mode_mean_tokens", true}}}) {
+    directory.write("1_Pooling/config.json", config.dump());
+    EXPECT_NE(refusal(directory).find("pooling_mode must be mean, cls or lasttoken, found "),
+              std::string::npos)
+        << config;
+  }
+}
+
+TEST(SentencePipeline, ReadsTheSettingsOfTheTransformer) {
+  for (const char* file : {"sentence_bert_config.json", "sentence_xlm-roberta_config.json"}) {
+    const TemporaryDirectory directory;
+    write_modules(directory, {"Transformer", "Dropout"});
+    EXPECT_GT(SentencePipeline::load(directory.path(), 2).max_tokens(), 1U << 30);
+    directory.write(file, json{{"max_seq_length", 128}, {"do_lower_case", true}}.dump());
+    EXPECT_EQ(SentencePipeline::load(directory.path(), 2).max_tokens(), 128U);
+    EXPECT_TRUE(SentencePipeline::load(directory.path(), 2).lower_case());
+    directory.write(file, json{{"max_seq_length", nullptr}, {"do_lower_case", false}}.dump());
+    EXPECT_GT(SentencePipeline::load(directory.path(), 2).max_tokens(), 1U << 30);
+    EXPECT_FALSE(SentencePipeline::load(directory.path(), 2).lower_case());
+  }
+}
+
+// As of INSTRUCTOR, whose means leave the instruction out.
+TEST(SentencePipeline, RefusesPromptsThatPoolingWouldLeaveOut) {
+  const TemporaryDirectory directory;
+  write_modules(directory, {"Transformer", "Pooling"});
+  directory.write("1_Pooling/config.json", R"({"pooling_mode": "mean", "include_prompt": false})");
+  directory.write("config_sentence_transformers.json",
+                  json{{"prompts", {{"query", "Query: "}, {"document", ""}}}}.dump());
+  const SentencePipeline pipeline = SentencePipeline::load(directory.path(), 2);
+  EXPECT_EQ(pipeline.prompt(""), "");
+  EXPECT_EQ(pipeline.prompt("document"), "");
+  EXPECT_THROW(pipeline.prompt("query"), RequestError);
+}
+
 TEST(SentencePipeline, HasThePromptsOfTheModel) {
   const TemporaryDirectory directory;
   write_modules(directory, {"Transformer"});
@@ -79,12 +130,16 @@ TEST(SentencePipeline, RefusesWhatItCannotDo) {
       << refusal(directory);
   write_modules(directory, {"Transformer", "Pooling"});
   directory.write("1_Pooling/config.json", json{{"pooling_mode_max_tokens", true}}.dump());
-  EXPECT_NE(refusal(directory).find("found pooling_mode_max_tokens"), std::string::npos)
-      << refusal(directory);
+  EXPECT_NE(refusal(directory).find("found max"), std::string::npos) << refusal(directory);
   write_modules(directory, {"Transformer", "Dense"});
   directory.write("1_Dense/config.json", json{{"in_features", 5}, {"out_features", 2}}.dump());
   EXPECT_NE(refusal(directory).find("in_features must be 4, the size of what comes before, found 5"),
             std::string::npos)
+      << refusal(directory);
+  directory.write("1_Dense/config.json", json{{"use_residual", true}}.dump());
+  EXPECT_NE(refusal(directory).find("use_residual must be false"), std::string::npos) << refusal(directory);
+  directory.write("1_Dense/config.json", json{{"module_input_name", "token_embeddings"}}.dump());
+  EXPECT_NE(refusal(directory).find("module_input_name must be sentence_embedding"), std::string::npos)
       << refusal(directory);
 }
 

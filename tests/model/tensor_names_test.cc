@@ -99,6 +99,17 @@ TEST(UnusedTensors, AreThoseThatMayHoldSomething) {
             (std::vector<std::string>{"score.weight", "v_head.summary.bias"}));
 }
 
+// Weights that are not quantized may have scales of the KV cache beside them, too.
+TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
+  const test::TemporaryDirectory folder;
+  const auto source = checkpoint_of(
+      folder, {"model.layers.0.self_attn.kv_scale", "model.layers.0.self_attn.prob_scale",
+               "model.layers.0.self_attn.attn.k_scale", "model.layers.0.mlp.up_proj.input_scale",
+               "model.layers.0.self_attn.v_proj.output_scale"});
+  EXPECT_EQ(find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source), source->unread()),
+            std::vector<std::string>());
+}
+
 TEST(UnusedTensors, OfABlockAreAnError) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(folder, {"model.layers.0.self_attn.q_proj.bias"});

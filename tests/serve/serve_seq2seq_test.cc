@@ -2,6 +2,11 @@
 #include "tests/launch/text_seq2seq.h"
 #include "tests/serve/served_program.h"
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 namespace tp::test {
@@ -29,6 +34,24 @@ TEST(ServeSeq2Seq, CompletesWhatTheEncoderReadsWithAndWithoutBeams) {
   EXPECT_EQ(server.post("/v1/chat/completions", {{"messages", messages}}).status, 400)
       << "it has no template";
   EXPECT_EQ(server.post("/v1/embeddings", {{"input", "w12"}}).status, 400);
+  server.end();
+}
+
+TEST(ServeSeq2Seq, FollowsTheModelsGenerationConfig) {
+  const TextSeq2Seq model;
+  std::ofstream(std::filesystem::path(model.path()) / "generation_config.json")
+      << R"({"decoder_start_token_id": 0, "max_length": 9, "min_length": 9, "no_repeat_ngram_size": 1})";
+  ServedProgram server(1, {"--model", model.path()});
+  for (const int beams : {1, 3}) {
+    json call = {{"prompt", "w36 w245 w118"}, {"temperature", 0}};
+    if (beams > 1) call["beams"] = beams;
+    const json answer = server.post("/v1/completions", call).json();
+    EXPECT_EQ(answer.at("usage").at("completion_tokens"), 8) << "and the one that the decoder begins with";
+    std::istringstream words(answer.at("choices").at(0).at("text").get<std::string>());
+    std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+    std::ranges::sort(all);
+    EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << answer;
+  }
   server.end();
 }
 

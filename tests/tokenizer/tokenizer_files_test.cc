@@ -66,6 +66,62 @@ TEST(SpecialTokens, AreThoseThatTheConfigurationNames) {
   }
 }
 
+// The bytes as byte-level BPE has them, and merges to "hello".
+void write_hello(const testing::TemporaryFolder& folder, const json& config) {
+  const std::vector<std::string> merges = {"h e", "l l", "he ll", "hell o"};
+  folder.write("vocab.json", testing::byte_level_json(merges)["model"]["vocab"].dump());
+  folder.write("merges.txt", "#version: 0.2\nh e\nl l\nhe ll\nhell o\n");
+  folder.write("tokenizer_config.json", config.dump());
+}
+
+TEST(AddedTokensFile, AddsTokensToVocabularyFiles) {
+  const testing::TemporaryFolder folder;
+  write_hello(folder, {{"tokenizer_class", "GPT2Tokenizer"}, {"eos_token", "<|im_end|>"}});
+  folder.write("added_tokens.json", R"({"<|im_end|>": 260, "<tool>": 262})");
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer.encode("hello<|im_end|><tool>", AddSpecial::no), (Ids{259, 260, 262}));
+  EXPECT_EQ(tokenizer.decode(Ids{259, 260, 262}, SkipSpecial::yes), "hello<tool>");
+}
+
+TEST(AddedTokensFile, AddsTokensToEveryOtherFormatToo) {
+  const testing::TemporaryFolder folder;
+  folder.write("tokenizer.json", testing::byte_level_json().dump());  // <|end|> is 256
+  folder.write("added_tokens.json", R"({"<tool>": 300, "<|end|>": 256})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("a<tool><|end|>", AddSpecial::no), (Ids{'a', 300, 256}));
+  const testing::TemporaryFolder pieces;
+  std::filesystem::copy_file(testing::copied_folder("gemma-style") / "tokenizer.model",
+                             pieces.path() / "tokenizer.model");
+  pieces.write("added_tokens.json", R"({"<tool>": 5000})");
+  EXPECT_EQ(Tokenizer::load(pieces.path()).encode("<tool>", AddSpecial::no).back(), 5000);
+}
+
+TEST(AddedTokensFile, IsOlderThanAddedTokensDecoder) {
+  const testing::TemporaryFolder folder;
+  write_hello(folder, {{"added_tokens_decoder", {{"260", added_token("<|im_end|>", true)}}}});
+  folder.write("added_tokens.json", R"({"<|im_end|>": 270})");
+  EXPECT_EQ(Tokenizer::load(folder.path()).encode("<|im_end|>", AddSpecial::no), Ids{260});
+}
+
+TEST(AddedTokensFile, MustNotContradictTheVocabulary) {
+  const auto error_with = [](const std::string& added) {
+    const testing::TemporaryFolder folder;
+    write_hello(folder, json::object());
+    folder.write("added_tokens.json", added);
+    return error_of([&] { Tokenizer::load(folder.path()); });
+  };
+  EXPECT_NE(error_with(R"({"<tool>": 97})").find("'<tool>' with id 97, expected 'a'"), std::string::npos);
+  EXPECT_NE(error_with(R"({"<tool>": -1})").find("added_tokens.json: cannot use <tool>: found -1"),
+            std::string::npos);
+  EXPECT_NE(error_with("[]").find("expected an object"), std::string::npos);
+}
+
+TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_symlink("../blobs/gone", folder.path() / "tokenizer.json");
+  EXPECT_NE(error_of([&] { holds_tokenizer(folder.path()); }).find("found a link to ../blobs/gone"),
+            std::string::npos);
+}
+
 class VocabularyFilesOf : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(VocabularyFilesOf, GiveTheIdsOfTokenizerJson) {

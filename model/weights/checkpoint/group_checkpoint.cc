@@ -8,12 +8,8 @@
 #include <algorithm>
 
 namespace tp {
-namespace {
 
-using Method = GroupQuantization::Method;
-
-// "AWQ int4, groups of 128".
-std::string description_of(const StoredGroups& weight, Method method) {
+std::string description_of(const StoredGroups& weight, GroupQuantization::Method method) {
   if (weight.layout == StoredGroups::Layout::mxfp4) return "MXFP4";
   const StoredScales& scales = weight.groups;
   const std::string elements =
@@ -27,9 +23,6 @@ std::string description_of(const StoredGroups& weight, Method method) {
   if (has_whole_rows) return elements + ", a group a row";
   return fmt::format("{}, groups of {}", elements, scales.column_block);
 }
-
-}  // namespace
-
 GroupCheckpoint::GroupCheckpoint(std::unique_ptr<SafetensorsCheckpoint> plain, GroupQuantization quantization)
     : plain_(std::move(plain)),
       quantization_(quantization),

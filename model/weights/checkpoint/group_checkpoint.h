@@ -11,6 +11,9 @@
 
 namespace tp {
 
+// "AWQ int4, groups of 128".
+std::string description_of(const StoredGroups& weight, GroupQuantization::Method method);
+
 // Where the file has "NAME.qweight" or "NAME.weight_packed" with scales and zero points beside it, there is a
 // tensor "NAME.weight" of their values; where it has a tensor of FP8 or int8 with "..._scale_inv" or
 // "..._scale" beside it, that tensor is their product. "..._blocks" of MXFP4, with "..._scales" beside it, is

@@ -2,6 +2,7 @@
 
 #include "model/weights/checkpoint/json_node.h"
 #include "model/weights/checkpoint/printable.h"
+#include "model/weights/checkpoint/quantization_config.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -24,11 +25,6 @@ constexpr const char* kAdvice =
                            printable(found), kAdvice);
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 unsigned bits_of(const JsonNode& fields, std::string_view field, const std::string& file) {
   const std::size_t bits = fields.at(field).size();
   if (bits != 4 && bits != 8) refuse(file, field, "4 or 8", std::to_string(bits));
@@ -37,13 +33,13 @@ unsigned bits_of(const JsonNode& fields, std::string_view field, const std::stri
 
 GroupQuantization awq(const JsonNode& fields, const std::string& file) {
   const unsigned bits = bits_of(fields, fields.name_of({"bits", "w_bit"}), file);
-  const std::string version = lower(fields.string_or("version", "gemm"));
+  const std::string version = lower_case(fields.string_or("version", "gemm"));
   if (version != "gemm") refuse(file, "version", "gemm", version);
   return {.method = Method::awq, .bits = bits};
 }
 
 GroupQuantization gptq(const JsonNode& fields, const std::string& file) {
-  const std::string format = lower(fields.string_or("checkpoint_format", "gptq"));
+  const std::string format = lower_case(fields.string_or("checkpoint_format", "gptq"));
   if (format != "gptq" && format != "gptq_v2") refuse(file, "checkpoint_format", "gptq or gptq_v2", format);
   if (fields.boolean_or("is_marlin_format", false)) refuse(file, "is_marlin_format", "false", "true");
   return {.method = Method::gptq,
@@ -62,7 +58,7 @@ void take_block(const JsonNode& fields, std::string_view field, GroupQuantizatio
 }
 
 GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
-  const std::string format = lower(fields.string_or("fmt", "e4m3"));
+  const std::string format = lower_case(fields.string_or("fmt", "e4m3"));
   if (format != "e4m3" && format != "float8_e4m3fn") refuse(file, "fmt", "e4m3", format);
   GroupQuantization out{.method = Method::fp8};
   take_block(fields, "weight_block_size", out, file);
@@ -81,17 +77,10 @@ GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
   return {.method = Method::fp8};
 }
 
-// Earlier versions wrote no quantization_config, but this file beside config.json.
-std::optional<GroupQuantization> modelopt_beside(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "hf_quant_config.json";
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const nlohmann::json document = read_json_file(path);
-  return modelopt(JsonNode(document, path).at("quantization"), path.string());
-}
-
 GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& file) {
-  constexpr const char* kFormats[] = {"pack-quantized", "int-quantized", "float-quantized", "naive-quantized",
-                                      "mixed-precision"};
+  // The last one is of weights that are not quantized, beside a KV cache that is elsewhere.
+  constexpr const char* kFormats[] = {"pack-quantized",  "int-quantized",   "float-quantized",
+                                      "naive-quantized", "mixed-precision", "dense"};
   const auto require_format = [&](const std::string& format) {
     if (std::ranges::find(kFormats, format) == std::end(kFormats))
       refuse(file, "format",
@@ -100,7 +89,9 @@ GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& 
   require_format(fields.string_or("format", "none"));
   GroupQuantization out{.method = Method::compressed_tensors, .bits = 0};
   bool has_several = false;
-  fields.at("config_groups").for_each_member([&](const std::string& name, const nlohmann::json& value) {
+  const std::optional<JsonNode> groups = fields.find("config_groups");
+  if (!groups) return out;
+  groups->for_each_member([&](const std::string& name, const nlohmann::json& value) {
     const JsonNode group(value, file + ": config_groups." + name);
     if (group.has("format")) require_format(group.at("format").string());
     const JsonNode weights = group.at("weights");
@@ -136,26 +127,23 @@ std::string_view name_of(GroupQuantization::Method method) {
   }
 }
 
-std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "config.json";
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const nlohmann::json document = read_json_file(path);
-  const JsonNode config(document, path);
-  const std::optional<JsonNode> fields = config.find("quantization_config");
-  if (!fields) return modelopt_beside(folder);
-  const std::string file = path.string();
-  const std::string method = fields->at("quant_method").string();
+std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& model) {
+  const std::optional<QuantizationConfig> config = find_quantization_config(model);
+  if (!config) return std::nullopt;
+  const JsonNode fields(config->fields, config->file);
+  const std::string& file = config->file;
+  const std::string& method = config->method;
   // Its projections are stored with rows and columns exchanged, but not by these tools.
   require<ConfigError>(
-      config.string_or("model_type", "") != "gpt2",
+      config->model_type != "gpt2",
       "{}: quantization_config: {} weights of GPT-2 cannot be read, expected unquantized ones; "
       "take the original model with --weights int4 or int8",
       file, printable(method));
-  if (method == "awq") return awq(*fields, file);
-  if (method == "gptq") return gptq(*fields, file);
-  if (method == "compressed-tensors") return compressed_tensors(*fields, file);
-  if (method == "fp8" || method == "fbgemm_fp8") return fp8(*fields, file);
-  if (method == "modelopt") return modelopt(*fields, file);
+  if (method == "awq") return awq(fields, file);
+  if (method == "gptq") return gptq(fields, file);
+  if (method == "compressed-tensors") return compressed_tensors(fields, file);
+  if (method == "fp8" || method == "fbgemm_fp8") return fp8(fields, file);
+  if (method == "modelopt") return modelopt(fields, file);
   if (method == "mxfp4") return GroupQuantization{.method = Method::mxfp4};
   refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8, modelopt or mxfp4", method);
 }

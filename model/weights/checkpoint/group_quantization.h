@@ -27,9 +27,8 @@ struct GroupQuantization {
 // "AWQ", "GPTQ", "compressed-tensors", "FP8", "MXFP4".
 std::string_view name_of(GroupQuantization::Method method);
 
-// The quantization_config of a folder's config.json, or ModelOpt's hf_quant_config.json beside it; nothing if
-// there is none. Throws ConfigError for those
-// that cannot be read, by name.
-std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& folder);
+// What a model's folder, or its config.json alone, says of quantized weights; nothing if nobody says
+// anything. Throws ConfigError for those that cannot be read, by name.
+std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& model);
 
 }  // namespace tp

@@ -1,5 +1,7 @@
 #include "model/weights/checkpoint/json_node.h"
 
+#include "model/weights/checkpoint/file_notices.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
@@ -26,6 +28,7 @@ constexpr std::int64_t kMaxCount = std::numeric_limits<std::int32_t>::max();
 std::string read_file(const std::filesystem::path& file) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
+  if (error) has_file(file);  // throws for a link without its target
   require<CheckpointError>(
       !error, "{}: cannot read the file: expected a JSON file, found: {}; check the path, on every host",
       file.string(), error.message());
@@ -59,7 +62,10 @@ nlohmann::json read_json_file(const std::filesystem::path& file) {
 
 nlohmann::json parse_json_file(const std::string& text, const std::filesystem::path& file) {
   try {
-    return parse_strict_json(text);
+    return parse_python_json(text, [&](const std::string& key) {
+      note_about_file(fmt::format("{}: an object has the key {} twice; its last value counts", file.string(),
+                                  printable(key)));
+    });
   } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: cannot read the file: expected JSON, found: {}; {}", file.string(),
                                  error.what(), JsonNode::kDamagedAdvice);

@@ -20,8 +20,7 @@
 namespace tp {
 
 // Parses a file, or a text that `file` stands for in errors. Throws CheckpointError when it cannot be read,
-// is too large or is not JSON. A key that an object has twice is an error in vocabularies too: such a token
-// would have two ids.
+// is too large or is not JSON as Python writes it. The last value of a repeated key counts, with a notice.
 nlohmann::json read_json_file(const std::filesystem::path& file);
 nlohmann::json parse_json_file(const std::string& text, const std::filesystem::path& file);
 
@@ -72,6 +71,9 @@ class JsonNode {
 
   // The member "type".
   const std::string& type() const;
+
+  // The file, as errors call it.
+  const std::string& file() const { return file_; }
 
   bool is_string() const;
   bool is_array() const;

@@ -1,5 +1,6 @@
 #include "model/weights/checkpoint/mapped_file.h"
 
+#include "model/weights/checkpoint/has_file.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -61,6 +62,7 @@ Descriptor open_to_read(const std::filesystem::path& path) {
   if (descriptor >= 0) return Descriptor(descriptor);
   const int error = errno;
   if (error == ENOENT) {
+    has_file(path);  // throws for a link without its target
     throw_error<CheckpointError>("{}: there is no such file; check the path and that the download finished",
                                  path.string());
   }

@@ -1,5 +1,6 @@
 #include "model/weights/checkpoint/quantized_matrices.h"
 
+#include "model/weights/checkpoint/activation_scales.h"
 #include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
 
@@ -17,15 +18,6 @@ using Shape = std::vector<std::size_t>;
 using Layout = StoredGroups::Layout;
 using ZeroPoints = StoredGroups::ZeroPoints;
 using kernels::ScaleType;
-
-// Beside weights: what their activations are quantized with elsewhere, which is not done here.
-constexpr std::string_view kOfActivations[] = {".input_scale",       ".output_scale",   ".input_zero_point",
-                                               ".output_zero_point", ".input_scale_ub", ".input_global_scale",
-                                               ".q_scale",           ".k_scale",        ".v_scale"};
-
-bool is_of_activations(const std::string& name) {
-  return std::ranges::any_of(kOfActivations, [&](std::string_view end) { return name.ends_with(end); });
-}
 
 void require_shape(const Raw& raw, const Shape& expected, std::string_view reason) {
   require<CheckpointError>(
@@ -53,23 +45,6 @@ bool are_exponents(const Raw& scales) {
 ScaleType scale_type(const Raw& scales) {
   const std::string_view name = scales.tensor.type.name;
   return name == "F32" ? ScaleType::f32 : name == "F16" ? ScaleType::f16 : ScaleType::bf16;
-}
-
-// The type that holds such groups at their size.
-WeightType type_of(const StoredGroups& weight) {
-  if (weight.layout == Layout::mxfp4) return WeightType::mxfp4;
-  if (weight.is_e4m3) return WeightType::f8_e4m3;
-  if (weight.bits == 8) return WeightType::int8_scaled;
-  const std::size_t group = weight.groups.column_block;
-  const bool bf16 = weight.groups.type == ScaleType::bf16;
-  if (group == 0 || weight.groups.type == ScaleType::f32) return WeightType::int4_scaled;
-  if (group % 256 == 0 || group == weight.shape.columns)
-    return bf16 ? WeightType::int4_g256_bf16 : WeightType::int4_g256;
-  if (group == 128) return bf16 ? WeightType::int4_g128_bf16 : WeightType::int4_g128;
-  if (group == 64) return bf16 ? WeightType::int4_g64_bf16 : WeightType::int4_g64;
-  if (group != 32) return WeightType::int4_scaled;
-  if (!weight.groups.has_zero_points) return bf16 ? WeightType::int4_sym_g32_bf16 : WeightType::int4_sym_g32;
-  return bf16 ? WeightType::int4_g32_bf16 : WeightType::int4_g32;
 }
 
 std::string layer_of(const std::string& name, std::string_view ending) {
@@ -110,7 +85,7 @@ QuantizedMatrices Finder::find() {
       add_mxfp4(name);
     } else if (type == "F8_E4M3" || (type == "I8" && method == Method::compressed_tensors)) {
       add_bytes(name);
-    } else if (is_of_activations(name)) {
+    } else if (is_activation_scale(name)) {
       plain_.count_shared(name);
       found_.parts.insert(name);
     }
@@ -131,9 +106,9 @@ Raw Finder::require_part(const std::string& name, std::string_view types) const 
   const std::string padded = fmt::format(" {} ", types);
   require<CheckpointError>(
       padded.find(fmt::format(" {} ", found)) != std::string::npos,
-      "{}: {} has the type {}, expected {}; take the model quantized in another way, or the "
+      "{}: {} has the type {}, expected {} ({}); take the model quantized in another way, or the "
       "original one with --weights int4",
-      raw->file, printable(name), found, types);
+      raw->file, printable(name), found, types, name_of(quantization_.method));
   return *raw;
 }
 
@@ -350,6 +325,22 @@ void Finder::add(const std::string& name, QuantizedMatrix matrix) {
 }
 
 }  // namespace
+
+WeightType type_of(const StoredGroups& weight) {
+  if (weight.layout == Layout::mxfp4) return WeightType::mxfp4;
+  if (weight.is_e4m3) return WeightType::f8_e4m3;
+  if (weight.bits == 8) return WeightType::int8_scaled;
+  const std::size_t group = weight.groups.column_block;
+  const bool bf16 = weight.groups.type == ScaleType::bf16;
+  if (group == 0 || weight.groups.type == ScaleType::f32) return WeightType::int4_scaled;
+  if (group % 256 == 0 || group == weight.shape.columns)
+    return bf16 ? WeightType::int4_g256_bf16 : WeightType::int4_g256;
+  if (group == 128) return bf16 ? WeightType::int4_g128_bf16 : WeightType::int4_g128;
+  if (group == 64) return bf16 ? WeightType::int4_g64_bf16 : WeightType::int4_g64;
+  if (group != 32) return WeightType::int4_scaled;
+  if (!weight.groups.has_zero_points) return bf16 ? WeightType::int4_sym_g32_bf16 : WeightType::int4_sym_g32;
+  return bf16 ? WeightType::int4_g32_bf16 : WeightType::int4_g32;
+}
 
 QuantizedMatrices find_quantized_matrices(const SafetensorsCheckpoint& plain,
                                           const GroupQuantization& quantization) {

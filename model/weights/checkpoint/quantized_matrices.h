@@ -26,6 +26,9 @@ struct QuantizedMatrices {
   std::set<std::string> parts;                     // tensors of the file that they consist of
 };
 
+// The type that holds such groups at their size.
+WeightType type_of(const StoredGroups& weight);
+
 // Throws CheckpointError if a quantized tensor lacks a part or has parts of other shapes.
 QuantizedMatrices find_quantized_matrices(const SafetensorsCheckpoint& plain,
                                           const GroupQuantization& quantization);

@@ -62,17 +62,22 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& direct
   const SafetensorsFiles found = find_safetensors_files(directory);
   for (const std::string& name : found.names) {
     files_.push_back(std::make_unique<MappedFile>(directory / name));
-    add_file(*files_.back());
+    add_file(*files_.back(), found.file_of);
   }
   check_index(found.file_of);
 }
 
-void SafetensorsCheckpoint::add_file(const MappedFile& file) {
+// A tensor that several files hold is the one of the file that the index names, as where a later file changes
+// a part of an earlier one.
+void SafetensorsCheckpoint::add_file(const MappedFile& file,
+                                     const std::map<std::string, std::string>& file_of) {
   SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
   fingerprint_ = hash_of_file(file, header.size, fingerprint_);
-  stored_bytes_ += file.bytes().size() - header.size;
   for (StoredTensor& tensor : header.tensors) {
     const std::string name = tensor.name;
+    const auto place_in_index = file_of.find(name);
+    if (place_in_index != file_of.end() && place_in_index->second != file.name()) continue;
+    stored_bytes_ += tensor.bytes.size();
     const auto [place, is_new] = tensors_.try_emplace(name, std::move(tensor), file);
     if (!is_new) {
       throw_error<CheckpointError>(

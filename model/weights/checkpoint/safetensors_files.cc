@@ -1,5 +1,7 @@
 #include "model/weights/checkpoint/safetensors_files.h"
 
+#include "model/weights/checkpoint/file_notices.h"
+#include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/mapped_file.h"
 #include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/strict_json.h"
@@ -30,7 +32,10 @@ json parse_index(std::string_view text, const std::string& name) {
                                  kLongestIndex, kIndexAdvice);
   }
   try {
-    return parse_strict_json(text);
+    return parse_python_json(text, [&](const std::string& key) {
+      note_about_file(
+          fmt::format("{}: an object has the key {} twice; its last value counts", name, printable(key)));
+    });
   } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", name, error.what(), kIndexAdvice);
   }
@@ -70,9 +75,15 @@ OtherFiles find_other_files(const fs::path& directory) {
 }
 
 [[noreturn]] void refuse(const fs::path& directory) {
+  refuse_other_folders(directory);
   const std::string missing =
       fmt::format("{}: there is neither {} nor {}", directory.string(), kSingleName, kIndexName);
   const OtherFiles found = find_other_files(directory);
+  if (found.safetensors && found.safetensors->starts_with("consolidated")) {
+    throw_error<CheckpointError>(
+        "{}, but {}, weights in their authors' own format; get the model in the format of transformers",
+        missing, *found.safetensors);
+  }
   if (found.safetensors) {
     throw_error<CheckpointError>(
         "{}, but {}; if the checkpoint is in several files, download its index too, else rename the file to "
@@ -126,8 +137,7 @@ SafetensorsFiles parse_safetensors_index(std::string_view text, const std::strin
 }
 
 bool holds_safetensors(const fs::path& directory) {
-  std::error_code error;
-  return fs::exists(directory / kSingleName, error) || fs::exists(directory / kIndexName, error);
+  return has_file(directory / kSingleName) || has_file(directory / kIndexName);
 }
 
 SafetensorsFiles find_safetensors_files(const fs::path& directory) {
@@ -141,8 +151,8 @@ SafetensorsFiles find_safetensors_files(const fs::path& directory) {
     throw_error<CheckpointError>("{}: expected a directory, found a file; give the directory it is in",
                                  directory.string());
   }
-  if (fs::exists(directory / kSingleName, error)) return {{std::string(kSingleName)}, {}};
-  if (fs::exists(directory / kIndexName, error)) return read_index(directory / kIndexName);
+  if (has_file(directory / kSingleName)) return {{std::string(kSingleName)}, {}};
+  if (has_file(directory / kIndexName)) return read_index(directory / kIndexName);
   refuse(directory);
 }
 

@@ -169,6 +169,15 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
     throw_error<CheckpointError>("{}: this is a Git LFS pointer, not the file itself; run `git lfs pull`",
                                  file_name);
   }
+  if (starts_with(file, "../")) {
+    const std::string_view target(reinterpret_cast<const char*>(file.data()),
+                                  std::min<std::size_t>(file.size(), 200));
+    throw_error<CheckpointError>(
+        "{}: expected a safetensors file, found the text of a link ({}); copy the model together with what "
+        "its "
+        "links name (cp -rL), or download it again",
+        file_name, printable(target));
+  }
   if (file.size() < kLengthBytes) {
     throw_error<CheckpointError>(
         "{}: the file has {} bytes, but a safetensors file begins with an 8-byte length; download it again",

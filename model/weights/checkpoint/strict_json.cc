@@ -28,9 +28,10 @@ struct Beginning {
   std::size_t member = 0;
 };
 
-// The members in the order of their names. Throws JsonError if two have the same one.
+// The members in the order of their names, of several with one name the last. Without `on_repeated` throws
+// JsonError if there are several, else calls it.
 template <class Json>
-std::vector<Beginning> sorted(Members<Json> members) {
+std::vector<Beginning> sorted(Members<Json> members, const OnRepeatedKey& on_repeated) {
   std::vector<Beginning> order;
   order.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -41,30 +42,36 @@ std::vector<Beginning> sorted(Members<Json> members) {
     }
     order.push_back({bytes, i});
   }
+  const auto name = [&](const Beginning& of) -> const std::string& { return members[of.member].first; };
   std::ranges::sort(order, [&](const Beginning& one, const Beginning& other) {
     if (one.first_bytes != other.first_bytes) return one.first_bytes < other.first_bytes;
-    return members[one.member].first < members[other.member].first;
+    const int compared = name(one).compare(name(other));
+    return compared != 0 ? compared < 0 : one.member > other.member;
   });
-  const auto same = std::ranges::adjacent_find(
-      order, {}, [&](const Beginning& one) -> const std::string& { return members[one.member].first; });
-  if (same != order.end())
-    throw JsonError(fmt::format("an object has the key {} twice", printable(members[same->member].first)));
+  // The last member comes first now.
+  auto same = std::ranges::adjacent_find(order, {}, name);
+  if (same == order.end()) return order;
+  if (!on_repeated) throw JsonError(fmt::format("an object has the key {} twice", printable(name(*same))));
+  for (; same != order.end(); same = std::ranges::adjacent_find(same, order.end(), {}, name)) {
+    on_repeated(name(*same));
+    order.erase(same + 1);
+  }
   return order;
 }
 
 // An object is a tree, which takes members several times faster in the order of their names, and walks and
 // frees them faster, too.
-nlohmann::json object_of(Members<nlohmann::json> members) {
+nlohmann::json object_of(Members<nlohmann::json> members, const OnRepeatedKey& on_repeated) {
   Object object;
-  for (const Beginning& next : sorted(members)) {
+  for (const Beginning& next : sorted(members, on_repeated)) {
     auto& [name, value] = members[next.member];
     object.emplace_hint(object.end(), std::move(name), std::move(value));
   }
   return object;
 }
 
-nlohmann::ordered_json object_of(Members<nlohmann::ordered_json> members) {
-  sorted(members);
+nlohmann::ordered_json object_of(Members<nlohmann::ordered_json> members, const OnRepeatedKey& on_repeated) {
+  sorted(members, on_repeated);
   OrderedObject object;
   object.reserve(members.size());
   for (auto& [name, value] : members) object.emplace_back(std::move(name), std::move(value));
@@ -75,6 +82,8 @@ nlohmann::ordered_json object_of(Members<nlohmann::ordered_json> members) {
 template <class Json>
 class Builder {
  public:
+  explicit Builder(OnRepeatedKey on_repeated) : on_repeated_(std::move(on_repeated)) {}
+
   Json take() { return std::move(document_); }
 
   bool null() { return add(nullptr); }
@@ -129,23 +138,61 @@ class Builder {
     Open ended = std::move(open_.back());
     open_.pop_back();
     if (!ended.is_object) return add(std::move(ended.elements));
-    Json object = object_of(std::span(members_).subspan(ended.first_member));
+    Json object = object_of(std::span(members_).subspan(ended.first_member), on_repeated_);
     members_.resize(ended.first_member);
     return add(std::move(object));
   }
 
+  OnRepeatedKey on_repeated_;
   Json document_;
   std::vector<Open> open_;                             // outermost first
   std::vector<std::pair<std::string, Json>> members_;  // of all open objects
 };
 
+template <class Json>
+Json parse(std::string_view text, OnRepeatedKey on_repeated) {
+  Builder<Json> builder(std::move(on_repeated));
+  Json::sax_parse(text, &builder);
+  return builder.take();
+}
+
+// The end of a string that begins at a quotation mark.
+std::size_t end_of_string(std::string_view text, std::size_t begin) {
+  std::size_t place = begin + 1;
+  while (place < text.size() && text[place] != '"') place += text[place] == '\\' ? 2 : 1;
+  return std::min(place + 1, text.size());
+}
+
+// With quotation marks around numbers that JSON does not have.
+std::string with_quoted_numbers(std::string_view text) {
+  std::string result;
+  for (std::size_t place = 0; place < text.size();) {
+    std::size_t end = text[place] == '"' ? end_of_string(text, place) : place + 1;
+    bool is_number = false;
+    for (const std::string_view number : {"-Infinity", "Infinity", "NaN"}) {
+      if (!text.substr(place).starts_with(number)) continue;
+      end = place + number.size();
+      is_number = true;
+      break;
+    }
+    const std::string_view part = text.substr(place, end - place);
+    result += is_number ? fmt::format("\"{}\"", part) : part;
+    place = end;
+  }
+  return result;
+}
+
 }  // namespace
 
 template <class Json>
 Json parse_strict_json(std::string_view text) {
-  Builder<Json> builder;
-  Json::sax_parse(text, &builder);
-  return builder.take();
+  return parse<Json>(text, nullptr);
+}
+
+nlohmann::json parse_python_json(std::string_view text, OnRepeatedKey on_repeated) {
+  const bool has_numbers = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
+  return has_numbers ? parse<nlohmann::json>(with_quoted_numbers(text), std::move(on_repeated))
+                     : parse<nlohmann::json>(text, std::move(on_repeated));
 }
 
 template nlohmann::json parse_strict_json(std::string_view text);

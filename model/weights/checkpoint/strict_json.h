@@ -1,7 +1,9 @@
 // JSON from files and requests, which is untrusted.
 #pragma once
 
+#include <functional>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -19,6 +21,13 @@ class JsonError : public std::runtime_error {
 // value, and so is nesting deeper than 64 levels, whose printing would exhaust the stack. Throws JsonError.
 template <class Json = nlohmann::json>
 Json parse_strict_json(std::string_view text);
+
+using OnRepeatedKey = std::function<void(const std::string& key)>;
+
+// The same of a file that Python may have written. As Python's reader does, it takes the last value of a key
+// that an object has several times, calls `on_repeated` for it, and takes Infinity, -Infinity and NaN: as
+// strings, because files have them where nothing here reads them.
+nlohmann::json parse_python_json(std::string_view text, OnRepeatedKey on_repeated);
 
 extern template nlohmann::json parse_strict_json(std::string_view text);
 extern template nlohmann::ordered_json parse_strict_json(std::string_view text);

@@ -1,0 +1,41 @@
+// Tensors beside weights by which other programs quantize activations and the KV cache. This one does
+// neither.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+namespace tp {
+
+// The names of compressed-tensors, ModelOpt, AutoFP8, Quark and vLLM. Each is the last part of a tensor's
+// name, perhaps behind a projection's or an attention's.
+inline bool is_activation_scale(std::string_view tensor) {
+  constexpr std::string_view kNames[] = {"input_scale",
+                                         "output_scale",
+                                         "input_zero_point",
+                                         "output_zero_point",
+                                         "input_scale_ub",
+                                         "input_global_scale",
+                                         "output_global_scale",
+                                         "q_scale",
+                                         "k_scale",
+                                         "v_scale",
+                                         "kv_scale",
+                                         "prob_scale",
+                                         "q_zero_point",
+                                         "k_zero_point",
+                                         "v_zero_point",
+                                         "q_global_scale",
+                                         "k_global_scale",
+                                         "v_global_scale",
+                                         "prob_output_scale",
+                                         "q_output_scale",
+                                         "k_output_scale",
+                                         "v_output_scale",
+                                         "kv_cache_scaling_factor",
+                                         "activation_scaling_factor"};
+  const std::string_view last = tensor.substr(tensor.rfind('.') + 1);
+  return std::ranges::find(kNames, last) != std::end(kNames);
+}
+
+}  // namespace tp

@@ -1,0 +1,36 @@
+// Which weights a quantization_config describes, for models whose weights are not there.
+#pragma once
+
+#include "model/weights/checkpoint/group_quantization.h"
+#include "model/weights/checkpoint/stored_groups.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// Layers that are quantized alike.
+struct QuantizedLayers {
+  GroupQuantization::Method method = GroupQuantization::Method::fp8;
+  std::vector<std::string> targets{};  // names of layers, or patterns of them
+  std::vector<std::string> exempt{};   // the same, of layers that are not
+  bool is_e4m3 = false;
+  unsigned bits = 4;
+  std::size_t rows = 1;     // that share scales; 0: all
+  std::size_t columns = 0;  // that do, or 0: all
+  bool act_order = false;   // the columns of a group are anywhere
+  bool has_zero_points = false;
+
+  // Whether they are of the tensor of that name. Only what is in a block is quantized.
+  bool include(const std::string& tensor) const;
+  // How a matrix of that shape is stored.
+  StoredGroups stored(MatrixShape shape) const;
+};
+
+// Those of a model's folder, or of its config.json alone. Throws ConfigError, by name, for what cannot be
+// read.
+std::vector<QuantizedLayers> find_quantized_layers(const std::filesystem::path& model);
+
+}  // namespace tp

@@ -1,0 +1,33 @@
+// Which tokens a text must not contain, or not yet.
+#pragma once
+
+#include "tp/generation_defaults.h"
+#include "tp/request.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// What a request and the model's files rule out.
+struct TokenBans {
+  std::vector<TokenId> ends{};                // tokens that end a text,
+  std::size_t min_tokens = 0;                 // which has to have so many before any of them
+  std::vector<TokenId> model_ends{};          // of these the model's own,
+  std::size_t min_before_model_ends = 0;      // which its files keep back longer
+  std::vector<std::vector<TokenId>> words{};  // sequences that are never completed
+  std::vector<TokenId> first{};  // tokens that are no beginning: the generated token of this number
+  std::size_t beginning = 0;
+  std::size_t no_repeat_ngram = 0;  // sequences of so many tokens come once, prompt included; 0: any times
+
+  // The tokens banned after a text, whose first `prompt` tokens were not generated. Some may be there twice.
+  std::vector<TokenId> after(std::span<const TokenId> text, std::size_t prompt) const;
+};
+
+// Adds what the model's files say of a text of at most `max_tokens` tokens behind a prompt of so many. What
+// depends on the text so far is left out where a constraint has to find a way to its end.
+void add_defaults(const GenerationDefaults& defaults, std::size_t prompt, std::size_t max_tokens,
+                  bool has_constraint, TokenBans& bans);
+
+}  // namespace tp
