@@ -15,7 +15,7 @@
 #include "launch/speculate_flag.h"
 #include "launch/subcommand.h"
 #include "parallel/fail_together.h"
-#include "parallel/mpi_session.h"
+#include "parallel/launcher.h"
 #include "tp/error.h"
 #include "tp/internal/require.h"
 

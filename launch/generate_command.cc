@@ -22,7 +22,7 @@
 #include "launch/unmasking_flags.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
-#include "parallel/mpi_session.h"
+#include "parallel/launcher.h"
 #include "tp/internal/require.h"
 
 #include <charconv>

@@ -9,7 +9,7 @@
 #include "launch/subcommand.h"
 #include "launch/usage_error.h"
 #include "launch/version_text.h"
-#include "parallel/mpi_session.h"
+#include "parallel/launcher.h"
 
 #include <chrono>
 #include <cstdio>

@@ -6,6 +6,7 @@
 #include "parallel/binding.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
+#include "parallel/launcher.h"
 #include "parallel/mpi_session.h"
 #include "parallel/watchdog.h"
 #include "tp/internal/require.h"
