@@ -102,7 +102,7 @@ int run_fill_mask(const CLI::App& command, const FillMaskFlags& flags) {
   std::vector<BatchText> inputs;
   std::optional<ResultOutput> output;
   const auto prepare = [&] {
-    inputs = flags.inputs.read(flags.output, flags.engine.options.model);
+    inputs = flags.inputs.read();
     output.emplace(flags.output);
   };
   const auto compute = [&](Engine& engine) { fill_masks(engine, flags, inputs, *output); };

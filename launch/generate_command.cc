@@ -2,7 +2,6 @@
 
 #include "launch/chat_templates.h"
 #include "launch/constraint_flags.h"
-#include "launch/distinct_files.h"
 #include "launch/earlier_results.h"
 #include "launch/generate_output.h"
 #include "launch/generate_run.h"
@@ -89,12 +88,6 @@ void prepare(const GenerateFlags& flags, Preparation& prepared) {
   if (flags.batch_file != "-") prepared.requests = read_requests(flags);
   if (flags.batch_file.empty() && prepared.requests.empty()) return;  // see refuse_nothing
   const std::filesystem::path model = find_model(flags.engine.options.model);
-  require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
-                         {{"--batch", flags.batch_file},
-                          {"--prompt-file", flags.prompt_file},
-                          {"--tokens", flags.token_file},
-                          {"--template", flags.template_file}},
-                         model);
   flags.unmasking.require_fit(model);
   if (!flags.template_file.empty()) open_chat_template(flags.template_file, model);
   prepared.constraint = flags.constraint.read();

@@ -1,5 +1,4 @@
 #include "launch/described_model.h"
-#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -42,7 +41,6 @@ struct PlanFlags {
 
 void plan(const PlanFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
-  require_distinct_files({{"--output", flags.output}}, {}, model);
   omp_set_num_threads(static_cast<int>(default_threads(flags.cluster.ranks_per_host)));
   const std::size_t ranks = std::max<std::size_t>(flags.split.size(), 1);
   const std::size_t length = std::max(flags.workload.context, flags.workload.prompt) + 1;

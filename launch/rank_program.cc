@@ -1,5 +1,6 @@
 #include "launch/rank_program.h"
 
+#include "launch/distinct_files.h"
 #include "launch/message.h"
 #include "launch/option_names.h"
 #include "launch/rank_map.h"
@@ -98,6 +99,9 @@ int run_together(Communicator& comm, const CommandLine& command,
                  const std::function<int(Communicator&)>& body) {
   try {
     require_same_command_line(comm, command);
+    fail_together(comm, [&] {
+      if (comm.is_root()) require_distinct_files(command.files);
+    });
     return body(comm);
   } catch (const AgreedError& error) {
     if (comm.is_root()) report(error.rank(), comm.size(), error.what());
@@ -129,7 +133,10 @@ int run_on_ranks(const CommandLine& command, double timeout, const std::function
 }
 
 void run_on_first_rank(const CommandLine& command, const std::function<void()>& work) {
-  if (launched_rank().size == 1) return work();
+  if (launched_rank().size == 1) {
+    require_distinct_files(command.files);
+    return work();
+  }
   std::exception_ptr error;
   const int status = run_on_ranks(command, 0, [&](Communicator& comm) {
     if (!comm.is_root()) return 0;
