@@ -24,7 +24,9 @@ std::string division_text(const PlanRow& row) {
 
 std::string fit_text(const PlanResult& result, const PlanRow& row) {
   if (result.fits(row)) return "yes";
-  return row.memory.cache_tokens == 0 ? "no" : fmt::format("{} tokens", row.memory.cache_tokens);
+  return row.memory.cache_tokens == 0 || result.has_room(row)
+             ? "no"
+             : fmt::format("{} tokens", row.memory.cache_tokens);
 }
 
 // Efficiencies relate to `one`, which has one rank.
@@ -152,8 +154,16 @@ std::string plan_text(const DescribedModel& model, const PlanResult& result) {
                  model.plan().config.architecture, static_cast<double>(count_parameters(model.spec())) / 1e9,
                  name_of(model.usual_type()), name_of(model.plan().kv_type), name_of(model.plan().wire));
   fmt::format_to(out, "predicted for {}\n", cluster_flags(cluster));
-  fmt::format_to(out, "a prompt of {} tokens; decoding with {} tokens in the cache of each sequence\n\n",
+  fmt::format_to(out, "a prompt of {} tokens; decoding with {} tokens in the cache of each sequence\n",
                  result.workload.prompt, result.workload.context);
+  if (result.tokens.longest != 0) {
+    fmt::format_to(
+        out,
+        "notice: sequences of this model have at most {0} tokens, so that nothing fits; give --context "
+        "and --prompt up to {0}\n",
+        result.tokens.longest);
+  }
+  text += "\n";
   text += table_text(result, result.tensor, result.tensor.front(), false);
   if (!result.tensor_ends.empty()) fmt::format_to(out, "{}\n", result.tensor_ends);
   fmt::format_to(out, "\na step that decodes {}:\n", result.batches.front());
