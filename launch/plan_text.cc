@@ -128,11 +128,12 @@ std::string asked_text(const PlanResult& result) {
   if (result.asked) {
     const PlanRow& row = *result.asked;
     fmt::format_to(out, "{} hosts x {} ranks:\n", row.hosts, result.cluster.ranks_per_host);
-    fmt::format_to(out, "  memory          {} of {} per host: weights {}, cache {}; {} while loading\n",
+    const MemoryNeed& need = row.memory.need;
+    fmt::format_to(out,
+                   "  memory          {} of {} per host: weights {}, cache {}, other {}; {} while loading\n",
                    format_bytes(row.memory.peak), format_bytes(result.cluster.memory),
-                   format_bytes(row.memory.need.weights),
-                   format_bytes(row.memory.peak - std::min(row.memory.peak, row.memory.need.with_blocks(0))),
-                   format_bytes(row.memory.need.weights + row.memory.need.other + row.memory.need.loading));
+                   format_bytes(need.weights), format_bytes(row.memory.cache),
+                   format_bytes(need.without_cache() - need.weights), format_bytes(need.while_loading()));
     if (!row.memory.refusal.empty()) fmt::format_to(out, "  {}\n", row.memory.refusal);
     if (result.asked_copies > 1.005) {
       fmt::format_to(out,
