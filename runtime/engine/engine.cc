@@ -15,6 +15,7 @@
 #include "runtime/engine/draft_model.h"
 #include "runtime/engine/engine_plan_archive.h"
 #include "runtime/engine/engine_setup.h"
+#include "runtime/engine/finite_results.h"
 #include "runtime/engine/leader.h"
 #include "runtime/engine/measured_rows.h"
 #include "runtime/engine/overlap_choice.h"
@@ -380,7 +381,9 @@ void Engine::logits(std::span<const TokenId> tokens,
 void Engine::run(Request request, const EventSink& on_event) { impl_->serve(std::move(request), on_event); }
 
 std::vector<float> Engine::sequence_head(std::vector<float> pooled) const {
-  return impl_->worker_.sequence_head(std::move(pooled));
+  std::vector<float> results = impl_->worker_.sequence_head(std::move(pooled));
+  require_finite(results, "scores");
+  return results;
 }
 
 std::vector<double> Engine::logprobs(std::span<const TokenId> tokens, std::size_t first) {

@@ -50,6 +50,8 @@ void PooledCall::on_event(std::size_t index, const Event& event) {
     return;
   }
   if (const auto* rejected = std::get_if<RequestRejected>(&event)) error_ = rejected->error;
+  if (const auto* token = std::get_if<TokenEvent>(&event); token != nullptr && !token->error.empty())
+    failure_ = token->error;
   if (std::holds_alternative<RequestCancelled>(event)) is_cancelled_ = true;
   const bool is_last = std::holds_alternative<RequestFinished>(event) ||
                        std::holds_alternative<RequestCancelled>(event) ||
@@ -71,6 +73,7 @@ void PooledCall::finish() {
   if (is_cancelled_) return close(499, "abort");
   try {
     if (!error_.empty()) throw OverloadedError(error_);
+    if (!failure_.empty()) throw Error(failure_);
     service_.respond_json(*exchange_, 200, answer_(std::move(states_)));
     close(200, "stop");
   } catch (const std::exception& error) {

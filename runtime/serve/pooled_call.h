@@ -49,6 +49,7 @@ class PooledCall : public std::enable_shared_from_this<PooledCall> {
   std::size_t open_ = 0;
   std::size_t tokens_ = 0;
   std::string error_;
+  std::string failure_;  // of the model
   bool is_cancelled_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/text/embedder.h"
 
+#include "runtime/engine/finite_results.h"
 #include "tp/internal/require.h"
 
 #include <utility>
@@ -57,6 +58,7 @@ std::vector<float> Embedder::embedding(std::vector<float> pooled) const {
   if (through_pooler_) pooled = engine_->sequence_head(std::move(pooled));
   std::vector<float> embedding = pipeline_(std::move(pooled));
   if (normalizes_) normalize(embedding);
+  require_finite(embedding, "embeddings");
   return embedding;
 }
 
