@@ -122,7 +122,8 @@ TEST(Plan, TakesMemoryAndTimeFromOneContext) {
 
 // The model has fewer positions than the usual prompt has tokens.
 TEST(Plan, OfAShortModelIsNotForLongerSequencesThanItHas) {
-  const Finished finished = run(kNoMpirun, {"plan", "--json", "--model", fixture_folder("llama-gqa").string()});
+  const Finished finished =
+      run(kNoMpirun, {"plan", "--json", "--model", fixture_folder("llama-gqa").string()});
   expect_success(finished);
   const json plan = json::parse(finished.out);
   EXPECT_FALSE(plan.contains("longest_sequence"));
