@@ -3,7 +3,6 @@
 #include "launch/hub/cached_model.h"
 #include "launch/hub/hub_settings.h"
 #include "model/weights/checkpoint/gguf_files.h"
-#include "model/weights/checkpoint/gguf_part_name.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -82,14 +81,6 @@ bool is_of_model(const fs::path& file) {
   const auto is_in_name = [&](const char* word) { return name.find(word) != name.npos; };
   return kExtensions.contains(extension) ||
          ((extension == ".json" || extension == ".txt") && std::ranges::any_of(kWords, is_in_name));
-}
-
-std::vector<fs::path> gguf_parts(const fs::path& first) {
-  std::vector<fs::path> parts = {first};
-  const std::optional<GgufPartName> name = parse_gguf_part_name(first.filename().string());
-  for (std::size_t part = 2; name && part <= name->count; ++part)
-    parts.push_back(first.parent_path() / name->of(part));
-  return parts;
 }
 
 // A folder of a checkpoint may hold GGUF files that are made of it, and that it is not read from.
