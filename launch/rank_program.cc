@@ -8,6 +8,7 @@
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/launcher.h"
+#include "parallel/link_loss.h"
 #include "parallel/mpi_session.h"
 #include "parallel/watchdog.h"
 #include "tp/internal/require.h"
@@ -111,8 +112,9 @@ int run_together(Communicator& comm, const CommandLine& command,
 
 }  // namespace
 
-int run_on_ranks(const CommandLine& command, double timeout, const std::function<int(Communicator&)>& body) {
+int run_on_ranks(const CommandLine& command, double wanted, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
+  const auto [timeout, notice] = plan_link_loss(wanted);
   std::unique_ptr<Watchdog> watchdog = watch_calls("start", timeout);
   // Finalizes MPI, behind the communicator.
   const MpiSession session;
@@ -121,6 +123,7 @@ int run_on_ranks(const CommandLine& command, double timeout, const std::function
   try {
     Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
     watchdog.reset();
+    if (comm.is_root() && !notice.empty()) print_note(fmt::format("tp-infer: {}\n", with_flags(notice)));
     const int status = run_together(comm, command, body);
     barrier(comm);  // which names a rank that does not come
     watchdog = watch_calls("end", timeout);

@@ -120,6 +120,7 @@ LaunchedRank launched_rank() {
     return {.rank = number_in(variables.rank).value_or(0),
             .size = *size,
             .by_mpirun = variables.launcher == kOpenMpi,
+            .on_several_hosts = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(*size) < *size,
             .launcher = fmt::format("{} ({}={})", variables.launcher, variables.size, *size)};
   }
   if (const std::optional<int> rank = number_in("PMIX_RANK"))

@@ -20,9 +20,10 @@ std::optional<Launcher> find_launcher();
 struct LaunchedRank {
   int rank = 0;
   int size = 1;
-  bool by_mpirun = false;   // mpirun ends all ranks when one fails
-  std::string launcher{};   // as errors call it: "Open MPI's mpirun"
-  bool is_counted = false;  // the launcher's variables are missing: both numbers count its children
+  bool by_mpirun = false;         // mpirun ends all ranks when one fails
+  bool on_several_hosts = false;  // that mpirun has started ranks on
+  std::string launcher{};         // as errors call it: "Open MPI's mpirun"
+  bool is_counted = false;        // the launcher's variables are missing: both numbers count its children
 };
 // Reads the launcher's environment variables. If there are none, looks for a launcher among the ancestors.
 LaunchedRank launched_rank();
