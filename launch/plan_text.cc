@@ -2,6 +2,7 @@
 
 #include "launch/plan_flags.h"
 #include "launch/table.h"
+#include "runtime/engine/memory_plan.h"
 #include "runtime/text/format_bytes.h"
 
 #include <algorithm>
@@ -133,7 +134,7 @@ std::string asked_text(const PlanResult& result) {
                    "  memory          {} of {} per host: weights {}, cache {}, other {}; {} while loading\n",
                    format_bytes(row.memory.peak), format_bytes(result.cluster.memory),
                    format_bytes(need.weights), format_bytes(row.memory.cache),
-                   format_bytes(need.without_cache() - need.weights), format_bytes(need.while_loading()));
+                   format_bytes(without_cache(need) - need.weights), format_bytes(while_loading(need)));
     if (!row.memory.refusal.empty()) fmt::format_to(out, "  {}\n", row.memory.refusal);
     if (result.asked_copies > 1.005) {
       fmt::format_to(out,

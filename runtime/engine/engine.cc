@@ -6,6 +6,7 @@
 #include "model/tokenizer/tokenizer_files.h"
 #include "model/weights/unused_tensors.h"
 #include "parallel/archive.h"
+#include "parallel/available_memory.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -48,11 +49,14 @@ std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
 }
 
 // On rank 0, while all ranks load their weights: a large vocabulary takes as long as a gigabyte of them. On
-// this thread when it is asked for, if there cannot be another one.
+// this thread when it is asked for, if there cannot be another one, or if address space is limited: whether
+// it suffices must not depend on which of the two is faster.
 std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator& comm,
                                                               const EnginePlan& plan) {
   if (!comm.is_root()) return {};
-  return std::async(std::launch::async | std::launch::deferred, [plan] { return load_tokenizer(plan); });
+  const bool is_limited = available_addresses() != UINT64_MAX;
+  const auto policy = is_limited ? std::launch::deferred : std::launch::async | std::launch::deferred;
+  return std::async(policy, [plan] { return load_tokenizer(plan); });
 }
 
 // Fills in what only rank 0 knows.

@@ -21,11 +21,9 @@ struct MemoryNeed {
   std::uint64_t cache_block = 0;  // one block of the KV cache, in all layers of a group
   std::uint64_t loading = 0;      // while weights are loaded, before there are workspace and cache
 
-  std::uint64_t without_cache() const { return weights + workspace + states + other; }
-  std::uint64_t while_loading() const { return weights + other + loading; }
   // At the peak, with a cache of this many blocks.
   std::uint64_t with_blocks(std::uint64_t blocks) const {
-    return std::max(while_loading(), without_cache() + blocks * cache_block);
+    return weights + other + std::max(loading, workspace + states + blocks * cache_block);
   }
   MemoryNeed& operator+=(const MemoryNeed& more) {
     weights += more.weights;

@@ -41,10 +41,10 @@ struct Pool {
     return bytes > available ? bytes - available : 0;
   }
   // Whether the weights can be loaded, whatever is beside them later.
-  bool can_load() const { return need.while_loading() <= available; }
+  bool can_load() const { return while_loading(need) <= available; }
   // Cache blocks that fit.
   std::uint64_t room() const {
-    const std::uint64_t taken = need.without_cache() + reserve;
+    const std::uint64_t taken = without_cache(need) + reserve;
     if (available <= taken) return 0;
     return need.cache_block == 0 ? UINT64_MAX : (available - taken) / need.cache_block;
   }
@@ -97,15 +97,21 @@ std::size_t sequences_that_fit(const EnginePlan& plan, const std::vector<Pool>& 
 std::size_t fewer_ranks_that_fit(const EnginePlan& plan, const Footprint& footprint,
                                  std::span<const RankMemory> all, const Pool& full, std::uint64_t blocks) {
   if (plan.stages != 1 || !plan.split.empty() || !full.is_host || full.ranks.size() != all.size()) return 0;
-  for (std::size_t ranks = all.size() - 1; ranks > 0; --ranks) {
+  const auto fits = [&](std::size_t ranks) {
     MemoryNeed need;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       need += footprint.of({rank, ranks});
       need += all[rank].beside;
     }
-    if (full.lacks(need, blocks) == 0) return ranks;
+    return full.lacks(need, blocks) == 0;
+  };
+  if (all.size() == 1 || !fits(1)) return 0;
+  std::size_t enough = 1;
+  for (std::size_t too_many = all.size(); too_many - enough > 1;) {
+    const std::size_t middle = enough + (too_many - enough) / 2;
+    (fits(middle) ? enough : too_many) = middle;
   }
-  return 0;
+  return enough;
 }
 
 // Changes that would make a cache of this many blocks fit.
@@ -166,7 +172,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
 std::string parts_of(const MemoryNeed& need, std::uint64_t blocks, std::size_t tokens) {
   const std::string weights = format_bytes(need.weights);
   const std::string other = format_bytes(need.other);
-  if (need.while_loading() >= need.without_cache() + blocks * need.cache_block)
+  if (while_loading(need) >= without_cache(need) + blocks * need.cache_block)
     return fmt::format("weights {}, buffers to load them {}, other {}", weights, format_bytes(need.loading),
                        other);
   return fmt::format("weights {}, workspace {}, a cache of {} tokens {}, {}other {}", weights,
@@ -229,7 +235,7 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
       tokens != 0 ? fmt::format("{}", tokens)
                   : fmt::format("the {} of the longest sequence", plan.longest_sequence()),
       tight.host, format_bytes(tight.available), tight.limit,
-      format_bytes(tight.need.without_cache() + tight.reserve));
+      format_bytes(without_cache(tight.need) + tight.reserve));
   return cache;
 }
 
