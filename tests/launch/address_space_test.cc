@@ -84,6 +84,16 @@ TEST_F(AddressSpace, ALineWithoutRoomEndsNoOtherThanItself) {
   }
 }
 
+// A heap for each thread would take 64 MB of addresses before the model has its own.
+TEST_F(AddressSpace, NearTheNeedIsTheSameInEveryRun) {
+  Arguments arguments = kGenerate;
+  arguments.insert(arguments.end(), {"--threads", "4"});
+  for (int time = 0; time < 5; ++time) {
+    const Finished finished = run_alone_within(450, arguments, "");
+    EXPECT_EQ(finished.status, 0) << finished.err;
+  }
+}
+
 // 200 MB of requests, of which few are in memory at a time.
 TEST_F(AddressSpace, ABatchFileMayBeLargerThanMemory) {
   const TemporaryDirectory directory;
