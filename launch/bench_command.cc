@@ -5,7 +5,6 @@
 #include "launch/bench_row.h"
 #include "launch/bench_runs.h"
 #include "launch/bench_work.h"
-#include "launch/distinct_files.h"
 #include "launch/message.h"
 #include "launch/model_path.h"
 #include "launch/numa_report.h"
@@ -243,10 +242,6 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
       if (flags.engine.options.threads == 0)
         flags.engine.options.threads = default_threads(comm.local_size());
       if (!comm.is_root()) return;
-      require_distinct_files(
-          {{"--output", flags.output}, {"--trace", flags.trace}},
-          {{"--synthetic", flags.synthetic}, {"--acceptance-trace", flags.acceptance_trace}},
-          flags.synthetic.empty() ? find_model(flags.engine.options.model) : "");
       const ModelConfig config = config_of(flags);
       flags.generates = does(family_of(config.architecture).kind, Task::generate);
       generates = flags.generates ? 1 : 0;

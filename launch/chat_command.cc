@@ -1,6 +1,7 @@
 #include "launch/chat_session.h"
 #include "launch/chat_templates.h"
 #include "launch/console.h"
+#include "launch/distinct_files.h"
 #include "launch/engine_backend.h"
 #include "launch/hub/curl_http.h"
 #include "launch/interruptions.h"
@@ -15,7 +16,7 @@
 #include "launch/speculate_flag.h"
 #include "launch/subcommand.h"
 #include "parallel/fail_together.h"
-#include "parallel/mpi_session.h"
+#include "parallel/launcher.h"
 #include "tp/error.h"
 #include "tp/internal/require.h"
 
@@ -68,11 +69,21 @@ nlohmann::ordered_json open_conversation(const ChatFlags& flags) {
   return {{"messages", nlohmann::ordered_json::array()}};
 }
 
-int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const ChatFlags& flags) {
+// A conversation may go back to the file that it came from.
+UsedFiles files_to_keep(const CLI::App& command) {
+  UsedFiles files = UsedFiles::of(command);
+  std::erase_if(files.read, [](const UsedFile& file) { return file.option == "--load"; });
+  return files;
+}
+
+int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CLI::App& command,
+             const ChatFlags& flags) {
   const Console console = find_console();
   if (console.is_launchers) print_message(kUnderMpirun, console.notes);
   ChatSession session(backend, std::move(conversation),
-                      {.console = console, .reports_speed = flags.engine.verbose});
+                      {.console = console,
+                       .reports_speed = flags.engine.verbose,
+                       .files = files_to_keep(command)});
   if (!flags.system.empty()) session.set_system(flags.system);
   return session.run();
 }
@@ -100,7 +111,7 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
     return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
       EngineBackend backend(*engine, std::move(prepared->chat_template), flags.sampling);
-      return converse(backend, std::move(prepared->conversation), flags);
+      return converse(backend, std::move(prepared->conversation), command, flags);
     });
   });
 }
@@ -133,7 +144,7 @@ int chat_with_server(const CLI::App& command, const ChatFlags& flags) {
     nlohmann::ordered_json conversation = open_conversation(flags);
     ServerBackend backend(client, find_served_model(client, flags.engine.options.model.string()),
                           flags.sampling);
-    status = converse(backend, std::move(conversation), flags);
+    status = converse(backend, std::move(conversation), command, flags);
   });
   return status;
 }

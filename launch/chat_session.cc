@@ -112,6 +112,7 @@ void ChatSession::set_system(std::string_view text) {
 void ChatSession::save(const std::string& path) {
   try {
     require<RequestError>(!path.empty(), "cannot save the conversation: expected /save FILE, found no FILE");
+    require_distinct_files(options_.files.with("/save", path));
     write_messages_file(path, conversation_);
     options_.console.note(fmt::format("{} messages are in {}", messages().size(), path));
   } catch (const RequestError& error) {

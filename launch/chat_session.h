@@ -4,6 +4,7 @@
 #include "launch/chat_backend.h"
 #include "launch/chat_input.h"
 #include "launch/console.h"
+#include "launch/distinct_files.h"
 #include "launch/result_output.h"
 
 #include <cstddef>
@@ -18,6 +19,7 @@ namespace tp {
 struct ChatOptions {
   Console console{};
   bool reports_speed = false;  // tokens, cached tokens and speed after every answer
+  UsedFiles files{};           // that /save must not replace
 };
 
 // Answers go to stdout, everything else to the console.

@@ -68,7 +68,7 @@ int run_classify(const CLI::App& command, const ClassifyFlags& flags) {
   std::vector<BatchText> inputs;
   std::optional<ResultOutput> output;
   const auto prepare = [&] {
-    inputs = flags.inputs.read(flags.output, flags.engine.options.model);
+    inputs = flags.inputs.read();
     output.emplace(flags.output);
   };
   const auto compute = [&](Engine& engine) { classify(engine, flags, inputs, *output); };

@@ -71,7 +71,7 @@ void compare(const Sent& first, const Sent& own) {
 }  // namespace
 
 CommandLine CommandLine::of(const CLI::App& command) {
-  CommandLine line{command.get_name(), {}};
+  CommandLine line{command.get_name(), {}, UsedFiles::of(command)};
   add_options(command, line.options);
   return line;
 }

@@ -1,6 +1,7 @@
 // What a rank was started to do, so that ranks can check that they were started alike.
 #pragma once
 
+#include "launch/distinct_files.h"
 #include "tp/communicator.h"
 
 #include <map>
@@ -13,6 +14,7 @@ namespace tp {
 struct CommandLine {
   std::string subcommand;
   std::map<std::string, std::string> options;  // those that were given, as the user calls them
+  UsedFiles files{};
 
   // To be called after parsing. Options that may differ between hosts are left out: paths of models,
   // --threads,

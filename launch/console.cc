@@ -1,13 +1,11 @@
 #include "launch/console.h"
 
 #include "launch/message.h"
+#include "parallel/launcher.h"
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -18,49 +16,17 @@
 namespace tp {
 namespace {
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string_view variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-// 0 if there is none to be seen.
-pid_t parent_of(pid_t process) {
-  const std::string status = text_of(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
-  const std::size_t name_end = status.rfind(')');
-  return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
-}
-
-// On hosts other than its own mpirun has a daemon.
-bool is_launcher(pid_t process) {
-  static const std::set<std::string> kNames = {"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted"};
-  std::string name = text_of(fmt::format("/proc/{}/comm", process));
-  if (name.ends_with('\n')) name.pop_back();
-  return kNames.contains(name);
-}
-
-// What started this process on this host, and the process that it started: this one, or a script around it.
-struct Launcher {
-  pid_t process;
-  pid_t started;
-};
-
-std::optional<Launcher> find_launcher() {
-  pid_t started = ::getpid();
-  for (pid_t process = ::getppid(); process > 1; process = parent_of(process)) {
-    if (is_launcher(process)) return Launcher{process, started};
-    started = process;
-  }
-  return std::nullopt;
-}
-
 std::string descriptor_path(pid_t process, int descriptor) {
   return fmt::format("/proc/{}/fd/{}", process, descriptor);
 }
+
+// Slurm's daemon gives a task the terminal itself.
+bool passes_streams_on(const Launcher& launcher) { return launcher.name != "slurmstepd"; }
 
 // Whether a stream is the one that the launcher has given, and not a script's: echo Hello | tp-infer generate
 bool is_launchers(const Launcher& launcher, int descriptor) {
@@ -95,8 +61,9 @@ void Console::print_dimmed(const std::string& text) const {
 // streams are.
 bool leads_to_terminal(int descriptor) {
   const std::optional<Launcher> launcher = find_launcher();
-  return launcher && is_launchers(*launcher, descriptor) ? is_terminal(launcher->process, descriptor)
-                                                         : ::isatty(descriptor) == 1;
+  return launcher && passes_streams_on(*launcher) && is_launchers(*launcher, descriptor)
+             ? is_terminal(launcher->process, descriptor)
+             : ::isatty(descriptor) == 1;
 }
 
 Console find_console() {

@@ -1,6 +1,5 @@
 #include "launch/detokenize_command.h"
 
-#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -73,7 +72,6 @@ void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.skip_special) arguments.options.skip_special = SkipSpecial::yes;
   const std::filesystem::path model = find_model(arguments.model, {".json", ".model"});
-  require_distinct_files({{"--output", arguments.output}}, {{"standard input", "-"}}, model);
   const Tokenizer tokenizer = Tokenizer::load(model);
   ResultOutput output(arguments.output);
   detokenize_lines(tokenizer, arguments.options, std::cin,

@@ -1,21 +1,39 @@
+// Keeps commands from writing over their own inputs.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 namespace tp {
 
 // A file that a command uses, with the option that names it, as errors call it.
 struct UsedFile {
   std::string option;
-  std::string path;  // empty: none
+  std::string path;
 };
 
-// Throws RequestError if writing one of `written` would destroy a file that the command reads, or another one
-// that it writes. Of what is read "-" is standard input, of what is written standard output; `model` is what
-// find_model returns, empty for none. To be called before anything is opened for writing.
-void require_distinct_files(const std::vector<UsedFile>& written, const std::vector<UsedFile>& read,
-                            const std::filesystem::path& model);
+// The files that a command reads and writes according to its options. "-" is a standard stream.
+//
+// An option that is added later is protected without further work: every option whose type is FILE names a
+// file to read, unless kWritten in the .cc file lists it.
+struct UsedFiles {
+  std::vector<UsedFile> written{};
+  std::vector<UsedFile> read{};
+  std::vector<std::string> models{};   // as options name them; empty: the demo model
+  std::vector<std::string> folders{};  // whose files are read, such as that of --packed-cache
+
+  // To be called after parsing.
+  static UsedFiles of(const CLI::App& command);
+  // With another file to write.
+  UsedFiles with(const std::string& option, const std::string& path) const;
+};
+
+// Throws RequestError if writing one of the files would destroy a file that the command reads, or another
+// file that it writes, be it through a link. run_on_ranks and run_on_first_rank call it before a command
+// does anything.
+void require_distinct_files(const UsedFiles& files);
 
 }  // namespace tp

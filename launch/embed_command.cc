@@ -72,7 +72,7 @@ int run_embed(const CLI::App& command, const EmbedFlags& flags) {
   std::vector<BatchText> inputs;
   std::optional<ResultOutput> json;
   const auto prepare = [&] {
-    inputs = flags.inputs.read(flags.output, flags.engine.options.model);
+    inputs = flags.inputs.read();
     if (flags.json || flags.output.empty()) json.emplace(flags.output);
   };
   const auto compute = [&](Engine& engine) {

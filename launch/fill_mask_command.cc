@@ -5,6 +5,7 @@
 #include "launch/subcommand.h"
 #include "launch/text_inputs.h"
 #include "runtime/api/rounded.h"
+#include "runtime/engine/finite_results.h"
 #include "tp/internal/require.h"
 
 #include <array>
@@ -90,8 +91,10 @@ void fill_masks(Engine& engine, const FillMaskFlags& flags, const std::vector<Ba
   }
   std::vector<Filled> filled(requests.size());
   run_sequences(engine, std::move(requests), "filling masks", [&](std::size_t index, const Event& event) {
-    if (const auto* found = std::get_if<PromptCandidates>(&event))
-      filled[index][found->position] = found->best;
+    const auto* found = std::get_if<PromptCandidates>(&event);
+    if (found == nullptr) return;
+    if (found->best.empty()) throw Error(not_finite("words for a mask"));
+    filled[index][found->position] = found->best;
   });
   for (std::size_t i = 0; i < filled.size(); ++i)
     output.write(flags.json ? filled_json(engine, i, filled[i]) : filled_text(engine, filled[i]));
@@ -102,7 +105,7 @@ int run_fill_mask(const CLI::App& command, const FillMaskFlags& flags) {
   std::vector<BatchText> inputs;
   std::optional<ResultOutput> output;
   const auto prepare = [&] {
-    inputs = flags.inputs.read(flags.output, flags.engine.options.model);
+    inputs = flags.inputs.read();
     output.emplace(flags.output);
   };
   const auto compute = [&](Engine& engine) { fill_masks(engine, flags, inputs, *output); };

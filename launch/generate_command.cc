@@ -2,7 +2,6 @@
 
 #include "launch/chat_templates.h"
 #include "launch/constraint_flags.h"
-#include "launch/distinct_files.h"
 #include "launch/earlier_results.h"
 #include "launch/generate_output.h"
 #include "launch/generate_run.h"
@@ -22,7 +21,7 @@
 #include "launch/unmasking_flags.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
-#include "parallel/mpi_session.h"
+#include "parallel/launcher.h"
 #include "tp/internal/require.h"
 
 #include <charconv>
@@ -52,7 +51,6 @@ struct GenerateFlags {
 };
 
 std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
-  if (!flags.batch_file.empty()) return read_batch(flags.batch_file);
   std::vector<ApiRequest> requests;
   for (const std::string& text : flags.prompts) requests.push_back({.text = text});
   if (!flags.prompt_file.empty()) requests.push_back({.text = read_prompt_file(flags.prompt_file)});
@@ -64,21 +62,24 @@ std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
   return requests;
 }
 
-// Throws RequestError unless --resume can distinguish all requests.
-void check_ids(const std::vector<ApiRequest>& requests) {
+// How many requests a batch has, see count_requests. Throws RequestError unless --resume can distinguish
+// them.
+std::size_t check_batch(const GenerateFlags& flags) {
+  if (!flags.resume) return count_requests(flags.batch_file);
   DistinctIds ids;
-  for (const ApiRequest& request : requests) {
+  return count_requests(flags.batch_file, [&](const ApiRequest& request) {
     try {
       if (request.error.empty()) ids.add(request.id);
     } catch (const RequestError& error) {
       throw_error<RequestError>("{}: {}", request.where, error.what());
     }
-  }
+  });
 }
 
 // What rank 0 reads before the engine is opened, so that mistakes are reported early.
 struct Preparation {
-  std::vector<ApiRequest> requests;  // except those of standard input, which arrive later
+  std::vector<ApiRequest> requests;  // except those of a batch, which are read as the engine takes them
+  std::size_t known_requests = 0;    // how many there are; 0: more may come
   std::optional<Constraint> constraint;
   std::optional<EarlierResults> earlier;
   std::optional<TraceFile> trace;
@@ -86,22 +87,18 @@ struct Preparation {
 };
 
 void prepare(const GenerateFlags& flags, Preparation& prepared) {
-  if (flags.batch_file != "-") prepared.requests = read_requests(flags);
-  if (flags.batch_file.empty() && prepared.requests.empty()) return;  // see refuse_nothing
+  if (flags.batch_file.empty()) {
+    prepared.requests = read_requests(flags);
+    prepared.known_requests = prepared.requests.size();
+    if (prepared.requests.empty()) return;  // see refuse_nothing
+  } else {
+    prepared.known_requests = check_batch(flags);
+  }
   const std::filesystem::path model = find_model(flags.engine.options.model);
-  require_distinct_files({{"--output", flags.output}, {"--trace", flags.trace}},
-                         {{"--batch", flags.batch_file},
-                          {"--prompt-file", flags.prompt_file},
-                          {"--tokens", flags.token_file},
-                          {"--template", flags.template_file}},
-                         model);
   flags.unmasking.require_fit(model);
   if (!flags.template_file.empty()) open_chat_template(flags.template_file, model);
   prepared.constraint = flags.constraint.read();
-  if (flags.resume) {
-    check_ids(prepared.requests);
-    require_resumable(flags.output);
-  }
+  if (flags.resume) require_resumable(flags.output);
   using Existing = ResultOutput::Existing;
   prepared.output.emplace(flags.output, flags.resume ? Existing::append : Existing::replace);
   prepared.trace.emplace(flags.trace);
@@ -138,8 +135,8 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
                          .settled = flags.json && flags.batch_file.empty(),
                          .headings = prepared.requests.size() > 1 || flags.sampling.n > 1,
                          .model = (model / "").parent_path().filename().string()});
-  RequestSource source =
-      flags.batch_file == "-" ? RequestSource::standard_input() : RequestSource(std::move(prepared.requests));
+  RequestSource source = flags.batch_file.empty() ? RequestSource(std::move(prepared.requests))
+                                                  : RequestSource::lines_of(flags.batch_file);
   Request defaults =
       flags.sampling.make_request(engine.info().default_sampling, engine.info().generation.beams);
   defaults.constraint = prepared.constraint;

@@ -1,6 +1,4 @@
-#include "launch/distinct_files.h"
 #include "launch/engine_command.h"
-#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/sequence_batch.h"
 #include "launch/subcommand.h"
@@ -33,11 +31,7 @@ void write_hidden_states(Engine& engine, const EncoderInput& input, const Hidden
 
 int run_hidden(const CLI::App& command, const HiddenFlags& flags) {
   EncoderInput input;
-  const auto prepare = [&] {
-    require_distinct_files({{"--output", flags.output}}, {{"--tokens", flags.token_file}},
-                           find_model(flags.engine.options.model));
-    input = read_input_file(flags.token_file);
-  };
+  const auto prepare = [&] { input = read_input_file(flags.token_file); };
   const auto compute = [&](Engine& engine) { write_hidden_states(engine, input, flags); };
   return run_engine_command(command, flags.engine, Task::hidden, prepare, compute);
 }

@@ -13,9 +13,9 @@
 namespace tp {
 
 bool InputBuffer::fill(int milliseconds) {
-  if (ended_ || !Interruptions::wait_for_input(STDIN_FILENO, milliseconds)) return false;
+  if (ended_ || !Interruptions::wait_for_input(descriptor_, milliseconds)) return false;
   char bytes[1 << 16];
-  const ssize_t size = ::read(STDIN_FILENO, bytes, sizeof(bytes));
+  const ssize_t size = ::read(descriptor_, bytes, sizeof(bytes));
   if (size > 0) add({bytes, static_cast<std::size_t>(size)});
   if (size == 0 || (size < 0 && errno != EINTR && errno != EAGAIN)) ended_ = true;
   return size > 0;

@@ -6,10 +6,13 @@
 
 namespace tp {
 
-// The bytes of standard input that have been received and not yet consumed.
+// The bytes of a descriptor, usually standard input, that have been received and not yet consumed.
 class InputBuffer {
  public:
   static constexpr std::size_t kLongestLine = std::size_t{256} << 20;
+
+  InputBuffer() = default;
+  explicit InputBuffer(int descriptor) : descriptor_(descriptor) {}
 
   // Reads what is there, after waiting for it as long as asked for (-1: for ever, or up to a signal); false
   // if nothing came.
@@ -21,7 +24,7 @@ class InputBuffer {
 
   std::string& bytes() { return bytes_; }
 
-  // Whether standard input has ended.
+  // Whether the input has ended.
   bool ended() const { return ended_; }
 
  private:
@@ -30,6 +33,7 @@ class InputBuffer {
   void add(std::string_view text);
   void keep(std::string_view text);
 
+  int descriptor_ = 0;  // STDIN_FILENO
   std::string bytes_;
   bool has_line_ = false;  // bytes_ holds a newline
   Line line_ = Line::kept;

@@ -1,5 +1,4 @@
 #include "launch/described_model.h"
-#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -294,7 +293,6 @@ std::vector<RankShare> shares_of(const EnginePlan& plan, const DecoderSpec& spec
 
 void inspect(const InspectFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
-  require_distinct_files({{"--output", flags.output}}, {}, model);
   const DescribedModel described({.model = model,
                                   .weights = find_weight_type(flags.weights),
                                   .kv_type = find_kv_type(flags.kv_type),

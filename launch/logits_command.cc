@@ -1,7 +1,5 @@
 #include "launch/classifier.h"
-#include "launch/distinct_files.h"
 #include "launch/engine_command.h"
-#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
 #include "launch/subcommand.h"
@@ -94,11 +92,7 @@ void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& 
 
 int run_logits(const CLI::App& command, const LogitsFlags& flags) {
   EncoderInput input;
-  const auto prepare = [&] {
-    require_distinct_files({{"--output", flags.output}}, {{"--tokens", flags.token_file}},
-                           find_model(flags.engine.options.model));
-    input = read_input_file(flags.token_file);
-  };
+  const auto prepare = [&] { input = read_input_file(flags.token_file); };
   const auto compute = [&](Engine& engine) {
     const bool of_sequence = engine.info().kind == ModelKind::classifier;
     (of_sequence ? write_scores : write_logits)(engine, input, flags);

@@ -9,7 +9,8 @@
 #include "launch/subcommand.h"
 #include "launch/usage_error.h"
 #include "launch/version_text.h"
-#include "parallel/mpi_session.h"
+#include "parallel/available_memory.h"
+#include "parallel/launcher.h"
 
 #include <chrono>
 #include <cstdio>
@@ -119,6 +120,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   tp::open_standard_streams();
+  tp::share_heap_where_addresses_are_limited();
   try {
     return run(argc, argv);
   } catch (const tp::ReportedError&) {

@@ -2,6 +2,7 @@
 
 #include "launch/hub/cached_model.h"
 #include "launch/hub/hub_settings.h"
+#include "model/weights/checkpoint/gguf_files.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -70,29 +71,47 @@ bool has_gguf_magic(const fs::path& file) {
       given.string(), extensions.size() == 0 ? "" : ", *", fmt::join(extensions, ", *"));
 }
 
+// Errs on the side of what a model may have one day: results have other names, such as results.json.
 bool is_of_model(const fs::path& file) {
-  static const std::set<std::string> kExtensions = {".safetensors", ".gguf", ".model", ".jinja"};
-  static const std::set<std::string> kNames = {"config.json",        "generation_config.json",
-                                               "tokenizer.json",     "tokenizer_config.json",
-                                               "chat_template.json", "special_tokens_map.json",
-                                               "vocab.json",         "merges.txt",
-                                               "tekken.json",        "vocab.txt",
-                                               "added_tokens.json"};
+  static const std::set<std::string> kExtensions = {".safetensors", ".model", ".jinja", ".tiktoken"};
+  static constexpr const char* kWords[] = {"config", "token",   "vocab",    "merges",
+                                           "index",  "modules", "template", "tekken"};
+  const std::string extension = file.extension().string();
   const std::string name = file.filename().string();
-  return kExtensions.contains(file.extension().string()) || kNames.contains(name) ||
-         name.ends_with(".safetensors.index.json");
+  const auto is_in_name = [&](const char* word) { return name.find(word) != name.npos; };
+  return kExtensions.contains(extension) ||
+         ((extension == ".json" || extension == ".txt") && std::ranges::any_of(kWords, is_in_name));
+}
+
+// A folder of a checkpoint may hold GGUF files that are made of it, and that it is not read from.
+void add_files_in(const fs::path& folder, int depth, std::vector<fs::path>& files) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) {
+      if (depth > 0) add_files_in(entry->path(), depth - 1, files);
+    } else if (is_of_model(entry->path())) {
+      files.push_back(entry->path());
+    }
+  }
 }
 
 }  // namespace
 
-std::vector<fs::path> model_files(const fs::path& model) {
-  std::error_code error;
-  const bool is_folder = fs::is_directory(model, error);
-  std::vector<fs::path> files = {model};
-  const fs::path folder = is_folder ? model : fs::absolute(model, error).parent_path();
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (is_of_model(entry->path())) files.push_back(entry->path());
-  return files;
+std::vector<fs::path> model_files(const fs::path& given) {
+  constexpr int kDepth = 2;
+  try {
+    const fs::path model = find_model(given, {".json", ".model"});
+    if (const std::optional<fs::path> gguf = find_gguf(model)) return gguf_parts(*gguf);
+    std::error_code error;
+    const bool is_folder = fs::is_directory(model, error);
+    const fs::path folder = is_folder ? model : fs::absolute(model, error).parent_path();
+    std::vector<fs::path> files = {model, folder / "../../refs/main"};  // how the cache names a commit
+    add_files_in(folder, kDepth, files);
+    return files;
+  } catch (const CheckpointError&) {
+    return {};  // whoever opens the model reports the error
+  }
 }
 
 fs::path find_model(const fs::path& given, std::initializer_list<std::string_view> other_extensions) {

@@ -1,5 +1,3 @@
-#include "launch/distinct_files.h"
-#include "launch/model_path.h"
 #include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
@@ -184,9 +182,6 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
     std::optional<ResultOutput> output;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
-      require_distinct_files({{"--output", flags.output}},
-                             {{"--file", flags.text_file}, {"--tokens", flags.token_file}},
-                             find_model(flags.engine.options.model));
       material = read_material(flags);
       output.emplace(flags.output);
     });

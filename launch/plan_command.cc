@@ -1,5 +1,4 @@
 #include "launch/described_model.h"
-#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -40,12 +39,33 @@ struct PlanFlags {
   bool probes = false;
 };
 
+struct PlannedWork {
+  EnginePlan plan;
+  Workload workload;
+  std::size_t longest = 0;  // tokens that the model takes, if less than is asked for; else 0
+};
+
+// Memory and times are those of one context. The engine's plan stops at the longest sequence of the model;
+// the usual lengths, which nobody has asked for, do so, too.
+PlannedWork planned_work(const EnginePlan& plan, const Workload& asked) {
+  PlannedWork work{plan, asked};
+  const auto limit = [&](std::size_t& tokens, std::size_t usual) {
+    if (tokens == usual) tokens = std::min<std::size_t>(tokens, plan.max_length);
+  };
+  limit(work.workload.context, Workload{}.context);
+  limit(work.workload.prompt, Workload{}.prompt);
+  const std::size_t longest = std::max(work.workload.context, work.workload.prompt);
+  if (longest <= plan.max_length) return work;
+  work.longest = plan.max_length;
+  work.plan.max_length = longest + 1;
+  return work;
+}
+
 void plan(const PlanFlags& flags) {
   const std::filesystem::path model = find_model(flags.model, {".json"});
-  require_distinct_files({{"--output", flags.output}}, {}, model);
   omp_set_num_threads(static_cast<int>(default_threads(flags.cluster.ranks_per_host)));
   const std::size_t ranks = std::max<std::size_t>(flags.split.size(), 1);
-  const std::size_t length = std::max(flags.workload.context, flags.workload.prompt) + 1;
+  const std::size_t longest = std::max(flags.workload.context, flags.workload.prompt);
   const DescribedModel described({.model = model,
                                   .weights = find_weight_type(flags.weights),
                                   .kv_type = find_kv_type(flags.kv_type),
@@ -53,13 +73,14 @@ void plan(const PlanFlags& flags) {
                                   .wire = flags.wire,
                                   .prefill_chunk = flags.prefill_chunk,
                                   .max_sequences = *std::ranges::max_element(flags.batches),
-                                  .max_length = length,
+                                  .max_length = longest + 1,
                                   .split = flags.split},
                                  ranks, flags.kv_type == "auto");
-  const EnginePlan& plan = described.plan();
-  const Prediction prediction(plan, described.spec(), described.weights(), flags.cluster, flags.workload);
-  const PlanResult result = make_plan_result(prediction, flags.cluster, flags.workload, flags.batches,
-                                             plan.max_sequences * plan.max_length, flags.hosts);
+  const PlannedWork work = planned_work(described.plan(), flags.workload);
+  const Prediction prediction(work.plan, described.spec(), described.weights(), flags.cluster, work.workload);
+  const PlanResult result = make_plan_result(
+      prediction, flags.cluster, work.workload, flags.batches,
+      {.wanted = work.plan.max_sequences * work.plan.max_length, .longest = work.longest}, flags.hosts);
   ResultOutput output(flags.output);
   output.write(flags.json ? plan_json(described, result) : plan_text(described, result));
   output.finish();

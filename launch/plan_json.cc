@@ -65,11 +65,12 @@ std::string plan_json(const DescribedModel& model, const PlanResult& result) {
                            {"message_us", rounded(1e6 * cluster.message)}}},
                          {"prompt", result.workload.prompt},
                          {"context", result.workload.context},
-                         {"cache_tokens", result.wanted_tokens},
+                         {"cache_tokens", result.tokens.wanted},
                          {"tensor", plan_rows_json(result, result.tensor)},
                          {"pipeline", plan_rows_json(result, result.pipeline)},
                          {"fewest_hosts", number_or_null(result.fewest_hosts)},
                          {"fewest_hosts_of_stages", number_or_null(result.fewest_hosts_of_stages)}};
+  if (result.tokens.longest != 0) json["longest_sequence"] = result.tokens.longest;
   if (!result.tensor_ends.empty()) json["tensor_ends"] = result.tensor_ends;
   if (result.asked) {
     json["asked"] = plan_row_json(result, *result.asked);

@@ -32,10 +32,9 @@ const char* limit_of(const StepTime& time) {
 }
 
 PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster, const Workload& workload,
-                            const std::vector<std::size_t>& batches, std::size_t wanted_tokens,
+                            const std::vector<std::size_t>& batches, const PlannedTokens& tokens,
                             std::size_t hosts) {
-  PlanResult result{
-      .workload = workload, .batches = batches, .wanted_tokens = wanted_tokens, .cluster = cluster};
+  PlanResult result{.workload = workload, .batches = batches, .tokens = tokens, .cluster = cluster};
   const auto row = [&](Division division) { return row_of(prediction, cluster, division, batches); };
   for (std::size_t ranks = 1; ranks <= kMostRanks; ranks *= 2) {
     if (const auto refusal = prediction.refusal({1, ranks})) {
@@ -49,8 +48,10 @@ PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster
     const Division division{stages, each};
     if (!prediction.refusal(division)) result.pipeline.push_back(row(division));
   }
-  result.fewest_hosts = prediction.fewest_hosts(false);
-  result.fewest_hosts_of_stages = prediction.fewest_hosts(true);
+  if (tokens.longest == 0) {
+    result.fewest_hosts = prediction.fewest_hosts(false);
+    result.fewest_hosts_of_stages = prediction.fewest_hosts(true);
+  }
   if (hosts == 0) return result;
   const Division asked{1, hosts * each};
   if (const auto refusal = prediction.refusal(asked)) {

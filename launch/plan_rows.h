@@ -24,10 +24,15 @@ struct PlanRow {
 // "memory", "arithmetic", "latency", "transfer" or "control": what most of the time goes to.
 const char* limit_of(const StepTime& time);
 
+struct PlannedTokens {
+  std::size_t wanted = 0;   // of the cache
+  std::size_t longest = 0;  // of the model's longest sequence, if longer ones are asked for; else 0
+};
+
 struct PlanResult {
   Workload workload{};
   std::vector<std::size_t> batches{};
-  std::size_t wanted_tokens = 0;  // of the cache
+  PlannedTokens tokens{};
   Cluster cluster{};
   std::vector<PlanRow> tensor{};    // every stage has all layers: one stage, more and more ranks
   std::vector<PlanRow> pipeline{};  // a stage on each host, with all of its ranks; from two hosts on
@@ -39,7 +44,8 @@ struct PlanResult {
   std::optional<std::size_t> fewest_hosts_of_stages{};
   double asked_copies = 1.0;  // of the cache: see Prediction::cache_copies
 
-  bool fits(const PlanRow& row) const { return row.memory.cache_tokens >= wanted_tokens; }
+  bool fits(const PlanRow& row) const { return tokens.longest == 0 && has_room(row); }
+  bool has_room(const PlanRow& row) const { return row.memory.cache_tokens >= tokens.wanted; }
   double prefill_rate(const PlanRow& row) const {
     return static_cast<double>(workload.prompt) / row.prefill.total();
   }
@@ -50,7 +56,7 @@ struct PlanResult {
 
 // Up to 1,024 ranks, which double. `hosts`: 0, or as many as are asked for in particular.
 PlanResult make_plan_result(const Prediction& prediction, const Cluster& cluster, const Workload& workload,
-                            const std::vector<std::size_t>& batches, std::size_t wanted_tokens,
+                            const std::vector<std::size_t>& batches, const PlannedTokens& tokens,
                             std::size_t hosts);
 
 // The last of these rates, each for twice as many ranks as the one before, that is still at least a quarter

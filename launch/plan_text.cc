@@ -2,6 +2,7 @@
 
 #include "launch/plan_flags.h"
 #include "launch/table.h"
+#include "runtime/engine/memory_plan.h"
 #include "runtime/text/format_bytes.h"
 
 #include <algorithm>
@@ -24,7 +25,9 @@ std::string division_text(const PlanRow& row) {
 
 std::string fit_text(const PlanResult& result, const PlanRow& row) {
   if (result.fits(row)) return "yes";
-  return row.memory.cache_tokens == 0 ? "no" : fmt::format("{} tokens", row.memory.cache_tokens);
+  return row.memory.cache_tokens == 0 || result.has_room(row)
+             ? "no"
+             : fmt::format("{} tokens", row.memory.cache_tokens);
 }
 
 // Efficiencies relate to `one`, which has one rank.
@@ -126,11 +129,12 @@ std::string asked_text(const PlanResult& result) {
   if (result.asked) {
     const PlanRow& row = *result.asked;
     fmt::format_to(out, "{} hosts x {} ranks:\n", row.hosts, result.cluster.ranks_per_host);
-    fmt::format_to(out, "  memory          {} of {} per host: weights {}, cache {}; {} while loading\n",
+    const MemoryNeed& need = row.memory.need;
+    fmt::format_to(out,
+                   "  memory          {} of {} per host: weights {}, cache {}, other {}; {} while loading\n",
                    format_bytes(row.memory.peak), format_bytes(result.cluster.memory),
-                   format_bytes(row.memory.need.weights),
-                   format_bytes(row.memory.peak - std::min(row.memory.peak, row.memory.need.with_blocks(0))),
-                   format_bytes(row.memory.need.weights + row.memory.need.other + row.memory.need.loading));
+                   format_bytes(need.weights), format_bytes(row.memory.cache),
+                   format_bytes(without_cache(need) - need.weights), format_bytes(while_loading(need)));
     if (!row.memory.refusal.empty()) fmt::format_to(out, "  {}\n", row.memory.refusal);
     if (result.asked_copies > 1.005) {
       fmt::format_to(out,
@@ -152,8 +156,16 @@ std::string plan_text(const DescribedModel& model, const PlanResult& result) {
                  model.plan().config.architecture, static_cast<double>(count_parameters(model.spec())) / 1e9,
                  name_of(model.usual_type()), name_of(model.plan().kv_type), name_of(model.plan().wire));
   fmt::format_to(out, "predicted for {}\n", cluster_flags(cluster));
-  fmt::format_to(out, "a prompt of {} tokens; decoding with {} tokens in the cache of each sequence\n\n",
+  fmt::format_to(out, "a prompt of {} tokens; decoding with {} tokens in the cache of each sequence\n",
                  result.workload.prompt, result.workload.context);
+  if (result.tokens.longest != 0) {
+    fmt::format_to(
+        out,
+        "notice: sequences of this model have at most {0} tokens, so that nothing fits; give --context "
+        "and --prompt up to {0}\n",
+        result.tokens.longest);
+  }
+  text += "\n";
   text += table_text(result, result.tensor, result.tensor.front(), false);
   if (!result.tensor_ends.empty()) fmt::format_to(out, "{}\n", result.tensor_ends);
   fmt::format_to(out, "\na step that decodes {}:\n", result.batches.front());

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
@@ -64,19 +63,23 @@ BatchText read_text_line(const std::string& line, const std::string& where) {
 
 }  // namespace
 
+// Standard input, or `file` after opening it.
+static std::istream& open_input(const std::string& path, std::ifstream& file) {
+  if (path == kStdin) return std::cin;
+  file.open(path, std::ios::binary);
+  // A directory can be opened, but not read.
+  const bool readable = file.is_open() && (file.peek() != std::ifstream::traits_type::eof() || file.eof());
+  require<RequestError>(readable, "cannot read {}: expected a file; check the path and its permissions",
+                        path);
+  file.clear();
+  return file;
+}
+
 std::string name_of_input(const std::string& path) { return path == kStdin ? "standard input" : path; }
 
 std::string read_prompt_file(const std::string& path, std::size_t most_bytes) {
   std::ifstream file;
-  if (path != kStdin) {
-    file.open(path, std::ios::binary);
-    // A directory can be opened, but not read.
-    const bool readable = file.is_open() && (file.peek() != std::ifstream::traits_type::eof() || file.eof());
-    require<RequestError>(readable, "cannot read {}: expected a file; check the path and its permissions",
-                          path);
-    file.clear();
-  }
-  std::istream& stream = path == kStdin ? std::cin : file;
+  std::istream& stream = open_input(path, file);
   std::string text;
   for (std::istreambuf_iterator<char> next(stream), end; next != end; ++next) {
     require<RequestError>(text.size() < most_bytes,
@@ -85,6 +88,18 @@ std::string read_prompt_file(const std::string& path, std::size_t most_bytes) {
     text.push_back(*next);
   }
   return text;
+}
+
+void for_each_line_of(const std::string& path,
+                      const std::function<void(const std::string&, std::size_t)>& use) {
+  std::ifstream file;
+  std::istream& lines = open_input(path, file);
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    if (line.find_first_not_of(" \t\r") != std::string::npos) use(line, number);
+  }
 }
 
 std::vector<TokenId> read_token_file(const std::string& path) {
@@ -101,15 +116,10 @@ EncoderInput read_input_file(const std::string& path) {
 }
 
 std::vector<BatchText> read_texts(const std::string& path) {
-  std::istringstream lines(read_prompt_file(path));
   std::vector<BatchText> texts;
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+  for_each_line_of(path, [&](const std::string& line, std::size_t number) {
     texts.push_back(read_text_line(line, fmt::format("{}:{}", name_of_input(path), number)));
-  }
+  });
   require<RequestError>(!texts.empty(), "{}: no texts; expected one a line", name_of_input(path));
   return texts;
 }

@@ -5,6 +5,7 @@
 #include "tp/token_id.h"
 
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -20,6 +21,11 @@ std::string name_of_input(const std::string& path);
 // The whole file. Throws RequestError, also for one with more bytes.
 std::string read_prompt_file(const std::string& path,
                              std::size_t most_bytes = std::numeric_limits<std::size_t>::max());
+
+// Calls use(line, its number from 1 on) for every line that is not blank, without its end. Keeps one line in
+// memory. Throws RequestError if the file cannot be read, and what `use` throws.
+void for_each_line_of(const std::string& path,
+                      const std::function<void(const std::string&, std::size_t)>& use);
 
 // A JSON list of token ids, or an object with one in `ids`. Throws RequestError naming the file.
 std::vector<TokenId> read_token_file(const std::string& path);

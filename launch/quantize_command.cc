@@ -1,4 +1,3 @@
-#include "launch/distinct_files.h"
 #include "launch/download_progress.h"
 #include "launch/interruptions.h"
 #include "launch/message.h"
@@ -131,7 +130,6 @@ QuantizeReport quantize(const QuantizeFlags& flags, const std::filesystem::path&
 
 void run(const QuantizeFlags& flags) {
   const std::filesystem::path model = find_model(flags.model);
-  require_distinct_files({{"--output", flags.output}}, {}, model);
   require_free_name(flags);
   omp_set_num_threads(static_cast<int>(flags.threads == 0 ? default_threads(1) : flags.threads));
   const Stopwatch watch;

@@ -1,7 +1,5 @@
 #include "launch/classifier.h"
-#include "launch/distinct_files.h"
 #include "launch/engine_command.h"
-#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
@@ -68,8 +66,6 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
   std::vector<BatchText> documents;
   std::optional<ResultOutput> output;
   const auto prepare = [&] {
-    require_distinct_files({{"--output", flags.output}}, {{"--batch", flags.batch_file}},
-                           find_model(flags.engine.options.model));
     documents = read_texts(flags.batch_file);
     output.emplace(flags.output);
   };

@@ -1,11 +1,14 @@
 #include "launch/rank_program.h"
 
+#include "launch/distinct_files.h"
 #include "launch/message.h"
 #include "launch/option_names.h"
 #include "launch/rank_map.h"
 #include "parallel/binding.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
+#include "parallel/launcher.h"
+#include "parallel/link_loss.h"
 #include "parallel/mpi_session.h"
 #include "parallel/watchdog.h"
 #include "tp/internal/require.h"
@@ -97,6 +100,9 @@ int run_together(Communicator& comm, const CommandLine& command,
                  const std::function<int(Communicator&)>& body) {
   try {
     require_same_command_line(comm, command);
+    fail_together(comm, [&] {
+      if (comm.is_root()) require_distinct_files(command.files);
+    });
     return body(comm);
   } catch (const AgreedError& error) {
     if (comm.is_root()) report(error.rank(), comm.size(), error.what());
@@ -106,8 +112,9 @@ int run_together(Communicator& comm, const CommandLine& command,
 
 }  // namespace
 
-int run_on_ranks(const CommandLine& command, double timeout, const std::function<int(Communicator&)>& body) {
+int run_on_ranks(const CommandLine& command, double wanted, const std::function<int(Communicator&)>& body) {
   widen_default_binding();  // also for the threads that MPI starts
+  const auto [timeout, notice] = plan_link_loss(wanted);
   std::unique_ptr<Watchdog> watchdog = watch_calls("start", timeout);
   // Finalizes MPI, behind the communicator.
   const MpiSession session;
@@ -116,6 +123,7 @@ int run_on_ranks(const CommandLine& command, double timeout, const std::function
   try {
     Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
     watchdog.reset();
+    if (comm.is_root() && !notice.empty()) print_note(fmt::format("tp-infer: {}\n", with_flags(notice)));
     const int status = run_together(comm, command, body);
     barrier(comm);  // which names a rank that does not come
     watchdog = watch_calls("end", timeout);
@@ -128,7 +136,10 @@ int run_on_ranks(const CommandLine& command, double timeout, const std::function
 }
 
 void run_on_first_rank(const CommandLine& command, const std::function<void()>& work) {
-  if (launched_rank().size == 1) return work();
+  if (launched_rank().size == 1) {
+    require_distinct_files(command.files);
+    return work();
+  }
   std::exception_ptr error;
   const int status = run_on_ranks(command, 0, [&](Communicator& comm) {
     if (!comm.is_root()) return 0;

@@ -1,5 +1,4 @@
 #include "launch/chat_templates.h"
-#include "launch/distinct_files.h"
 #include "launch/messages_file.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
@@ -36,9 +35,6 @@ struct Arguments {
 
 void run(const Arguments& arguments) {
   const std::filesystem::path model = arguments.model.empty() ? "" : find_model(arguments.model);
-  require_distinct_files({{"--output", arguments.output}},
-                         {{"--template", arguments.template_file}, {"--messages", arguments.messages}},
-                         model);
   const ChatTemplate chat = open_chat_template(arguments.template_file, model);
   const MarkedText text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
   const std::string result = arguments.prints_ids

@@ -3,23 +3,25 @@
 #include "launch/input_buffer.h"
 #include "runtime/api/api_request.h"
 
+#include <cstddef>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace tp {
 
-// Where requests come from, one after the other: all are known, or they are lines of standard input that
-// may still be being written.
+// Where requests come from, one after the other: all are known, or they are lines of a file or of standard
+// input, which may still be being written. A file stays on disk except for what is read next.
 class RequestSource {
  public:
   explicit RequestSource(std::vector<ApiRequest> known);
-  // The lines of standard input, which are read as they come.
-  static RequestSource standard_input();
+  // The lines of a file; "-" is standard input. Throws RequestError if it cannot be read.
+  static RequestSource lines_of(const std::string& path);
 
   // The next request. If there is none yet, waits for it or returns nothing, as `wait` says; nothing as well
-  // at the end. Throws RequestError where standard input ends without a single line.
+  // at the end. Throws RequestError where the input ends without a single line.
   std::optional<ApiRequest> next(bool wait);
 
  private:
@@ -28,13 +30,15 @@ class RequestSource {
   std::optional<ApiRequest> take_request();
 
   std::deque<ApiRequest> known_;
+  std::string path_;
   std::optional<InputBuffer> input_;
   std::size_t line_ = 0;  // its number
   bool has_had_any_ = false;
 };
 
-// The requests in a file of JSON lines, in order; blank lines are left out, and a line that is no request has
-// an error. Throws RequestError if the file cannot be read or has no lines at all.
-std::vector<ApiRequest> read_batch(const std::string& path);
+// How many requests a file of JSON lines has, 0 if that cannot be known before they come, as from a pipe.
+// Calls `use` with each of them, if there is one; a line that is no request has an error. Throws RequestError
+// if the file cannot be read or has no requests at all.
+std::size_t count_requests(const std::string& path, const std::function<void(const ApiRequest&)>& use = {});
 
 }  // namespace tp

@@ -66,6 +66,8 @@ void run_sequences(Engine& engine, std::vector<NamedRequest> requests, const std
         try {
           if (const auto* rejected = std::get_if<RequestRejected>(&event))
             throw_error<RequestError>("{}: {}", requests[index].name, rejected->error);
+          if (const auto* token = std::get_if<TokenEvent>(&event); token != nullptr && !token->error.empty())
+            throw_error<Error>("{}: {}", requests[index].name, token->error);
           if (!thrown) on_event(index, event);
         } catch (...) {
           if (!thrown) thrown = std::current_exception();

@@ -7,7 +7,7 @@
 #include "launch/shutdown_signals.h"
 #include "launch/subcommand.h"
 #include "parallel/fail_together.h"
-#include "parallel/mpi_session.h"
+#include "parallel/launcher.h"
 #include "runtime/serve/server.h"
 #include "tp/internal/require.h"
 

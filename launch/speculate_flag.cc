@@ -109,6 +109,10 @@ void find_draft_model(SpeculationOptions& options, const std::filesystem::path& 
   }
 }
 
+std::string draft_model_of(const std::string& value) {
+  return parse_speculation(value).value_or(SpeculationOptions()).model.string();
+}
+
 std::string describe_drafts(const SpeculationCounts& counts) {
   std::string places;
   for (std::size_t i = 0; i < kMaxDraftTokens && counts.drafted[i] > 0; ++i)

@@ -1,7 +1,5 @@
 #include "launch/text_inputs.h"
 
-#include "launch/distinct_files.h"
-#include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "tp/internal/require.h"
 
@@ -27,10 +25,7 @@ void TextInputFlags::require_one() const {
       kinds == 0 ? "none" : fmt::format("{}", kinds)));
 }
 
-std::vector<BatchText> TextInputFlags::read(const std::string& output,
-                                            const std::filesystem::path& model) const {
-  require_distinct_files({{"--output", output}}, {{"--batch", batch_file}, {"--tokens", token_file}},
-                         find_model(model));
+std::vector<BatchText> TextInputFlags::read() const {
   if (!batch_file.empty()) return read_texts(batch_file);
   if (!token_file.empty()) return {{.where = token_file, .tokens = read_input_file(token_file)}};
   std::vector<BatchText> texts;

@@ -3,7 +3,6 @@
 
 #include "launch/prompts.h"
 
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,8 +19,8 @@ struct TextInputFlags {
   void add_to(CLI::App& command);
   // Throws CLI::ValidationError unless there is one kind of input.
   void require_one() const;
-  // Reads them; `output` must be another file, and none of `model`'s. Throws RequestError.
-  std::vector<BatchText> read(const std::string& output, const std::filesystem::path& model) const;
+  // Throws RequestError.
+  std::vector<BatchText> read() const;
 };
 
 // --tokens: a file that read_input_file reads.

@@ -1,6 +1,5 @@
 #include "launch/tokenize_command.h"
 
-#include "launch/distinct_files.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -58,8 +57,6 @@ void run(Arguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.no_special) arguments.options.add_special = AddSpecial::no;
   const std::filesystem::path model = find_model(arguments.model, {".json", ".model"});
-  require_distinct_files({{"--output", arguments.output}},
-                         {{"standard input", arguments.has_text ? "" : "-"}}, model);
   const Tokenizer tokenizer = Tokenizer::load(model);
   ResultOutput output(arguments.output);
   if (arguments.has_text) {

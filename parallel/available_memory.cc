@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -81,11 +82,27 @@ AvailableMemory available_memory(const fs::path& root) {
   return least;
 }
 
-std::uint64_t available_addresses() {
+// Nothing without a limit.
+static std::optional<std::uint64_t> address_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+std::uint64_t available_addresses() {
+  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // far more than runs of a program differ by
+  const std::optional<std::uint64_t> limit = address_limit();
+  if (!limit) return UINT64_MAX;
   const std::uint64_t pages = number_in("/proc/self/statm").value_or(0);
-  return difference(limit.rlim_cur, pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)));
+  const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return difference(*limit, (used + kStep - 1) / kStep * kStep);
+}
+
+void share_heap_where_addresses_are_limited() {
+  constexpr int kUsualThreshold = 128 << 10;  // bytes from which memory is mapped; set, it does not adapt
+  if (!address_limit()) return;
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_MMAP_THRESHOLD, kUsualThreshold);
 }
 
 }  // namespace tp

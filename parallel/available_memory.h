@@ -17,8 +17,12 @@ struct AvailableMemory {
 // available. `root` contains proc and sys; tests pass another folder.
 AvailableMemory available_memory(const std::filesystem::path& root = "/");
 
-// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus what it has mapped, or
-// the largest integer without a limit.
+// Bytes of address space that this process can still map: RLIMIT_AS (ulimit -v) minus what it has mapped,
+// which is rounded up so that the same program gets the same number, or the largest integer without a limit.
 std::uint64_t available_addresses();
+
+// Where address space is limited, keeps threads from reserving it for heaps of their own: what is left for
+// others would depend on which thread comes first. To be called before there are threads.
+void share_heap_where_addresses_are_limited();
 
 }  // namespace tp

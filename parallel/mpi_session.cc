@@ -1,6 +1,7 @@
 #include "parallel/mpi_session.h"
 
 #include "parallel/fabric_devices.h"
+#include "parallel/launcher.h"
 #include "parallel/mca_parameters.h"
 #include "parallel/mpi_call.h"
 #include "tp/internal/require.h"
@@ -9,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <initializer_list>
 
 #include <mpi.h>
 #include <unistd.h>
@@ -17,19 +17,12 @@
 namespace tp {
 namespace {
 
-// The first of the variables that holds a number, else `otherwise`.
-int from_environment(std::initializer_list<const char*> names, int otherwise) {
-  for (const char* name : names) {
-    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return std::atoi(value);
-  }
-  return otherwise;
-}
-
 // In a step of Slurm that has no PMIx Open MPI ends inside MPI_Init, with the advice to build it again. A
 // task that is alone needs no PMIx, and Open MPI starts it where it does not notice the step.
 void prepare_for_slurm() {
   if (std::getenv("SLURM_STEP_ID") == nullptr || std::getenv("PMIX_RANK") != nullptr) return;
-  const int tasks = from_environment({"SLURM_STEP_NUM_TASKS"}, 1);
+  const char* const step = std::getenv("SLURM_STEP_NUM_TASKS");
+  const int tasks = step == nullptr ? 1 : std::atoi(step);
   require<CommError>(tasks == 1,
                      "cannot start {} ranks: expected srun to offer them PMIx, and it does not; "
                      "start with srun --mpi=pmix",
@@ -80,6 +73,7 @@ MpiSession::MpiSession() {
   TP_MPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
   rank_ = static_cast<std::size_t>(rank);
   size_ = static_cast<std::size_t>(size);
+  if (size == 1) require_own_launcher(launched_rank(), mpi_library());
 }
 
 MpiSession::~MpiSession() {
@@ -96,12 +90,6 @@ void MpiSession::abort(int status) {
   exit_after(kAbortSeconds);
   if (initialized != 0) MPI_Abort(MPI_COMM_WORLD, status);
   std::_Exit(status);
-}
-
-LaunchedRank launched_rank() {
-  return {from_environment({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0),
-          from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"}, 1),
-          std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr};
 }
 
 std::string mpi_library() {

@@ -14,7 +14,8 @@ namespace tp {
 // whoever catches the exception reports it and aborts.
 class MpiSession {
  public:
-  // Throws CommError on every rank if srun started several ranks without PMIx, so that they cannot connect.
+  // Throws CommError on every rank if a launcher started several ranks that cannot connect: srun without
+  // PMIx, or the launcher of another MPI.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
@@ -35,15 +36,6 @@ class MpiSession {
   std::size_t rank_ = 0;
   std::size_t size_ = 1;
 };
-
-// This process's rank and the number of ranks according to the launcher's environment variables, before MPI
-// is initialized; 0 and 1 without a launcher.
-struct LaunchedRank {
-  int rank = 0;
-  int size = 1;
-  bool by_mpirun = false;  // mpirun ends all ranks when one fails
-};
-LaunchedRank launched_rank();
 
 // "Open MPI v4.1.4": the first line of the library's version string.
 std::string mpi_library();

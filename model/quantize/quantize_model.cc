@@ -63,36 +63,52 @@ class Conversion {
   }
 
   void copy(std::size_t tensor) {
-    writer_.write(tensor, 0, input_.stored_bytes(tensor));
-    advance(writer_.tensors()[tensor].rows() * writer_.tensors()[tensor].columns());
+    const std::span<const std::byte> stored = input_.stored_bytes(tensor);
+    const std::size_t row_bytes = writer_.tensors()[tensor].row_bytes();
+    for_rows(
+        tensor, 1, [](std::size_t, std::span<const float>) {},
+        [&](Range rows) {
+          writer_.write(tensor, rows.begin * row_bytes,
+                        stored.subspan(rows.begin * row_bytes, rows.size() * row_bytes));
+        });
   }
 
   void encode(std::size_t tensor) {
     const GgufOutput& output = writer_.tensors()[tensor];
-    const std::size_t rows_at_once = std::max<std::size_t>(1, kElementsAtOnce / output.columns());
-    std::vector<std::byte> encoded;
-    for (std::size_t begin = 0; begin < output.rows(); begin += rows_at_once) {
-      const Range rows{begin, std::min(output.rows(), begin + rows_at_once)};
-      encoded.resize(rows.size() * output.row_bytes());
-      for_thread_parts(rows.size(), rows.size() * output.columns() * kWorkPerElement,
-                       [&](std::size_t first, std::size_t last) {
-                         encode_rows(tensor, {rows.begin + first, rows.begin + last},
-                                     encoded.data() + first * output.row_bytes());
-                       });
-      writer_.write(tensor, rows.begin * output.row_bytes(), encoded);
-      advance(rows.size() * output.columns());
-    }
+    std::vector<std::byte> encoded(rows_at_once(output) * output.row_bytes());
+    const auto encode_row = [&](std::size_t place, std::span<const float> row) {
+      quantize(output.type, row, encoded.data() + place * output.row_bytes());
+    };
+    for_rows(tensor, kWorkPerElement, encode_row, [&](Range rows) {
+      writer_.write(tensor, rows.begin * output.row_bytes(),
+                    std::span(encoded).first(rows.size() * output.row_bytes()));
+    });
   }
 
-  void encode_rows(std::size_t tensor, Range rows, std::byte* out) const {
+  static std::size_t rows_at_once(const GgufOutput& output) {
+    return std::min(output.rows(), std::max<std::size_t>(1, kElementsAtOnce / output.columns()));
+  }
+
+  // Calls use_row(place, row) for every row of a tensor, on several threads, and write(rows) after as many
+  // rows as there are places. Throws CheckpointError for a row that the type cannot represent.
+  template <class UseRow, class Write>
+  void for_rows(std::size_t tensor, std::size_t work, const UseRow& use_row, const Write& write) {
     const GgufOutput& output = writer_.tensors()[tensor];
     const std::size_t columns = output.columns();
-    std::vector<float> elements(rows.size() * columns);
-    input_.read(tensor, rows, elements.data());
-    for (std::size_t row = 0; row < rows.size(); ++row) {
-      const std::span<const float> of_row(elements.data() + row * columns, columns);
-      require_representable(of_row, output);
-      quantize(output.type, of_row, out + row * output.row_bytes());
+    const std::size_t places = rows_at_once(output);
+    for (std::size_t begin = 0; begin < output.rows(); begin += places) {
+      const Range rows{begin, std::min(output.rows(), begin + places)};
+      for_thread_parts(rows.size(), rows.size() * columns * work, [&](std::size_t first, std::size_t last) {
+        std::vector<float> elements((last - first) * columns);
+        input_.read(tensor, {begin + first, begin + last}, elements.data());
+        for (std::size_t place = first; place < last; ++place) {
+          const std::span<const float> row(elements.data() + (place - first) * columns, columns);
+          require_representable(row, output);
+          use_row(place, row);
+        }
+      });
+      write(rows);
+      advance(rows.size() * columns);
     }
   }
 

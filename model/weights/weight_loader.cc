@@ -1,5 +1,6 @@
 #include "model/weights/weight_loader.h"
 
+#include "model/weights/finite_weights.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>
@@ -249,7 +250,9 @@ void WeightLoader::read_whole(const Slice& slice, float* out) {
       fetch({&slice, 1}, slice.transposed ? Sharded::columns : Sharded::rows);  // whole rows of the file
       const TensorView<float> rows(out, slice.part.rows.size(), slice.part.columns.size());
       slice.for_runs(slice.part.rows, [&](const TensorSlice& run, std::size_t place) {
-        read(slice, run, rows.rows_from(place, run.rows.size()));
+        const TensorView<float> own = rows.rows_from(place, run.rows.size());
+        read(slice, run, own);
+        require_finite(slice.name, StoredRows::of(own));
       });
     });
   }

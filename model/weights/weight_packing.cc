@@ -1,3 +1,4 @@
+#include "model/weights/finite_weights.h"
 #include "model/weights/panel_queue.h"
 #include "model/weights/staging.h"
 #include "model/weights/weight_loader.h"
@@ -34,6 +35,7 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
     for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t /*row*/) {
       if (part.rows.size() == wanted.size() && !slice.transposed) {
         stored = source_.stored_rows(slice.name, slice.shape, part);
+        if (stored) require_finite(slice.name, *stored);
       }
     });
     return stored;
@@ -63,20 +65,25 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
       if (form == Staging::Form::quantized) {
         const kernels::QuantizedRows staged = staging.quantized(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
-          source_.read_quantized(slice.name, slice.shape, part,
-                                 staged.rows_from(*format, row, part.rows.size()));
+          const kernels::QuantizedRows own = staged.rows_from(*format, row, part.rows.size());
+          source_.read_quantized(slice.name, slice.shape, part, own);
+          require_finite(slice.name, own, *format);
         });
         weight.pack(wanted.begin, staged);
       } else if (form == Staging::Form::scaled) {
         const kernels::ScaledRows staged = staging.scaled(wanted.size(), scale_rows.data() + wanted.begin);
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
-          source_.read_scaled(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
+          const kernels::ScaledRows own = staged.rows_from(row, part.rows.size());
+          source_.read_scaled(slice.name, slice.shape, part, own);
+          require_finite(slice.name, own, layout.scaled);
         });
         weight.pack(wanted.begin, staged);
       } else if (form == Staging::Form::groups) {
         const kernels::GroupedRows staged = staging.groups(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
-          source_.read_groups(slice.name, slice.shape, part, staged.rows_from(row, part.rows.size()));
+          const kernels::GroupedRows own = staged.rows_from(row, part.rows.size());
+          source_.read_groups(slice.name, slice.shape, part, own);
+          require_finite(slice.name, own);
         });
         weight.pack(wanted.begin, staged);
       } else if (const std::optional<StoredRows> stored = stored_rows(wanted)) {
@@ -84,7 +91,9 @@ void WeightLoader::pack(std::span<const Slice> slices, Sharded sharded, LocalWei
       } else {
         const TensorView<float> staged = staging.floats(wanted.size());
         for_slices(wanted, [&](const Slice& slice, const TensorSlice& part, std::size_t row) {
-          read(slice, part, staged.rows_from(row, part.rows.size()));
+          const TensorView<float> own = staged.rows_from(row, part.rows.size());
+          read(slice, part, own);
+          require_finite(slice.name, StoredRows::of(own));
         });
         weight.pack(wanted.begin, StoredRows::of(staged));
       }

@@ -7,6 +7,7 @@
 #include "model/weights/checkpoint/file_notices.h"
 #include "model/weights/unused_tensors.h"
 #include "parallel/archive.h"
+#include "parallel/available_memory.h"
 #include "parallel/collectives.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -16,6 +17,7 @@
 #include "runtime/engine/draft_model.h"
 #include "runtime/engine/engine_plan_archive.h"
 #include "runtime/engine/engine_setup.h"
+#include "runtime/engine/finite_results.h"
 #include "runtime/engine/leader.h"
 #include "runtime/engine/measured_rows.h"
 #include "runtime/engine/overlap_choice.h"
@@ -49,11 +51,14 @@ std::optional<Tokenizer> load_tokenizer(const EnginePlan& plan) {
 }
 
 // On rank 0, while all ranks load their weights: a large vocabulary takes as long as a gigabyte of them. On
-// this thread when it is asked for, if there cannot be another one.
+// this thread when it is asked for, if there cannot be another one, or if address space is limited: whether
+// it suffices must not depend on which of the two is faster.
 std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator& comm,
                                                               const EnginePlan& plan) {
   if (!comm.is_root()) return {};
-  return std::async(std::launch::async | std::launch::deferred, [plan] { return load_tokenizer(plan); });
+  const bool is_limited = available_addresses() != UINT64_MAX;
+  const auto policy = is_limited ? std::launch::deferred : std::launch::async | std::launch::deferred;
+  return std::async(policy, [plan] { return load_tokenizer(plan); });
 }
 
 // Leaves out ids that the model's files name for another vocabulary, as they are in nobody's way.
@@ -410,7 +415,9 @@ void Engine::logits(std::span<const TokenId> tokens,
 void Engine::run(Request request, const EventSink& on_event) { impl_->serve(std::move(request), on_event); }
 
 std::vector<float> Engine::sequence_head(std::vector<float> pooled) const {
-  return impl_->worker_.sequence_head(std::move(pooled));
+  std::vector<float> results = impl_->worker_.sequence_head(std::move(pooled));
+  require_finite(results, "scores");
+  return results;
 }
 
 std::vector<double> Engine::logprobs(std::span<const TokenId> tokens, std::size_t first) {

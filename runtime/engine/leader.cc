@@ -3,6 +3,7 @@
 #include "runtime/constraint/request_constraint.h"
 #include "runtime/engine/accept.h"
 #include "runtime/engine/answer_counts.h"
+#include "runtime/engine/finite_results.h"
 #include "runtime/engine/request_check.h"
 #include "runtime/engine/seq2seq_request.h"
 #include "runtime/engine/step_masks.h"
@@ -306,6 +307,8 @@ void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& de
   if (state->request.prompt_logits) {
     delivery.emplace_back(state,
                           PromptLogits{state->id, first - state->input.positions, rows.columns, rows.values});
+  } else if (!all_finite(rows.values)) {
+    delivery.emplace_back(state, fail(sequence, not_finite("hidden states")));
   } else if (sequence.pooler) {
     sequence.pooler->add(rows.values, rows.columns);
     if (!sequence.is_asked())

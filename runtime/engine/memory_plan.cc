@@ -5,6 +5,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -39,9 +40,11 @@ struct Pool {
     const std::uint64_t bytes = other.with_blocks(blocks);
     return bytes > available ? bytes - available : 0;
   }
+  // Whether the weights can be loaded, whatever is beside them later.
+  bool can_load() const { return while_loading(need) <= available; }
   // Cache blocks that fit.
   std::uint64_t room() const {
-    const std::uint64_t taken = need.weights + need.workspace + need.states + need.other + reserve;
+    const std::uint64_t taken = without_cache(need) + reserve;
     if (available <= taken) return 0;
     return need.cache_block == 0 ? UINT64_MAX : (available - taken) / need.cache_block;
   }
@@ -83,10 +86,32 @@ std::size_t sequences_that_fit(const EnginePlan& plan, const std::vector<Pool>& 
   for (const Pool& pool : pools) {
     const std::uint64_t missing = pool.lacks(blocks);
     if (missing == 0) continue;
-    if (missing >= pool.need.states) return 0;
+    if (missing >= pool.need.states || !pool.can_load()) return 0;
     fit = std::min(fit, plan.max_sequences * (pool.need.states - missing) / pool.need.states);
   }
   return fit < plan.max_sequences ? fit : 0;
+}
+
+// The most ranks below those that there are that fit on a single host, where each rank has buffers of its
+// own; else 0.
+std::size_t fewer_ranks_that_fit(const EnginePlan& plan, const Footprint& footprint,
+                                 std::span<const RankMemory> all, const Pool& full, std::uint64_t blocks) {
+  if (plan.stages != 1 || !plan.split.empty() || !full.is_host || full.ranks.size() != all.size()) return 0;
+  const auto fits = [&](std::size_t ranks) {
+    MemoryNeed need;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      need += footprint.of({rank, ranks});
+      need += all[rank].beside;
+    }
+    return full.lacks(need, blocks) == 0;
+  };
+  if (all.size() == 1 || !fits(1)) return 0;
+  std::size_t enough = 1;
+  for (std::size_t too_many = all.size(); too_many - enough > 1;) {
+    const std::size_t middle = enough + (too_many - enough) / 2;
+    (fits(middle) ? enough : too_many) = middle;
+  }
+  return enough;
 }
 
 // Changes that would make a cache of this many blocks fit.
@@ -132,24 +157,38 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     found.push_back(fmt::format("{} ranks", enough * step));
     if (full.is_host) found.back() += fmt::format(" on {} times as many hosts", enough);
   }
+  if (const std::size_t fewer = fewer_ranks_that_fit(plan, footprint, all, full, blocks); fewer > 0)
+    found.push_back(fmt::format("{} rank{}", fewer, fewer == 1 ? "" : "s"));
   if (const std::size_t sequences = sequences_that_fit(plan, pools, blocks); sequences > 0)
     found.push_back(fmt::format("`max_sequences` {}", sequences));
-  if (const std::size_t tokens = tokens_in(plan, footprint, full.room()); tokens > 0)
-    found.push_back(fmt::format("a smaller cache (`cache_tokens` {})", tokens));
+  const std::uint64_t room = std::ranges::min(pools | std::views::transform(&Pool::room));
+  const std::size_t tokens =
+      std::ranges::all_of(pools, &Pool::can_load) ? tokens_in(plan, footprint, std::min(room, blocks)) : 0;
+  if (tokens > 0) found.push_back(fmt::format("a smaller cache (`cache_tokens` {})", tokens));
   return found;
+}
+
+// The parts of the peak, which is while loading or with a cache of this many blocks.
+std::string parts_of(const MemoryNeed& need, std::uint64_t blocks, std::size_t tokens) {
+  const std::string weights = format_bytes(need.weights);
+  const std::string other = format_bytes(need.other);
+  if (while_loading(need) >= without_cache(need) + blocks * need.cache_block)
+    return fmt::format("weights {}, buffers to load them {}, other {}", weights, format_bytes(need.loading),
+                       other);
+  return fmt::format("weights {}, workspace {}, a cache of {} tokens {}, {}other {}", weights,
+                     format_bytes(need.workspace), tokens, format_bytes(blocks * need.cache_block),
+                     need.states == 0 ? std::string() : fmt::format("states {}, ", format_bytes(need.states)),
+                     other);
 }
 
 [[noreturn]] void refuse(const Pool& pool, std::uint64_t blocks, std::size_t tokens,
                          const std::vector<std::string>& would_fit) {
   throw_error<ConfigError>(
-      "cannot load the model: {} on {} would need {} of memory (weights {}, workspace {}, a cache of {} "
-      "tokens {}, {}other {}), but only {} are available ({}); {}",
+      "cannot load the model: {} on {} would need {} of memory ({}), but only {} are available ({}); {}",
       pool.is_host ? fmt::format("{} rank{}", pool.ranks.size(), pool.ranks.size() == 1 ? "" : "s")
                    : fmt::format("rank {}", pool.ranks.front()),
-      pool.host, format_bytes(pool.need.with_blocks(blocks)), format_bytes(pool.need.weights),
-      format_bytes(pool.need.workspace), tokens, format_bytes(blocks * pool.need.cache_block),
-      pool.need.states == 0 ? std::string() : fmt::format("states {}, ", format_bytes(pool.need.states)),
-      format_bytes(pool.need.other), format_bytes(pool.available), pool.limit,
+      pool.host, format_bytes(pool.need.with_blocks(blocks)), parts_of(pool.need, blocks, tokens),
+      format_bytes(pool.available), pool.limit,
       would_fit.empty() ? "use a smaller model, or hosts with more memory"
                         : fmt::format("what would fit: {}", fmt::join(would_fit, "; or ")));
 }
@@ -195,7 +234,8 @@ CachePlan plan_cache(const EnginePlan& plan, const Footprint& footprint, std::sp
                   : shape.tokens_in(cache.blocks, 1, plan.longest_sequence()),
       tokens != 0 ? fmt::format("{}", tokens)
                   : fmt::format("the {} of the longest sequence", plan.longest_sequence()),
-      tight.host, format_bytes(tight.available), tight.limit, format_bytes(tight.need.with_blocks(0)));
+      tight.host, format_bytes(tight.available), tight.limit,
+      format_bytes(without_cache(tight.need) + tight.reserve));
   return cache;
 }
 

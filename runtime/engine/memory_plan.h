@@ -11,6 +11,15 @@
 
 namespace tp {
 
+// The parts of a need that MemoryNeed::with_blocks compares: what is there while weights are loaded, and what
+// is there later, beside the cache.
+constexpr std::uint64_t while_loading(const MemoryNeed& need) {
+  return need.weights + need.other + need.loading;
+}
+constexpr std::uint64_t without_cache(const MemoryNeed& need) {
+  return need.weights + need.workspace + need.states + need.other;
+}
+
 // What every rank reports to rank 0.
 struct RankMemory {
   MemoryNeed need;                // with `beside`

@@ -79,6 +79,7 @@ HostFit Prediction::memory(Division division) const {
     if (need.with_blocks(blocks) <= host.peak) continue;
     host.need = need;
     host.peak = need.with_blocks(blocks);
+    host.cache = blocks * need.cache_block;
   }
   try {
     const CachePlan cache = plan_cache(plan, footprint, ranks, placement, tokens);

@@ -28,6 +28,7 @@ struct Division {
 struct HostFit {
   MemoryNeed need{};             // of its ranks
   std::uint64_t peak = 0;        // bytes, with the whole cache
+  std::uint64_t cache = 0;       // bytes of the whole cache
   std::size_t cache_tokens = 0;  // that there is room for, of all sequences; 0: it does not fit
   std::string refusal{};         // the engine's error if it does not fit
 };

@@ -1,6 +1,7 @@
 #include "runtime/text/embedder.h"
 
 #include "model/tokenizer/unicode.h"
+#include "runtime/engine/finite_results.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -69,6 +70,7 @@ std::vector<float> Embedder::embedding(std::vector<float> pooled) const {
   if (through_pooler_) pooled = engine_->sequence_head(std::move(pooled));
   std::vector<float> embedding = pipeline_(std::move(pooled));
   if (normalizes_) normalize(embedding);
+  require_finite(embedding, "embeddings");
   return embedding;
 }
 

@@ -3,6 +3,10 @@
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
 #include <gtest/gtest.h>
 
 namespace tp::test {
@@ -78,6 +82,31 @@ TEST_F(AddressSpace, ALineWithoutRoomEndsNoOtherThanItself) {
       EXPECT_CONTAINS(line.value("error", ""), "standard input:2: ");
     }
   }
+}
+
+// A heap for each thread would take 64 MB of addresses before the model has its own.
+TEST_F(AddressSpace, NearTheNeedIsTheSameInEveryRun) {
+  Arguments arguments = kGenerate;
+  arguments.insert(arguments.end(), {"--threads", "4"});
+  for (int time = 0; time < 5; ++time) {
+    const Finished finished = run_alone_within(450, arguments, "");
+    EXPECT_EQ(finished.status, 0) << finished.err;
+  }
+}
+
+// 200 MB of requests, of which few are in memory at a time.
+TEST_F(AddressSpace, ABatchFileMayBeLargerThanMemory) {
+  const TemporaryDirectory directory;
+  const std::string line = "{\"prompt\": \"One\", \"max_tokens\": 1}" + std::string(4'000'000, ' ') + "\n";
+  std::string content;
+  for (int request = 0; request < 50; ++request) content += line;
+  const std::string batch = directory.write("batch.jsonl", content);
+  const std::string results = directory.path() / "results.jsonl";
+  const Finished finished =
+      run_alone_within(600, {"generate", "--batch", batch, "--output", results, "--cache-tokens", "512"}, "");
+  expect_success(finished);
+  std::ifstream written(results);
+  EXPECT_EQ(std::count(std::istreambuf_iterator<char>(written), {}, '\n'), 50);
 }
 
 }  // namespace

@@ -93,6 +93,57 @@ TEST(Srun, OfAScriptWithMpirunIsNotRefused) {
   EXPECT_EQ(Process(command).finish().status, 0);
 }
 
+const Arguments kShortAnswer = {TP_INFER_PROGRAM, "generate", "--prompt", "Hello", "--max-tokens", "1"};
+
+Finished run_after(std::vector<std::string> launcher, const Arguments& program) {
+  launcher.insert(launcher.end(), program.begin(), program.end());
+  return Process(launcher).finish();
+}
+
+TEST(WrongLauncher, IsNamedByTheVariablesThatItGivesItsRanks) {
+  struct Row {
+    std::string size, rank, name;
+  };
+  for (const Row& row :
+       {Row{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun (OMPI_COMM_WORLD_SIZE=2)"},
+        Row{"PMI_SIZE", "PMI_RANK", "the mpiexec of MPICH or Intel MPI (PMI_SIZE=2)"},
+        Row{"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "the mpiexec of MPICH or Intel MPI (MPI_LOCALNRANKS=2)"},
+        Row{"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MVAPICH's mpirun_rsh (MV2_COMM_WORLD_SIZE=2)"}}) {
+    SCOPED_TRACE(row.size);
+    for (const Arguments& program : {kShortAnswer, Arguments{TP_INFER_PROGRAM, "tokenize", "Hello"}})
+      expect_one_line(run_after({"env", row.size + "=2", row.rank + "=0"}, program), 1,
+                      "found a rank that " + row.name + " started; start with the mpirun of ");
+  }
+  const Finished other = run_after({"env", "PMI_SIZE=2", "PMI_RANK=1"}, kShortAnswer);
+  EXPECT_EQ(other.status, 1);
+  EXPECT_EQ(other.out + other.err, "") << "only the first rank reports the error";
+}
+
+TEST(WrongLauncher, IsFoundAmongTheAncestorsOfRanksWithoutVariables) {
+  const Finished finished =
+      run_after({TP_MPIRUN_PROGRAM, "--oversubscribe", "-np", "2", "env", "-i"}, kShortAnswer);
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_EQ(finished.out, "");
+  const std::string err = without_mpi_noise(finished.err);
+  EXPECT_EQ(lines_of(err).size(), 1U) << err;
+  EXPECT_CONTAINS(err,
+                  "tp-infer: cannot find the other ranks: expected the environment variables that Open MPI's "
+                  "mpirun gives each rank, found none; ");
+}
+
+TEST(WrongLauncher, IsNoneOfOneProcess) {
+  const std::vector<std::vector<std::string>> launchers = {
+      {TP_MPIRUN_PROGRAM, "-np", "1", "env", "-i"},
+      {"env", "SLURM_JOB_ID=7", "SLURM_NTASKS=8", "SLURM_PROCID=0"},  // a script of sbatch
+      {"env", "SLURM_JOB_ID=7", "SLURM_NTASKS=8"},                    // a shell of salloc
+      {"env", "SLURM_JOB_ID=7", "SLURM_NTASKS=8", "SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0"},
+      {"env", "PMI_SIZE=1", "PMI_RANK=0"}};
+  for (const std::vector<std::string>& launcher : launchers) {
+    const Finished finished = run_after(launcher, kShortAnswer);
+    EXPECT_EQ(finished.status, 0) << launcher[1] << " " << finished.err;
+  }
+}
+
 // Runs a sample with a launcher that only prints its arguments.
 Finished run_sample(const std::string& sample, const Arguments& arguments) {
   const TemporaryDirectory directory;

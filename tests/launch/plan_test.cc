@@ -92,6 +92,44 @@ TEST(Plan, TellsOfTheHostsThatAreAskedFor) {
   EXPECT_GT(small.at("fewest_hosts").get<std::size_t>(), 2U);
 }
 
+// The model has 32,768 positions. A token of its cache in bf16 takes 2 x 16 layers x 8 heads x 64 x 2 bytes.
+TEST(Plan, TakesMemoryAndTimeFromOneContext) {
+  const auto of_one = [](const json& plan) { return plan.at("tensor")[0]; };
+  const auto plan_with = [&](const std::string& context, const std::string& memory) {
+    return planned({"--batch", "16", "--context", context, "--memory", memory, "--weights", "int4"});
+  };
+  constexpr std::size_t kTokenBytes = 2 * 16 * 8 * 64 * 2;
+  const json longest = plan_with("32768", "1T");
+  EXPECT_FALSE(longest.contains("longest_sequence"));
+  EXPECT_TRUE(of_one(longest).at("fits").get<bool>());
+  for (const char* memory : {"17G", "1T"}) {
+    const json beyond = plan_with("1000000", memory);
+    EXPECT_EQ(beyond.at("longest_sequence"), 32768U);
+    EXPECT_FALSE(of_one(beyond).at("fits").get<bool>());
+    EXPECT_TRUE(beyond.at("fewest_hosts").is_null());
+    const std::size_t more = of_one(beyond).at("host_bytes").get<std::size_t>() -
+                             of_one(longest).at("host_bytes").get<std::size_t>();
+    const auto tokens = 16.0 * (1000001 - 32768);
+    EXPECT_NEAR(static_cast<double>(more), tokens * kTokenBytes, 0.001 * tokens * kTokenBytes);
+  }
+  for (const char* option : {"--context", "--prompt"}) {
+    const Finished finished =
+        run(kNoMpirun, {"plan", "--model", llama_1b(), "--batch", "1", option, "1000000", "--memory", "17G"});
+    EXPECT_CONTAINS(finished.out, "notice: sequences of this model have at most 32768 tokens");
+    EXPECT_EQ(finished.out.find(" yes "), std::string::npos) << finished.out;
+  }
+}
+
+// The model has fewer positions than the usual prompt has tokens.
+TEST(Plan, OfAShortModelIsNotForLongerSequencesThanItHas) {
+  const Finished finished =
+      run(kNoMpirun, {"plan", "--json", "--model", fixture_folder("llama-gqa").string()});
+  expect_success(finished);
+  const json plan = json::parse(finished.out);
+  EXPECT_FALSE(plan.contains("longest_sequence"));
+  EXPECT_TRUE(plan.at("tensor")[0].at("fits").get<bool>());
+}
+
 TEST(Plan, DrawsWhatAStepConsistsOf) {
   const Finished finished =
       run(kNoMpirun, {"plan", "--model", llama_1b(), "--hosts", "2", "--net", "1ms,100Mb"});

@@ -1,6 +1,7 @@
 // tp-infer logits, inspect and bench.
 
 #include "model/weights/checkpoint/npy.h"
+#include "tests/launch/damaged_weights.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -71,19 +72,15 @@ TEST(Logits, ErrorsOfTheFirstRankEndAllOfThem) {
   EXPECT_EQ(directory.files(), std::vector<std::string>{"ids.json"}) << "nothing half done is left";
 }
 
-// Makes a token's row of the embedding NaN.
-void poison_embedding(const std::filesystem::path& folder, TokenId token) {
-  std::fstream file(folder / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
-  std::uint64_t size = 0;
-  file.read(reinterpret_cast<char*>(&size), sizeof size);
-  std::string header(size, '\0');
-  file.read(header.data(), static_cast<std::streamsize>(size));
-  const json entry = json::parse(header).at("model.embed_tokens.weight");
-  const std::vector<std::uint16_t> row(entry.at("shape")[1], 0x7FC0);  // of bf16
-  const std::string bytes = bytes_of(row);
-  const std::uint64_t tensor = sizeof size + size + entry.at("data_offsets")[0].get<std::uint64_t>();
-  file.seekp(static_cast<std::streamoff>(tensor + static_cast<std::uint64_t>(token) * bytes.size()));
-  file << bytes;
+// Makes a token's embedding infinite, by a multiplier, though the checkpoint's elements are finite.
+void overflow_embedding(const std::filesystem::path& folder, TokenId token) {
+  constexpr std::size_t kHidden = 96;
+  change_config(folder, {{"architectures", {"GraniteForCausalLM"}},
+                         {"attention_multiplier", 0.28},
+                         {"embedding_multiplier", 2.0},
+                         {"residual_multiplier", 1.0},
+                         {"logits_scaling", 1.0}});
+  overwrite(folder, "model.embed_tokens.weight", 3e38F, static_cast<std::size_t>(token) * kHidden, kHidden);
 }
 
 // Positions before the damaged token do not see it.
@@ -93,7 +90,7 @@ TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
   const reference::Fixture fixture = reference::fixture("llama-gqa-bf16");
   const auto damaged = std::find(fixture.prompt.begin(), fixture.prompt.end(), fixture.prompt[20]);
   const auto first = static_cast<std::size_t>(damaged - fixture.prompt.begin());
-  poison_embedding(folder, *damaged);
+  overflow_embedding(folder, *damaged);
   const std::string tokens = (folder / "prompt.json").string();
   const std::string output = (copies.path() / "x.npy").string();
   for (const std::size_t ranks : {std::size_t{kNoMpirun}, std::size_t{3}}) {
@@ -112,7 +109,7 @@ TEST(Logits, ThatAreNoNumbersAreWrittenAndToldWithTheFirstOfThem) {
                    "cannot choose a token: the model's logits are not finite");
   expect_one_error(run(2, {"perplexity", "--model", folder, "--tokens", tokens}), 1,
                    "the model's logits are not finite");
-  for (TokenId token = 0; token < 320; ++token) poison_embedding(folder, token);
+  for (TokenId token = 0; token < 320; ++token) overflow_embedding(folder, token);
   expect_one_error(run(2, {"bench", "--model", folder, "--prompt", "8", "--generate", "4", "--json"}), 1,
                    "cannot choose a token: the model's logits are not finite");
 }

@@ -137,6 +137,30 @@ TEST_F(MemoryPlanTest, RefusesWhatDoesNotFitAndSaysWhatWould) {
   EXPECT_CONTAINS(refusal(ranks_on({kGiB / 64}, 1)), "; use a smaller model, or hosts with more memory");
 }
 
+// The numbers of a refusal are the parts of the peak, and what it advises fits.
+TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingWhereTheyAreThePeak) {
+  const MemoryNeed two = need_of(2);
+  const std::uint64_t available = while_loading(two) - 1;
+  ASSERT_LT(without_cache(two) + two.cache_block, available) << "a smaller cache has room, and does not help";
+  ASSERT_LE(need_of(1).with_blocks(1), available);
+  EXPECT_EQ(
+      refusal(ranks_on({available}, 2), 32),
+      fmt::format("cannot load the model: 2 ranks on node0 would need {} of memory (weights {}, buffers to "
+                  "load them {}, other 128.0 MiB), but only {} are available (MemAvailable); what would "
+                  "fit: `weights` int8; or 4 ranks on 2 times as many hosts; or 1 rank",
+                  format_bytes(while_loading(two)), format_bytes(two.weights), format_bytes(two.loading),
+                  format_bytes(available)));
+  EXPECT_EQ(cache(ranks_on({available}, 1), 32).blocks, 1U);
+  EXPECT_EQ(while_loading(two), two.weights + two.loading + two.other);
+}
+
+TEST_F(MemoryPlanTest, CountsNoBuffersOfLoadingBesideTheCache) {
+  const MemoryNeed need = need_of(2);
+  const CachePlan shrunk = cache(ranks_on({without_cache(need) + need.cache_block * 10}, 2), 1'000'000);
+  EXPECT_EQ(shrunk.blocks, 10U);
+  EXPECT_CONTAINS(shrunk.notice, "everything except the cache takes " + format_bytes(without_cache(need)));
+}
+
 // More ranks, or smaller weights, do not change what a draft model takes on the first rank, and no other rank
 // has one.
 TEST_F(MemoryPlanTest, CountsWhatARankRunsBesideTheModelOnce) {

@@ -1,5 +1,6 @@
 // /v1/embeddings and /v1/rerank.
 #include "model/tokenizer/base64.h"
+#include "tests/launch/damaged_weights.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/reference/encoder_fixture.h"
 #include "tests/serve/served_program.h"
@@ -8,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,6 +77,26 @@ TEST(ServeEncoder, OutlivesThousandsOfCallsAndClientsThatLeave) {
   EXPECT_TRUE(server.is_idle());
   EXPECT_EQ(server.status().at("requests").at("waiting"), 0);
   server.end();
+}
+
+// Weights are finite, and what is computed with the greatest of them is not.
+TEST(ServeEncoder, AnswersWithAnErrorInPlaceOfResultsThatAreNotFinite) {
+  constexpr float kGreatest = std::numeric_limits<float>::max();
+  const TextEncoder embedder("bert-embed-mean");
+  overwrite(embedder.path(), "encoder.layer.2.output.LayerNorm.weight", kGreatest, 0, 0);
+  ServedProgram embeddings(1, {"--model", embedder.path()});
+  const auto embedded = embeddings.post("/v1/embeddings", {{"input", "red sky"}});
+  EXPECT_EQ(embedded.status, 500);
+  EXPECT_NE(embedded.body.find("not finite"), std::string::npos) << embedded.body;
+  embeddings.end();
+  const TextEncoder reranker("xlmroberta-reranker");
+  overwrite(reranker.path(), "classifier.out_proj.weight", kGreatest, 0, 0);
+  overwrite(reranker.path(), "classifier.dense.bias", 9.0F, 0, 0);  // the sum exceeds the greatest number
+  ServedProgram scores(1, {"--model", reranker.path()});
+  const auto ranked = scores.post("/v1/rerank", {{"query", "red"}, {"documents", {"sky"}}});
+  EXPECT_EQ(ranked.status, 500);
+  EXPECT_NE(ranked.body.find("not finite"), std::string::npos) << ranked.body;
+  scores.end();
 }
 
 TEST(ServeEncoder, RanksDocuments) {
