@@ -2,6 +2,7 @@
 
 #include "launch/hub/cached_model.h"
 #include "launch/hub/hub_settings.h"
+#include "model/weights/checkpoint/gguf_files.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -71,7 +72,7 @@ bool has_gguf_magic(const fs::path& file) {
 }
 
 bool is_of_model(const fs::path& file) {
-  static const std::set<std::string> kExtensions = {".safetensors", ".gguf", ".model", ".jinja"};
+  static const std::set<std::string> kExtensions = {".safetensors", ".model", ".jinja"};
   static const std::set<std::string> kNames = {"config.json",        "generation_config.json",
                                                "tokenizer.json",     "tokenizer_config.json",
                                                "chat_template.json", "special_tokens_map.json",
@@ -85,6 +86,7 @@ bool is_of_model(const fs::path& file) {
 }  // namespace
 
 std::vector<fs::path> model_files(const fs::path& model) {
+  if (const std::optional<fs::path> gguf = find_gguf(model)) return gguf_parts(*gguf);
   std::error_code error;
   const bool is_folder = fs::is_directory(model, error);
   std::vector<fs::path> files = {model};

@@ -72,6 +72,38 @@ TEST(Quantize, ReplacesAFileOnlyIfToldTo) {
   EXPECT_EQ(directory.files().size(), 1U);
 }
 
+// The example of its help: one GGUF file beside another.
+TEST(Quantize, ReplacesAnotherModelBesideItsInput) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path input = directory.path() / "a.gguf";
+  expect_success(run(kNoMpirun, quantize("int8", input)));
+  const std::filesystem::path other = directory.write("b.gguf", "precious");
+  expect_success(run(kNoMpirun, {"quantize", "--model", input.string(), "--weights", "int8", "--output",
+                                 other.string(), "--force"}));
+  EXPECT_GT(std::filesystem::file_size(other), 8U);
+}
+
+TEST(Quantize, ReplacesAGgufFileInTheFolderOfItsCheckpoint) {
+  const TemporaryDirectory directory;
+  for (const auto& file : std::filesystem::directory_iterator(kDemo))
+    std::filesystem::create_symlink(file.path(), directory.path() / file.path().filename());
+  const std::filesystem::path output = directory.write("model.gguf", "precious");
+  expect_success(run(kNoMpirun, {"quantize", "--model", directory.path(), "--weights", "int8", "--output",
+                                 output.string(), "--force"}));
+  EXPECT_GT(std::filesystem::file_size(output), 8U);
+}
+
+TEST(Quantize, ReplacesNoPartOfItsInput) {
+  const TemporaryDirectory directory;
+  const std::string first = directory.write("a-00001-of-00002.gguf", "precious");
+  const std::string second = directory.write("a-00002-of-00002.gguf", "precious");
+  for (const auto& [input, output] : {std::pair(first, second), std::pair(second, first)}) {
+    expect_one_line(
+        run(kNoMpirun, {"quantize", "--model", input, "--weights", "q4_0", "--output", output, "--force"}), 1,
+        "expected a file of its own for --output, found one of the model; give another file");
+  }
+}
+
 TEST(Quantize, NamesTheTypesThatThereAre) {
   expect_one_line(run(kNoMpirun, quantize("q4k", "x.gguf")), 2, "found q4k; did you mean q4_k?");
   expect_one_line(run(kNoMpirun, quantize("q4_k", "x.bin")), 2,

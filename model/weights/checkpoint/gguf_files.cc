@@ -7,6 +7,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <ranges>
 #include <system_error>
 
 #include <fmt/ranges.h>
@@ -54,6 +55,14 @@ std::optional<fs::path> find_gguf(const fs::path& model) {
   return models.front();
 }
 
+std::vector<fs::path> gguf_parts(const fs::path& first) {
+  std::vector<fs::path> parts = {first};
+  const std::optional<GgufPartName> part = parse_gguf_part_name(first.filename().string());
+  for (std::size_t number = 2; part && number <= part->count; ++number)
+    parts.push_back(first.parent_path() / part->of(number));
+  return parts;
+}
+
 GgufFiles::GgufFiles(const fs::path& first) {
   add_file(first);
   const std::optional<GgufPartName> part = parse_gguf_part_name(first.filename().string());
@@ -64,8 +73,7 @@ GgufFiles::GgufFiles(const fs::path& first) {
         "their names",
         first.filename().string(), metadata_->whole_or("split.no", 0) + 1, count, count);
   }
-  for (std::size_t number = 2; part && number <= part->count; ++number)
-    add_file(first.parent_path() / part->of(number));
+  for (const fs::path& file : gguf_parts(first) | std::views::drop(1)) add_file(file);
   const std::uint64_t expected = metadata_->whole_or("split.tensors.count", tensors_.size());
   if (expected != tensors_.size()) {
     throw_error<CheckpointError>("{}: the parts have {} tensors together, expected {}; download them again",

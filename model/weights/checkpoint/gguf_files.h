@@ -20,6 +20,10 @@ namespace tp {
 // else. Throws CheckpointError for a folder with several.
 std::optional<std::filesystem::path> find_gguf(const std::filesystem::path& model);
 
+// The paths of all parts of the model whose first part is `first`, by their names; `first` alone if it is not
+// named as a part.
+std::vector<std::filesystem::path> gguf_parts(const std::filesystem::path& first);
+
 // All parts of a model, mapped and checked.
 class GgufFiles {
  public:
