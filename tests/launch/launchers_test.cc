@@ -137,6 +137,12 @@ TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
                   "tp-infer: waited 2 s for the other ranks to start, more than --timeout allows; ");
 }
 
+// mkdir fails in /proc, as it does on a full or read-only disk.
+TEST(Starting, OfOneProcessNeedsNoUsualTemporaryFolder) {
+  const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
+  expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));
+}
+
 // What Open MPI 4.1.4 makes of these files (mpirun --hostfile FILE --display-allocation --do-not-launch),
 // except that a host without slots has one there for each of its cores.
 TEST(SeveralHosts, StartsTheRanksOfTheHostfile) {
