@@ -138,6 +138,7 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
                          .settled = flags.json && flags.batch_file.empty(),
                          .headings = prepared.requests.size() > 1 || flags.sampling.n > 1,
                          .model = (model / "").parent_path().filename().string()});
+  const std::size_t known_requests = prepared.requests.size();
   RequestSource source =
       flags.batch_file == "-" ? RequestSource::standard_input() : RequestSource(std::move(prepared.requests));
   Request defaults =
@@ -152,7 +153,11 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
                    // As many requests wait as run at once, so that no step runs short of sequences.
                    .most_at_once = 2 * flags.engine.options.max_sequences,
-                   .reports_times = flags.json});
+                   .reports_times = flags.json,
+                   // A reader of a pipe may show texts on the same terminal.
+                   .shows_progress = !prepared.output->is_terminal() &&
+                                     (!flags.batch_file.empty() || !flags.output.empty()),
+                   .requests = known_requests});
   prepared.trace->begin(engine);
   run.run();
   prepared.output->finish();
