@@ -1,12 +1,12 @@
 #include "launch/bench_flags.h"
 
-#include <fmt/format.h>
-
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/speculate_flag.h"
 #include "launch/trace_file.h"
 #include "tp/error.h"
+
+#include <fmt/format.h>
 
 namespace tp {
 

@@ -1,5 +1,6 @@
 #include "launch/described_model.h"
 #include "launch/distinct_files.h"
+#include "launch/json_text.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -276,7 +277,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
                                  {"weights", name_of(weights)},
                                  {"kv_type", name_of(kv_type)},
                                  {"ranks", ranks}};
-  return object.dump(2) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 // As the engine plans, with all ranks on this machine.

@@ -26,7 +26,7 @@ std::optional<double> parse_time(std::string_view text) { return parse_quantity(
 // Of a network: bits, unless it is a large B.
 std::optional<double> parse_rate(std::string_view text) {
   if (const auto bytes = parse_quantity(text, "B/s")) return bytes;
-  for (const std::string_view unit : {"b/s", "bit", "b"}) {
+  for (const std::string_view unit : {"b/s", "bps", "bit/s", "bit", "b"}) {
     if (const auto bits = parse_quantity(text, unit)) return *bits / 8.0;
   }
   return std::nullopt;
@@ -111,7 +111,7 @@ std::optional<double> parse_quantity(std::string_view text, std::string_view uni
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || !std::isfinite(value) || value <= 0.0) return std::nullopt;
   std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest == unit) return value;
+  if (rest == unit && !rest.empty()) return value;
   if (unit == "s") {
     if (rest == "ms") return 1e-3 * value;
     if (rest == "us") return 1e-6 * value;

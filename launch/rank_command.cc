@@ -1,6 +1,7 @@
 #include "launch/classifier.h"
 #include "launch/distinct_files.h"
 #include "launch/engine_command.h"
+#include "launch/json_text.h"
 #include "launch/model_path.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
@@ -42,7 +43,7 @@ std::string ranked_line(const RankFlags& flags, const BatchText& document, std::
                                    {"score", rounded(score, 8)},
                                    {"relevance", rounded(probabilities_of({score}).front(), 8)}};
   if (document.text) object["text"] = *document.text;
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 void rank(Engine& engine, const RankFlags& flags, const std::vector<BatchText>& documents,
