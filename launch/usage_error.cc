@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -154,6 +155,9 @@ std::string advice_for(const CLI::App& command, const std::string& argument,
 
 std::string unexpected(const CLI::App& app, const CLI::App& command, const std::string& argument,
                        const std::vector<std::string>& arguments) {
+  if (argument.empty())
+    return fmt::format("expected {}, found an empty argument; is a variable unset?",
+                       &command == &app ? "a subcommand" : "an option");
   const std::string dashed = single_dashed(app, command, arguments);
   if (!dashed.empty()) return unknown_option(app, command, dashed);
   if (is_option(argument)) return unknown_option(app, command, name_of(argument));
@@ -170,10 +174,10 @@ std::string unexpected(const CLI::App& app, const CLI::App& command, const std::
 }
 
 // The first argument that neither an option nor a subcommand took.
-std::string left_over(const CLI::App& app) {
+std::optional<std::string> left_over(const CLI::App& app) {
   for (const std::string& argument : app.remaining(true))
     if (argument != "--") return argument;
-  return {};
+  return std::nullopt;
 }
 
 std::string reason_of(const CLI::App& command, const CLI::ParseError& error) {
@@ -218,9 +222,9 @@ std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& erro
   const std::vector<CLI::App*> subcommands = app.get_subcommands();
   const CLI::App& command = subcommands.empty() ? app : *subcommands.back();
   const std::string name = &command == &app ? app.get_name() : app.get_name() + " " + command.get_name();
-  const std::string argument = left_over(app);
+  const std::optional<std::string> argument = left_over(app);
   const std::string reason =
-      argument.empty() ? reason_of(command, error) : unexpected(app, command, argument, arguments);
+      argument ? unexpected(app, command, *argument, arguments) : reason_of(command, error);
   return fmt::format("{}: {} (see {} --help)", name, with_flags(reason), name);
 }
 

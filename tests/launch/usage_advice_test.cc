@@ -32,6 +32,7 @@ TEST(UsageAdvice, APromptWithoutItsOptionIsGivenIt) {
           {{"chat", "Hello"}, "type it as the first message, or pipe it: echo TEXT | tp-infer chat"},
           {{"serve", "org/name"},
            "expected an option, found the name org/name; give a model with --model org/name"},
+          {{"generate", ""}, "expected an option, found an empty argument; is a variable unset? (see"},
           {{"Once upon a time"}, "found a text; write tp-infer generate --prompt \"Once upon a time\""},
           {{"org/name"}, "found the model org/name; write tp-infer generate --model org/name --prompt TEXT"},
       },
@@ -94,11 +95,14 @@ TEST(UsageAdvice, NamesOfOtherProgramsAreAnsweredWithOurs) {
 }
 
 TEST(UsageAdvice, AQuantityHasAUnit) {
-  for (const auto& [option, value] : std::vector<std::pair<std::string, std::string>>{{"--memory", "256"},
-                                                                                      {"--bandwidth", "200"},
-                                                                                      {"--flops", "2"},
-                                                                                      {"--net", "30us,10"},
-                                                                                      {"--net", "30,10Gb"}}) {
+  for (const auto& [option, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--memory", "256"},
+                                                        {"--bandwidth", "200"},
+                                                        {"--flops", "2"},
+                                                        {"--net", "30us,10"},
+                                                        {"--net", "30,10Gb"},
+                                                        {"--net", "30us,1e300Gb"},
+                                                        {"--flops", "1e-300T"}}) {
     expect_errors({{{"plan", option, value}, option + ": expected a number > 0 with a unit, as "}}, 2);
   }
   for (const char* memory : {"256G", "256GB", "256GiB", "274877906944B"})
