@@ -27,7 +27,16 @@ if (positionals.length !== 1 || !modules) {
                 "[--prompt N] [--generate N] [--batch 1,16] [--repeat N]");
   process.exit(2);
 }
-const entry = createRequire(join(modules, "x.js")).resolve("node-llama-cpp");
+function entryOf(name) {
+  try {
+    return createRequire(join(modules, "x.js")).resolve(name);
+  } catch {
+    console.error(`llama_cpp.mjs: cannot find ${name} in ${modules}: expected the package, found none; ` +
+                  `run: npm install --prefix DIR ${name}@3, and set TP_NODE_MODULES=DIR/node_modules`);
+    process.exit(1);
+  }
+}
+const entry = entryOf("node-llama-cpp");
 const {getLlama, LlamaLogLevel} = await import(pathToFileURL(entry));
 
 const prompt = Number(options.prompt);

@@ -9,6 +9,7 @@
 #include "launch/model_path.h"
 #include "launch/numa_report.h"
 #include "launch/open_engine.h"
+#include "launch/progress.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
 #include "launch/speculate_flag.h"
@@ -44,6 +45,31 @@ std::string mask_overhead(const MaskRows& rows) {
       ratios.size(), percent(step_quantile(rows.masked, 0.99) / step_quantile(rows.plain, 0.99)));
 }
 
+// How many of the runs have begun.
+class BenchProgress {
+ public:
+  explicit BenchProgress(std::size_t runs) : runs_(runs) {}
+  void begin_run() { bar_.update(static_cast<double>(begun_++) / static_cast<double>(runs_)); }
+
+ private:
+  ProgressBar bar_{"measuring"};
+  std::size_t runs_;
+  std::size_t begun_ = 0;
+};
+
+// The first of several runs does not count.
+std::size_t repetitions_of(const BenchFlags& flags) {
+  return flags.repeat == 1 ? 1 : static_cast<std::size_t>(flags.repeat) + 1;
+}
+
+std::size_t runs_of(const BenchFlags& flags) {
+  if (flags.acceptance_trace.empty())
+    return flags.prompts.size() * flags.batches.size() * repetitions_of(flags);
+  std::size_t runs = 0;
+  for (const std::size_t batch : flags.batches) runs += (flags.replay.texts.size() + batch - 1) / batch;
+  return runs;
+}
+
 // The rows of a prompt length and a batch size, all of their runs.
 using RunsOfPhases = std::vector<std::vector<BenchRow>>;
 
@@ -57,11 +83,12 @@ void add_run(BenchRow row, RunsOfPhases& phases) {
 }
 
 RunsOfPhases measure(Engine& engine, const SamplingParams& sampling, const BenchFlags& flags,
-                     std::size_t prompt, std::size_t batch, std::size_t& next_prompt) {
+                     std::size_t prompt, std::size_t batch, std::size_t& next_prompt,
+                     BenchProgress& progress) {
   RunsOfPhases phases;
   const bool decodes = flags.generates && flags.generate > 0;
-  const int repetitions = flags.repeat == 1 ? 1 : flags.repeat + 1;  // the first of several does not count
-  for (int repetition = 0; repetition < repetitions; ++repetition) {
+  for (std::size_t repetition = 0; repetition < repetitions_of(flags); ++repetition) {
+    progress.begin_run();
     const BenchRun run{.sampling = sampling,
                        .prompt = prompt,
                        .batch = batch,
@@ -83,7 +110,7 @@ RunsOfPhases measure(Engine& engine, const SamplingParams& sampling, const Bench
 // The turns of the texts from `first` on.
 RunsOfPhases measure_texts(Engine& engine, const SamplingParams& sampling, const BenchFlags& flags,
                            std::size_t batch, std::size_t first, std::size_t& next_prompt) {
-  const std::size_t turns = flags.repeat == 1 ? 1 : static_cast<std::size_t>(flags.repeat) + 1;
+  const std::size_t turns = repetitions_of(flags);
   const BenchRun run{.sampling = sampling, .batch = batch, .first = next_prompt};
   next_prompt += turns * batch;
   ReplayTurns all = measure_replay_turns(engine, flags.replay, run, first, turns);
@@ -113,6 +140,7 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
   output.write(bench_heading(format, setup));
   std::vector<RankReport> last;
   BenchCeilings ceilings(engine, peaks);
+  BenchProgress progress(runs_of(flags));
   const auto write = [&](RunsOfPhases phases) {
     ceilings.measure();
     for (std::vector<BenchRow>& runs : phases) {
@@ -126,13 +154,15 @@ void bench(Engine& engine, const PeakRates& peaks, const BenchFlags& flags, cons
     }
   };
   for (const std::size_t batch : flags.batches) {
-    for (std::size_t first = 0; first < flags.replay.texts.size(); first += batch)
+    for (std::size_t first = 0; first < flags.replay.texts.size(); first += batch) {
+      progress.begin_run();
       write(measure_texts(engine, sampling, flags, batch, first, next_prompt));
+    }
   }
   for (const std::size_t prompt :
        flags.acceptance_trace.empty() ? flags.prompts : std::vector<std::size_t>()) {
     for (const std::size_t batch : flags.batches)
-      write(measure(engine, sampling, flags, prompt, batch, next_prompt));
+      write(measure(engine, sampling, flags, prompt, batch, next_prompt, progress));
   }
   if (format == BenchFormat::table) output.write(moved_text(ceilings) + numa_text(last));
   for (const std::string& warning : numa_warnings(last)) print_message(warning);

@@ -1,6 +1,7 @@
 #include "launch/bench_format.h"
 
 #include "launch/bench_row.h"
+#include "launch/json_text.h"
 #include "launch/rate.h"
 
 #include <algorithm>
@@ -51,7 +52,7 @@ constexpr std::array kMarkdownNames = {"phase",  "batch",   "prompt",       "wei
 
 // A cell with a comma, a quote or a line break is in quotes.
 std::string csv_cell(const nlohmann::json& value) {
-  std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+  std::string text = value.is_string() ? value.get<std::string>() : json_text(value);
   if (text.find_first_of(",\"\n") == text.npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
@@ -102,7 +103,7 @@ std::string text_of(const BenchSummary& summary, const Engine& engine, BenchForm
   if (format == BenchFormat::table) return line_text(summary, row);
   if (format == BenchFormat::markdown) return markdown_row(summary, row);
   row.update(nlohmann::json(setup));
-  return format == BenchFormat::csv ? csv_row(row) : row.dump() + "\n";
+  return format == BenchFormat::csv ? csv_row(row) : json_text(row) + "\n";
 }
 
 }  // namespace tp

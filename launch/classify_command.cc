@@ -1,5 +1,6 @@
 #include "launch/classifier.h"
 #include "launch/engine_command.h"
+#include "launch/json_text.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
 #include "launch/text_inputs.h"
@@ -43,7 +44,7 @@ std::string classes_json(std::size_t index, const std::vector<std::string>& labe
                                 {"score", rounded(scores[i], 8)},
                                 {"probability", rounded(probabilities[i], 8)}});
   }
-  return object.dump() + "\n";
+  return json_text(object) + "\n";
 }
 
 void classify(Engine& engine, const ClassifyFlags& flags, const std::vector<BatchText>& inputs,

@@ -1,5 +1,6 @@
 #include "launch/detokenize_command.h"
 
+#include "launch/json_text.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -38,7 +39,7 @@ TokenId id_from_json(const nlohmann::json& value) {
   const bool fits = value.is_number_unsigned()
                         ? value.get<std::uint64_t>() <= std::numeric_limits<TokenId>::max()
                         : value.get<std::int64_t>() >= std::numeric_limits<TokenId>::min();
-  if (!fits) fail(fmt::format("the id {}, which no vocabulary has", value.dump()));
+  if (!fits) fail(fmt::format("the id {}, which no vocabulary has", json_text(value)));
   return value.get<TokenId>();
 }
 
@@ -85,7 +86,7 @@ void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& optio
                       const TextSink& write) {
   for_each_line(in, write, [&](const std::string& line) {
     const std::string text = tokenizer.decode(ids_of_line(line), options.skip_special);
-    return options.jsonl ? nlohmann::json(text).dump() : text;
+    return options.jsonl ? json_text(nlohmann::json(text)) : text;
   });
 }
 

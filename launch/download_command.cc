@@ -4,6 +4,7 @@
 #include "launch/hub/download.h"
 #include "launch/hub/hub_listing.h"
 #include "launch/hub/url.h"
+#include "launch/json_text.h"
 #include "launch/message.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -90,12 +91,11 @@ std::string list_json(const Source& source, const std::string& revision, const C
     files.push_back(json_of(file));
     files.back()["fetched"] = choice.fetched.contains(file.path);
   }
-  return nlohmann::json{{"repository", source.name.repository},
-                        {"revision", revision},
-                        {"commit", source.listing.commit},
-                        {"files", files}}
-             .dump(2) +
-         "\n";
+  const nlohmann::json listing = {{"repository", source.name.repository},
+                                  {"revision", revision},
+                                  {"commit", source.listing.commit},
+                                  {"files", files}};
+  return json_text(listing, 2) + "\n";
 }
 
 void list(Source& source, const DownloadFlags& flags) {
@@ -156,7 +156,7 @@ void fetch(Source& source, const DownloadFlags& flags, DownloadProgress& progres
                                  {"fetched_bytes", result.fetched_bytes},
                                  {"files", files}};
   ResultOutput output;
-  output.write(flags.json ? report.dump(2) + "\n" : path.string() + "\n");
+  output.write(flags.json ? json_text(report, 2) + "\n" : path.string() + "\n");
   output.finish();
 }
 

@@ -1,5 +1,6 @@
 #include "launch/earlier_results.h"
 
+#include "launch/json_text.h"
 #include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
@@ -102,7 +103,7 @@ void DistinctIds::add(const nlohmann::json& id) {
   require<RequestError>(
       !id.is_null(),
       "it has no `id`, by which --resume knows what is done; give every request one of its own");
-  const std::string text = id.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = json_text(id);
   require<RequestError>(
       ids_.insert(text).second,
       "an earlier request has the id {} too, by which --resume knows what is done; give every "

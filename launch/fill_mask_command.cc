@@ -1,4 +1,5 @@
 #include "launch/engine_command.h"
+#include "launch/json_text.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/sequence_batch.h"
@@ -70,7 +71,7 @@ std::string filled_json(const Engine& engine, std::size_t index, const Filled& f
     }
     object["masks"].push_back({{"position", position}, {"candidates", std::move(tokens)}});
   }
-  return object.dump() + "\n";
+  return json_text(object) + "\n";
 }
 
 void fill_masks(Engine& engine, const FillMaskFlags& flags, const std::vector<BatchText>& inputs,

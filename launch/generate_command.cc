@@ -149,7 +149,11 @@ int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) 
                    .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
                    // As many requests wait as run at once, so that no step runs short of sequences.
                    .most_at_once = 2 * flags.engine.options.max_sequences,
-                   .reports_times = flags.json});
+                   .reports_times = flags.json,
+                   // A reader of a pipe may show texts on the same terminal.
+                   .shows_progress = !prepared.output->is_terminal() &&
+                                     (!flags.batch_file.empty() || !flags.output.empty()),
+                   .requests = prepared.known_requests});
   prepared.trace->begin(engine);
   run.run();
   prepared.output->finish();

@@ -1,5 +1,6 @@
 #include "launch/generate_output.h"
 
+#include "launch/json_text.h"
 #include "launch/message.h"
 #include "launch/option_names.h"
 #include "runtime/api/openai_response.h"
@@ -241,7 +242,7 @@ void GenerateOutput::write_openai_line(const Answer& answer) const {
 }
 
 void GenerateOutput::write_json(const nlohmann::ordered_json& line) const {
-  file_.write(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  file_.write(json_text(line) + "\n");
 }
 
 }  // namespace tp

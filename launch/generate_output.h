@@ -59,6 +59,7 @@ class GenerateOutput {
   void report_failures() const;
 
   std::size_t unfinished_requests() const { return answers_.size(); }
+  std::size_t finished_requests() const { return requests_ - answers_.size(); }
   std::size_t failed_requests() const { return failed_requests_; }
   std::size_t generated_tokens() const { return generated_tokens_; }
 

@@ -9,6 +9,8 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
+
 namespace tp {
 
 GenerateRun::GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& output,
@@ -18,9 +20,11 @@ GenerateRun::GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& 
 void GenerateRun::run() {
   engine_.reset_statistics();
   watch_.restart();
+  if (settings_.shows_progress) bar_.emplace("generating");
   while (true) {
     take_requests();
-    if (!engine_.has_work()) return;
+    if (!engine_.has_work()) return bar_.reset();
+    show_progress();
     engine_.step();
     add(std::exchange(events_, {}));
   }
@@ -51,6 +55,16 @@ void GenerateRun::take_requests() {
 void GenerateRun::note_time() {
   output_.set_now(watch_.seconds());
   if (settings_.reports_times) output_.set_time(mean_time(engine_.reports()));
+}
+
+void GenerateRun::show_progress() {
+  if (!bar_) return;
+  const std::size_t done = output_.finished_requests();
+  const std::size_t all = settings_.requests;
+  const double speed = static_cast<double>(output_.generated_tokens()) / watch_.seconds();
+  if (all == 0) return bar_->update(std::nullopt, fmt::format(", {} requests, {:.0f} tokens/s", done, speed));
+  bar_->update(static_cast<double>(done) / static_cast<double>(all),
+               fmt::format(", {}/{} requests, {:.0f} tokens/s", done, all, speed));
 }
 
 // What is wrong with a request ends the request, and never those that others wait for.

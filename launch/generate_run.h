@@ -2,6 +2,7 @@
 
 #include "launch/earlier_results.h"
 #include "launch/generate_output.h"
+#include "launch/progress.h"
 #include "launch/request_source.h"
 #include "parallel/stopwatch.h"
 #include "runtime/text/chat_prompts.h"
@@ -21,6 +22,8 @@ struct GenerateSettings {
   const EarlierResults* earlier = nullptr;  // what is already done; null: nothing is
   std::size_t most_at_once = 1;             // requests that the engine is given
   bool reports_times = false;               // the output reports where the time went
+  bool shows_progress = false;              // at a terminal, on stderr
+  std::size_t requests = 0;                 // how many there are; 0: more may come
 };
 
 // Rank 0's part of `tp-infer generate`: takes requests as they arrive, while the engine works on earlier
@@ -43,6 +46,7 @@ class GenerateRun {
   GenerateOutput::Written written_before(const ApiRequest& asked, const Request& request) const;
   const ChatPrompts& chat();
   void note_time();
+  void show_progress();
 
   Engine& engine_;
   RequestSource& source_;
@@ -53,6 +57,7 @@ class GenerateRun {
   std::optional<ChatPrompts> chat_;
   std::string chat_error_;
   Stopwatch watch_;
+  std::optional<ProgressBar> bar_;
 };
 
 }  // namespace tp

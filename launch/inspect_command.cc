@@ -1,4 +1,5 @@
 #include "launch/described_model.h"
+#include "launch/json_text.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
@@ -277,7 +278,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters, con
                                  {"weights", name_of(weights)},
                                  {"kv_type", name_of(kv_type)},
                                  {"ranks", ranks}};
-  return object.dump(2) + "\n";
+  return json_text(object, 2) + "\n";
 }
 
 // As the engine plans, with all ranks on this machine.

@@ -15,7 +15,9 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,6 +28,10 @@
 namespace {
 
 constexpr int kUsageError = 2;
+
+constexpr const char* kOutOfMemory =
+    "tp-infer: out of memory: expected sizes that this machine can hold, found larger ones; lower them in "
+    "the options, check config.json, or free memory";
 
 const char* const kFooter =
     "Without a subcommand the demo model tells a story.\n"
@@ -85,7 +91,7 @@ void print_help(const CLI::App& app, const CLI::ParseError& wish) {
 int report_usage(const CLI::App& app, const CLI::ParseError& error,
                  const std::vector<std::string>& arguments) {
   const bool unknown_command = app.get_subcommands().empty() && !app.remaining().empty();
-  if (error.get_exit_code() == 0 && !unknown_command) {
+  if (error.get_exit_code() == 0 && !unknown_command && !tp::is_mistaken_help(arguments)) {
     print_help(app, error);
     return 0;
   }
@@ -104,6 +110,7 @@ int run(int argc, char** argv) {
   int status = 0;
   tp::Subcommand::add_all(app, status);
   const std::vector<std::string> arguments = tp::arguments_of(argc, argv);
+  tp::remember_flags(app, arguments);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     if (app.get_subcommands().empty()) {
@@ -124,6 +131,12 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const tp::ReportedError&) {
+    return 1;
+  } catch (const std::bad_alloc&) {
+    say_once(kOutOfMemory);
+    return 1;
+  } catch (const std::length_error&) {  // of a container, which no memory has room for
+    say_once(kOutOfMemory);
     return 1;
   } catch (const std::exception& error) {
     say_once(fmt::format("tp-infer: {}", tp::with_flags(error.what())));

@@ -16,4 +16,7 @@ void print_message(std::string_view line, std::FILE* stream = stderr);
 // Neither throws if the stream cannot be written: a lost message must not cost results.
 void print_note(std::string_view text, std::FILE* stream = stderr);
 
+// Shows a line on the terminal of stderr until the next message or status; an empty one removes it.
+void show_status(std::string_view line);
+
 }  // namespace tp

@@ -1,5 +1,6 @@
 #include "launch/messages_file.h"
 
+#include "launch/json_text.h"
 #include "launch/prompts.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
@@ -40,7 +41,7 @@ nlohmann::ordered_json read_messages_file(const std::string& path) {
 
 void write_messages_file(const std::string& path, const nlohmann::ordered_json& conversation) {
   std::ofstream file(path, std::ios::binary);
-  file << conversation.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  file << json_text(conversation, 2) << '\n';
   file.flush();
   require<RequestError>(
       file.good(), "cannot write {}: expected a file that can be written; check the path and the disk", path);

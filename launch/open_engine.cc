@@ -17,6 +17,19 @@
 #include <fmt/format.h>
 
 namespace tp {
+namespace {
+
+// Options of messages between hosts, on one host.
+void notice_idle_options(const EngineOptions& options) {
+  constexpr const char* kText =
+      "tp-infer: {} gains nothing: all ranks are on one host, and no sum leaves it; leave it out";
+  if (options.wire != WireType::f32)
+    print_message(fmt::format(kText, fmt::format("--wire {}", name_of(options.wire))));
+  if (options.two_batch_overlap == TwoBatchOverlap::on)
+    print_message(fmt::format(kText, "--two-batch-overlap on"));
+}
+
+}  // namespace
 
 std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags, std::optional<Task> task) {
   EngineOptions options = flags.options;
@@ -38,6 +51,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   const bool generates = !task || *task == Task::generate;
   if (generates && !engine->info().generation_notice.empty())
     print_message("tp-infer: " + engine->info().generation_notice);
+  if (comm.local_size() == comm.size()) notice_idle_options(flags.options);
   if (!flags.verbose) return engine;
   print_rank_map(*engine);
   if (!comm.not_shared_because().empty()) {

@@ -1,3 +1,4 @@
+#include "launch/json_text.h"
 #include "launch/open_engine.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
@@ -150,7 +151,7 @@ std::string json_of(const Result& result, const PerplexityFlags& flags, const En
                            {"tokens_per_s", rounded(result.tokens_per_second())}};
   if (result.bytes) object["bytes"] = *result.bytes;
   if (const auto bits = result.bits_per_byte()) object["bits_per_byte"] = rounded(*bits, 8);
-  return object.dump() + "\n";
+  return json_text(object) + "\n";
 }
 
 std::string text_of(const Result& result, const PerplexityFlags& flags, const EngineInfo& info) {

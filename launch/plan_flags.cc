@@ -26,7 +26,7 @@ std::optional<double> parse_time(std::string_view text) { return parse_quantity(
 // Of a network: bits, unless it is a large B.
 std::optional<double> parse_rate(std::string_view text) {
   if (const auto bytes = parse_quantity(text, "B/s")) return bytes;
-  for (const std::string_view unit : {"b/s", "bit", "b"}) {
+  for (const std::string_view unit : {"b/s", "bps", "bit/s", "bit", "b"}) {
     if (const auto bits = parse_quantity(text, unit)) return *bits / 8.0;
   }
   return std::nullopt;
@@ -104,24 +104,30 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.3g}us", 1e6 * seconds);
 }
 
+// What the prefix of "Gb" or "us" stands for. A number alone has no unit.
+std::optional<double> factor_of(std::string_view text, std::string_view unit, bool binary) {
+  if (text == unit && !text.empty()) return 1.0;
+  if (unit == "s")
+    return text == "ms" ? std::optional(1e-3) : text == "us" ? std::optional(1e-6) : std::nullopt;
+  for (const Prefix& prefix : kLarge) {
+    if (text.starts_with(prefix.letter) && text.substr(1) == unit)
+      return binary ? prefix.binary : prefix.decimal;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> parse_quantity(std::string_view text, std::string_view unit, bool binary) {
+  constexpr double kLeast = 1e-12;  // no machine has less, or more
+  constexpr double kMost = 1e18;
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || !std::isfinite(value) || value <= 0.0) return std::nullopt;
-  std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest == unit) return value;
-  if (unit == "s") {
-    if (rest == "ms") return 1e-3 * value;
-    if (rest == "us") return 1e-6 * value;
-    return std::nullopt;
-  }
-  for (const Prefix& prefix : kLarge) {
-    if (rest.starts_with(prefix.letter) && rest.substr(1) == unit)
-      return value * (binary ? prefix.binary : prefix.decimal);
-  }
-  return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const std::optional<double> factor = factor_of(rest, unit, binary);
+  if (error != std::errc() || !factor) return std::nullopt;
+  value *= *factor;
+  return value >= kLeast && value <= kMost ? std::optional(value) : std::nullopt;
 }
 
 void add_cluster_options(CLI::App& command, Cluster& cluster) {
@@ -140,7 +146,7 @@ void add_cluster_options(CLI::App& command, Cluster& cluster) {
   add_quantity(command, "--memory", "Memory of a host that the ranks may use", "256G", "256G",
                [&cluster](std::string_view text) {
                  const std::optional<double> bytes = parse_memory(text);
-                 if (!bytes || *bytes >= 1e18) return false;
+                 if (!bytes) return false;
                  cluster.memory = static_cast<std::uint64_t>(*bytes);
                  return true;
                });

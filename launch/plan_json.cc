@@ -1,3 +1,4 @@
+#include "launch/json_text.h"
 #include "launch/plan_text.h"
 #include "runtime/api/rounded.h"
 
@@ -78,7 +79,7 @@ std::string plan_json(const DescribedModel& model, const PlanResult& result) {
   }
   if (result.asked_pipeline) json["asked_pipeline"] = plan_row_json(result, *result.asked_pipeline);
   if (!result.asked_refusal.empty()) json["asked_refusal"] = result.asked_refusal;
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace tp

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
 namespace tp {
 
-// A bar on stderr for something that takes long; silent unless stderr is a terminal.
+// A bar on stderr for something that takes long; silent unless stderr leads to a terminal.
 class ProgressBar {
  public:
   // `label` says what is going on: "loading llama".
@@ -15,22 +17,30 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // fraction in [0, 1]
-  void update(double fraction);
-  // With details behind the bar, which is shorter then: "1.2 GiB of 4.9 GiB". Drawn at most five times a
-  // second.
-  void update(double fraction, std::string_view details);
+  // `fraction` is in [0, 1], or nothing if the end is unknown. `details` follow the bar: ", 1.2 GiB of 4.9
+  // GiB". Draws at most five times a second, and adds the time left when the speed is known.
+  void update(std::optional<double> fraction, std::string_view details = {});
 
   // Until the next update: makes room for a line of text.
   void hide();
 
  private:
-  void draw(int percent, int width, std::string_view details);
+  using Clock = std::chrono::steady_clock;
+
+  std::string time_left(double fraction);
 
   std::string label_;
   bool visible_;
-  int shown_percent_ = -1;
-  std::chrono::steady_clock::time_point drawn_{};
+  Clock::time_point drawn_{};
+  Clock::time_point begun_{};
+  std::optional<double> first_fraction_;  // something may be done before the bar begins
 };
+
+// A line of less than `columns`: "loading llama [=====     ]  50%, 47 s left". Long details shorten the bar.
+std::string progress_line(std::string_view label, std::optional<double> fraction, std::string_view details,
+                          std::size_t columns);
+
+// "47 s", "3:20 min", "2:05 h"
+std::string format_duration(double seconds);
 
 }  // namespace tp

@@ -1,5 +1,6 @@
 #include "launch/prompts.h"
 
+#include "launch/json_text.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "runtime/api/prompt_ids.h"
 #include "tp/internal/require.h"
@@ -34,8 +35,7 @@ std::vector<std::uint8_t> marks_of(const nlohmann::ordered_json& object, const c
   for (const auto& number : list) {
     require<RequestError>(number.is_number_unsigned() && number <= 255,
                           "{}: `{}` must have whole numbers from 0 to 255, found {} at place {}", where, name,
-                          number.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace),
-                          marks.size());
+                          json_text(number), marks.size());
     marks.push_back(number.get<std::uint8_t>());
   }
   return marks;

@@ -1,9 +1,10 @@
-#include "launch/download_progress.h"
 #include "launch/interruptions.h"
+#include "launch/json_text.h"
 #include "launch/message.h"
 #include "launch/model_path.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
+#include "launch/progress.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
 #include "model/quantize/quantize_model.h"
@@ -88,35 +89,17 @@ std::string summary_json(const QuantizeReport& report, const QuantizeFlags& flag
   for (const QuantizedTensors& type : report.types)
     types.push_back(
         {{"type", type.type}, {"tensors", type.tensors}, {"elements", type.elements}, {"bytes", type.bytes}});
-  return nlohmann::json{{"path", flags.output},
-                        {"bytes", report.file_bytes},
-                        {"bits_per_weight", bits_per_weight(report)},
-                        {"seconds", seconds},
-                        {"types", types}}
-             .dump(2) +
-         "\n";
+  const nlohmann::json written = {{"path", flags.output},
+                                  {"bytes", report.file_bytes},
+                                  {"bits_per_weight", bits_per_weight(report)},
+                                  {"seconds", seconds},
+                                  {"types", types}};
+  return json_text(written, 2) + "\n";
 }
-
-// A bar with the time left.
-class QuantizeProgressBar {
- public:
-  void update(std::uint64_t done, std::uint64_t all) {
-    const double fraction = static_cast<double>(done) / static_cast<double>(all);
-    const double left = watch_.seconds() * (1 - fraction) / fraction;
-    const bool is_early = watch_.seconds() < 1;
-    bar_.update(fraction, fmt::format(", {:.1f} of {:.1f} G weights{}", static_cast<double>(done) * 1e-9,
-                                      static_cast<double>(all) * 1e-9,
-                                      is_early ? "" : ", " + format_duration(left) + " left"));
-  }
-
- private:
-  ProgressBar bar_{"quantizing"};
-  Stopwatch watch_;
-};
 
 QuantizeReport quantize(const QuantizeFlags& flags, const std::filesystem::path& model) {
   const Interruptions interruptions;
-  QuantizeProgressBar bar;
+  ProgressBar bar("quantizing");
   return quantize_model(
       {.model = model, .name = name_of_model(flags.model), .weights = flags.weights, .output = flags.output},
       [&](std::uint64_t done, std::uint64_t all) {
@@ -124,7 +107,9 @@ QuantizeReport quantize(const QuantizeFlags& flags, const std::filesystem::path&
                        "cannot write {}: expected to be left running, found an interruption; "
                        "what was written is removed, start again",
                        flags.output);
-        bar.update(done, all);
+        bar.update(static_cast<double>(done) / static_cast<double>(all),
+                   fmt::format(", {:.1f} of {:.1f} G weights", static_cast<double>(done) * 1e-9,
+                               static_cast<double>(all) * 1e-9));
       });
 }
 

@@ -1,5 +1,6 @@
 #include "launch/classifier.h"
 #include "launch/engine_command.h"
+#include "launch/json_text.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
@@ -40,7 +41,7 @@ std::string ranked_line(const RankFlags& flags, const BatchText& document, std::
                                    {"score", rounded(score, 8)},
                                    {"relevance", rounded(probabilities_of({score}).front(), 8)}};
   if (document.text) object["text"] = *document.text;
-  return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(object) + "\n";
 }
 
 void rank(Engine& engine, const RankFlags& flags, const std::vector<BatchText>& documents,

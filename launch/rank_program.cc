@@ -2,6 +2,7 @@
 
 #include "launch/distinct_files.h"
 #include "launch/message.h"
+#include "launch/network_hint.h"
 #include "launch/option_names.h"
 #include "launch/rank_map.h"
 #include "parallel/binding.h"
@@ -21,6 +22,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <stdexcept>
 
 #include <fmt/format.h>
 
@@ -83,14 +85,16 @@ std::unique_ptr<Watchdog> watch_calls(const char* to_what, double timeout) {
     report(
         rank, size,
         text +
-            "; one may be stopped, or be another program (--timeout SECONDS ends a job that waits longer)");
+            "; one may be stopped, or be another program (--timeout SECONDS ends a job that waits longer)" +
+            network_hint());
   };
   return std::make_unique<Watchdog>(to_what, waits, [=](const std::string& text) {
     if (speaks)
       report(rank, size,
              text +
                  ", more than --timeout allows; one may be stopped, or be another program: look at the "
-                 "command line of mpirun");
+                 "command line of mpirun" +
+                 network_hint());
     std::_Exit(1);
   });
 }
@@ -129,6 +133,8 @@ int run_on_ranks(const CommandLine& command, double wanted, const std::function<
     watchdog = watch_calls("end", timeout);
     return status;
   } catch (const std::bad_alloc&) {
+    return fail(session, reserve, kOutOfMemory);
+  } catch (const std::length_error&) {  // of a container, which no memory has room for
     return fail(session, reserve, kOutOfMemory);
   } catch (const std::exception& error) {
     return fail(session, reserve, error.what());

@@ -1,6 +1,7 @@
 #include "launch/result_output.h"
 
 #include "launch/console.h"
+#include "launch/message.h"
 #include "launch/option_checks.h"
 #include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
@@ -65,7 +66,9 @@ void ResultOutput::replace_once() {
 
 void ResultOutput::write(std::string_view text) {
   replace_once();
-  is_terminal_ ? write_all(without_controls(text)) : write_all(text);
+  if (!is_terminal_) return write_all(text);
+  show_status({});
+  write_all(without_controls(text));
 }
 
 void ResultOutput::write_all(std::string_view text) {

@@ -32,6 +32,9 @@ class ResultOutput {
   // them it would steer the terminal.
   void write(std::string_view text);
 
+  // Whether what is written shows on a terminal.
+  bool is_terminal() const { return is_terminal_; }
+
   // Call it after the last write: closes the file, which is when some file systems report a failure. Throws
   // Error.
   void finish();

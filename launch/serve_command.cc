@@ -129,12 +129,21 @@ void obey(ShutdownSignals& signals, Preparation& prepared, std::chrono::millisec
   });
 }
 
+bool is_loopback(const std::string& host) {
+  return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
 void welcome(const ServeFlags& flags, const Server& server, const std::string& name, std::size_t ranks) {
   const bool is_ipv6 = flags.host.find(':') != std::string::npos;
   const std::string host = is_ipv6 ? fmt::format("[{}]", flags.host) : flags.host;
   const std::string url = fmt::format("http://{}:{}", host, server.port());
   print_note(fmt::format("tp-infer: serving {} on {} rank{}\n  page  {}/\n  API   {}/v1\n", name, ranks,
                          ranks == 1 ? "" : "s", url, url));
+  if (is_loopback(flags.host) || !flags.api_keys.empty() || !flags.api_key_file.empty()) return;
+  print_message(
+      fmt::format("tp-infer: everyone who can reach --host {} may use this server; give clients a key with "
+                  "--api-key-file",
+                  flags.host));
 }
 
 // What is wrong with the files for embeddings must not keep others from being served.

@@ -1,6 +1,7 @@
 #include "launch/server_client.h"
 
 #include "launch/event_stream.h"
+#include "launch/json_text.h"
 #include "tp/internal/require.h"
 
 #include <string_view>
@@ -135,19 +136,17 @@ void ServerClient::chat(const nlohmann::ordered_json& request,
     events.read(bytes);
     return !is_done;
   };
-  exchange({.url = address_ + "/chat/completions",
-            .token = key_,
-            .json = request.dump(-1, ' ', false, Json::error_handler_t::replace),
-            .may_pause = true},
-           {[&](const HttpHead& found) {
-              head = found;
-              return true;
-            },
-            on_body,
-            [&] {
-              is_stopped = !goes_on();
-              return !is_stopped;
-            }});
+  exchange(
+      {.url = address_ + "/chat/completions", .token = key_, .json = json_text(request), .may_pause = true},
+      {[&](const HttpHead& found) {
+         head = found;
+         return true;
+       },
+       on_body,
+       [&] {
+         is_stopped = !goes_on();
+         return !is_stopped;
+       }});
   if (is_stopped) return;
   if (head.status != 200) refuse(head, refusal);
   require<RequestError>(is_stream(head),

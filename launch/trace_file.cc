@@ -1,5 +1,6 @@
 #include "launch/trace_file.h"
 
+#include "launch/json_text.h"
 #include "launch/message.h"
 #include "launch/option_checks.h"
 
@@ -35,7 +36,7 @@ std::string row_name(std::size_t row, std::size_t rank, const std::string& host,
                                 {"pid", 0},
                                 {"tid", row},
                                 {"args", {{"name", fmt::format("rank {} on {}{}", rank, host, what)}}}};
-  return event.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json_text(event);
 }
 
 bool is_beside_computing(const TraceEvent& event) {

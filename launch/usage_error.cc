@@ -1,9 +1,13 @@
 #include "launch/usage_error.h"
 
+#include "launch/hub/hub_name.h"
+#include "launch/option_names.h"
+#include "launch/other_names.h"
 #include "model/weights/checkpoint/similar_name.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -37,16 +41,46 @@ std::vector<std::string> subcommand_names(const CLI::App& app, const std::string
   return names;
 }
 
+// `--prompt "Once upon a time"` of a text that a shell would read as it is, else `--prompt TEXT`.
+std::string prompt_option(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  const bool is_plain = text.size() <= kLongest && text.find_first_of("\"$`\\!\n") == std::string::npos;
+  return is_plain ? fmt::format("--prompt \"{}\"", text) : "--prompt TEXT";
+}
+
+bool is_path(const std::string& text) {
+  std::error_code error;
+  return std::filesystem::exists(text, error);
+}
+
 std::string unknown_subcommand(const CLI::App& app, const std::string& word) {
+  if (is_path(word) || parse_hub_name(word))
+    return fmt::format(
+        "expected a subcommand, found the model {0}; write tp-infer generate --model {0} "
+        "--prompt TEXT, or another subcommand",
+        word);
+  if (word.find(' ') != std::string::npos)
+    return fmt::format("expected a subcommand, found a text; write tp-infer generate {}",
+                       prompt_option(word));
   const std::vector<std::string> names = subcommand_names(app);
-  const std::string similar = similar_name(word, names);
+  const std::string other = subcommand_of_other_name(word);
+  const std::string similar = other.empty() ? similar_name(word, names) : other;
   return similar.empty()
              ? fmt::format("there is no subcommand {}; expected one of {}", word, fmt::join(names, ", "))
              : fmt::format("there is no subcommand {}; did you mean {}?", word, similar);
 }
 
 std::string unknown_option(const CLI::App& app, const CLI::App& command, const std::string& name) {
+  if (command.get_option_no_throw(name) != nullptr)
+    return fmt::format(
+        "expected the subcommand before its options, found {1} first; write tp-infer {0} {1} ...",
+        command.get_name(), name);
   const std::vector<std::string> owners = subcommand_names(app, name);
+  if (&command == &app && !owners.empty())
+    return fmt::format("there is no option {} here; it belongs to {}; write tp-infer {} {} ...", name,
+                       fmt::join(owners, ", "), owners.front(), name);
+  const std::string other = answer_to_other_option(app, command, name);
+  if (!other.empty()) return fmt::format("there is no option {}; {}", name, other);
   if (!owners.empty())
     return fmt::format("there is no option {} here; it belongs to {}", name, fmt::join(owners, ", "));
   const std::string similar = similar_name(without_dashes(name), long_names(command));
@@ -54,13 +88,16 @@ std::string unknown_option(const CLI::App& app, const CLI::App& command, const s
                          : fmt::format("there is no option {}; did you mean --{}?", name, similar);
 }
 
-// CLI11 reads "-prompt Hello" as "-p rompt" and has "Hello" left over.
-std::string single_dashed(const CLI::App& command, const std::vector<std::string>& arguments) {
+// CLI11 reads "-prompt Hello" as "-p rompt", and another program's "-md DIR" as "-m d"; it has the rest left
+// over.
+std::string single_dashed(const CLI::App& app, const CLI::App& command,
+                          const std::vector<std::string>& arguments) {
   const std::vector<std::string> names = long_names(command);
   for (const std::string& argument : arguments) {
     const std::string name = without_dashes(name_of(argument));
-    if (is_option(argument) && argument[1] != '-' &&
-        std::find(names.begin(), names.end(), name) != names.end())
+    if (!is_option(argument) || argument[1] == '-' || name.size() < 2) continue;
+    if (std::find(names.begin(), names.end(), name) != names.end() ||
+        !answer_to_other_option(app, command, "-" + name).empty())
       return "-" + name;
   }
   return {};
@@ -92,25 +129,55 @@ std::string without_value(const CLI::App& command, const std::vector<std::string
   return {};
 }
 
+bool takes_text(const CLI::App& command, const std::string& name) {
+  const CLI::Option* option = command.get_option_no_throw(name);
+  return option != nullptr && option->get_type_name() == "TEXT";
+}
+
+// "upon" of "--prompt Once upon"
+bool continues_text(const CLI::App& command, const std::string& argument,
+                    const std::vector<std::string>& arguments) {
+  const auto at = std::find(arguments.begin(), arguments.end(), argument) - arguments.begin();
+  return (at >= 2 && takes_text(command, arguments[static_cast<std::size_t>(at) - 2])) ||
+         (at >= 1 && arguments[static_cast<std::size_t>(at) - 1].find('=') != std::string::npos &&
+          takes_text(command, name_of(arguments[static_cast<std::size_t>(at) - 1])));
+}
+
+// What to do with an argument that no option precedes.
+std::string advice_for(const CLI::App& command, const std::string& argument,
+                       const std::vector<std::string>& arguments) {
+  if (continues_text(command, argument, arguments)) return "put a text with spaces in quotes";
+  if (takes_text(command, "--prompt")) return "give a text with " + prompt_option(argument);
+  if (command.get_name() == "chat")
+    return "type it as the first message, or pipe it: echo TEXT | tp-infer chat";
+  return "put a text with spaces in quotes";
+}
+
 std::string unexpected(const CLI::App& app, const CLI::App& command, const std::string& argument,
                        const std::vector<std::string>& arguments) {
+  if (argument.empty())
+    return fmt::format("expected {}, found an empty argument; is a variable unset?",
+                       &command == &app ? "a subcommand" : "an option");
+  const std::string dashed = single_dashed(app, command, arguments);
+  if (!dashed.empty()) return unknown_option(app, command, dashed);
   if (is_option(argument)) return unknown_option(app, command, name_of(argument));
   if (&command == &app) return unknown_subcommand(app, argument);
-  const std::string dashed = single_dashed(command, arguments);
-  if (!dashed.empty()) return unknown_option(app, command, dashed);
   const std::string missing = without_value(command, arguments);
   if (!missing.empty()) return missing;
-  std::error_code error;
-  if (command.get_option_no_throw("--model") != nullptr && std::filesystem::exists(argument, error))
+  const bool has_model = command.get_option_no_throw("--model") != nullptr;
+  if (has_model && is_path(argument))
     return fmt::format("expected an option, found the path {0}; give a model with --model {0}", argument);
-  return fmt::format("expected an option, found \"{}\"; put a text with spaces in quotes", argument);
+  if (has_model && parse_hub_name(argument))
+    return fmt::format("expected an option, found the name {0}; give a model with --model {0}", argument);
+  return fmt::format("expected an option, found \"{}\"; {}", argument,
+                     advice_for(command, argument, arguments));
 }
 
 // The first argument that neither an option nor a subcommand took.
-std::string left_over(const CLI::App& app) {
+std::optional<std::string> left_over(const CLI::App& app) {
   for (const std::string& argument : app.remaining(true))
     if (argument != "--") return argument;
-  return {};
+  return std::nullopt;
 }
 
 std::string reason_of(const CLI::App& command, const CLI::ParseError& error) {
@@ -144,15 +211,21 @@ std::vector<std::string> arguments_of(int argc, const char* const* argv) {
   return arguments;
 }
 
+bool is_mistaken_help(const std::vector<std::string>& arguments) {
+  return std::ranges::any_of(arguments, [](const std::string& argument) {
+    return argument.starts_with("-h") && argument.size() > 2;
+  });
+}
+
 std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& error,
                                 const std::vector<std::string>& arguments) {
   const std::vector<CLI::App*> subcommands = app.get_subcommands();
   const CLI::App& command = subcommands.empty() ? app : *subcommands.back();
   const std::string name = &command == &app ? app.get_name() : app.get_name() + " " + command.get_name();
-  const std::string argument = left_over(app);
+  const std::optional<std::string> argument = left_over(app);
   const std::string reason =
-      argument.empty() ? reason_of(command, error) : unexpected(app, command, argument, arguments);
-  return fmt::format("{}: {} (see {} --help)", name, reason, name);
+      argument ? unexpected(app, command, *argument, arguments) : reason_of(command, error);
+  return fmt::format("{}: {} (see {} --help)", name, with_flags(reason), name);
 }
 
 }  // namespace tp

@@ -12,6 +12,9 @@ namespace tp {
 // equals sign is a value ("--seed=" would take the next argument instead).
 std::vector<std::string> arguments_of(int argc, const char* const* argv);
 
+// Whether what CLI11 takes for -h is another program's option, such as -hf.
+bool is_mistaken_help(const std::vector<std::string>& arguments);
+
 // "tp-infer generate: there is no option --promt; did you mean --prompt? (see tp-infer generate --help)",
 // once `app` has thrown `error` at the arguments.
 std::string explain_usage_error(const CLI::App& app, const CLI::ParseError& error,

@@ -10,6 +10,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
+#include <initializer_list>
+#include <string>
 
 #include <mpi.h>
 #include <unistd.h>
@@ -34,6 +37,40 @@ void prepare_for_slurm() {
 // For a process that mpirun has not started Open MPI starts a daemon, in case it wants to start others: that
 // takes longer than the demo model takes to load.
 void do_without_daemon() { ::setenv("OMPI_MCA_ess_singleton_isolated", "1", /*overwrite=*/0); }
+
+// Whether a folder can be created there: not if the disk is full or read-only.
+bool takes_folders(std::filesystem::path place) {
+  std::error_code ignored;
+  while (!place.empty() && !std::filesystem::exists(place, ignored)) place = place.parent_path();
+  std::string name = (place / "tp-infer.XXXXXX").string();
+  return ::mkdtemp(name.data()) != nullptr && ::rmdir(name.c_str()) == 0;
+}
+
+std::string variable_or(const char* name, const std::string& otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr || *value == '\0' ? otherwise : value;
+}
+
+// Open MPI keeps files in a temporary folder. mpirun has one for its ranks; a process that starts alone gets
+// another one if the usual one cannot be written.
+void find_temporary_folder() {
+  constexpr const char* kChosen = "OMPI_MCA_orte_tmpdir_base";
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr || std::getenv("PMIX_RANK") != nullptr) return;
+  const std::string usual =
+      variable_or(kChosen, variable_or("TMPDIR", variable_or("TEMP", variable_or("TMP", "/tmp"))));
+  if (takes_folders(usual)) return;
+  for (const std::string& other : {std::string("/dev/shm"), std::string("/var/tmp"), variable_or("HOME", "."),
+                                   std::filesystem::current_path().string()}) {
+    if (!takes_folders(other)) continue;
+    ::setenv(kChosen, other.c_str(), /*overwrite=*/1);
+    return;
+  }
+  throw_error<CommError>(
+      "cannot start MPI: expected a folder for its temporary files, found that {} cannot be written; set "
+      "TMPDIR to a folder "
+      "that can",
+      usual);
+}
 
 // As they are loaded, the libraries of networks measure the processor's clock for 0.2 s, most of a start. Who
 // has chosen how Open MPI sends messages knows better.
@@ -61,6 +98,7 @@ void exit_after(unsigned seconds) {
 
 MpiSession::MpiSession() {
   prepare_for_slurm();
+  find_temporary_folder();
   do_without_daemon();
   do_without_fabrics();
   int provided = MPI_THREAD_SINGLE;

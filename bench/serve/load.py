@@ -205,14 +205,18 @@ async def first_model(server):
     return body["data"][0]["id"]
 
 
+async def prepare(server, options):
+    options.model = options.model or await first_model(server)
+    return await Workload.make(server, options)
+
+
 async def measure(options):
     server = Server(options.url, options.key)
     try:
-        options.model = options.model or await first_model(server)
-        workload = await Workload.make(server, options)
+        workload = await asyncio.wait_for(prepare(server, options), options.timeout)
         return await run(server, options, workload)
-    except (HttpError, OSError) as error:
-        raise SystemExit(f"load.py: no answer from {options.url}: {error}; is the server running?") from error
+    except (HttpError, OSError, asyncio.TimeoutError) as error:
+        raise SystemExit(f"load.py: no answer from {options.url}: {error or 'timeout'}; is the server running?") from error
     finally:
         server.close()
 

@@ -13,7 +13,28 @@ if [ $# -lt 3 ]; then
   exit 2
 fi
 hostfile="$1" model="$2" prompt="$3"
-ranks="$(sed -n 's/^[^#].*slots=\([0-9]*\).*/\1/p' "$hostfile" | awk "{ sum += \$1 } END { print sum }")"
+if ! [ -r "$hostfile" ]; then
+  echo "${0##*/}: cannot read $hostfile: expected a hostfile, as launch/samples/hostfile; give its path" >&2
+  exit 2
+fi
+
+# Open MPI's syntax: "user@host slots = 2 max-slots=8 # comment". Without slots a host has as many as max-slots, or else one
+# for each time that it is listed.
+ranks="$(sed -E 's/(#|\/\/).*//; s/\r//; s/[[:space:]]*=[[:space:]]*/=/g' "$hostfile" | awk -F '[ \t=]+' '
+  { sub(/^[ \t]+/, "") }
+  NF > 0 && $1 != "" {
+    slots = most = ""
+    for (i = 2; i < NF; ++i) {
+      if ($i ~ /^(slots|cpu|count)$/) slots = $(i + 1)
+      if ($i ~ /^(max[-_](slots|cpu|count)|(slots|cpu|count)[-_]max)$/) most = $(i + 1)
+    }
+    ranks += slots != "" ? slots : most != "" ? most : 1
+  }
+  END { print ranks + 0 }')"
+if [ "$ranks" -eq 0 ]; then
+  echo "${0##*/}: $hostfile: expected a line per host, such as \"node1 slots=2\", found none; add them" >&2
+  exit 2
+fi
 network=()
 [ -z "${TP_NET:-}" ] || network=(--mca btl_tcp_if_include "$TP_NET" --mca oob_tcp_if_include "$TP_NET")
 
@@ -21,5 +42,5 @@ network=()
 keepalive=(--mca oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3)
 
 # Each rank is bound to a NUMA domain, so that its memory is local to its threads.
-exec mpirun --hostfile "$hostfile" -np "$ranks" "${network[@]}" "${keepalive[@]}" --map-by numa --bind-to numa \
+exec mpirun --hostfile "$hostfile" --mca orte_set_default_slots 1 -np "$ranks" "${network[@]}" "${keepalive[@]}" --map-by numa --bind-to numa \
   tp-infer generate --model "$model" --prompt "$prompt" --verbose "${@:4}"

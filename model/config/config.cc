@@ -58,6 +58,17 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
   return otherwise == 0 ? fields.at(name).size() : fields.size_or(name, otherwise);
 }
 
+// The program has an object for each layer and for each expert, whatever else it does with the model.
+void require_countable_parts(const JsonNode& fields) {
+  constexpr std::int64_t kMost = 65536;
+  for (const char* name :
+       {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "num_decoder_layers",
+        "encoder_layers", "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}) {
+    const std::optional<JsonNode> parts = fields.find(name);
+    if (parts && parts->value().is_number()) parts->integer_below(kMost + 1);
+  }
+}
+
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
   config.num_attention_heads = size_of(fields,
                                        {own_name(fields, {"decoder_attention_heads"},
@@ -373,6 +384,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   config.parallel_attn = fields.boolean_or("parallel_attn", config.parallel_attn);
   config.num_ln_in_parallel_attn = fields.count_or("num_ln_in_parallel_attn", config.num_ln_in_parallel_attn);
   config.use_parallel_residual = fields.boolean_or("use_parallel_residual", config.use_parallel_residual);
+  require_countable_parts(fields);
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
   read_rope(fields, name, config);

@@ -168,12 +168,12 @@ void Request::validate() const {
       "those that follow; set max_tokens to 0 and prompt_logits to true, or make it causal");
   require<RequestError>(
       max_tokens > 0 || n == 1,
-      "cannot generate: `n` is {} but max_tokens is 0, which asks about the prompt alone; ask "
+      "cannot generate: `n` is {} but `max_tokens` is 0, which asks about the prompt alone; ask "
       "once",
       n);
   require<RequestError>(
       min_tokens >= 0 && min_tokens <= max_tokens,
-      "cannot generate: `min_tokens` is {}, expected 0 to max_tokens, which is {}; lower it", min_tokens,
+      "cannot generate: `min_tokens` is {}, expected 0 to `max_tokens`, which is {}; lower it", min_tokens,
       max_tokens);
   require<RequestError>(
       std::ranges::find(stop, std::string()) == stop.end(),

@@ -4,14 +4,21 @@
 # start_hosts COUNT [DELAY_US MBIT]: connected by a bridge, or by network_switch (in $bin) with a delay and a rate; 0 is no
 # limit of the rate.
 start_hosts() {
-  local count="$1" host ports=()
+  local count="$1" host ports=() switch
   for host in $(seq "$count"); do
     ip netns add "host$host"
     ports+=("port$host")
   done
   if [ $# -gt 1 ]; then
     "$bin/network_switch" "$2" "$3" "${ports[@]}" &
-    until ip link show "port$count" >/dev/null 2>&1; do sleep 0.05; done
+    switch=$!
+    until ip link show "port$count" >/dev/null 2>&1; do
+      if ! kill -0 "$switch" 2>/dev/null; then
+        echo "${0##*/}: the simulated network has ended before it began; what $bin/network_switch says is above" >&2
+        return 1
+      fi
+      sleep 0.05
+    done
   else
     ip link add network type bridge
     ip link set network up

@@ -39,3 +39,16 @@ expect() {
     exit 1
   fi
 }
+
+# require_built FOLDER PROGRAM...: ends the script unless the programs are there, and says how to build them.
+require_built() {
+  local folder="$1" program tree
+  tree="$(dirname "$folder")"
+  shift
+  for program in "$@"; do
+    [ -x "$folder/$program" ] && continue
+    echo "${0##*/}: cannot find $folder/$program: expected a program that is built; run: cmake -B $tree" \
+      "-DTP_BUILD_BENCHMARKS=ON && cmake --build $tree --target $program" >&2
+    exit 2
+  done
+}

@@ -188,5 +188,45 @@ TEST(Starting, OfARankThatDoesNotComeIsToldAndEndsAfterTheTimeout) {
                   "tp-infer: waited 2 s for the other ranks to start, more than --timeout allows; ");
 }
 
+// mkdir fails in /proc, as it does on a full or read-only disk.
+TEST(Starting, OfOneProcessNeedsNoUsualTemporaryFolder) {
+  const Arguments arguments = {"generate", "--prompt", "x", "--max-tokens", "1"};
+  expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));
+}
+
+// What Open MPI 4.1.4 makes of these files (mpirun --hostfile FILE --display-allocation --do-not-launch),
+// except that a host without slots has one there for each of its cores.
+TEST(SeveralHosts, StartsTheRanksOfTheHostfile) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"n1 slots=2 max-slots=8\n", "2"},
+      {"n1 max_slots=8 slots=2\n", "2"},
+      {"n1 max-slots=6\nn2 slots=2\n", "8"},
+      {"  # n0 slots=4\nn1 slots=2\n\t#n2 slots=4\n", "2"},
+      {"n1 slots=2 # slots=4\nn2 slots=3 // slots=5", "5"},
+      {"n1 slots = 2\nn2 slots= 3\n\nn3 slots =1\n", "6"},
+      {"n1\nn2\n", "2"},
+      {"n1\nn1\nn2\n", "3"},
+      {"user@n1 slots=2\n  10.0.0.1\tslots=1\n", "3"},
+      {"n1 username=slots slots=2\n", "2"},
+      {"n1 cpu=2\nn2 count=3\n", "5"},
+  };
+  const TemporaryDirectory folder;
+  const auto run_with = [&](const std::string& hostfile) {
+    return run_sample("several-hosts.sh", {folder.write("hosts", hostfile), "model", "Hello"});
+  };
+  for (const auto& [hostfile, ranks] : cases) {
+    SCOPED_TRACE(hostfile);
+    const Finished finished = run_with(hostfile);
+    expect_success(finished);
+    EXPECT_CONTAINS(finished.out, "|-np|" + ranks + "|");
+  }
+  for (const char* hostfile : {"", "# n1 slots=2\n"}) {
+    const Finished finished = run_with(hostfile);
+    EXPECT_EQ(finished.status, 2);
+    EXPECT_CONTAINS(finished.err,
+                    "expected a line per host, such as \"node1 slots=2\", found none; add them");
+  }
+}
+
 }  // namespace
 }  // namespace tp::test

@@ -1,4 +1,5 @@
-// bench/scaling from beginning to end.
+// The scripts of bench/: scaling from beginning to end, and what all of them say without the programs they
+// run.
 
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/process.h"
@@ -14,6 +15,9 @@ namespace {
 
 constexpr const char* kPython = "/usr/bin/python3";  // Debian's, which has the packages of apt-get
 
+const StartOptions kNoBytecode = {.variables = {"PYTHONDONTWRITEBYTECODE=1"}};
+const std::string kBench = TP_SOURCE_FOLDER "/bench/";
+
 std::string read(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -27,7 +31,8 @@ TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
   const Finished finished =
       Process({kPython, source + "/bench/scaling", "--program", TP_INFER_PROGRAM, "--shape",
                source + "/bench/shapes/llama-tiny.json", "--ranks", "1,2", "--prompt", "8", "--generate", "4",
-               "--repeat", "1", "--output", output.path()})
+               "--repeat", "1", "--output", output.path()},
+              kNoBytecode)
           .finish(120);
   ASSERT_EQ(finished.status, 0) << finished.err;
 
@@ -47,6 +52,53 @@ TEST(Scaling, WritesARowForEveryRankOfEveryMeasurementAndDrawsThem) {
        {"speed-up over one rank", "efficiency", "prefill", "decode", "ideal", "llama-tiny, ", "commit "})
     EXPECT_CONTAINS(svg, text);
   EXPECT_TRUE(read(output.path() / "scaling.pdf").starts_with("%PDF"));
+}
+
+TEST(BenchScripts, WithoutTheirProgramSayWhatToBuild) {
+  for (const Arguments& arguments :
+       {Arguments{"prediction", "--program", "/none"}, Arguments{"scaling", "--program", "/none"},
+        Arguments{"quality", "--program", "/none"}, Arguments{"prediction", "--mpirun", "/none -np 2"},
+        Arguments{"quality", "--mpirun", "/none"}}) {
+    SCOPED_TRACE(arguments[0] + " " + arguments[1]);
+    Arguments command = {kPython, kBench + arguments[0]};
+    command.insert(command.end(), arguments.begin() + 1, arguments.end());
+    const Finished finished = Process(command, kNoBytecode).finish();
+    EXPECT_EQ(finished.status, 1);
+    EXPECT_EQ(finished.err.find(arguments[0] + ": cannot run /none: expected a program, found none"), 0U)
+        << finished.err;
+    EXPECT_CONTAINS(finished.err, "or give " + arguments[1]);
+    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+  }
+}
+
+// As after launch/quickstart, which builds no simulated network.
+TEST(BenchScripts, OnHostsSayWhatToBuild) {
+  const TemporaryDirectory programs;
+  const auto expect = [&](const Arguments& command, const std::string& missing) {
+    const Finished finished = Process(command).finish();
+    if (finished.status == 77) GTEST_SKIP() << finished.out;
+    EXPECT_EQ(finished.status, 2);
+    EXPECT_CONTAINS(finished.err, "cannot find " + programs.path().string() + "/" + missing);
+    EXPECT_CONTAINS(finished.err, "--target " + missing + "\n");
+  };
+  const std::string folder = programs.path();
+  expect({kBench + "on_hosts", folder, "2", "1", "-", "-", "true"}, "tp-infer");
+  expect({kBench + "hosts", folder, "2", "1"}, "bench_collectives");
+  std::filesystem::permissions(programs.write("tp-infer", "#!/bin/sh\n"), std::filesystem::perms::owner_all);
+  expect({kBench + "on_hosts", folder, "2", "1", "100", "0", "true"}, "network_switch");
+}
+
+TEST(BenchScripts, OnHostsEndIfTheirNetworkEnds) {
+  const TemporaryDirectory programs;
+  for (const char* name : {"tp-infer", "network_switch"})
+    std::filesystem::permissions(programs.write(name, "#!/bin/sh\necho no network >&2\n"),
+                                 std::filesystem::perms::owner_all);
+  const Finished finished =
+      Process({kBench + "on_hosts", programs.path(), "2", "1", "100", "0", "true"}).finish();
+  if (finished.status == 77) GTEST_SKIP() << finished.out;
+  EXPECT_EQ(finished.status, 1);
+  EXPECT_EQ(finished.err, "no network\non_hosts: the simulated network has ended before it began; what " +
+                              programs.path().string() + "/network_switch says is above\n");
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
   const std::vector<std::pair<Arguments, std::string>> cases = {
       {{"frobnicate"}, "tp-infer: there is no subcommand frobnicate; expected one of generate, chat, "},
       {{"generate", "--bogus"}, "there is no option --bogus (see tp-infer generate --help)"},
-      {{"generate", "a story"}, "expected an option, found \"a story\"; put a text with spaces in quotes"},
+      {{"generate", "a story"},
+       "expected an option, found \"a story\"; give a text with --prompt \"a story\""},
       {{"inspect", "/tmp"}, "expected an option, found the path /tmp; give a model with --model /tmp"},
       {{"inspect", "--json", "--model"}, "expected --model DIR, found no value behind it; add one"},
       {{"inspect", "--model", "--ranks", "2"}, "expected --model DIR, found --ranks behind it; add a value"},
@@ -64,7 +65,7 @@ TEST(Usage, WrongOptionsAreOneLineAndStatusTwo) {
       {{"generate", "--prompt", "x", "--batch", "y"}, "a --batch has all prompts in its lines"},
       {{"generate", "--prompt-file", "-", "--tokens", "-"}, "cannot both be standard input"},
       {{"generate", "--prompt", "x", "--logprobs", "2"}, "give --json too"},
-      {{"generate", "--prompt", "x", "--top-p", "2"}, "`top_p` is 2, expected a number in (0, 1]"},
+      {{"generate", "--prompt", "x", "--top-p", "2"}, "--top-p is 2, expected a number in (0, 1]"},
       {{"generate", "--prompt", "x", "--n", "0"}, "--n: expected a whole number from 1 to 4096, found 0"},
       {{"generate", "--prompt", "x", "--stop", ""}, "cannot stop at an empty text"},
       {{"generate", "--prompt", "x", "--weights", "f8"},

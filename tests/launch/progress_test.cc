@@ -1,0 +1,68 @@
+// Bars of commands that take long: at a terminal, and nowhere else.
+
+#include "tests/launch/program.h"
+#include "tests/launch/text_model.h"
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+class Progress : public testing::Test {
+ protected:
+  Finished run_at_terminal(std::size_t ranks, const Arguments& arguments) const {
+    return run(ranks, arguments, {.keep_input_open = true, .on_terminal = true});
+  }
+
+  // As many requests as take longer than it takes to draw the bar once.
+  std::string requests() const {
+    std::string lines;
+    for (int i = 0; i < 40; ++i) lines += "{\"prompt\": \"x\", \"max_tokens\": 30, \"ignore_eos\": true}\n";
+    return directory_.write("requests", lines);
+  }
+
+  std::string output() const { return (directory_.path() / "output").string(); }
+
+  TextModel model_;
+  TemporaryDirectory directory_;
+};
+
+TEST_F(Progress, OfABatchCountsRequestsAndTokens) {
+  const Arguments batch = {"generate", "--model", model_.path(), "--batch", requests(), "--output", output()};
+  for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
+    const Finished shown = run_at_terminal(ranks, batch);
+    EXPECT_EQ(shown.status, 0);
+    EXPECT_CONTAINS(shown.out, "\rgenerating [");
+    EXPECT_CONTAINS(shown.out, "%, 0/40 requests, ");
+    EXPECT_CONTAINS(shown.out, " tokens/s");
+    EXPECT_CONTAINS(shown.out, "\r\x1b[K");
+    expect_success(run(ranks, batch));
+  }
+}
+
+TEST_F(Progress, OfABatchLeavesResultsAtTheTerminalAlone) {
+  const Finished shown =
+      run_at_terminal(kNoMpirun, {"generate", "--model", model_.path(), "--batch", requests()});
+  EXPECT_EQ(shown.status, 0);
+  EXPECT_EQ(shown.out.find("generating ["), std::string::npos);
+}
+
+TEST_F(Progress, OfOtherCommandsIsShown) {
+  const std::string text = directory_.write("text", std::string(3000, 'x'));
+  const std::vector<std::pair<Arguments, std::string>> cases = {
+      {{"perplexity", "--model", model_.path(), "--file", text, "--window", "64"},
+       "\rmeasuring perplexity ["},
+      {{"bench", "--model", model_.path(), "--prompt", "8", "--generate", "4", "--repeat", "2"},
+       "\rmeasuring ["},
+      {{"quantize", "--model", model_.path(), "--weights", "int8", "--output", output() + ".gguf"},
+       "\rquantizing ["},
+  };
+  for (const auto& [arguments, bar] : cases) {
+    const Finished shown = run_at_terminal(kNoMpirun, arguments);
+    EXPECT_EQ(shown.status, 0) << shown.out;
+    EXPECT_CONTAINS(shown.out, bar);
+  }
+}
+
+}  // namespace
+}  // namespace tp::test
