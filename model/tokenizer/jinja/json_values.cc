@@ -27,8 +27,8 @@ Value from_json(const Json& json, TextMaker make_text, Heap& heap) {
       return json.get<std::int64_t>();
     case Json::value_t::number_unsigned: {
       const auto number = json.get<std::uint64_t>();
-      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        throw EvaluationError(fmt::format("whole numbers must fit into 64 bits, found {}", number));
+      // Schemas of tools have bounds of 64 bits without a sign.
+      if (!std::in_range<std::int64_t>(number)) return static_cast<double>(number);
       return static_cast<std::int64_t>(number);
     }
     case Json::value_t::array: {
