@@ -1,9 +1,8 @@
 #include "model/tokenizer/jinja/json_values.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp::jinja {
