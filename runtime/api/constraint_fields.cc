@@ -1,5 +1,7 @@
 #include "runtime/api/constraint_fields.h"
 
+#include "runtime/constraint/automaton.h"
+#include "runtime/constraint/constraint_compiler.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
@@ -89,6 +91,19 @@ void read_structured_outputs(const Json& outputs, ApiRequest& request) {
   }
 }
 
+// Refuses a constraint that nothing satisfies or that is too large, by the name that the client gave it.
+void check_constraint(const std::string& name, const ApiRequest& request) {
+  try {
+    for (const std::string& field : constraint_fields()) {
+      std::optional<Constraint> constraint;
+      if (request.settings.contains(field)) set_constraint_field(field, request.settings[field], constraint);
+      if (constraint) constraint::build_automaton(constraint::grammar_of(*constraint));
+    }
+  } catch (const RequestError& error) {
+    throw_error<RequestError>("`{}`: {}", name, error.what());
+  }
+}
+
 }  // namespace
 
 const std::vector<std::string>& constraint_fields() {
@@ -158,6 +173,7 @@ bool read_constraint_member(const std::string& name, const Json& value, ApiReque
   } else {
     return false;
   }
+  if (name != kConstraintSpace) check_constraint(name, request);
   return true;
 }
 

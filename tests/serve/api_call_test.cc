@@ -135,6 +135,12 @@ TEST(ApiCall, RefusesByNameWhatItCannotHonour) {
   const std::pair<const char*, std::string> cases[] = {
       {"response_format", R"("response_format": {"type": "xml"})"},
       {"response_format", R"("response_format": {"type": "json_schema", "json_schema": {}})"},
+      {"response_format",
+       R"("response_format": {"type": "json_schema", "json_schema": {"schema": {"$ref": "#/$defs/a"}}})"},
+      {"response_format",
+       R"("response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": []}}})"},
+      {"guided_json", R"("guided_json": {"items": {"uniqueItems": true}})"},
+      {"guided_regex", R"("guided_regex": "(")"},
       {"structured_outputs", R"("structured_outputs": {"lark": "x"})"},
       {"tool_choice", R"("tool_choice": "required")"},
       {"tool_choice", R"("tool_choice": {"type": "function", "function": {"name": "f"}})"},

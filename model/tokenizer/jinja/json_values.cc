@@ -1,9 +1,8 @@
 #include "model/tokenizer/jinja/json_values.h"
 
 #include <algorithm>
-#include <limits>
+#include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace tp::jinja {
@@ -27,8 +26,8 @@ Value from_json(const Json& json, TextMaker make_text, Heap& heap) {
       return json.get<std::int64_t>();
     case Json::value_t::number_unsigned: {
       const auto number = json.get<std::uint64_t>();
-      if (number > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-        throw EvaluationError(fmt::format("whole numbers must fit into 64 bits, found {}", number));
+      // Schemas of tools have bounds of 64 bits without a sign.
+      if (!std::in_range<std::int64_t>(number)) return static_cast<double>(number);
       return static_cast<std::int64_t>(number);
     }
     case Json::value_t::array: {

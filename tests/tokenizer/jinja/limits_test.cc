@@ -17,6 +17,12 @@ void expect_error(const std::string& source, const std::string& message,
   EXPECT_NE(text.find(message), std::string::npos) << text.substr(0, 300);
 }
 
+TEST(JinjaLimits, LargerWholeNumbersOfJsonAreApproximate) {
+  const Json variables = Json::parse(R"({"a": 18446744073709551615, "b": 9223372036854775807})");
+  EXPECT_EQ(rendered("{{ a|tojson }} {{ b|tojson }}", variables),
+            "1.8446744073709552e+19 9223372036854775807");
+}
+
 TEST(JinjaLimits, LoopsEnd) {
   expect_error("{% for a in range(10**9) %}{% endfor %}", "range gives at most 100000 numbers");
   expect_error("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
