@@ -1,9 +1,9 @@
 #include "runtime/tools/marked_reader.h"
 
 #include "runtime/text/overlap.h"
+#include "runtime/tools/call_readers.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace tp {
@@ -17,43 +17,6 @@ constexpr std::size_t kReadSlice = 4096;
 
 std::string_view without_end_blanks(std::string_view text) {
   return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
-
-std::string_view name_of_mistral(std::string_view header) {
-  const std::string_view name = header.substr(0, header.find('['));
-  const std::size_t first = std::min(name.find_first_not_of(kBlanks), name.size());
-  return without_end_blanks(name.substr(first));
-}
-
-// name<sep>{...}, or function<sep>name, a new line and ```json before the arguments.
-std::string_view name_of_deepseek(std::string_view header) {
-  constexpr std::string_view kSeparator = "<｜tool▁sep｜>";
-  const std::size_t place = header.find(kSeparator);
-  if (place == header.npos) return {};
-  const std::string_view after = header.substr(place + kSeparator.size());
-  const std::string_view line = without_end_blanks(after.substr(0, after.find('\n')));
-  return line.empty() || line.starts_with("```") ? without_end_blanks(header.substr(0, place)) : line;
-}
-
-std::string_view name_of_glm(std::string_view header) { return without_end_blanks(header); }
-
-std::string_view name_of_kimi(std::string_view header) {
-  constexpr std::string_view kPrefix = "functions.";
-  const std::size_t place = header.find(kPrefix);
-  if (place == header.npos) return {};
-  const std::string_view name = header.substr(place + kPrefix.size());
-  return name.substr(0, name.find_first_of(":<"));
-}
-
-// The texts that may end a call: not those that text may contain, too.
-std::vector<std::string> ends_of(const CallNotation& calls) {
-  std::vector<std::string> ends;
-  for (const auto* markers : {&calls.begins, &calls.fillers}) {
-    std::ranges::copy_if(*markers, std::back_inserter(ends), [](const std::string& marker) {
-      return marker.front() == '<' || marker.front() == '[';
-    });
-  }
-  return ends;
 }
 
 }  // namespace
@@ -263,44 +226,13 @@ void MarkedReader::begin_call(std::size_t marker_size) {
   reader_.reset();
 }
 
-std::unique_ptr<CallReader> MarkedReader::reader_for(char first) const {
-  const CallNotation& calls = syntax_.syntax.calls;
-  const ToolSet& tools = syntax_.tools;
-  if (first == '{' || first == '[') {
-    const bool is_keyed = calls.form == CallForm::keyed;
-    return make_json_reader(tools, is_keyed           ? JsonCalls::keyed
-                                   : has_strict_call_ ? JsonCalls::strict
-                                                      : JsonCalls::any);
-  }
-  switch (calls.form) {
-    case CallForm::json:
-    case CallForm::keyed:
-      return nullptr;
-    case CallForm::tagged:
-      return make_tag_reader(tools, first == '<' ? kParameters : kKeysAndValues, calls.begins, calls.end);
-    case CallForm::invoked:
-      return make_tag_reader(tools, kInvocations, calls.begins, calls.end);
-    case CallForm::mistral:
-      return make_headed_reader(tools, name_of_mistral, ends_of(calls));
-    case CallForm::deepseek:
-      return make_headed_reader(tools, name_of_deepseek, ends_of(calls));
-    case CallForm::glm:
-      return make_headed_reader(tools, name_of_glm, ends_of(calls));
-    case CallForm::kimi:
-      return make_headed_reader(tools, name_of_kimi, ends_of(calls));
-    case CallForm::gemma:
-      return make_escaped_reader(tools, calls.end);
-  }
-  return nullptr;
-}
-
 bool MarkedReader::call() {
   std::size_t read = 0;
   for (; read < held_.size(); ++read) {
     const char byte = held_[read];
     raw_ += byte;
     if (!reader_ && kBlanks.find(byte) != kBlanks.npos) continue;
-    if (!reader_) reader_ = reader_for(byte);
+    if (!reader_) reader_ = make_call_reader(syntax_.syntax.calls, syntax_.tools, has_strict_call_, byte);
     const std::size_t before = pieces_.size();
     const CallReader::State state = reader_ ? reader_->push(byte, pieces_) : CallReader::State::invalid;
     if (pieces_.size() > before) follow_call(pieces_[before].kind, pieces_.back().kind);

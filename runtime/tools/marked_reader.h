@@ -56,7 +56,6 @@ class MarkedReader final : public MessageReader {
   bool may_begin_with(const std::vector<std::string>& texts) const;
   std::size_t beginning_of(const std::vector<std::string>& texts) const;
   void begin_call(std::size_t marker_size);
-  std::unique_ptr<CallReader> reader_for(char first) const;
   void follow_call(MessagePiece::Kind first, MessagePiece::Kind last);
   void end_call(CallReader::State state);
   void reject_call();
