@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace tp {
@@ -311,10 +312,23 @@ TEST(SafetensorsCheckpoint, RefusesAnIndexThatIsWrong) {
   EXPECT_CONTAINS(open_error(directory), "2.safetensors: tensor c is not in this file");
 }
 
-TEST(SafetensorsCheckpoint, RefusesATensorThatTwoFilesHold) {
+TEST(SafetensorsCheckpoint, TakesATensorThatTwoFilesHoldFromTheIndexedOne) {
   const TemporaryDirectory directory;
-  write_two(directory, {counting_tensor("a", {2})}, {counting_tensor("a", {2}), counting_tensor("b", {3})},
-            R"("a":"1.safetensors","b":"2.safetensors")");
+  for (const std::size_t file : {1, 2}) {
+    write_two(directory, {counting_tensor("a", {1}), counting_tensor("b", {3})},
+              {counting_tensor("a", {2}), counting_tensor("c", {3})},
+              fmt::format(R"("a":"{}.safetensors","b":"1.safetensors")", file));
+    const auto checkpoint = SafetensorsCheckpoint::open(directory.path());
+    EXPECT_EQ(checkpoint->names(), (Names{"a", "b", "c"}));
+    EXPECT_NO_THROW(checkpoint->expect("a", {1, file}, ""));
+  }
+}
+
+TEST(SafetensorsCheckpoint, RefusesATensorThatTwoFilesHoldAndTheIndexDoesNot) {
+  const TemporaryDirectory directory;
+  write_two(directory, {counting_tensor("a", {2}), counting_tensor("c", {2})},
+            {counting_tensor("a", {2}), counting_tensor("b", {3})},
+            R"("b":"2.safetensors","c":"1.safetensors")");
   EXPECT_CONTAINS(open_error(directory), "2.safetensors: tensor a is in 1.safetensors too");
 }
 

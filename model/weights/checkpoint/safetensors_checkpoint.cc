@@ -62,17 +62,21 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& direct
   const SafetensorsFiles found = find_safetensors_files(directory);
   for (const std::string& name : found.names) {
     files_.push_back(std::make_unique<MappedFile>(directory / name));
-    add_file(*files_.back());
+    add_file(*files_.back(), found.file_of);
   }
   check_index(found.file_of);
 }
 
-void SafetensorsCheckpoint::add_file(const MappedFile& file) {
+void SafetensorsCheckpoint::add_file(const MappedFile& file,
+                                     const std::map<std::string, std::string>& file_of) {
   SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
   fingerprint_ = hash_of_file(file, header.size, fingerprint_);
   stored_bytes_ += file.bytes().size() - header.size;
   for (StoredTensor& tensor : header.tensors) {
     const std::string name = tensor.name;
+    // Files that replace a part of others leave the old tensors where they are.
+    if (const auto indexed = file_of.find(name); indexed != file_of.end() && indexed->second != file.name())
+      continue;
     const auto [place, is_new] = tensors_.try_emplace(name, std::move(tensor), file);
     if (!is_new) {
       throw_error<CheckpointError>(

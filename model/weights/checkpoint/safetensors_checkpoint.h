@@ -84,7 +84,8 @@ class SafetensorsCheckpoint final : public WeightSource {
   };
 
   explicit SafetensorsCheckpoint(const std::filesystem::path& directory);
-  void add_file(const MappedFile& file);
+  // `file_of`: as the index says, which decides where a tensor is that several files have.
+  void add_file(const MappedFile& file, const std::map<std::string, std::string>& file_of);
   void check_index(const std::map<std::string, std::string>& file_of) const;
   const Entry& find(const std::string& name) const;
   const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
