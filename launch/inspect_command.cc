@@ -9,6 +9,7 @@
 #include "launch/table.h"
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
+#include "model/tokenizer/tokenizer_files.h"
 #include "parallel/processors.h"
 #include "runtime/engine/engine_setup.h"
 #include "runtime/engine/footprint.h"
@@ -148,9 +149,11 @@ std::string_view kind_name(const ModelConfig& config) {
   return name.substr(name.find(' ') + 1);
 }
 
+// `unusable`: why the tokenizer in the model's file is.
 std::string table_of(const ModelConfig& config, const Parameters& parameters,
-                     const std::optional<StoredWeights>& stored, const std::vector<RankShare>& shares,
-                     const CacheUse& cache, WeightType weights, KvType kv_type) {
+                     const std::optional<StoredWeights>& stored, const std::optional<std::string>& unusable,
+                     const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
+                     KvType kv_type) {
   std::string text;
   const auto out = std::back_inserter(text);
   const auto row = [&](const char* name, const auto& value) {
@@ -170,6 +173,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
     row("checkpoint",
         fmt::format("not present; weights in {} according to the config", name_of(config.torch_dtype)));
   }
+  if (unusable) row("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *unusable));
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
   if (config.encoder_layers != 0) row("encoder_layers", config.encoder_layers);
@@ -224,8 +228,9 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters,
 }
 
 std::string json_of(const ModelConfig& config, const Parameters& parameters,
-                    const std::optional<StoredWeights>& stored, const std::vector<RankShare>& shares,
-                    const CacheUse& cache, WeightType weights, KvType kv_type) {
+                    const std::optional<StoredWeights>& stored, const std::optional<std::string>& unusable,
+                    const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
+                    KvType kv_type) {
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankShare& share : shares) {
@@ -245,37 +250,39 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters,
                      {"elements", use.elements},
                      {"held_as", use.held_as ? nlohmann::json(name_of(*use.held_as)) : nlohmann::json()}});
   }
-  const nlohmann::json object = {{"architecture", config.architecture},
-                                 {"kind", kind_name(config)},
-                                 {"parameters", parameters.all},
-                                 {"active_parameters", parameters.active},
-                                 {"num_experts", config.num_experts},
-                                 {"num_experts_per_tok", config.num_experts_per_tok},
-                                 {"kv_lora_rank", config.kv_lora_rank},
-                                 {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
-                                 {"stored_types", types},
-                                 {"torch_dtype", name_of(config.torch_dtype)},
-                                 {"hidden_size", config.hidden_size},
-                                 {"intermediate_size", config.intermediate_size},
-                                 {"encoder_layers", config.encoder_layers},
-                                 {"num_hidden_layers", config.num_hidden_layers},
-                                 {"num_attention_heads", config.num_attention_heads},
-                                 {"num_key_value_heads", config.num_key_value_heads},
-                                 {"head_dim", config.head_dim},
-                                 {"vocab_size", config.vocab_size},
-                                 {"max_position_embeddings", config.max_position_embeddings},
-                                 {"rope_theta", config.rope_theta},
-                                 {"rope_scaling", rope_text(config.rope_scaling)},
-                                 {"tie_word_embeddings", config.tie_word_embeddings},
-                                 {"sliding_window", config.sliding_window},
-                                 {"attention_chunk_size", config.attention_chunk_size},
-                                 {"windowed_layers", cache.windowed_layers},
-                                 {"recurrent_layers", cache.recurrent_layers},
-                                 {"states", cache.states},
-                                 {"context", cache.tokens},
-                                 {"weights", name_of(weights)},
-                                 {"kv_type", name_of(kv_type)},
-                                 {"ranks", ranks}};
+  const nlohmann::json object = {
+      {"architecture", config.architecture},
+      {"kind", kind_name(config)},
+      {"parameters", parameters.all},
+      {"active_parameters", parameters.active},
+      {"num_experts", config.num_experts},
+      {"num_experts_per_tok", config.num_experts_per_tok},
+      {"kv_lora_rank", config.kv_lora_rank},
+      {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
+      {"stored_types", types},
+      {"unusable_tokenizer", unusable ? nlohmann::json(*unusable) : nlohmann::json()},
+      {"torch_dtype", name_of(config.torch_dtype)},
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"encoder_layers", config.encoder_layers},
+      {"num_hidden_layers", config.num_hidden_layers},
+      {"num_attention_heads", config.num_attention_heads},
+      {"num_key_value_heads", config.num_key_value_heads},
+      {"head_dim", config.head_dim},
+      {"vocab_size", config.vocab_size},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"rope_theta", config.rope_theta},
+      {"rope_scaling", rope_text(config.rope_scaling)},
+      {"tie_word_embeddings", config.tie_word_embeddings},
+      {"sliding_window", config.sliding_window},
+      {"attention_chunk_size", config.attention_chunk_size},
+      {"windowed_layers", cache.windowed_layers},
+      {"recurrent_layers", cache.recurrent_layers},
+      {"states", cache.states},
+      {"context", cache.tokens},
+      {"weights", name_of(weights)},
+      {"kv_type", name_of(kv_type)},
+      {"ranks", ranks}};
   return object.dump(2) + "\n";
 }
 
@@ -308,8 +315,8 @@ void inspect(const InspectFlags& flags) {
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(plan.config, parameters, described.stored(), shares, cache, described.usual_type(),
-                        plan.kv_type));
+  output.write(describe(plan.config, parameters, described.stored(), unsupported_tokenizer(model), shares,
+                        cache, described.usual_type(), plan.kv_type));
   output.finish();
 }
 

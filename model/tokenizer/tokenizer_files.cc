@@ -89,11 +89,23 @@ TokenizerParts parts_from_gguf(const fs::path& file) {
 }  // namespace
 
 bool holds_tokenizer(const fs::path& model) {
-  if (const std::optional<fs::path> gguf = find_gguf(model))
-    return gguf_vocabulary(GgufFiles(*gguf).metadata()).has_value();
+  if (const std::optional<fs::path> gguf = find_gguf(model)) {
+    const GgufFiles files(*gguf);
+    return !unsupported_tokenizer(files.metadata()) && gguf_vocabulary(files.metadata()).has_value();
+  }
   return is_there(model / "tokenizer.json") || is_there(model / kTekken) ||
          is_there(model / "tokenizer.model") || is_there(model / kT5File) || has_marian_files(model) ||
          has_vocabulary_files(model) || is_there(model / kWordPieceFile);
+}
+
+std::optional<std::string> unsupported_tokenizer(const fs::path& model) {
+  const std::optional<fs::path> gguf = find_gguf(model);
+  return gguf ? unsupported_tokenizer(GgufFiles(*gguf).metadata()) : std::nullopt;
+}
+
+std::vector<std::string> unknown_token_ids(const fs::path& model) {
+  const std::optional<fs::path> gguf = find_gguf(model);
+  return gguf ? unknown_token_ids(GgufFiles(*gguf).metadata()) : std::vector<std::string>();
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {
