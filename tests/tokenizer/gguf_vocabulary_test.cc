@@ -115,7 +115,7 @@ TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
 
 TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
   for (const char* model : {"bert", "t5", "rwkv", "plamo2", "hybriddna", "whitespace"}) {
-    const std::string file = byte_level().text("tokenizer.ggml.model", model).file();
+    const std::string file = GgufBuilder().text("tokenizer.ggml.model", model).file();
     EXPECT_CONTAINS(*unsupported_tokenizer(metadata_of(file)), std::string("is \"") + model);
   }
   const TemporaryDirectory folder;
