@@ -48,6 +48,16 @@ void print_engine_notices(const EngineInfo& info, const EngineOptions& options) 
     print_message(fmt::format("tp-infer: the checkpoint has tensors that the model does not use: {}",
                               fmt::join(by_part(info.unused_tensors), ", ")));
   }
+  if (!info.tokenizer_notice.empty()) {
+    print_message(
+        fmt::format("tp-infer: texts cannot be tokenized, only token ids work: {}", info.tokenizer_notice));
+  }
+  if (!info.unknown_token_ids.empty()) {
+    print_message(
+        fmt::format("tp-infer: the model's files name tokens outside of its vocabulary, which are "
+                    "ignored: {}",
+                    fmt::join(info.unknown_token_ids, ", ")));
+  }
   if (!info.cache_notice.empty()) print_message(fmt::format("tp-infer: {}", with_flags(info.cache_notice)));
   if (!info.packed_cache_notice.empty()) print_message(fmt::format("tp-infer: {}", info.packed_cache_notice));
   if (info.favor_features != 0) {

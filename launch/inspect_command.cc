@@ -9,6 +9,7 @@
 #include "launch/table.h"
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
+#include "model/tokenizer/tokenizer_files.h"
 #include "parallel/processors.h"
 #include "runtime/engine/engine_setup.h"
 #include "runtime/engine/footprint.h"
@@ -148,7 +149,9 @@ std::string_view kind_name(const ModelConfig& config) {
   return name.substr(name.find(' ') + 1);
 }
 
+// `unusable`: why the tokenizer in the model's file is.
 std::string table_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
+                     const std::optional<std::string>& unusable,
                      const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
                      KvType kv_type) {
   const std::optional<StoredWeights>& stored = model.stored();
@@ -171,6 +174,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters, co
     row("checkpoint",
         fmt::format("not present; weights in {} according to the config", model.described_type()));
   }
+  if (unusable) row("tokenizer", fmt::format("texts cannot be tokenized, only ids work: {}", *unusable));
   row("hidden_size", config.hidden_size);
   row("intermediate_size", config.intermediate_size);
   if (config.encoder_layers != 0) row("encoder_layers", config.encoder_layers);
@@ -225,6 +229,7 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters, co
 }
 
 std::string json_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
+                     const std::optional<std::string>& unusable,
                     const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
                     KvType kv_type) {
   const std::optional<StoredWeights>& stored = model.stored();
@@ -256,6 +261,7 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters, con
                                  {"kv_lora_rank", config.kv_lora_rank},
                                  {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
                                  {"stored_types", types},
+                                 {"unusable_tokenizer", unusable ? nlohmann::json(*unusable) : nlohmann::json()},
                                  {"torch_dtype", name_of(config.torch_dtype)},
                                  {"hidden_size", config.hidden_size},
                                  {"intermediate_size", config.intermediate_size},
@@ -309,8 +315,8 @@ void inspect(const InspectFlags& flags) {
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(
-      describe(plan.config, parameters, described, shares, cache, described.usual_type(), plan.kv_type));
+  output.write(describe(plan.config, parameters, described, unsupported_tokenizer(model), shares, cache,
+                        described.usual_type(), plan.kv_type));
   output.finish();
 }
 

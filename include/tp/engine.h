@@ -159,6 +159,12 @@ struct EngineInfo {
   // Rank 0 only, usually empty.
   std::vector<std::string> file_notices;
   std::string generation_notice;
+  // Why the tokenizer in the model's file cannot be used, so that only token ids work. Rank 0 only, usually
+  // empty.
+  std::string tokenizer_notice;
+  // Special tokens of the model's files that are no tokens of its vocabulary and are ignored: "eos_token_id
+  // 261". Rank 0 only, usually empty.
+  std::vector<std::string> unknown_token_ids;
   KvType kv_type = KvType::f32;
   bool same_bits = false;  // as in EngineOptions, like the next
   std::size_t favor_features = 0;

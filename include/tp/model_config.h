@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,7 @@ struct ModelConfig {
   double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: no other
   RopeScaling rope_scaling;
   bool attention_bias = false;
-  bool attention_out_bias = false;
+  std::optional<bool> attention_out_bias;  // of the output projection; nothing: as attention_bias
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::string hidden_act = "silu";

@@ -273,7 +273,7 @@ void read_attention(const JsonNode& fields, const std::string& where, ModelConfi
   config.attention_bias =
       fields.boolean_or(fields.name_of({"attention_bias", "use_qkv_bias", "use_bias", "enable_bias", "bias"}),
                         config.attention_bias);
-  config.attention_out_bias = fields.boolean_or("attention_out_bias", config.attention_out_bias);
+  if (fields.has("attention_out_bias")) config.attention_out_bias = fields.at("attention_out_bias").boolean();
   config.query_pre_attn_scalar = fields.number_or("query_pre_attn_scalar", config.query_pre_attn_scalar);
   config.attn_logit_softcapping =
       number_or_none(fields, "attn_logit_softcapping", config.attn_logit_softcapping);

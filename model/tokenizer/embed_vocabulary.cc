@@ -185,11 +185,10 @@ EmbeddingResult embed_vocabulary(TokenizerParts parts, std::size_t rows, const s
   }
   if (second_best != nullptr) return {std::move(*second_best), true};
   throw_error<CheckpointError>(
-      "cannot write the tokenizer of {} to a GGUF file: expected byte-level BPE with a pre-tokenizer among "
-      "{}, "
-      "or BPE of SentencePiece, found one that makes other tokens of texts than all of these; use the "
-      "checkpoint without converting it",
-      source, names_of_pre_tokenizers());
+      "cannot write the tokenizer of {} to a GGUF file: expected byte-level BPE with a pre-tokenizer that "
+      "llama.cpp knows, or BPE of SentencePiece, found one that makes other tokens of texts than all of "
+      "these; use the checkpoint without converting it",
+      source);
 }
 
 }  // namespace tp

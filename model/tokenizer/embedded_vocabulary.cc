@@ -114,18 +114,27 @@ Normalizer normalizer_of(const json& description, const std::string& source) {
   return Normalizer::from_json(JsonNode(description, source));
 }
 
-TokenizerParts byte_level_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
+json space_marks() { return {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}; }
+
+TokenizerParts listed_merge_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
   std::optional<NamedPreTokenizer> named = named_pre_tokenizer(embedded.pre_tokenizer);
-  require<CheckpointError>(named.has_value(),
-                           "{}: the vocabulary is for the pre-tokenizer '{}', which tp-infer does not know; "
-                           "expected one of {}; use the model's tokenizer.json",
-                           source, embedded.pre_tokenizer, names_of_pre_tokenizers());
+  require<CheckpointError>(named.has_value(), "{}: {}; use the model's tokenizer.json", source,
+                           unknown_pre_tokenizer(embedded.pre_tokenizer));
   Vocabulary vocabulary = tokens_of(embedded);
   const std::vector<Bpe::Merge> merges = listed_merges(embedded, vocabulary, source);
+  const NamedPreTokenizer::Traits& traits = named->traits;
   TokenizerParts parts{.model = Bpe(std::move(vocabulary), merges,
-                                    {.unknown = embedded.unknown, .ignore_merges = named->ignore_merges})};
+                                    {.unknown = embedded.unknown,
+                                     .fuse_unknown = traits.marks_spaces,
+                                     .byte_fallback = traits.marks_spaces,
+                                     .ignore_merges = traits.ignore_merges})};
   parts.pre_tokenizer = std::move(named->pre_tokenizer);
-  if (named->composes) parts.normalizer = normalizer_of({{"type", "NFC"}}, source);
+  if (traits.marks_spaces) {
+    parts.normalizer = normalizer_of(space_marks(), source);
+    parts.decoder = TokenDecoder::sentencepiece(false);
+    return parts;
+  }
+  if (traits.composes) parts.normalizer = normalizer_of({{"type", "NFC"}}, source);
   const json decoder = {{"type", "ByteLevel"}};
   parts.decoder = TokenDecoder::from_json(JsonNode(decoder, source));
   return parts;
@@ -142,7 +151,7 @@ TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std
                                {.unknown = embedded.unknown, .fuse_unknown = true, .byte_fallback = true})};
   json normalizers = json::array();
   if (embedded.add_space_prefix) normalizers.push_back({{"type", "Prepend"}, {"prepend", "\u2581"}});
-  normalizers.push_back({{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}});
+  normalizers.push_back(space_marks());
   parts.normalizer = normalizer_of({{"type", "Sequence"}, {"normalizers", normalizers}}, source);
   parts.decoder = TokenDecoder::sentencepiece(embedded.add_space_prefix);
   return parts;
@@ -152,9 +161,8 @@ TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std
 
 TokenizerParts parts_from_vocabulary(EmbeddedVocabulary vocabulary, const std::string& source) {
   check(vocabulary, source);
-  TokenizerParts parts = vocabulary.scheme == Scheme::byte_level_bpe
-                             ? byte_level_parts(vocabulary, source)
-                             : sentencepiece_parts(vocabulary, source);
+  TokenizerParts parts = vocabulary.scheme == Scheme::listed_merges ? listed_merge_parts(vocabulary, source)
+                                                                    : sentencepiece_parts(vocabulary, source);
   parts.added = added_tokens_of(vocabulary);
   parts.bos = vocabulary.bos;
   parts.eos = vocabulary.eos;

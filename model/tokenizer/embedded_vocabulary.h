@@ -15,16 +15,16 @@ namespace tp {
 
 struct EmbeddedVocabulary {
   enum class Scheme : std::uint8_t {
-    byte_level_bpe,     // GPT-2's: `merges` and `pre_tokenizer`. GGUF: "gpt2"
+    listed_merges,      // GPT-2's: `merges` and `pre_tokenizer`. GGUF: "gpt2"
     sentencepiece_bpe,  // Llama 2's: `scores`, byte fallback, spaces as U+2581. GGUF: "llama"
   };
 
-  Scheme scheme = Scheme::byte_level_bpe;
+  Scheme scheme = Scheme::listed_merges;
   std::vector<std::string> tokens{};    // by id
   std::vector<TokenType> types{};       // [tokens], or empty: all are normal
   std::vector<float> scores{};          // sentencepiece_bpe: [tokens]; greater ones are merged first
-  std::vector<std::string> merges{};    // byte_level_bpe: "left right", the first ones are merged first
-  std::string pre_tokenizer = "gpt-2";  // byte_level_bpe: see named_pre_tokenizer.h
+  std::vector<std::string> merges{};    // listed_merges: "left right", the first ones are merged first
+  std::string pre_tokenizer = "gpt-2";  // listed_merges: see named_pre_tokenizer.h
   bool add_space_prefix = true;         // sentencepiece_bpe: a text begins as if a space were before it
   bool add_bos = false;                 // encode() puts `bos` before a text, and `eos` behind it
   bool add_eos = false;

@@ -1,10 +1,13 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
+#include "model/tokenizer/named_pre_tokenizer.h"
 #include "model/weights/checkpoint/printable.h"
 #include "tp/internal/require.h"
 
-#include <algorithm>
+#include <limits>
 #include <string_view>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -13,12 +16,14 @@ using Scheme = EmbeddedVocabulary::Scheme;
 
 constexpr std::string_view kToolTemplate = "tokenizer.chat_template.tool_use";  // as gguf-py names it
 
-Scheme scheme_of(std::string_view model, const GgufMetadata& metadata) {
-  if (model == "gpt2") return Scheme::byte_level_bpe;
-  if (model == "llama") return Scheme::sentencepiece_bpe;
-  throw_error<CheckpointError>(
-      "{}: tokenizer.ggml.model is \"{}\", expected gpt2 or llama; use the model's tokenizer.json",
-      metadata.where(), printable(model));
+std::string_view model_of(const GgufMetadata& metadata) {
+  const std::string_view model = metadata.text_or("tokenizer.ggml.model", "none");
+  return model == "no_vocab" ? "none" : model;
+}
+
+// Files from before pre-tokenizers had names say nothing. Gemma 4 has a model of its own instead.
+std::string_view pre_tokenizer_of(const GgufMetadata& metadata) {
+  return model_of(metadata) == "gemma4" ? "gemma4" : metadata.text_or("tokenizer.ggml.pre", "default");
 }
 
 std::vector<std::string> strings(const GgufMetadata& metadata, std::string_view key) {
@@ -40,25 +45,56 @@ std::vector<TokenType> types_of(const GgufMetadata& metadata) {
   return types;
 }
 
-// Beyond the largest vocabulary, an id is as wrong as it was; the vocabulary's check says so.
-std::optional<TokenId> id_of(const GgufMetadata& metadata, std::string_view key) {
-  if (!metadata.has(key)) return std::nullopt;
-  return static_cast<TokenId>(std::min<std::uint64_t>(metadata.whole(key), kMaxVocabularySize));
+bool is_token(double id, std::size_t tokens) { return id >= 0 && id < static_cast<double>(tokens); }
+
+// An id without a token is none: see unknown_token_ids.
+std::optional<TokenId> id_of(const GgufMetadata& metadata, std::string_view key, std::size_t tokens) {
+  if (!metadata.has(key) || !is_token(metadata.number(key), tokens)) return std::nullopt;
+  return static_cast<TokenId>(metadata.whole(key));
 }
 
-// The families whose files need not say that BOS goes before every text.
+// For a file that does not say whether BOS goes before every text.
 bool adds_bos_by_default(Scheme scheme, std::string_view pre_tokenizer) {
-  return scheme == Scheme::sentencepiece_bpe || pre_tokenizer.starts_with("llama") ||
-         pre_tokenizer == "falcon3" || pre_tokenizer == "tekken";
+  if (scheme == Scheme::sentencepiece_bpe) return true;
+  const auto traits = pre_tokenizer_traits(pre_tokenizer);
+  return traits && traits->adds_bos;
 }
 
 }  // namespace
 
+std::optional<std::string> unsupported_tokenizer(const GgufMetadata& metadata) {
+  const std::string_view model = model_of(metadata);
+  if (model == "none" || model == "llama") return std::nullopt;
+  if (model != "gpt2" && model != "gemma4") {
+    return fmt::format("{}: tokenizer.ggml.model is \"{}\", expected gpt2, gemma4 or llama", metadata.where(),
+                       printable(model));
+  }
+  const std::string_view name = pre_tokenizer_of(metadata);
+  if (pre_tokenizer_traits(name)) return std::nullopt;
+  return fmt::format("{}: {}", metadata.where(), unknown_pre_tokenizer(name));
+}
+
+std::vector<std::string> unknown_token_ids(const GgufMetadata& metadata) {
+  constexpr std::string_view kPrefix = "tokenizer.ggml.";
+  constexpr double kNone = std::numeric_limits<std::uint32_t>::max();  // -1, which stands for no token
+  std::vector<std::string> unknown;
+  if (!metadata.has("tokenizer.ggml.tokens")) return unknown;
+  const std::size_t tokens = metadata.texts("tokenizer.ggml.tokens").size();
+  for (const auto& [key, value] : metadata.values()) {
+    if (!key.starts_with(kPrefix) || !key.ends_with("_token_id")) continue;
+    const double id = metadata.number(key);
+    if (!is_token(id, tokens) && id != kNone && id != -1) unknown.push_back(fmt::format("{} {}", key, id));
+  }
+  return unknown;
+}
+
 std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) {
-  const std::string_view model = metadata.text_or("tokenizer.ggml.model", "none");
-  if (model == "none" || model == "no_vocab") return std::nullopt;
+  const std::string_view model = model_of(metadata);
+  if (model == "none") return std::nullopt;
+  if (const auto unsupported = unsupported_tokenizer(metadata))
+    throw_error<CheckpointError>("{}; use the model's tokenizer.json", *unsupported);
   EmbeddedVocabulary vocabulary;
-  vocabulary.scheme = scheme_of(model, metadata);
+  vocabulary.scheme = model == "llama" ? Scheme::sentencepiece_bpe : Scheme::listed_merges;
   vocabulary.tokens = strings(metadata, "tokenizer.ggml.tokens");
   vocabulary.types = types_of(metadata);
   if (vocabulary.scheme == Scheme::sentencepiece_bpe) {
@@ -66,13 +102,12 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
       vocabulary.scores.push_back(static_cast<float>(score));
   } else {
     vocabulary.merges = strings(metadata, "tokenizer.ggml.merges");
-    // Files from before pre-tokenizers had names say nothing, or this.
-    const std::string_view name = metadata.text_or("tokenizer.ggml.pre", "default");
-    vocabulary.pre_tokenizer = name == "default" ? "gpt-2" : name;
+    vocabulary.pre_tokenizer = pre_tokenizer_of(metadata);
   }
-  vocabulary.bos = id_of(metadata, "tokenizer.ggml.bos_token_id");
-  vocabulary.eos = id_of(metadata, "tokenizer.ggml.eos_token_id");
-  vocabulary.unknown = id_of(metadata, "tokenizer.ggml.unknown_token_id");
+  const std::size_t size = vocabulary.tokens.size();
+  vocabulary.bos = id_of(metadata, "tokenizer.ggml.bos_token_id", size);
+  vocabulary.eos = id_of(metadata, "tokenizer.ggml.eos_token_id", size);
+  vocabulary.unknown = id_of(metadata, "tokenizer.ggml.unknown_token_id", size);
   vocabulary.add_space_prefix = metadata.boolean_or("tokenizer.ggml.add_space_prefix", true);
   vocabulary.add_bos = metadata.boolean_or("tokenizer.ggml.add_bos_token",
                                            adds_bos_by_default(vocabulary.scheme, vocabulary.pre_tokenizer));
@@ -84,7 +119,7 @@ std::optional<EmbeddedVocabulary> gguf_vocabulary(const GgufMetadata& metadata) 
 }
 
 void write_vocabulary(const EmbeddedVocabulary& vocabulary, GgufValues& values) {
-  const bool is_byte_level = vocabulary.scheme == Scheme::byte_level_bpe;
+  const bool is_byte_level = vocabulary.scheme == Scheme::listed_merges;
   values.text("tokenizer.ggml.model", is_byte_level ? "gpt2" : "llama");
   values.text("tokenizer.ggml.pre", is_byte_level ? vocabulary.pre_tokenizer : "default");
   values.texts("tokenizer.ggml.tokens", vocabulary.tokens);

@@ -84,11 +84,23 @@ TokenizerParts parts_from_gguf(const fs::path& file) {
 }  // namespace
 
 bool holds_tokenizer(const fs::path& model) {
-  if (const std::optional<fs::path> gguf = find_gguf(model))
-    return gguf_vocabulary(GgufFiles(*gguf).metadata()).has_value();
+  if (const std::optional<fs::path> gguf = find_gguf(model)) {
+    const GgufFiles files(*gguf);
+    return !unsupported_tokenizer(files.metadata()) && gguf_vocabulary(files.metadata()).has_value();
+  }
   return has_file(model / "tokenizer.json") || has_file(model / kTekken) ||
          has_file(model / "tokenizer.model") || has_file(model / kT5File) || has_marian_files(model) ||
          has_vocabulary_files(model) || has_file(model / kWordPieceFile);
+}
+
+std::optional<std::string> unsupported_tokenizer(const fs::path& model) {
+  const std::optional<fs::path> gguf = find_gguf(model);
+  return gguf ? unsupported_tokenizer(GgufFiles(*gguf).metadata()) : std::nullopt;
+}
+
+std::vector<std::string> unknown_token_ids(const fs::path& model) {
+  const std::optional<fs::path> gguf = find_gguf(model);
+  return gguf ? unknown_token_ids(GgufFiles(*gguf).metadata()) : std::vector<std::string>();
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {

@@ -3,11 +3,19 @@
 #include "model/tokenizer/tokenizer.h"
 
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace tp {
 
-// Whether a model's folder or GGUF file has a tokenizer. Throws CheckpointError for a damaged GGUF file.
+// Whether a model's folder or GGUF file has a tokenizer that can be used. Throws CheckpointError for a
+// damaged GGUF file.
 bool holds_tokenizer(const std::filesystem::path& model);
+
+// For a model in a GGUF file: see gguf_vocabulary.h. Nothing for others.
+std::optional<std::string> unsupported_tokenizer(const std::filesystem::path& model);
+std::vector<std::string> unknown_token_ids(const std::filesystem::path& model);
 
 // Reads the tokenizer of a folder, from the first of these that it has:
 //   *.gguf                       a vocabulary in the weights' file

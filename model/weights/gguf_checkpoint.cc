@@ -8,6 +8,7 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -83,7 +84,11 @@ std::unique_ptr<GgufCheckpoint> GgufCheckpoint::open(const std::filesystem::path
 }
 
 GgufCheckpoint::GgufCheckpoint(const std::filesystem::path& first)
-    : files_(first), names_(ModelMetadata(files_)) {}
+    : files_(first), names_(ModelMetadata(files_)) {
+  for (const auto* const entries : {&files_.tensors(), &files_.listed()}) {
+    for (const auto& [name, entry] : *entries) was_read_[&entry] = false;
+  }
+}
 
 bool GgufCheckpoint::contains(const std::string& name) const {
   const std::optional<GgufPlace> place = names_.find(name);
@@ -99,6 +104,20 @@ std::vector<std::string> GgufCheckpoint::names() const {
     }
   }
   return {result.begin(), result.end()};
+}
+
+// Several tensors of a file may stand for one of the checkpoint.
+std::vector<std::string> GgufCheckpoint::unread() const {
+  std::set<std::string> unread;
+  std::set<std::string> read;
+  for (const auto& [entry, entry_was_read] : was_read_) {
+    if (entry->tensor.bytes.empty()) continue;
+    std::set<std::string>& names = entry_was_read.load(std::memory_order_relaxed) ? read : unread;
+    for (std::string& name : names_.in_checkpoint(entry->tensor)) names.insert(std::move(name));
+  }
+  std::vector<std::string> result;
+  std::ranges::set_difference(unread, read, std::back_inserter(result));
+  return result;
 }
 
 DType GgufCheckpoint::dtype(const std::string& name) const {
@@ -191,14 +210,16 @@ void GgufCheckpoint::read(const std::string& name, MatrixShape shape, const Tens
                           TensorView<float> out) const {
   const Matrix matrix = find(name, shape, "");
   check_slice(name, shape, slice, out);
-  if (matrix.split)
-    bytes_read_.fetch_add(matrix.split->read(slice, out), std::memory_order_relaxed);
-  else if (matrix.place.is_transposed)
+  if (matrix.split) {
+    count_read(*matrix.split->keys, matrix.split->read(slice, out));
+    count_read(*matrix.split->values, 0);
+  } else if (matrix.place.is_transposed) {
     read_transposed(matrix, columns_of(name, matrix, slice.rows), slice, out);
-  else if (shape.rows == 1)
+  } else if (shape.rows == 1) {
     read_vector(matrix, slice.columns, out);
-  else
+  } else {
     read_rows(matrix, columns_of(name, matrix, slice.columns), slice, out);
+  }
 }
 
 void GgufCheckpoint::read_rows(const Matrix& matrix, const Columns& stored, const TensorSlice& slice,
@@ -258,7 +279,12 @@ void GgufCheckpoint::read_quantized(const std::string& name, MatrixShape shape, 
 }
 
 void GgufCheckpoint::count_read(const Matrix& matrix, std::size_t rows, Range columns) const {
-  bytes_read_.fetch_add(rows * blocks_of(matrix.type(), columns).size(), std::memory_order_relaxed);
+  count_read(*matrix.entry, rows * blocks_of(matrix.type(), columns).size());
+}
+
+void GgufCheckpoint::count_read(const GgufFiles::Entry& entry, std::size_t bytes) const {
+  bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
+  was_read_.at(&entry).store(true, std::memory_order_relaxed);
 }
 
 void GgufCheckpoint::done_with(const std::string& name) const {

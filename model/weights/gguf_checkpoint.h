@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace tp {
@@ -44,6 +45,7 @@ class GgufCheckpoint final : public WeightSource {
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return files_.stored_bytes(); }
   std::size_t bytes_read() const override { return bytes_read_.load(std::memory_order_relaxed); }
+  std::vector<std::string> unread() const override;
   std::uint64_t fingerprint() const override { return files_.fingerprint(); }
   std::uint64_t identity() const override { return files_.identity(); }
   void done_with(const std::string& name) const override;
@@ -93,10 +95,13 @@ class GgufCheckpoint final : public WeightSource {
                        TensorView<float> out) const;
   void read_vector(const Matrix& matrix, Range columns, TensorView<float> out) const;
   void count_read(const Matrix& matrix, std::size_t rows, Range columns) const;
+  void count_read(const GgufFiles::Entry& entry, std::size_t bytes) const;
 
   GgufFiles files_;
   GgufNames names_;
   mutable std::atomic<std::size_t> bytes_read_ = 0;
+  // By the file's tensor. Its keys do not change once the files are open.
+  mutable std::unordered_map<const GgufFiles::Entry*, std::atomic<bool>> was_read_;
   const ColumnReader* columns_ = nullptr;
   mutable FetchedTensors fetched_;
 };

@@ -43,10 +43,12 @@ std::vector<std::string> find_unused_tensors(const TensorNames& names, std::span
       ++ignored;
       continue;
     }
-    require<CheckpointError>(!tensor.starts_with(names.blocks),
-                             "the checkpoint has a tensor {} that a model of its config.json does not use; "
-                             "config.json and the weights must be of the same model",
-                             printable(tensor));
+    require<CheckpointError>(
+        !tensor.starts_with(names.blocks),
+        "the checkpoint has a tensor {} that a model of its configuration does not use; "
+        "the configuration (config.json, or a GGUF file's metadata) and the weights must "
+        "be of the same model",
+        printable(tensor));
     unused.push_back(tensor);
   }
   const auto add = [&](const std::string& prefix, std::size_t tensors) {

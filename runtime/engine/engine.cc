@@ -22,6 +22,7 @@
 #include "runtime/engine/measured_rows.h"
 #include "runtime/engine/overlap_choice.h"
 #include "runtime/engine/plan_agreement.h"
+#include "runtime/engine/unknown_ids.h"
 #include "runtime/engine/unmasker.h"
 #include "runtime/engine/worker.h"
 #include "runtime/speculation/answer_history.h"
@@ -81,6 +82,9 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   info.generation_notice = defaults.notice;
   keep_known_tokens(plan.config.vocab_size, info);
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;
+  info.tokenizer_notice = unsupported_tokenizer(folder_of(plan)).value_or("");
+  info.unknown_token_ids = unknown_token_ids(folder_of(plan));
+  ignore_unknown_ids(info);
 }
 
 // Tokens that the cache should have room for; 0: those of max_sequences. Whole sequences are there for a
@@ -171,6 +175,7 @@ class Engine::Impl {
   void reset_statistics();
 
   Leader& leader() { return root_->leader; }
+  void require_tokenizer(const char* what) const;
   const Tokenizer* tokenizer() const { return root_->tokenizer ? &*root_->tokenizer : nullptr; }
 
   Communicator& comm_;
@@ -331,6 +336,12 @@ std::optional<PeakRates> Engine::peak_rates() { return impl_->loop_.run(MeasureP
 void Engine::start_trace() { impl_->loop_.run(StartTrace{}); }
 std::vector<RankTrace> Engine::traces() { return impl_->loop_.run(GatherTrace{}).traces; }
 
+void Engine::Impl::require_tokenizer(const char* what) const {
+  const std::string& why = info_.tokenizer_notice;
+  require<CheckpointError>(tokenizer() != nullptr, "{}: {}; give token ids", what,
+                           why.empty() ? "the model has no tokenizer" : why);
+}
+
 bool Engine::has_tokenizer() const { return impl_->tokenizer() != nullptr; }
 
 std::vector<TokenId> Engine::encode(std::string_view text, bool add_special) const {
@@ -338,12 +349,12 @@ std::vector<TokenId> Engine::encode(std::string_view text, bool add_special) con
 }
 
 std::vector<TokenId> Engine::encode(const MarkedText& text, bool add_special) const {
-  require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give token ids");
+  impl_->require_tokenizer("cannot tokenize");
   return impl_->tokenizer()->encode(text, add_special ? AddSpecial::yes : AddSpecial::no);
 }
 
 std::string Engine::decode(std::span<const TokenId> ids) const {
-  require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
+  impl_->require_tokenizer("cannot detokenize");
   return impl_->tokenizer()->decode(ids, SkipSpecial::yes);
 }
 
@@ -362,7 +373,7 @@ std::string Engine::bytes_of(TokenId id) const {
 }
 
 EncodedPair Engine::encode_pair(std::string_view first, std::string_view second) const {
-  require<CheckpointError>(has_tokenizer(), "cannot tokenize: the model has no tokenizer; give token ids");
+  impl_->require_tokenizer("cannot tokenize");
   Tokenizer::Pair pair = impl_->tokenizer()->encode_pair(first, second);
   return {std::move(pair.ids), std::move(pair.types)};
 }

@@ -136,9 +136,9 @@ TEST(Config, RefusesOtherWrongTypes) {
                         "or a list of token ids") +
                 kAdvice);
   EXPECT_EQ(
-      damage_with("eos_token_id", {2, -1}),
+      damage_with("eos_token_id", {2, 2.5}),
       std::string(
-          "config.json: cannot use eos_token_id[1]: found -1, expected a token id or a list of token ids") +
+          "config.json: cannot use eos_token_id[1]: found 2.5, expected a token id or a list of token ids") +
           kAdvice);
   EXPECT_EQ(
       damage_with("rope_scaling", "linear"),

@@ -113,12 +113,13 @@ TEST(UnusedTensors, AreNotScalesOfActivationsAndTheCache) {
 TEST(UnusedTensors, OfABlockAreAnError) {
   const test::TemporaryDirectory folder;
   const auto source = checkpoint_of(folder, {"model.layers.0.self_attn.q_proj.bias"});
-  EXPECT_EQ(
-      error_of<CheckpointError>([&] {
-        find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source), source->unread());
-      }),
-      "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its config.json "
-      "does not use; config.json and the weights must be of the same model");
+  EXPECT_EQ(error_of<CheckpointError>([&] {
+              find_unused_tensors(family_of("LlamaForCausalLM").names.as_stored_in(*source),
+                                  source->unread());
+            }),
+            "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its "
+            "configuration does not use; the configuration (config.json, or a GGUF file's metadata) and the "
+            "weights must be of the same model");
 }
 
 std::string refusal_of(const std::string& fixture, const std::function<void(ModelConfig&)>& change) {

@@ -26,7 +26,7 @@ TEST(EmbedVocabulary, FindsThePreTokenizerByItsTokens) {
       {"gpt2", "gpt-2"}, {"llama3", "llama-bpe"}, {"qwen2", "qwen2"}};
   for (const auto& [folder, name] : expected) {
     const EmbeddedVocabulary vocabulary = embedded(shared / folder, 200000);
-    EXPECT_EQ(vocabulary.scheme, EmbeddedVocabulary::Scheme::byte_level_bpe) << folder;
+    EXPECT_EQ(vocabulary.scheme, EmbeddedVocabulary::Scheme::listed_merges) << folder;
     EXPECT_EQ(vocabulary.pre_tokenizer, name) << folder;
     EXPECT_EQ(vocabulary.tokens.size(), 200000U);
     EXPECT_EQ(vocabulary.types.back(), TokenType::unused);

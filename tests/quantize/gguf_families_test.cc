@@ -255,6 +255,91 @@ TEST(GgufFamilies, HavePhi2sQueriesKeysAndValuesInOneTensor) {
                               {"mlp.fc2", "ffn_down"}});
 }
 
+// As llama.cpp's converter writes Llama: the halves of each head of queries and keys interleaved.
+std::string interleaved(const TestTensor& tensor, std::size_t head_dim) {
+  const std::size_t row_bytes = tensor.data.size() / tensor.shape.front();
+  std::string data;
+  for (std::size_t row = 0; row < tensor.shape.front(); ++row) {
+    const std::size_t in_head = row % head_dim;
+    const std::size_t from = row - in_head + in_head % 2 * head_dim / 2 + in_head / 2;
+    data += tensor.data.substr(from * row_bytes, row_bytes);
+  }
+  return data;
+}
+
+// A model with Llama's tensors and wiring as a file of the architecture llama.
+GgufBuilder as_llama(const ChangedModel& model) {
+  const Renaming names = {{"model.embed_tokens", "token_embd"},
+                          {"model.norm", "output_norm"},
+                          {"lm_head", "output"},
+                          {"model.layers.", "blk."},
+                          {"input_layernorm", "attn_norm"},
+                          {"post_attention_layernorm", "ffn_norm"},
+                          {"self_attn.q_proj", "attn_q"},
+                          {"self_attn.k_proj", "attn_k"},
+                          {"self_attn.v_proj", "attn_v"},
+                          {"self_attn.o_proj", "attn_output"},
+                          {"mlp.gate_proj", "ffn_gate"},
+                          {"mlp.up_proj", "ffn_up"},
+                          {"mlp.down_proj", "ffn_down"}};
+  const ModelConfig config = model.config();
+  GgufBuilder file = sizes_of(config, "llama");
+  file.whole("llama.attention.key_length", static_cast<std::uint32_t>(config.head_dim));
+  for (const TestTensor& tensor : model.tensors()) {
+    const std::string name = renamed(tensor.name, names);
+    const bool rotates = name.find("attn_q.") != name.npos || name.find("attn_k.") != name.npos;
+    file.tensor(name, {tensor.shape.begin(), tensor.shape.end()}, "F32",
+                rotates ? interleaved(tensor, config.head_dim) : tensor.data);
+  }
+  return file;
+}
+
+void expect_same_as_llama(const ChangedModel& model) {
+  const TemporaryDirectory directory;
+  model.write(directory);
+  const TemporaryDirectory converted;
+  const std::filesystem::path path = converted.write("model.gguf", as_llama(model).file());
+  expect_equal(logits_of(load_config(path), *GgufCheckpoint::open(path), model.prompt()),
+               logits_of(model.config(), *SafetensorsCheckpoint::open(directory.path()), model.prompt()));
+}
+
+// Qwen 2 is Llama with biases of queries, keys and values.
+TEST(GgufFamilies, HaveBiasesOfLlamasQueriesKeysAndValues) {
+  if (test::world().size() > 2) GTEST_SKIP() << "two heads of keys";
+  expect_same_as_llama(ChangedModel("qwen2-untied-bf16"));
+}
+
+TEST(GgufFamilies, HaveBiasesOfAllOfLlamasProjections) {
+  if (test::world().size() > 2) GTEST_SKIP() << "two heads of keys";
+  ChangedModel model("llama-headdim-bias", "mlp_bias");
+  const ModelConfig config = model.config();
+  ASSERT_TRUE(config.attention_bias);
+  const auto add_bias = [&](std::size_t layer, const char* projection, std::size_t size) {
+    const std::string name = fmt::format("model.layers.{}.mlp.{}.bias", layer, projection);
+    model.add(name, {1, size}, reference::Random(layer).numbers(size));
+  };
+  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    add_bias(layer, "gate_proj", config.intermediate_size);
+    add_bias(layer, "up_proj", config.intermediate_size);
+    add_bias(layer, "down_proj", config.hidden_size);
+  }
+  expect_same_as_llama(model);
+}
+
+TEST(GgufFamilies, RefuseTensorsOfABlockThatTheModelDoesNotUse) {
+  const ChangedModel model("llama-gqa");
+  const ModelConfig config = model.config();
+  const std::vector<float> values(config.hidden_size, 0.5F);
+  for (const char* name : {"attn_sub_norm.weight", "ffn_down.bias", "attn_norm.bias", "attn_q_norm.weight"}) {
+    const TemporaryDirectory directory;
+    GgufBuilder file = as_llama(model);
+    file.tensor(fmt::format("blk.1.{}", name), {values.size()}, "F32", test::bytes_of(values));
+    const std::filesystem::path path = directory.write("model.gguf", file.file());
+    const auto source = GgufCheckpoint::open(path);
+    EXPECT_THROW(DecoderUnderTest(test::world(), load_config(path), *source, {}), CheckpointError) << name;
+  }
+}
+
 // As llama.cpp's converter writes it: the gains of all heads in one tensor, everything else as it was.
 TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
   if (test::world().size() > 4) GTEST_SKIP() << "four heads";

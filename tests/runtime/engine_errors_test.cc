@@ -100,8 +100,9 @@ TEST(EngineErrors, NameATensorOfABlockThatTheModelDoesNotUse) {
   Communicator& comm = test::world();
   EXPECT_EQ(
       refusal_after(comm, [](TinyCheckpoint& c) { c.reshape("model.layers.0.self_attn.q_proj.bias", {8}); }),
-      "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its config.json "
-      "does not use; config.json and the weights must be of the same model");
+      "the checkpoint has a tensor model.layers.0.self_attn.q_proj.bias that a model of its "
+      "configuration does not use; the configuration (config.json, or a GGUF file's metadata) and the "
+      "weights must be of the same model");
 }
 
 TEST(EngineErrors, TensorsBesideTheModelAreToldAndNoError) {
@@ -133,10 +134,10 @@ TEST(EngineErrors, NameATensorThatNoStageUses) {
   EXPECT_EQ(status, 0);
   checkpoint.reshape("model.layers.1.self_attn.q_proj.bias", {8});
   checkpoint.write("model");
-  EXPECT_EQ(
-      refusal(comm, {.pipeline = 2}),
-      "the checkpoint has a tensor model.layers.1.self_attn.q_proj.bias that a model of its config.json "
-      "does not use; config.json and the weights must be of the same model");
+  EXPECT_EQ(refusal(comm, {.pipeline = 2}),
+            "the checkpoint has a tensor model.layers.1.self_attn.q_proj.bias that a model of its "
+            "configuration does not use; the configuration (config.json, or a GGUF file's metadata) and the "
+            "weights must be of the same model");
 }
 
 TEST(EngineErrors, NameAFamilyThatIsNotSupported) {

@@ -13,7 +13,7 @@ tp_test(leader_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CURREN
 tp_test(unmasking_test ${CMAKE_CURRENT_LIST_DIR}/unmasked_text_test.cc LIBS tp_runtime tp_reference LABELS unit)
 tp_test(plan_test ${CMAKE_CURRENT_LIST_DIR}/prediction_test.cc LIBS tp_runtime tp_reference LABELS unit)
 tp_test(engine_test ${CMAKE_CURRENT_LIST_DIR}/engine_generation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_ending_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/engine_logits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_errors_test.cc
+        ${CMAKE_CURRENT_LIST_DIR}/engine_logits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_errors_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_notices_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_favor_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_same_bits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_speculation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_overlap_test.cc ${CMAKE_CURRENT_LIST_DIR}/draft_model_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_pipeline_test.cc ${CMAKE_CURRENT_LIST_DIR}/worker_test.cc LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel)
 tp_test(next_token_test ${PROJECT_SOURCE_DIR}/tests/model/next_token_test.cc ${CMAKE_CURRENT_LIST_DIR}/mtp_test.cc ${CMAKE_CURRENT_LIST_DIR}/mtp_tables_test.cc

@@ -64,6 +64,7 @@ TEST(GgufVocabulary, OfByteLevelBpeAddsBosOnlyForFamiliesThatDo) {
   EXPECT_EQ(encode(byte_level(), "ab<|end|>"), (std::vector<TokenId>{2, 3}));
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "default"), "ab"), std::vector<TokenId>{2});
   EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama-bpe"), "ab"), (std::vector<TokenId>{3, 2}));
+  EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama4"), "ab"), std::vector<TokenId>{2});
 }
 
 TEST(GgufVocabulary, KeepsTheChatTemplate) {
@@ -74,10 +75,10 @@ TEST(GgufVocabulary, KeepsTheChatTemplate) {
 TEST(GgufVocabulary, SaysWhatItCannotUse) {
   EXPECT_CONTAINS(
       error_of<CheckpointError>([] { vocabulary_of(GgufBuilder().text("tokenizer.ggml.model", "bert")); }),
-      "is \"bert\", expected gpt2 or llama");
+      "is \"bert\", expected gpt2, gemma4 or llama");
   EXPECT_CONTAINS(
       error_of<CheckpointError>([] { encode(byte_level().text("tokenizer.ggml.pre", "unheard-of"), "a"); }),
-      "pre-tokenizer 'unheard-of', which tp-infer does not know; expected one of gpt-2");
+      "pre-tokenizer 'unheard-of', which tp-infer does not know: expected a name that");
   EXPECT_CONTAINS(
       error_of<CheckpointError>([] {
         vocabulary_of(GgufBuilder()
@@ -86,12 +87,43 @@ TEST(GgufVocabulary, SaysWhatItCannotUse) {
                           .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {7}));
       }),
       "has type 7, expected 1 to 6");
-  EXPECT_CONTAINS(error_of<CheckpointError>([] {
-                    encode(byte_level().value("tokenizer.ggml.eos_token_id", GgufKind::u64,
-                                              test::le(std::uint64_t{1} << 33)),
-                           "a");
-                  }),
-                  "the end-of-sequence token has id");
+}
+
+GgufMetadata metadata_of(const std::string& file) {
+  return parse_gguf_header(std::as_bytes(std::span(file)), "m.gguf").metadata;
+}
+
+TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
+  const std::string file =
+      byte_level()
+          .value("tokenizer.ggml.eos_token_id", GgufKind::u64, test::le(std::uint64_t{1} << 33))
+          .whole("tokenizer.ggml.unknown_token_id", 4)
+          .value("tokenizer.ggml.eot_token_id", GgufKind::i32, test::le(-2))
+          .whole("tokenizer.ggml.padding_token_id", 0xFFFFFFFF)
+          .value("tokenizer.ggml.mask_token_id", GgufKind::i32, test::le(-1))
+          .whole("tokenizer.ggml.seperator_token_id", 3)
+          .file();
+  const GgufMetadata metadata = metadata_of(file);
+  const EmbeddedVocabulary vocabulary = *gguf_vocabulary(metadata);
+  EXPECT_EQ(vocabulary.bos, 3);
+  EXPECT_EQ(vocabulary.eos, std::nullopt);
+  EXPECT_EQ(vocabulary.unknown, std::nullopt);
+  EXPECT_EQ(unknown_token_ids(metadata), (std::vector<std::string>{"tokenizer.ggml.eos_token_id 8589934592",
+                                                                   "tokenizer.ggml.eot_token_id -2",
+                                                                   "tokenizer.ggml.unknown_token_id 4"}));
+}
+
+TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
+  for (const char* model : {"bert", "t5", "rwkv", "plamo2", "hybriddna", "whitespace"}) {
+    const std::string file = GgufBuilder().text("tokenizer.ggml.model", model).file();
+    EXPECT_CONTAINS(*unsupported_tokenizer(metadata_of(file)), std::string("is \"") + model);
+  }
+  const TemporaryDirectory folder;
+  const auto file = folder.write("m.gguf", byte_level().text("tokenizer.ggml.pre", "unheard-of").file());
+  EXPECT_FALSE(holds_tokenizer(file));
+  EXPECT_CONTAINS(*unsupported_tokenizer(file),
+                  "m.gguf: the vocabulary is for the pre-tokenizer 'unheard-of'");
+  EXPECT_EQ(unsupported_tokenizer(folder.write("n.gguf", byte_level().file())), std::nullopt);
 }
 
 TEST(GgufVocabulary, MayBeAbsent) {

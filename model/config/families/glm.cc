@@ -2,9 +2,6 @@
 // up projections are stored as one. GLM 4 (0414) has norms after the halves of a block, too. GGUF files of
 // ChatGLM are GLM's, with queries, keys and values in one tensor.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
-
-#include <nlohmann/json.hpp>
 
 namespace tp::families {
 namespace {
@@ -39,12 +36,6 @@ BlockNames glm4_block(const std::string& prefix) {
   return names;
 }
 
-nlohmann::json glm_config(const ModelMetadata& model) {
-  return {
-      {"partial_rotary_factor", model.rotary_factor()},
-      {"attention_bias", model.has_tensor("blk.0.attn_q.bias") || model.has_tensor("blk.0.attn_qkv.bias")}};
-}
-
 }  // namespace
 
 Family glm() {
@@ -57,7 +48,7 @@ Family glm() {
   family.defaults.max_position_embeddings = 131072;
   family.defaults.rms_norm_eps = 1.5625e-7;
   family.defaults.attention_bias = true;
-  family.gguf = {.architecture = "chatglm", .config = glm_config};
+  family.gguf = {.architecture = "chatglm"};
   return family;
 }
 
@@ -66,7 +57,7 @@ Family glm4() {
   family.architecture = "Glm4ForCausalLM";
   family.make_spec = glm4_spec;
   family.names.names_of_block = glm4_block;
-  family.gguf = {.architecture = "glm4", .config = glm_config};
+  family.gguf = {.architecture = "glm4"};
   return family;
 }
 

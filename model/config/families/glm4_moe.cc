@@ -32,7 +32,7 @@ DecoderSpec dots1_spec(const ModelConfig& config) {
   DecoderSpec spec = glm4_moe_spec(config);
   for (BlockSpec& block : spec.blocks) {
     attention_of(block).query_key_norm = block.input_norm;
-    attention_of(block).o_bias = config.attention_bias;
+    attention_of(block).o_bias = config.attention_out_bias.value_or(config.attention_bias);
   }
   set_windows(config, spec, [&](std::size_t layer) { return layer >= config.max_window_layers; });
   return spec;
@@ -70,8 +70,6 @@ nlohmann::json glm4_moe_config(const ModelMetadata& model) {
   nlohmann::json config = dots1_config(model);
   config.update({{"num_hidden_layers", blocks - more},
                  {"num_nextn_predict_layers", more},
-                 {"partial_rotary_factor", model.rotary_factor()},
-                 {"attention_bias", model.has_tensor("blk.0.attn_q.bias")},
                  {"use_qk_norm", model.has_tensor("blk.0.attn_q_norm.weight")}});
   return config;
 }

@@ -9,7 +9,6 @@ namespace {
 
 nlohmann::json gpt_neox_config(const ModelMetadata& model) {
   return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
-          {"partial_rotary_factor", model.rotary_factor()},
           {"use_parallel_residual", model.boolean_or("use_parallel_residual", true)},
           {"hidden_act", "gelu"}};
 }

@@ -23,9 +23,7 @@ BlockNames nemotron_block(const std::string& prefix) {
 }
 
 nlohmann::json nemotron_config(const ModelMetadata& model) {
-  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
-          {"partial_rotary_factor", model.rotary_factor()},
-          {"hidden_act", "relu2"}};
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "relu2"}};
 }
 
 }  // namespace

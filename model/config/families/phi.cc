@@ -31,9 +31,7 @@ BlockNames phi_block(const std::string& prefix) {
 }
 
 nlohmann::json phi_config(const ModelMetadata& model) {
-  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
-          {"partial_rotary_factor", model.rotary_factor()},
-          {"hidden_act", "gelu_new"}};
+  return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")}, {"hidden_act", "gelu_new"}};
 }
 
 }  // namespace

@@ -16,8 +16,7 @@ BlockNames phi3_block(const std::string& prefix) {
 
 nlohmann::json phi3_config(const ModelMetadata& model) {
   const std::uint64_t window = model.whole_or("attention.sliding_window", 0);
-  return {{"partial_rotary_factor", model.rotary_factor()},
-          {"original_max_position_embeddings",
+  return {{"original_max_position_embeddings",
            model.whole_or("rope.scaling.original_context_length", model.whole("context_length"))},
           {"sliding_window", window == 0 ? nlohmann::json(nullptr) : nlohmann::json(window)}};
 }

@@ -111,7 +111,6 @@ nlohmann::json qwen3_next_config(const ModelMetadata& model) {
           {"moe_intermediate_size", model.whole("expert_feed_forward_length")},
           {"shared_expert_intermediate_size", model.whole("expert_shared_feed_forward_length")},
           {"norm_topk_prob", true},
-          {"partial_rotary_factor", model.rotary_factor()},
           {"linear_num_value_heads", value_heads},
           {"linear_value_head_dim", inner_size / value_heads},
           {"linear_num_key_heads", model.whole("ssm.group_count")},

@@ -34,11 +34,8 @@ BlockNames stablelm_block(const std::string& prefix) {
 
 nlohmann::json stablelm_config(const ModelMetadata& model) {
   return {{"layer_norm_eps", model.number("attention.layer_norm_epsilon")},
-          {"partial_rotary_factor", model.rotary_factor()},
           {"use_parallel_residual", !model.has_tensor("blk.0.ffn_norm.weight")},
-          {"qk_layernorm", model.has_tensor("blk.0.attn_q_norm.weight")},
-          {"use_qkv_bias", model.has_tensor("blk.0.attn_q.bias")},
-          {"attention_bias", nullptr}};
+          {"qk_layernorm", model.has_tensor("blk.0.attn_q_norm.weight")}};
 }
 
 }  // namespace

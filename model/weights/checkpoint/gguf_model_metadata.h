@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,20 +48,29 @@ class ModelMetadata {
   std::uint64_t head_dim() const {
     return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
   }
-  // The part of a head that is rotated.
-  double rotary_factor() const {
-    const std::uint64_t size = std::max<std::uint64_t>(1, head_dim());
-    return static_cast<double>(whole_or("rope.dimension_count", head_dim())) / static_cast<double>(size);
-  }
   bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
 
+  // The file's keys that begin so and that nobody has asked for.
+  std::vector<std::string> unasked(std::string_view begin) const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : metadata_.values()) {
+      if (!key.starts_with(prefix_ + std::string(begin))) continue;
+      if (std::string own = key.substr(prefix_.size()); !asked_.contains(own)) keys.push_back(std::move(own));
+    }
+    return keys;
+  }
+
  private:
-  std::string full(std::string_view key) const { return prefix_ + std::string(key); }
+  std::string full(std::string_view key) const {
+    asked_.emplace(key);
+    return prefix_ + std::string(key);
+  }
 
   const GgufFiles& files_;
   const GgufMetadata& metadata_;
   std::string architecture_;
   std::string prefix_;
+  mutable std::set<std::string, std::less<>> asked_;
 };
 
 }  // namespace tp

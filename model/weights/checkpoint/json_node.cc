@@ -159,7 +159,7 @@ std::size_t JsonNode::size() const {
 std::vector<TokenId> JsonNode::token_ids() const {
   std::vector<TokenId> ids;
   for (const JsonNode& node : is_array() ? elements() : std::vector<JsonNode>{*this}) {
-    if (!node.is_integer_within(0, std::numeric_limits<TokenId>::max()))
+    if (!node.is_integer_within(std::numeric_limits<TokenId>::min(), std::numeric_limits<TokenId>::max()))
       node.fail_type("a token id or a list of token ids");
     ids.push_back(node.value().get<TokenId>());
   }

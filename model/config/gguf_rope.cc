@@ -1,0 +1,135 @@
+#include "model/config/gguf_rope.h"
+
+#include "model/weights/checkpoint/gguf_dequantize.h"
+#include "model/weights/checkpoint/printable.h"
+#include "tp/internal/require.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+
+// All elements of a small tensor; empty if the file has no tensor of that name.
+std::vector<float> values_of(const GgufFiles& files, std::string_view name) {
+  const GgufFiles::Entry* const entry = files.find(name);
+  if (entry == nullptr) return {};
+  const std::vector<std::size_t>& shape = entry->tensor.shape;
+  if (shape.size() != 1 || !entry->tensor.type.readable) {
+    throw_error<CheckpointError>(
+        "{}: {} is {} of type {}, expected a vector of F32; convert the checkpoint to "
+        "GGUF again",
+        entry->file.name(), name, printable(shape), entry->tensor.type.name);
+  }
+  std::vector<float> values(shape.front());
+  dequantize(entry->tensor.type, entry->file.bytes().data() + entry->tensor.bytes.begin, {0, values.size()},
+             values.data());
+  return values;
+}
+
+// Divisors of the frequencies, times `factor`.
+std::vector<float> divisors(const ModelMetadata& model, std::string_view tensor, double factor) {
+  std::vector<float> values = values_of(model.files(), tensor);
+  for (float& value : values) value = static_cast<float>(value * factor);
+  return values;
+}
+
+std::uint64_t original_context(const ModelMetadata& model) {
+  return model.whole_or("rope.scaling.original_context_length", model.whole("context_length"));
+}
+
+// A factor without a type is linear. Older files have another key for it; 0 stands for none.
+double linear_factor(const ModelMetadata& model) {
+  const double factor = model.number_or("rope.scaling.factor", model.number_or("rope.scale_linear", 0.0));
+  return factor == 0.0 ? 1.0 : factor;
+}
+
+void require_value(const ModelMetadata& model, const char* key, double expected) {
+  const double found = model.number_or(key, expected);
+  require<ConfigError>(found == expected, "{}: {} is {}, expected {}; use the model's original checkpoint",
+                       model.files().name(), key, found, expected);
+}
+
+json yarn_scaling(const ModelMetadata& model, double factor, double attention_factor) {
+  json scaling = {{"rope_type", "yarn"},
+                  {"factor", factor},
+                  {"original_max_position_embeddings", original_context(model)},
+                  {"beta_fast", model.number_or("rope.scaling.yarn_beta_fast", 32.0)},
+                  {"beta_slow", model.number_or("rope.scaling.yarn_beta_slow", 1.0)}};
+  double usual = 0.1 * std::log(std::max(factor, 1.0)) + 1.0;
+  // DeepSeek's: a tenth of mscale_all_dim, which equals mscale in all its models.
+  if (model.has("rope.scaling.yarn_log_multiplier")) {
+    scaling["mscale"] = scaling["mscale_all_dim"] = 10 * model.number("rope.scaling.yarn_log_multiplier");
+    usual = 1.0;
+  }
+  if (attention_factor != 1.0) scaling["attention_factor"] = usual * attention_factor;
+  return scaling;
+}
+
+// Frequency factors that are stored as tensors are Llama 3's scaling, or Phi-3's, which has two sets of them.
+// Llama.cpp applies them together with a linear factor and a factor of attention.
+json longrope_scaling(const ModelMetadata& model, double factor, double attention_factor) {
+  std::vector<float> short_factors = divisors(model, "rope_freqs.weight", factor);
+  std::vector<float> long_factors = short_factors;
+  if (short_factors.empty()) {
+    short_factors = divisors(model, "rope_factors_short.weight", factor);
+    long_factors = divisors(model, "rope_factors_long.weight", factor);
+  }
+  if (short_factors.empty() && long_factors.empty()) {
+    if (attention_factor == 1.0) return nullptr;
+    const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
+    short_factors = long_factors = std::vector<float>(rotated / 2, static_cast<float>(factor));
+  }
+  return {{"rope_type", "longrope"},
+          {"short_factor", short_factors},
+          {"long_factor", long_factors},
+          {"attention_factor", attention_factor},
+          {"original_max_position_embeddings", original_context(model)}};
+}
+
+json rope_scaling(const ModelMetadata& model) {
+  const std::string_view type = model.text_or("rope.scaling.type", "linear");
+  const double factor = type == "none" ? 1.0 : linear_factor(model);
+  const double attention_factor = model.number_or("rope.scaling.attn_factor", 1.0);
+  if (type == "yarn") {
+    require_value(model, "rope.scaling.yarn_ext_factor", 1.0);
+    require_value(model, "rope.scaling.yarn_attn_factor", 1.0);
+    return yarn_scaling(model, factor, attention_factor);
+  }
+  const json scaling = longrope_scaling(model, factor, attention_factor);
+  if (!scaling.is_null()) return scaling;
+  if (type != "linear" && type != "none") return {{"rope_type", type}, {"factor", factor}};
+  return factor == 1.0 ? json(nullptr) : json{{"rope_type", "linear"}, {"factor", factor}};
+}
+
+}  // namespace
+
+json gguf_rope(const ModelMetadata& model) {
+  json rope = {{"rope_theta", model.number_or("rope.freq_base", 10000.0)},
+               {"rope_scaling", rope_scaling(model)}};
+  // Models without RoPE may have 0.
+  const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
+  if (rotated != 0) rope["rotary_dim"] = rotated;
+  return rope;
+}
+
+void require_known_rope(const ModelMetadata& model) {
+  // Keys without a meaning for texts, those of YaRN without YaRN, and what a model does without.
+  const bool is_yarn = model.text_or("rope.scaling.type", "") == "yarn";
+  const double theta = model.number_or("rope.freq_base", 10000.0);
+  for (const std::string& key : model.unasked("rope.")) {
+    if (key == "rope.scaling.finetuned" || key == "rope.dimension_sections") continue;
+    if (!is_yarn && (key.starts_with("rope.scaling.yarn_") || key == "rope.scaling.original_context_length"))
+      continue;
+    if (key == "rope.freq_base_swa" && model.number(key) == theta) continue;
+    throw_error<ConfigError>(
+        "{}: {} is not supported for the architecture {}, expected a model without it; use the model's "
+        "original checkpoint",
+        model.files().name(), printable(key), printable(model.architecture()));
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,149 @@
+// What the metadata of GGUF files means.
+#include "model/config/config.h"
+#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/checkpoint/gguf_builder.h"
+
+#include <cmath>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::error_of;
+using test::GgufBuilder;
+using test::le;
+using test::TemporaryDirectory;
+using Kind = RopeScaling::Kind;
+using Change = std::function<void(GgufBuilder&)>;
+
+GgufBuilder& add_number(GgufBuilder& file, const std::string& key, float value) {
+  return file.value("llama.rope." + key, GgufKind::f32, le(value));
+}
+
+// Heads of 8 elements, and 20 tokens.
+ModelConfig config_with(const Change& change) {
+  GgufBuilder file;
+  file.text("general.architecture", "llama");
+  for (const auto& [key, number] : {std::pair{"llama.context_length", 64U},
+                                    {"llama.embedding_length", 16U},
+                                    {"llama.block_count", 1U},
+                                    {"llama.feed_forward_length", 8U},
+                                    {"llama.attention.head_count", 2U}})
+    file.whole(key, number);
+  file.tensor("token_embd.weight", {20, 16}, "F32", std::string(20 * 16 * sizeof(float), 0));
+  change(file);
+  const TemporaryDirectory directory;
+  return load_config(directory.write("model.gguf", file.file()));
+}
+
+RopeScaling rope_with(const Change& change) { return config_with(change).rope_scaling; }
+
+std::string refusal_with(const Change& change) {
+  return error_of<ConfigError>([&] { config_with(change); });
+}
+
+TEST(GgufConfig, TakesAFactorOfRopeWithoutATypeForLinear) {
+  EXPECT_EQ(rope_with([](GgufBuilder&) {}).kind, Kind::none);
+  for (const char* key : {"scaling.factor", "scale_linear"}) {
+    const RopeScaling scaling = rope_with([&](GgufBuilder& file) { add_number(file, key, 8.0F); });
+    EXPECT_EQ(scaling.kind, Kind::linear) << key;
+    EXPECT_EQ(scaling.factor, 8.0) << key;
+    EXPECT_EQ(rope_with([&](GgufBuilder& file) {
+                add_number(file, key, 8.0F).text("llama.rope.scaling.type", "none");
+              }).kind,
+              Kind::none);
+    EXPECT_EQ(rope_with([&](GgufBuilder& file) { add_number(file, key, 0.0F); }).kind, Kind::none) << key;
+  }
+  EXPECT_EQ(rope_with([](GgufBuilder& file) {
+              add_number(add_number(file, "scale_linear", 2.0F), "scaling.factor", 4.0F);
+            }).factor,
+            4.0);
+}
+
+// A factor of the cosines and sines is one of frequencies that are otherwise divided by the same.
+TEST(GgufConfig, HonoursTheFactorOfAttentionInEveryKindOfRope) {
+  const RopeScaling plain =
+      rope_with([](GgufBuilder& file) { add_number(file, "scaling.attn_factor", 0.5F); });
+  EXPECT_EQ(plain.attention_factor, 0.5);
+  EXPECT_EQ(plain.short_factor, std::vector<double>(4, 1.0));
+  const RopeScaling linear = rope_with([](GgufBuilder& file) {
+    add_number(add_number(file, "scaling.attn_factor", 0.5F), "scaling.factor", 4.0F);
+  });
+  EXPECT_EQ(linear.attention_factor, 0.5);
+  EXPECT_EQ(linear.long_factor, std::vector<double>(4, 4.0));
+  const Change yarn = [](GgufBuilder& file) {
+    add_number(file, "scaling.factor", 4.0F)
+        .text("llama.rope.scaling.type", "yarn")
+        .whole("llama.rope.scaling.original_context_length", 16);
+  };
+  const double usual = 0.1 * std::log(4.0) + 1.0;
+  EXPECT_DOUBLE_EQ(rope_with(yarn).attention_factor, usual);
+  EXPECT_DOUBLE_EQ(rope_with([&](GgufBuilder& file) {
+                     yarn(file);
+                     add_number(file, "scaling.attn_factor", 0.5F);
+                   }).attention_factor,
+                   0.5 * usual);
+}
+
+TEST(GgufConfig, MultipliesFactorsOfFrequenciesByALinearOne) {
+  const RopeScaling scaling = rope_with([](GgufBuilder& file) {
+    add_number(file, "scaling.factor", 2.0F)
+        .tensor("rope_freqs.weight", {4}, "F32", test::bytes_of(std::vector<float>{1, 2, 3, 4}));
+  });
+  EXPECT_EQ(scaling.kind, Kind::longrope);
+  EXPECT_EQ(scaling.short_factor, (std::vector<double>{2, 4, 6, 8}));
+  EXPECT_EQ(scaling.long_factor, scaling.short_factor);
+  EXPECT_EQ(scaling.attention_factor, 1.0);
+}
+
+TEST(GgufConfig, ReadsHowManyElementsOfAHeadAreRotated) {
+  EXPECT_EQ(rotary_dim(config_with([](GgufBuilder&) {})), 8U);
+  EXPECT_EQ(rotary_dim(config_with([](GgufBuilder& file) { file.whole("llama.rope.dimension_count", 6); })),
+            6U);
+}
+
+TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
+  const std::string unknown = "is not supported for the architecture llama";
+  for (const char* key : {"scaling.alpha", "freq_base_swa", "freq_base_per_layer", "scaling.something_new"}) {
+    EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) { add_number(file, key, 3.0F); }),
+                    std::string("rope.") + key + " " + unknown);
+  }
+  for (const char* key : {"scaling.yarn_ext_factor", "scaling.yarn_attn_factor"}) {
+    const Change change = [&](GgufBuilder& file) { add_number(file, key, 0.5F); };
+    EXPECT_EQ(rope_with(change).kind, Kind::none) << key;  // YaRN's, without YaRN
+    EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
+                      change(file);
+                      file.text("llama.rope.scaling.type", "yarn");
+                    }),
+                    std::string("rope.") + key + " is 0.5, expected 1");
+  }
+  EXPECT_CONTAINS(refusal_with([](GgufBuilder& file) { file.text("llama.rope.scaling.type", "cubic"); }),
+                  "rope_scaling of type \"cubic\" is not supported");
+  // What does not change the computation.
+  EXPECT_EQ(rope_with([](GgufBuilder& file) {
+              file.value("llama.rope.scaling.finetuned", GgufKind::boolean, "\1")
+                  .numbers<std::int32_t>("llama.rope.dimension_sections", GgufKind::i32, {1, 1, 2, 0});
+              add_number(file, "freq_base_swa", 10000.0F);
+            }).kind,
+            Kind::none);
+}
+
+TEST(GgufConfig, LeavesOutEndsThatAreNoTokens) {
+  const auto ends_with = [](std::uint32_t eos, const std::vector<std::string>& tokens) {
+    return config_with([&](GgufBuilder& file) {
+             file.whole("tokenizer.ggml.eos_token_id", eos).whole("tokenizer.ggml.eot_token_id", 1);
+             file.value("tokenizer.ggml.eom_token_id", GgufKind::i32, le(-1));
+             if (!tokens.empty()) file.texts("tokenizer.ggml.tokens", tokens);
+           })
+        .eos_token_ids;
+  };
+  EXPECT_EQ(ends_with(19, {}), (std::vector<TokenId>{19, 1}));
+  EXPECT_EQ(ends_with(20, {}), std::vector<TokenId>{1});
+  EXPECT_EQ(ends_with(3, {"a", "b", "c"}), std::vector<TokenId>{1});
+  EXPECT_EQ(ends_with(0xFFFFFFFF, {"a", "b", "c"}), std::vector<TokenId>{1});
+}
+
+}  // namespace
+}  // namespace tp
