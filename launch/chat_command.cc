@@ -80,10 +80,9 @@ int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CL
              const ChatFlags& flags) {
   const Console console = find_console();
   if (console.is_launchers) print_message(kUnderMpirun, console.notes);
-  ChatSession session(backend, std::move(conversation),
-                      {.console = console,
-                       .reports_speed = flags.engine.verbose,
-                       .files = files_to_keep(command)});
+  ChatSession session(
+      backend, std::move(conversation),
+      {.console = console, .reports_speed = flags.engine.verbose, .files = files_to_keep(command)});
   if (!flags.system.empty()) session.set_system(flags.system);
   return session.run();
 }

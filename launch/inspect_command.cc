@@ -151,9 +151,8 @@ std::string_view kind_name(const ModelConfig& config) {
 
 // `unusable`: why the tokenizer in the model's file is.
 std::string table_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
-                     const std::optional<std::string>& unusable,
-                     const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
-                     KvType kv_type) {
+                     const std::optional<std::string>& unusable, const std::vector<RankShare>& shares,
+                     const CacheUse& cache, WeightType weights, KvType kv_type) {
   const std::optional<StoredWeights>& stored = model.stored();
   std::string text;
   const auto out = std::back_inserter(text);
@@ -229,9 +228,8 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters, co
 }
 
 std::string json_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
-                     const std::optional<std::string>& unusable,
-                    const std::vector<RankShare>& shares, const CacheUse& cache, WeightType weights,
-                    KvType kv_type) {
+                    const std::optional<std::string>& unusable, const std::vector<RankShare>& shares,
+                    const CacheUse& cache, WeightType weights, KvType kv_type) {
   const std::optional<StoredWeights>& stored = model.stored();
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
@@ -252,38 +250,39 @@ std::string json_of(const ModelConfig& config, const Parameters& parameters, con
                      {"elements", use.elements},
                      {"held_as", use.held_as ? nlohmann::json(name_of(*use.held_as)) : nlohmann::json()}});
   }
-  const nlohmann::json object = {{"architecture", config.architecture},
-                                 {"kind", kind_name(config)},
-                                 {"parameters", parameters.all},
-                                 {"active_parameters", parameters.active},
-                                 {"num_experts", config.num_experts},
-                                 {"num_experts_per_tok", config.num_experts_per_tok},
-                                 {"kv_lora_rank", config.kv_lora_rank},
-                                 {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
-                                 {"stored_types", types},
-                                 {"unusable_tokenizer", unusable ? nlohmann::json(*unusable) : nlohmann::json()},
-                                 {"torch_dtype", name_of(config.torch_dtype)},
-                                 {"hidden_size", config.hidden_size},
-                                 {"intermediate_size", config.intermediate_size},
-                                 {"encoder_layers", config.encoder_layers},
-                                 {"num_hidden_layers", config.num_hidden_layers},
-                                 {"num_attention_heads", config.num_attention_heads},
-                                 {"num_key_value_heads", config.num_key_value_heads},
-                                 {"head_dim", config.head_dim},
-                                 {"vocab_size", config.vocab_size},
-                                 {"max_position_embeddings", config.max_position_embeddings},
-                                 {"rope_theta", config.rope_theta},
-                                 {"rope_scaling", rope_text(config.rope_scaling)},
-                                 {"tie_word_embeddings", config.tie_word_embeddings},
-                                 {"sliding_window", config.sliding_window},
-                                 {"attention_chunk_size", config.attention_chunk_size},
-                                 {"windowed_layers", cache.windowed_layers},
-                                 {"recurrent_layers", cache.recurrent_layers},
-                                 {"states", cache.states},
-                                 {"context", cache.tokens},
-                                 {"weights", name_of(weights)},
-                                 {"kv_type", name_of(kv_type)},
-                                 {"ranks", ranks}};
+  const nlohmann::json object = {
+      {"architecture", config.architecture},
+      {"kind", kind_name(config)},
+      {"parameters", parameters.all},
+      {"active_parameters", parameters.active},
+      {"num_experts", config.num_experts},
+      {"num_experts_per_tok", config.num_experts_per_tok},
+      {"kv_lora_rank", config.kv_lora_rank},
+      {"stored_bytes", stored ? nlohmann::json(stored->bytes) : nlohmann::json()},
+      {"stored_types", types},
+      {"unusable_tokenizer", unusable ? nlohmann::json(*unusable) : nlohmann::json()},
+      {"torch_dtype", name_of(config.torch_dtype)},
+      {"hidden_size", config.hidden_size},
+      {"intermediate_size", config.intermediate_size},
+      {"encoder_layers", config.encoder_layers},
+      {"num_hidden_layers", config.num_hidden_layers},
+      {"num_attention_heads", config.num_attention_heads},
+      {"num_key_value_heads", config.num_key_value_heads},
+      {"head_dim", config.head_dim},
+      {"vocab_size", config.vocab_size},
+      {"max_position_embeddings", config.max_position_embeddings},
+      {"rope_theta", config.rope_theta},
+      {"rope_scaling", rope_text(config.rope_scaling)},
+      {"tie_word_embeddings", config.tie_word_embeddings},
+      {"sliding_window", config.sliding_window},
+      {"attention_chunk_size", config.attention_chunk_size},
+      {"windowed_layers", cache.windowed_layers},
+      {"recurrent_layers", cache.recurrent_layers},
+      {"states", cache.states},
+      {"context", cache.tokens},
+      {"weights", name_of(weights)},
+      {"kv_type", name_of(kv_type)},
+      {"ranks", ranks}};
   return json_text(object, 2) + "\n";
 }
 
