@@ -172,12 +172,13 @@ const Scripts& tool_scripts() {
       {"broken",
        {"<tool_call>{\"name\": ", "\"get_weather\", \"arguments\": {", "\"city\"", " Oslo",
         "}}</tool_call>"}},
-      // Calls that are not quite right.
-      {"bare", {"<tool_call>{\"name\": ", "\"get_time\"}", "</tool_call>"}},
-      {"raw", {"<tool_call>{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": \"New", "\n\tYork\"}}"}},
+      // Calls that are not quite right. A tokenizer has each text once.
+      {"bare", {"<tool_call>\n{\"name\": ", "\"get_time\"}", "\n\n</tool_call>"}},
+      {"raw",
+       {"<tool_call> {\"name\": \"get_weather\", ", "\"arguments\": {\"city\": \"New", "\n\tYork\"}}"}},
       {"tags", {"<function=get_weather>", "\n<parameter=city>\n10115", "\n</parameter>\n</function>"}},
       {"late",
-       {"A ", "<tool_call>{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": 1", " 2}}</tool_call>",
+       {"A ", "<tool_call>\n{\"name\": \"get_weather\", ", "\"arguments\": {\"city\": 1", " 2}}</tool_call>",
         " B"}},
   };
   return kScripts;
