@@ -317,7 +317,7 @@ TEST(SafetensorsCheckpoint, TakesATensorThatTwoFilesHoldFromTheIndexedOne) {
   for (const std::size_t file : {1, 2}) {
     write_two(directory, {counting_tensor("a", {1}), counting_tensor("b", {3})},
               {counting_tensor("a", {2}), counting_tensor("c", {3})},
-              fmt::format(R"("a":"{}.safetensors","b":"1.safetensors")", file));
+              fmt::format(R"("a":"{}.safetensors","b":"1.safetensors","c":"2.safetensors")", file));
     const auto checkpoint = SafetensorsCheckpoint::open(directory.path());
     EXPECT_EQ(checkpoint->names(), (Names{"a", "b", "c"}));
     EXPECT_NO_THROW(checkpoint->expect("a", {1, file}, ""));
