@@ -39,7 +39,7 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .attn_scale& config.floor_scale;
   archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
       .v_head_dim& config.rope_interleave;
-  archive& config.rope_local_base_freq& config.sliding_window_pattern& config.attention_out_bias& config
+  archive& config.rope_local_base_freq& config.sliding_window_pattern& config
       .no_rope_layers& config.no_rope_layer_interval& config.embedding_multiplier& config
       .residual_multiplier& config.attention_multiplier& config.logits_scaling;
   archive& config.full_attention_interval& config.linear_num_key_heads& config.linear_num_value_heads& config
@@ -54,6 +54,10 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .num_hashes& config.num_buckets& config.hash_seed& config.axial_pos_shape& config.axial_pos_embds_dim;
   archive& config.encoder_layers& config.encoder_attention_heads& config.encoder_intermediate_size& config
       .gated_mlp& config.scale_embedding;
+  // Boost 1.74 cannot archive a std::optional: -1 stands for none.
+  int out_bias = config.attention_out_bias ? int{*config.attention_out_bias} : -1;
+  archive& out_bias;
+  config.attention_out_bias = out_bias < 0 ? std::nullopt : std::optional(out_bias > 0);
 }
 
 }  // namespace boost::serialization
