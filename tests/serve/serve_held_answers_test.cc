@@ -184,7 +184,7 @@ TEST_F(ServeHeldAnswers, WhatCannotBeHeldIsRefused) {
   EXPECT_NE(chat_refusal({{"tool_choice", "required"}, {"guided_choice", {"a"}}}).find("found both"),
             std::string::npos);
   json tool = weather_tool(1, true);
-  tool["function"]["parameters"]["properties"]["city"] = {{"not", json::object()}};
+  tool["function"]["parameters"]["properties"]["city"] = {{"uniqueItems", true}};
   EXPECT_EQ(chat_refusal({{"tools", {tool}}})
                 .find("`tools`: parameters of `get_weather`: the JSON Schema at `/properties/city"),
             0U);

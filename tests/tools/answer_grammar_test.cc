@@ -193,7 +193,7 @@ TEST(CallGrammar, RefusesParametersThatAreNoSchemaOfObjects) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("x")", "`tools`: expected as parameters of `f` a JSON Schema of the type object, found \"x\""},
       {R"({"type": "string"})", "a JSON Schema of the type object, found \"string\"; correct it"},
-      {R"({"properties": {"a": {"not": {}}}})",
+      {R"({"properties": {"a": {"uniqueItems": true}}})",
        "`tools`: parameters of `f`: the JSON Schema at `/properties/a"},
   };
   const MessageSyntax syntax = syntax_of_template("");
