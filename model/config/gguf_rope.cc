@@ -92,7 +92,9 @@ json longrope_scaling(const ModelMetadata& model, double factor, double attentio
 
 json rope_scaling(const ModelMetadata& model) {
   const std::string_view type = model.text_or("rope.scaling.type", "linear");
-  const double factor = type == "none" ? 1.0 : linear_factor(model);
+  // Asked for even where the type says not to use it: see require_known_rope.
+  const double stored_factor = linear_factor(model);
+  const double factor = type == "none" ? 1.0 : stored_factor;
   const double attention_factor = model.number_or("rope.scaling.attn_factor", 1.0);
   if (type == "yarn") {
     require_value(model, "rope.scaling.yarn_ext_factor", 1.0);
