@@ -1,7 +1,7 @@
 // All-reduces of 1 KiB to 16 MiB: ours against MPI_Allreduce, in the same run and in turns, values verified
 // first.
 //
-//   mpirun -np 2 build-check/bin/bench_collectives [--json] [--largest BYTES] [--wire int8]
+//   mpirun -np 2 build/bin/bench_collectives [--json] [--largest BYTES] [--wire int8]
 
 #include "parallel/collectives.h"
 

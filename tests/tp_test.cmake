@@ -1,8 +1,10 @@
-# tp_test(NAME sources... [LIBS targets...] [RANKS 1 2 3 4] [LABELS label])
+# tp_test(NAME sources... [LIBS targets...] [RANKS 1 2 3 4] [SHARDS n] [LABELS label...])
 #
-# One GoogleTest program. Without RANKS it is a plain process and every TEST becomes a CTest test. With RANKS it
-# is started by mpirun once for each rank count, as one CTest test named NAME@ranks.
+# One GoogleTest program. Without RANKS it is a plain process and one CTest test, or SHARDS tests named NAME/1 to NAME/n
+# that divide its TESTs. With TP_DISCOVER_TESTS every TEST is a CTest test instead. With RANKS mpirun starts the program
+# once for each rank count, as one CTest test named NAME@ranks.
 include(GoogleTest)
+option(TP_DISCOVER_TESTS "Make every TEST of a plain program a test of CTest: slower, but each has a process of its own" OFF)
 
 # MPICH starts more ranks than cores without being asked.
 if(MPI_CXX_INCLUDE_DIRS MATCHES "mpich")
@@ -15,8 +17,32 @@ endif()
 set(TP_MPI_TEST_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
                             OMP_NUM_THREADS=$<IF:$<BOOL:${TP_SANITIZE_THREADS}>,2,1>)
 
+function(tp_add_plain_test name labels shards)
+  if(TP_DISCOVER_TESTS)
+    # An empty value would be dropped, and the next property's name taken for it.
+    if(labels)
+      set(labels LABELS ${labels})
+    endif()
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${labels} ENVIRONMENT OMP_NUM_THREADS=2)
+    return()
+  endif()
+  if(NOT shards)
+    set(shards 1)
+  endif()
+  foreach(shard RANGE 1 ${shards})
+    set(test ${name})
+    if(shards GREATER 1)
+      set(test ${name}/${shard})
+    endif()
+    math(EXPR index "${shard} - 1")
+    add_test(NAME ${test} COMMAND ${name})
+    set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT 1200
+                         ENVIRONMENT "OMP_NUM_THREADS=2;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+  endforeach()
+endfunction()
+
 function(tp_test name)
-  cmake_parse_arguments(ARG "" "" "LIBS;RANKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "LIBS;RANKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest)
   target_precompile_headers(${name} REUSE_FROM tp_test_headers)
@@ -24,12 +50,7 @@ function(tp_test name)
                                              TP_SHARED_FIXTURES="${PROJECT_SOURCE_DIR}/../shared/fixtures")
   if(NOT ARG_RANKS)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
-    # An empty value would be dropped, and the next property's name taken for it.
-    set(labels)
-    if(ARG_LABELS)
-      set(labels LABELS ${ARG_LABELS})
-    endif()
-    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${labels} ENVIRONMENT OMP_NUM_THREADS=2)
+    tp_add_plain_test(${name} "${ARG_LABELS}" "${ARG_SHARDS}")
     return()
   endif()
   target_link_libraries(${name} PRIVATE tp_mpi_test_main)

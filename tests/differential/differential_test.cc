@@ -2,7 +2,7 @@
 // in f32 both say the same, whatever the chunks, batch mates, samplers and cache pressures are.
 //
 // CTest runs a few seconds of it. By hand, for an hour, from another seed:
-//   TP_DIFFERENTIAL_SECONDS=3600 TP_DIFFERENTIAL_SEED=1000 mpirun -np 3 build-check/bin/differential_test
+//   TP_DIFFERENTIAL_SECONDS=3600 TP_DIFFERENTIAL_SEED=1000 mpirun -np 3 build/bin/differential_test
 #include "parallel/collectives.h"
 #include "parallel/stopwatch.h"
 #include "tests/differential/random_trial.h"

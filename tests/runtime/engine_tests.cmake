@@ -9,13 +9,13 @@ tp_test(leader_test ${CMAKE_CURRENT_LIST_DIR}/engine_plan_test.cc ${CMAKE_CURREN
         ${CMAKE_CURRENT_LIST_DIR}/leader_recompute_test.cc ${CMAKE_CURRENT_LIST_DIR}/leader_pass_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/leader_queue_test.cc ${CMAKE_CURRENT_LIST_DIR}/overlap_choice_test.cc ${CMAKE_CURRENT_LIST_DIR}/step_times_test.cc ${CMAKE_CURRENT_LIST_DIR}/command_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/stop_matcher_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/thinking_watch_test.cc LIBS tp_runtime tp_reference LABELS unit)
+        ${CMAKE_CURRENT_LIST_DIR}/thinking_watch_test.cc LIBS tp_runtime tp_reference LABELS unit threads)
 tp_test(unmasking_test ${CMAKE_CURRENT_LIST_DIR}/unmasked_text_test.cc LIBS tp_runtime tp_reference LABELS unit)
 tp_test(plan_test ${CMAKE_CURRENT_LIST_DIR}/prediction_test.cc LIBS tp_runtime tp_reference LABELS unit)
 tp_test(engine_test ${CMAKE_CURRENT_LIST_DIR}/engine_generation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_ending_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_logits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_errors_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_notices_test.cc
         ${CMAKE_CURRENT_LIST_DIR}/engine_favor_test.cc
-        ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_same_bits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_speculation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_overlap_test.cc ${CMAKE_CURRENT_LIST_DIR}/draft_model_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_pipeline_test.cc ${CMAKE_CURRENT_LIST_DIR}/worker_test.cc LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel)
+        ${CMAKE_CURRENT_LIST_DIR}/engine_load_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_window_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_states_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_same_bits_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_speculation_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_overlap_test.cc ${CMAKE_CURRENT_LIST_DIR}/draft_model_test.cc ${CMAKE_CURRENT_LIST_DIR}/engine_pipeline_test.cc ${CMAKE_CURRENT_LIST_DIR}/worker_test.cc LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel threads)
 tp_test(next_token_test ${PROJECT_SOURCE_DIR}/tests/model/next_token_test.cc ${CMAKE_CURRENT_LIST_DIR}/mtp_test.cc ${CMAKE_CURRENT_LIST_DIR}/mtp_tables_test.cc
         LIBS tp_runtime tp_reference RANKS 1 2 3 4 LABELS parallel)
 # Replaces operator new.

@@ -1,0 +1,76 @@
+// Products with the quantized types of checkpoints, for the files that instantiate them: everything is local
+// to the translation unit. See simd.h for what may not be used here.
+//
+// Few tokens read panels as they are, of the types that files mostly have. For more, and with other types,
+// chunks are unpacked to the first-level cache first: all tokens pass over them there. Where half-bytes take
+// one instruction each, they are not unpacked.
+#pragma once
+
+#include "model/kernels/simd/chunk_passes.h"
+#include "model/kernels/simd/half_bytes.h"
+#include "model/kernels/simd/packed.h"
+#include "model/kernels/simd/quant_blocks.h"
+#include "model/kernels/simd/quant_tiles.h"
+#include "model/kernels/simd/vector.h"
+
+#ifndef TP_ISA_NAMESPACE
+#error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
+#endif
+
+namespace tp::kernels::TP_ISA_NAMESPACE {
+
+using QuantProduct = void (*)(const PanelProduct&);
+
+// The product with panels of a format; null if another file has it. Each group of formats is a file of its
+// own, because the compiler takes long.
+QuantProduct k_quant_product(const QuantFormat* format);
+QuantProduct block_quant_product(const QuantFormat* format);
+QuantProduct int4_product(const QuantFormat* format);
+void multiply_int4(const PanelProduct& p);  // see QuantKernels
+
+namespace {
+
+template <const QuantFormat& F>
+const UnpackedOf<F>* unpack_chunk(const PanelProduct& p, const unsigned char* panel, std::size_t begin,
+                                  std::size_t count, UnpackedOf<F>* room) {
+  for (std::size_t i = 0; i < count; ++i)
+    unpack<F>(panel + F.place(p.first_block, begin + i), panel + F.super_place(p.first_block, begin + i),
+              room[i]);
+  return room;
+}
+
+template <const QuantFormat& F>
+void multiply_chunked(const PanelProduct& p) {
+  if constexpr (kTakesHalfBytes<F>) {
+    multiply_half_bytes<F>(p);
+  } else {
+    multiply_chunks(p, Chunks<UnpackedOf<F>>{unpack_chunk<F>,
+                                             [](const PanelProduct& product, std::size_t block) {
+                                               return F.place(product.first_block, block);
+                                             },
+                                             F.block_bytes()});
+  }
+}
+
+template <const QuantFormat& F>
+void multiply_few(const PanelProduct& p) {
+  if (p.sums != nullptr || p.tokens > QuantTile<F>::kTokens) return multiply_chunked<F>(p);
+  run_panels(QuantTile<F>{p});
+}
+
+// What finds a format among those of a file.
+struct QuantEntry {
+  const QuantFormat* format;
+  QuantProduct multiply;
+};
+
+template <std::size_t kSize>
+QuantProduct find_product(const QuantEntry (&entries)[kSize], const QuantFormat* format) {
+  for (const QuantEntry& entry : entries) {
+    if (entry.format == format) return entry.multiply;
+  }
+  return nullptr;
+}
+
+}  // namespace
+}  // namespace tp::kernels::TP_ISA_NAMESPACE
