@@ -39,9 +39,9 @@ void serialize(Archive& archive, tp::ModelConfig& config, unsigned /*version*/) 
       .attn_scale& config.floor_scale;
   archive& config.q_lora_rank& config.kv_lora_rank& config.qk_nope_head_dim& config.qk_rope_head_dim& config
       .v_head_dim& config.rope_interleave;
-  archive& config.rope_local_base_freq& config.sliding_window_pattern& config
-      .no_rope_layers& config.no_rope_layer_interval& config.embedding_multiplier& config
-      .residual_multiplier& config.attention_multiplier& config.logits_scaling;
+  archive& config.rope_local_base_freq& config.sliding_window_pattern& config.no_rope_layers& config
+      .no_rope_layer_interval& config.embedding_multiplier& config.residual_multiplier& config
+      .attention_multiplier& config.logits_scaling;
   archive& config.full_attention_interval& config.linear_num_key_heads& config.linear_num_value_heads& config
       .linear_key_head_dim& config.linear_value_head_dim& config.linear_conv_kernel_dim;
   archive& config.use_bidirectional_attention& config.type_vocab_size& config.pad_token_id& config
