@@ -32,7 +32,7 @@ TEST_F(Progress, OfABatchCountsRequestsAndTokens) {
   for (const std::size_t ranks : {kNoMpirun, std::size_t{2}}) {
     const Finished shown = run_at_terminal(ranks, batch);
     EXPECT_EQ(shown.status, 0);
-    EXPECT_CONTAINS(shown.out, "\rgenerating [");
+    EXPECT_CONTAINS(shown.out, "generating [");
     EXPECT_CONTAINS(shown.out, "%, 0/40 requests, ");
     EXPECT_CONTAINS(shown.out, " tokens/s");
     EXPECT_CONTAINS(shown.out, "\r\x1b[K");
@@ -50,12 +50,11 @@ TEST_F(Progress, OfABatchLeavesResultsAtTheTerminalAlone) {
 TEST_F(Progress, OfOtherCommandsIsShown) {
   const std::string text = directory_.write("text", std::string(3000, 'x'));
   const std::vector<std::pair<Arguments, std::string>> cases = {
-      {{"perplexity", "--model", model_.path(), "--file", text, "--window", "64"},
-       "\rmeasuring perplexity ["},
+      {{"perplexity", "--model", model_.path(), "--file", text, "--window", "64"}, "measuring perplexity ["},
       {{"bench", "--model", model_.path(), "--prompt", "8", "--generate", "4", "--repeat", "2"},
-       "\rmeasuring ["},
+       "measuring ["},
       {{"quantize", "--model", model_.path(), "--weights", "int8", "--output", output() + ".gguf"},
-       "\rquantizing ["},
+       "quantizing ["},
   };
   for (const auto& [arguments, bar] : cases) {
     const Finished shown = run_at_terminal(kNoMpirun, arguments);

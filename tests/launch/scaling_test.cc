@@ -2,7 +2,7 @@
 // run.
 
 #include "tests/checkpoint/checkpoint_files.h"
-#include "tests/launch/process.h"
+#include "tests/launch/program.h"
 
 #include <algorithm>
 #include <fstream>
