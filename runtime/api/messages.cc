@@ -45,7 +45,8 @@ Json read_content(const Json& content, std::size_t message) {
 void read_nulls(Json& message) {
   const bool has_null_content = message.contains("content") && message.at("content").is_null();
   const Json refusal = message.value("refusal", Json());
-  for (const auto& [name, value] : Json(message).items()) {
+  const Json given = message;
+  for (const auto& [name, value] : given.items()) {
     if (value.is_null() && name != "content") message.erase(name);
   }
   const Json calls = message.value("tool_calls", Json());
