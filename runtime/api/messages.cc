@@ -21,11 +21,10 @@ const char* text_name(const Json& part) {
 
 std::string text_of_part(const Json& part, std::size_t message) {
   const Json text = member_of(part, text_name(part));
-  require<RequestError>(
-      text.is_string(),
-      "`messages`: message {} has a part of another kind than {{\"type\": \"text\", \"text\": \"...\"}}, "
-      "found {}; the model reads texts only",
-      message, part.is_object() ? shown_part(member_of(part, "type")) : part.type_name());
+  require<RequestError>(text.is_string(),
+                        "`messages`: message {} has a part of type {}, expected only parts such as "
+                        "{{\"type\": \"text\", \"text\": \"...\"}}; the model reads texts only",
+                        message, part.is_object() ? shown_part(member_of(part, "type")) : part.type_name());
   return text.get<std::string>();
 }
 
@@ -45,7 +44,8 @@ Json read_content(const Json& content, std::size_t message) {
 void read_nulls(Json& message) {
   const bool has_null_content = message.contains("content") && message.at("content").is_null();
   const Json refusal = message.value("refusal", Json());
-  for (const auto& [name, value] : Json(message).items()) {
+  const Json given = message;
+  for (const auto& [name, value] : given.items()) {
     if (value.is_null() && name != "content") message.erase(name);
   }
   const Json calls = message.value("tool_calls", Json());

@@ -108,6 +108,14 @@ TEST(ApiCall, ReadsWhichToolsMustBeCalled) {
   const CallRules named = rules(R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})");
   EXPECT_TRUE(named.required && named.has_one_call);
   EXPECT_EQ(named.name, "f");
+  EXPECT_TRUE(rules(R"(, "tool_choice": "any")").required);
+  EXPECT_FALSE(rules(R"(, "tool_choice": {"type": "auto"})").required);
+  EXPECT_EQ(rules(R"(, "tool_choice": {"function": {"name": "f"}})").name, "f");
+  const std::string allowed =
+      R"(, "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required",
+      "tools": [{"type": "function", "function": {"name": "f"}}]}})";
+  EXPECT_TRUE(rules(allowed).required);
+  EXPECT_FALSE(rules(allowed).has_one_call);
   const auto of_messages = [](const std::string& choice) {
     return read_messages_call(parse_body(R"({"max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}],
       "tools": [{"name": "f", "input_schema": {"type": "object"}}], "tool_choice": )" +

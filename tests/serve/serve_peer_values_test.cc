@@ -174,10 +174,8 @@ TEST_F(ServePeerValues, ToolChoicesOfOtherServersAreTaken) {
   const auto allowed = [](const std::string& mode, const json& tools) {
     return json{{"type", "allowed_tools"}, {"allowed_tools", {{"mode", mode}, {"tools", tools}}}};
   };
-  EXPECT_EQ(names(allowed("auto", {weather})), "get_weather ");
-  EXPECT_EQ(names(allowed("required", {time})), "get_time ");
-  EXPECT_EQ(names(allowed("auto", {weather, time})), "get_weather get_time ");
-  EXPECT_EQ(names("any"), "get_weather get_time ");
+  EXPECT_EQ(names(allowed("auto", json::array({weather}))), "get_weather ");
+  EXPECT_EQ(names(allowed("auto", json::array({weather, time}))), "get_weather get_time ");
   EXPECT_EQ(names({{"type", "auto"}}), "get_weather get_time ");
   EXPECT_EQ(names({{"type", "none"}}), "");
   const json flat = {
@@ -196,7 +194,7 @@ TEST_F(ServePeerValues, MessagesHonourTheirFormat) {
   const json schema = {{"type", "object"}, {"properties", {{"a", {{"const", 1}}}}}, {"required", {"a"}}};
   const json format = {{"type", "json_schema"}, {"schema", schema}};
   for (const json& more : {json{{"output_config", {{"format", format}}}}, json{{"output_format", format}}}) {
-    json body = {{"max_tokens", 50}, {"messages", {user_says("Hi")}}};
+    json body = {{"max_tokens", 500}, {"messages", {user_says("Hi")}}, {"thinking", {{"type", "disabled"}}}};
     body.update(more);
     const json text = answer("/v1/messages", body).at("content").at(0).at("text");
     EXPECT_EQ(json::parse(text.get<std::string>(), nullptr, false), (json{{"a", 1}})) << text;
@@ -206,16 +204,16 @@ TEST_F(ServePeerValues, MessagesHonourTheirFormat) {
   EXPECT_NE(error("/v1/messages", wrong).value("message", "").find("`output_config`"), std::string::npos);
 }
 
+// The template would begin another answer, of another script.
 TEST_F(ServePeerValues, MessagesContinueAnAnswerThatTheClientHasBegun) {
-  const json body = {{"max_tokens", 4},
-                     {"temperature", 0},
-                     {"messages", {user_says("Hi"), {{"role", "assistant"}, {"content", "Well #plain"}}}}};
-  EXPECT_EQ(answer("/v1/messages", body).at("content").at(0).at("text"), "Hello there.");
-  const json blocks = {{{"type", "text"}, {"text", "#plain"}}};
-  const json parts = {{"max_tokens", 4},
-                      {"temperature", 0},
-                      {"messages", {user_says("Hi"), {{"role", "assistant"}, {"content", blocks}}}}};
-  EXPECT_EQ(answer("/v1/messages", parts).at("content").at(0).at("text"), "Hello there.");
+  const json blocks = {{{"type", "text"}, {"text", "Well #plain"}}};
+  for (const json& content : {json("Well #plain"), blocks}) {
+    const json body = {{"max_tokens", 4},
+                       {"temperature", 0},
+                       {"chat_template_kwargs", {{"script", "broken"}}},
+                       {"messages", {user_says("Hi"), {{"role", "assistant"}, {"content", content}}}}};
+    EXPECT_EQ(answer("/v1/messages", body).at("content").at(0).at("text"), "Hello there.");
+  }
 }
 
 TEST_F(ServePeerValues, MessagesSignThoughts) {

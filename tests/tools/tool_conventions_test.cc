@@ -19,7 +19,7 @@ const std::string kNineCharacters =
 
 // Kimi K2 has the name in the id only.
 const std::string kNamed =
-    "{% for m in messages %}[{{ m.role }}]"
+    "{% for m in messages %}[{{ m.role }}]{{ m.content or '' }}"
     "{% if m.tool_calls %}<|tool_calls_section_begin|>{% for c in m.tool_calls %}"
     "<|tool_call_begin|>{{ c.id }}<|tool_call_argument_begin|>"
     "{% if c.function.arguments is string %}{{ c.function.arguments }}{% else %}{{ c.function.arguments | "
