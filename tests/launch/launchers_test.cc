@@ -110,7 +110,7 @@ TEST(WrongLauncher, IsNamedByTheVariablesThatItGivesItsRanks) {
         Row{"MPI_LOCALNRANKS", "MPI_LOCALRANKID", "the mpiexec of MPICH or Intel MPI (MPI_LOCALNRANKS=2)"},
         Row{"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MVAPICH's mpirun_rsh (MV2_COMM_WORLD_SIZE=2)"}}) {
     SCOPED_TRACE(row.size);
-    for (const Arguments& program : {kShortAnswer, Arguments{TP_INFER_PROGRAM, "tokenize", "Hello"}})
+    for (const Arguments& program : {kShortAnswer, Arguments{TP_INFER_PROGRAM, "plan"}})
       expect_one_line(run_after({"env", row.size + "=2", row.rank + "=0"}, program), 1,
                       "found a rank that " + row.name + " started; start with the mpirun of ");
   }

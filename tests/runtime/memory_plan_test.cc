@@ -111,7 +111,7 @@ TEST_F(MemoryPlanTest, ShrinksTheCacheAndSaysSo) {
           "the KV cache has room for 3200 tokens instead of 1000000: node0 has {} of memory (MemAvailable), "
           "of which everything except the cache takes {}; smaller types (`weights`, `kv_type`) or more hosts "
           "leave more memory for it",
-          format_bytes(room_for(3200, 2)), format_bytes(room_for(0, 2))));
+          format_bytes(room_for(3200, 2)), format_bytes(without_cache(need_of(2)))));
   // Without a wish it is less than half, if less would be of no use.
   const CachePlan chosen = cache(ranks_on({room_for(3200, 2)}, 2));
   EXPECT_EQ(chosen.blocks, 2048U / 32);
@@ -152,13 +152,6 @@ TEST_F(MemoryPlanTest, NamesTheBuffersOfLoadingWhereTheyAreThePeak) {
                   format_bytes(available)));
   EXPECT_EQ(cache(ranks_on({available}, 1), 32).blocks, 1U);
   EXPECT_EQ(while_loading(two), two.weights + two.loading + two.other);
-}
-
-TEST_F(MemoryPlanTest, CountsNoBuffersOfLoadingBesideTheCache) {
-  const MemoryNeed need = need_of(2);
-  const CachePlan shrunk = cache(ranks_on({without_cache(need) + need.cache_block * 10}, 2), 1'000'000);
-  EXPECT_EQ(shrunk.blocks, 10U);
-  EXPECT_CONTAINS(shrunk.notice, "everything except the cache takes " + format_bytes(without_cache(need)));
 }
 
 // More ranks, or smaller weights, do not change what a draft model takes on the first rank, and no other rank
