@@ -58,15 +58,36 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
   return otherwise == 0 ? fields.at(name).size() : fields.size_or(name, otherwise);
 }
 
-// The program has an object for each layer and for each expert, whatever else it does with the model.
+// The program has an object for each layer, expert and head, and a vector as long as the hidden size,
+// whatever it does with the model.
 void require_countable_parts(const JsonNode& fields) {
-  constexpr std::int64_t kMost = 65536;
-  for (const char* name :
-       {"num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "num_decoder_layers",
-        "encoder_layers", "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}) {
-    const std::optional<JsonNode> parts = fields.find(name);
-    if (parts && parts->value().is_number()) parts->integer_below(kMost + 1);
-  }
+  const auto require_most = [&](std::int64_t most, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const std::optional<JsonNode> parts = fields.find(name);
+      if (parts && parts->value().is_number()) parts->integer_below(most + 1);
+    }
+  };
+  require_most(65536, {"num_hidden_layers",
+                       "n_layer",
+                       "num_layers",
+                       "n_layers",
+                       "decoder_layers",
+                       "num_decoder_layers",
+                       "encoder_layers",
+                       "num_experts",
+                       "num_local_experts",
+                       "n_routed_experts",
+                       "moe_num_experts",
+                       "num_attention_heads",
+                       "n_head",
+                       "num_heads",
+                       "n_heads",
+                       "decoder_attention_heads",
+                       "encoder_attention_heads",
+                       "num_key_value_heads",
+                       "linear_num_value_heads",
+                       "head_dim"});
+  require_most(1 << 24, {"hidden_size", "n_embd", "n_embed", "d_model", "dim"});
 }
 
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {

@@ -142,7 +142,7 @@ TokenizerParts listed_merge_parts(const EmbeddedVocabulary& embedded, const std:
 
 TokenizerParts sentencepiece_parts(const EmbeddedVocabulary& embedded, const std::string& source) {
   Vocabulary vocabulary = tokens_of(embedded);
-  std::vector<ScoredToken> tokens;
+  std::vector<ScoredPiece> tokens;
   for (std::size_t id = 0; id < embedded.tokens.size(); ++id)
     tokens.push_back({embedded.tokens[id], embedded.scores[id], type_of(embedded, id) == TokenType::normal});
   const std::vector<Bpe::Merge> merges = scored_merges(tokens);

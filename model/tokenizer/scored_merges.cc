@@ -8,7 +8,7 @@
 
 namespace tp {
 
-std::vector<Bpe::Merge> scored_merges(const std::vector<ScoredToken>& tokens) {
+std::vector<Bpe::Merge> scored_merges(const std::vector<ScoredPiece>& tokens) {
   std::vector<float> scores;
   std::unordered_map<std::string_view, TokenId> ids;
   for (std::size_t id = 0; id < tokens.size(); ++id) {

@@ -8,7 +8,7 @@
 namespace tp {
 
 // A token of SentencePiece's BPE.
-struct ScoredToken {
+struct ScoredPiece {
   std::string_view text;
   float score;
   bool merges;  // may be made of two others, and be one of the two
@@ -16,6 +16,6 @@ struct ScoredToken {
 
 // SentencePiece merges whatever two tokens make a third, that with the greatest score first. Ids are places
 // in `tokens`.
-std::vector<Bpe::Merge> scored_merges(const std::vector<ScoredToken>& tokens);
+std::vector<Bpe::Merge> scored_merges(const std::vector<ScoredPiece>& tokens);
 
 }  // namespace tp

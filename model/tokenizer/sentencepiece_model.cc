@@ -39,7 +39,7 @@ bool is_made_of_two(std::string_view text, const std::unordered_set<std::string_
 
 Bpe bpe_of(const SentencePieceFile& file) {
   Vocabulary vocabulary = vocabulary_of(file);
-  std::vector<ScoredToken> tokens;
+  std::vector<ScoredPiece> tokens;
   for (const Piece& piece : file.pieces)
     tokens.push_back(
         {piece.text, piece.score, is_in_texts(piece.type) && piece.type != TokenType::user_defined});

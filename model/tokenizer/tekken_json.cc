@@ -77,7 +77,7 @@ std::vector<std::string> ranked_tokens(const JsonNode& json, std::size_t count) 
 // Tokens are merged in the order of the ranks of the results.
 Bpe bpe_of(const std::vector<std::string>& control, const std::vector<std::string>& ranked) {
   std::vector<std::pair<std::string_view, TokenId>> tokens;
-  std::vector<ScoredToken> scored(control.size());
+  std::vector<ScoredPiece> scored(control.size());
   for (const std::string& text : ranked) {
     const std::size_t id = scored.size();
     tokens.emplace_back(text, static_cast<TokenId>(id));

@@ -135,21 +135,14 @@ TEST(UsageAdvice, MessagesNameFlagsAsTheyAreTyped) {
 
 TEST(UsageAdvice, AbsurdSizesAreAnErrorInOurWords) {
   const CheckpointCopies copies;
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"num_hidden_layers", "num_hidden_layers: found 1000000000, expected an integer from 0 to 65536"},
-      {"hidden_size", ""},
-      {"num_attention_heads", ""},
-  };
-  for (const auto& [field, message] : cases) {
+  for (const auto& [field, most] : std::vector<std::pair<std::string, std::string>>{
+           {"num_hidden_layers", "65536"}, {"num_attention_heads", "65536"}, {"hidden_size", "16777216"}}) {
     const std::filesystem::path model = copies.copy("llama-gqa", field);
     change_config(model, {{field, 1000000000}});
     for (const char* command : {"inspect", "plan"}) {
       SCOPED_TRACE(field + " " + command);
-      const Finished finished = run(kNoMpirun, {command, "--model", (model / "config.json").string()});
-      if (message.empty() && finished.status == 0) continue;
-      expect_one_error(finished, 1, message);
-      for (const char* word : {"std::", "vector", "json.exception"})
-        EXPECT_EQ(finished.err.find(word), std::string::npos) << finished.err;
+      expect_one_error(run(kNoMpirun, {command, "--model", (model / "config.json").string()}), 1,
+                       "cannot use " + field + ": found 1000000000, expected an integer from 0 to " + most);
     }
   }
 }
