@@ -1,21 +1,17 @@
 #include "runtime/tools/call_readers.h"
 
+#include "runtime/tools/blanks.h"
+
 #include <algorithm>
 #include <iterator>
 
 namespace tp {
 namespace {
 
-constexpr std::string_view kBlanks = " \n\t\r";
-
-std::string_view without_end_blanks(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
-
 std::string_view name_of_mistral(std::string_view header) {
   const std::string_view name = header.substr(0, header.find('['));
   const std::size_t first = std::min(name.find_first_not_of(kBlanks), name.size());
-  return without_end_blanks(name.substr(first));
+  return without_trailing_blanks(name.substr(first));
 }
 
 // name<sep>{...}, or function<sep>name, a new line and ```json before the arguments.
@@ -24,11 +20,11 @@ std::string_view name_of_deepseek(std::string_view header) {
   const std::size_t place = header.find(kSeparator);
   if (place == header.npos) return {};
   const std::string_view after = header.substr(place + kSeparator.size());
-  const std::string_view line = without_end_blanks(after.substr(0, after.find('\n')));
-  return line.empty() || line.starts_with("```") ? without_end_blanks(header.substr(0, place)) : line;
+  const std::string_view line = without_trailing_blanks(after.substr(0, after.find('\n')));
+  return line.empty() || line.starts_with("```") ? without_trailing_blanks(header.substr(0, place)) : line;
 }
 
-std::string_view name_of_glm(std::string_view header) { return without_end_blanks(header); }
+std::string_view name_of_glm(std::string_view header) { return without_trailing_blanks(header); }
 
 std::string_view name_of_kimi(std::string_view header) {
   constexpr std::string_view kPrefix = "functions.";

@@ -1,4 +1,5 @@
 // Gemma's calls, whose texts are between quotes of their own: they are read to the end and converted.
+#include "runtime/tools/blanks.h"
 #include "runtime/tools/call_reader.h"
 
 #include <algorithm>
@@ -17,14 +18,6 @@ using Kind = MessagePiece::Kind;
 constexpr std::size_t kMaxValueDepth = 200;
 constexpr std::string_view kPrefix = "call:";
 
-bool is_blank_byte(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
-
-std::string_view without_blanks(std::string_view text) {
-  while (!text.empty() && is_blank_byte(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank_byte(text.back())) text.remove_suffix(1);
-  return text;
-}
-
 // Reads a text from its beginning.
 class Cursor {
  public:
@@ -35,7 +28,7 @@ class Cursor {
   std::string_view rest() const { return text_; }
 
   void skip_space() {
-    while (!text_.empty() && is_blank_byte(text_.front())) text_.remove_prefix(1);
+    while (!text_.empty() && is_blank(text_.front())) text_.remove_prefix(1);
   }
   bool skip(std::string_view expected) {
     if (!text_.starts_with(expected)) return false;

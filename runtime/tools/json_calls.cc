@@ -1,4 +1,5 @@
 // Calls that are JSON objects, and JSON objects after a header.
+#include "runtime/tools/blanks.h"
 #include "runtime/tools/call_reader.h"
 
 #include <algorithm>
@@ -14,14 +15,6 @@ namespace {
 using Kind = MessagePiece::Kind;
 
 constexpr std::size_t kMaxCallHeader = 512;
-constexpr std::string_view kBlanks = " \n\t\r";
-
-bool is_blank(char byte) { return kBlanks.find(byte) != kBlanks.npos; }
-
-std::string_view without_blanks(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
 
 bool is_arguments(std::string_view key) { return key == "arguments" || key == "parameters"; }
 bool is_name(std::string_view key) { return key == "name" || key == "tool_name"; }

@@ -1,6 +1,7 @@
 #include "runtime/tools/marked_reader.h"
 
 #include "runtime/text/overlap.h"
+#include "runtime/tools/blanks.h"
 #include "runtime/tools/call_readers.h"
 
 #include <algorithm>
@@ -11,13 +12,8 @@ namespace {
 
 using Kind = MessagePiece::Kind;
 
-constexpr std::string_view kBlanks = " \n\t\r";
 constexpr std::size_t kMaxReread = 1024;
 constexpr std::size_t kReadSlice = 4096;
-
-std::string_view without_end_blanks(std::string_view text) {
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
 
 }  // namespace
 
@@ -128,7 +124,7 @@ MarkedReader::Opening MarkedReader::opens_with_name() const {
     return may_be ? Opening::open : Opening::no;
   }
   const std::string_view text = held_;
-  if (!syntax_.tools.contains(without_end_blanks(text.substr(0, end)))) return Opening::no;
+  if (!syntax_.tools.contains(without_trailing_blanks(text.substr(0, end)))) return Opening::no;
   if (is_line) return Opening::yes;
   const std::string_view rest = text.substr(std::min(text.find_first_not_of(kBlanks, end), text.size()));
   if (rest.starts_with(kKeysAndValues.key_begin)) return Opening::yes;
@@ -319,7 +315,7 @@ bool MarkedReader::continue_calls() {
 
 void MarkedReader::say(std::string_view text) {
   if (skips_space_) text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  const std::string_view words = without_end_blanks(text);
+  const std::string_view words = without_trailing_blanks(text);
   if (!words.empty()) {
     append(pieces_, Kind::text, std::exchange(space_, {}));
     append(pieces_, Kind::text, words);
@@ -329,7 +325,7 @@ void MarkedReader::say(std::string_view text) {
 }
 
 void MarkedReader::ponder(std::string_view text) {
-  const std::string_view words = without_end_blanks(text);
+  const std::string_view words = without_trailing_blanks(text);
   if (!words.empty()) {
     append(pieces_, Kind::reasoning, std::exchange(space_, {}));
     append(pieces_, Kind::reasoning, words);

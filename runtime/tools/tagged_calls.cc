@@ -1,4 +1,5 @@
 // Calls in tags, whose values have no quotes.
+#include "runtime/tools/blanks.h"
 #include "runtime/tools/call_reader.h"
 
 #include <algorithm>
@@ -13,15 +14,7 @@ namespace {
 
 using Kind = MessagePiece::Kind;
 
-constexpr std::string_view kBlanks = " \n\t\r";
 constexpr std::size_t kMaxTag = 512;
-
-bool is_blank(char byte) { return kBlanks.find(byte) != kBlanks.npos; }
-
-std::string_view without_blanks(std::string_view text) {
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
 
 // Whether a text has something at a place.
 enum class Match : std::uint8_t {

@@ -1,5 +1,6 @@
 #include "runtime/tools/value_types.h"
 
+#include "runtime/tools/blanks.h"
 #include "runtime/tools/json_scanner.h"
 
 #include <algorithm>
@@ -115,12 +116,6 @@ class SchemaTypes {
 
   const Json& root_;
 };
-
-std::string_view without_blanks(std::string_view text) {
-  constexpr std::string_view kBlanks = " \n\t\r";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
-}
 
 std::string lower_case(std::string_view text) {
   std::string lower(text);

@@ -1,0 +1,22 @@
+// Blanks in what models write: those of JSON.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+namespace tp {
+
+inline constexpr std::string_view kBlanks = " \n\t\r";
+
+inline bool is_blank(char byte) { return kBlanks.find(byte) != kBlanks.npos; }
+
+inline std::string_view without_trailing_blanks(std::string_view text) {
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
+inline std::string_view without_blanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return without_trailing_blanks(text);
+}
+
+}  // namespace tp
