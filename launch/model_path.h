@@ -16,8 +16,9 @@ namespace tp {
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
 
-// The files that may be read of the model that find_model returned: weights, configuration, tokenizer, chat
-// template.
-std::vector<std::filesystem::path> model_files(const std::filesystem::path& model);
+// The files that may be read of the model that find_model finds: weights, configuration, tokenizer, chat
+// templates, also in folders inside its folder (Sentence Transformers' modules, a draft model); of a GGUF
+// model its parts only. None if there is no such model.
+std::vector<std::filesystem::path> model_files(const std::filesystem::path& given);
 
 }  // namespace tp
