@@ -18,9 +18,8 @@ LinkLoss planned(double timeout, const Parameters& parameters) {
 }
 
 // mpirun notices a loss after 5 + 2 * 3 seconds.
-const Parameters kQuick = {{"oob_tcp_keepalive_time", "5"},
-                           {"oob_tcp_keepalive_intvl", "2"},
-                           {"oob_tcp_keepalive_probes", "3"}};
+const Parameters kQuick = {
+    {"oob_tcp_keepalive_time", "5"}, {"oob_tcp_keepalive_intvl", "2"}, {"oob_tcp_keepalive_probes", "3"}};
 
 TEST(LinkLoss, MattersToNobodyWhoWaitsForEver) {
   EXPECT_EQ(planned(0.0, {}).notice, "");
@@ -47,7 +46,8 @@ TEST(LinkLoss, IsNoticedByMpirunBeforeTheRanksEnd) {
   }
   const LinkLoss loss = planned(8.0, kQuick);
   EXPECT_EQ(loss.timeout, 15.0);
-  EXPECT_NE(loss.notice.find("`timeout` 8 becomes 15: mpirun notices a cut link after 11 s"), std::string::npos)
+  EXPECT_NE(loss.notice.find("`timeout` 8 becomes 15: mpirun notices a cut link after 11 s"),
+            std::string::npos)
       << loss.notice;
 }
 
