@@ -63,7 +63,7 @@ Json delta_of(const MessageBlock& block, const std::string& text) {
   return {{"type", "input_json_delta"}, {"partial_json", text}};
 }
 
-const char* type_of(const ApiError& error) {
+const char* anthropic_type_of(const ApiError& error) {
   switch (error.status) {
     case 401:
       return "authentication_error";
@@ -115,7 +115,7 @@ class MessagesFormat final : public AnswerFormat, BlockStream {
   }
 
   Json error(const ApiError& error) const override {
-    return {{"type", "error"}, {"error", {{"type", type_of(error)}, {"message", error.message}}}};
+    return {{"type", "error"}, {"error", {{"type", anthropic_type_of(error)}, {"message", error.message}}}};
   }
   std::string error_event(const ApiError& failure) const override {
     return sse_event("error", error(failure));
