@@ -344,7 +344,7 @@ TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
     config["num_hidden_layers"] = layer + 1;
     const test::TemporaryDirectory counted;
     test::write_checkpoint(counted.path(), config, tensors);
-    reference::Fixture of_all = *fixture;
+    reference::Fixture of_all = fixture;
     of_all.folder = counted.path();
     Conversion conversion(of_all, "glm4moe");
     conversion.whole("nextn_predict_layers", 1);

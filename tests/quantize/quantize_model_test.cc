@@ -208,18 +208,11 @@ TEST(QuantizeModel, RefusesWhatGgufFilesCannotSay) {
 
 TEST(QuantizeModel, RefusesElementsThatTheTypeDoesNotHave) {
   const TemporaryDirectory directory;
-  const reference::Fixture fixture = reference::fixture("llama-gqa");
-  std::filesystem::copy(fixture.folder, directory.path() / "model");
-  std::filesystem::path weights;
-  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "model"))
-    if (entry.path().extension() == ".safetensors") weights = entry.path();
-  std::filesystem::permissions(weights, std::filesystem::perms::owner_all);
-  std::fstream file(weights, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(-4, std::ios::end);
-  const float infinity = std::numeric_limits<float>::infinity();
-  file.write(reinterpret_cast<const char*>(&infinity), sizeof infinity);
-  file.close();
-  const std::string error = refusal(directory.path() / "model", "q8_0");
+  const std::filesystem::path folder = reference::fixture("llama-gqa").folder;
+  test::Tensors tensors = test::tensors_of(folder);
+  tensors.at("model.layers.1.mlp.up_proj.weight").elements.back() = std::numeric_limits<float>::infinity();
+  test::write_checkpoint(directory.path(), test::config_in(folder), tensors);
+  const std::string error = refusal(directory.path(), "q8_0");
   EXPECT_TRUE(error.find("expected finite elements of at most 65504 for") != error.npos) << error;
   EXPECT_TRUE(error.ends_with("found inf; the checkpoint may be damaged, or needs another type (`weights`)"))
       << error;
