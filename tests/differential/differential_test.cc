@@ -154,7 +154,7 @@ Comparison run_trial(Communicator& comm, std::uint64_t seed) {
   const reference::Fixture fixture =
       reference::fixture(choice.layer ? kModelsWithLayer[model - kModels.size()] : kModels[model]);
   choice.itself = fixture.name != "qwen3next";
-  Trial trial = random_trial(random, fixture.logits.shape.at(1), choice);
+  Trial trial = random_trial(random, fixture.rows.columns(), choice);
   EngineOptions& options = trial.options;
   options.model = fixture.folder;
   const test::TemporaryDirectory with_layer;

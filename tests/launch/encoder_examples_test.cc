@@ -62,7 +62,7 @@ TEST(Encoders, EveryCommandThatDoesNotFitAModelSaysWhichDo) {
   };
   const TemporaryDirectory directory;
   const std::string ids = directory.write("ids.json", "[1, 2, 3]");
-  const std::string encoders = (fs::path(TP_TEST_DATA) / "encoders").string();
+  const std::string encoders = reference::seeded_folder("encoders").parent_path().string();
   const Arguments generate = {"generate", "--tokens", ids};
   const Arguments chat = {"chat"};
   const Arguments perplexity = {"perplexity", "--tokens", ids};

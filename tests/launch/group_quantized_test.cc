@@ -4,6 +4,7 @@
 #include "model/weights/checkpoint/mapped_file.h"
 #include "model/weights/checkpoint/safetensors_header.h"
 #include "tests/launch/program.h"
+#include "tests/reference/fixture.h"
 
 #include <cstring>
 #include <fstream>
@@ -16,7 +17,7 @@ namespace {
 using reference::GroupFormat;
 using reference::GroupQuantized;
 
-const std::filesystem::path kFixture = TP_TEST_DATA "/logits/llama-rope-yarn";
+const std::filesystem::path kFixture = reference::seeded_folder("logits", "llama-rope-yarn");
 
 nlohmann::json config_with(const nlohmann::json& quantization) {
   std::ifstream file(kFixture / "config.json");

@@ -16,14 +16,6 @@ namespace {
 using nlohmann::json;
 using reference::Seq2SeqFixture;
 
-double seq2seq_apart(const std::vector<float>& a, const std::vector<float>& b) {
-  if (a.size() != b.size()) return INFINITY;
-  double largest = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - b[i]));
-  return largest;
-}
-
 std::string model_folder(const std::string& name) { return reference::seq2seq_fixture(name).folder.string(); }
 
 TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeAtEveryRankCount) {
@@ -34,11 +26,11 @@ TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeAtEveryRankCount) {
     for (const std::size_t ranks : {0, 1, 2, 3}) {
       expect_success(
           run(ranks, {"logits", "--model", fixture.folder, "--tokens", input, "--output", output}));
-      EXPECT_LE(seq2seq_apart(read_npy(output).values, fixture.logits.values), 1e-4)
+      EXPECT_LE(fixture.logits.difference(read_npy(output).values), 1e-4)
           << fixture.name << ", " << ranks << " ranks";
       expect_success(
           run(ranks, {"hidden", "--model", fixture.folder, "--tokens", input, "--output", output}));
-      EXPECT_LE(seq2seq_apart(read_npy(output).values, fixture.encoder.values), 1e-4)
+      EXPECT_LE(fixture.encoder.difference(read_npy(output).values), 1e-4)
           << fixture.name << ", " << ranks << " ranks";
     }
   }

@@ -1,5 +1,7 @@
 #include "tests/launch/text_encoder.h"
 
+#include "tests/reference/fixture.h"
+
 #include <nlohmann/json.hpp>
 
 namespace tp::test {
@@ -52,7 +54,7 @@ json tokenizer() {
 }  // namespace
 
 TextEncoder::TextEncoder(const std::string& fixture) {
-  std::filesystem::copy(std::filesystem::path(TP_TEST_DATA) / "encoders" / fixture, directory_.path(),
+  std::filesystem::copy(reference::seeded_folder("encoders", fixture), directory_.path(),
                         std::filesystem::copy_options::recursive);
   directory_.write("tokenizer.json", tokenizer().dump());
 }

@@ -1,5 +1,6 @@
 #include "tests/launch/text_model.h"
 
+#include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 
 #include <fstream>
@@ -76,7 +77,7 @@ TextModel::TextModel() {
 }
 
 std::filesystem::path fixture_folder(const std::string& name) {
-  return std::filesystem::path(TP_TEST_DATA) / "logits" / name;
+  return reference::seeded_folder("logits", name);
 }
 
 std::filesystem::path CheckpointCopies::copy(const std::string& fixture, const std::string& name) const {

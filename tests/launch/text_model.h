@@ -19,7 +19,7 @@ class TextModel {
   TemporaryDirectory directory_;
 };
 
-// The folder of tests/data/logits/<name>.
+// The folder of the seeded fixture.
 std::filesystem::path fixture_folder(const std::string& name);
 
 // Writable copies of checkpoints, in a folder that disappears.

@@ -103,15 +103,6 @@ TEST(Architectures, RefuseAnActivationThatTheyDoNotKnow) {
   }
 }
 
-TEST(Architectures, HaveAFixtureEach) {
-  for (const std::string& architecture : supported_architectures()) {
-    if (family_of(architecture).kind != ModelKind::decoder) continue;  // see encoder_families_test.cc
-    const auto fixtures = reference::fixtures_of({architecture});
-    if (fixtures.empty() && !reference::has_all_fixtures()) GTEST_SKIP() << "not all fixtures are here";
-    EXPECT_FALSE(fixtures.empty()) << architecture;
-  }
-}
-
 ModelConfig parse(nlohmann::json config, const std::string& architecture) {
   config.update({{"architectures", {architecture}}, {"vocab_size", 100}});
   return parse_config(config.dump(), "config.json");

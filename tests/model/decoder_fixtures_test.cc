@@ -33,9 +33,13 @@ class FamilyFixture : public testing::TestWithParam<Fixture> {
 TEST_P(FamilyFixture, GivesTheLogitsOfTheOriginalModellingCode) {
   if (!fits()) GTEST_SKIP() << comm_.size() << " ranks, " << config_.num_attention_heads << " heads";
   DecoderUnderTest decoder(comm_, config_, *source_, {.weights = WeightType::f32});
-  const std::vector<float> logits = decoder.append(GetParam().prompt);
-  ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
-  EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), tolerance(GetParam()));
+  std::vector<float> logits = decoder.append(GetParam().prompt);
+  EXPECT_LE(decoder.difference(logits, GetParam().rows), tolerance(GetParam()));
+  if (decoder.spec().recomputes) return;  // every token changes what those before it give
+  const std::vector<float> more =
+      decoder.append(std::span(GetParam().greedy).first(GetParam().greedy.size() - 1));
+  logits.insert(logits.end(), more.begin(), more.end());
+  EXPECT_LE(decoder.difference(logits, GetParam().greedy_rows), tolerance(GetParam()));
 }
 
 // Of chunks, so that halves also depend on what earlier steps left. Every family that can be divided has as
@@ -45,9 +49,7 @@ TEST_P(FamilyFixture, GivesThemInTwoHalfBatchesInTurns) {
   if (!can_divide_steps(make_spec(config_))) GTEST_SKIP() << "computes whole sequences";
   DecoderUnderTest decoder(comm_, config_, *source_,
                            {.chunk = 20, .weights = WeightType::f32, .in_halves = true});
-  const std::vector<float> logits = decoder.append(GetParam().prompt);
-  ASSERT_EQ(logits.size(), GetParam().prompt.size() * decoder.local_vocab().size());
-  EXPECT_LE(decoder.difference(logits, GetParam().logits.view()), tolerance(GetParam()));
+  EXPECT_LE(decoder.difference(decoder.append(GetParam().prompt), GetParam().rows), tolerance(GetParam()));
 }
 
 TEST_P(FamilyFixture, GivesTheGreedyTokensExactly) {
@@ -63,10 +65,8 @@ TEST_P(LlamaFixture, IsWhatTheNaiveDecoderComputesToo) {
   if (comm_.size() != 1) GTEST_SKIP() << "no ranks in it";
   reference::Llama llama(config_, *source_);
   const reference::Matrix logits = llama.logits(GetParam().prompt);
-  double largest = 0.0;
-  for (std::size_t i = 0; i < logits.values.size(); ++i)
-    largest = std::max(largest, std::abs(logits.values[i] - GetParam().logits.values[i]));
-  EXPECT_LE(largest, tolerance(GetParam()));  // the fixture's own float32 noise
+  EXPECT_LE(GetParam().rows.difference(std::vector<float>(logits.values.begin(), logits.values.end())),
+            tolerance(GetParam()));  // the fixture's own float32 noise
   EXPECT_EQ(llama.greedy(GetParam().prompt, 3),
             std::vector<TokenId>(GetParam().greedy.begin(), GetParam().greedy.begin() + 3));
 }

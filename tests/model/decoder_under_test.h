@@ -4,6 +4,9 @@
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
 #include "model/layers/forward_in_halves.h"
+#include "parallel/collectives.h"
+#include "parallel/shard.h"
+#include "tests/reference/expected_rows.h"
 #include "tests/reference/matrix.h"
 #include "tp/communicator.h"
 
@@ -47,7 +50,7 @@ class DecoderUnderTest {
       table_.push_back(static_cast<std::int32_t>(blocks_ - block));
   }
 
-  Range local_vocab() const { return decoder_.local_vocab(); }
+  Range local_vocab() const { return vocab_; }
   const Workspace& workspace() const { return workspace_; }
   const Decoder& decoder() const { return decoder_; }
   const DecoderSpec& spec() const { return spec_; }
@@ -106,6 +109,25 @@ class DecoderUnderTest {
     return chosen;
   }
 
+  // The logits of all ranks side by side, [tokens, vocab_size], on the first one; empty elsewhere.
+  // Collective.
+  std::vector<float> whole(const std::vector<float>& local_logits) const {
+    const std::size_t columns = local_vocab().size();
+    const auto shards = exchange_values<Range>(comm_, std::span(&vocab_, 1));
+    const TensorView<const float> local(local_logits.data(), local_logits.size() / columns, columns);
+    const std::size_t all = comm_.is_root() ? shards.back().end : 0;
+    std::vector<float> logits(local.rows() * all);
+    gather_columns(comm_, local, shards,
+                   TensorView<float>(logits.data(), comm_.is_root() ? local.rows() : 0, all));
+    return logits;
+  }
+
+  // How far the logits of all ranks are from the expected ones; of the first rank, 0 elsewhere. Collective.
+  double difference(const std::vector<float>& local_logits, const reference::ExpectedRows& expected) const {
+    const std::vector<float> logits = whole(local_logits);
+    return comm_.is_root() ? expected.difference(logits) : 0.0;
+  }
+
   // The largest difference between this rank's logits and its columns of the whole ones.
   template <class Whole>  // reference::Matrix, or a TensorView: [tokens, vocab_size]
   double difference(const std::vector<float>& local_logits, const Whole& whole) const {
@@ -159,6 +181,7 @@ class DecoderUnderTest {
   Options options_;
   TpRank tp_;
   Decoder decoder_;
+  Range vocab_ = decoder_.local_vocab();
   std::size_t blocks_;
   KvCache cache_;
   Workspace workspace_;

@@ -68,8 +68,8 @@ TEST(Falcon, FixturesAreWhatTheNaiveDecoderComputes) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     const reference::Matrix logits =
         reference::Falcon(load_config(fixture.folder), *source).logits(fixture.prompt);
-    for (std::size_t i = 0; i < logits.values.size(); ++i)
-      ASSERT_NEAR(logits.values[i], fixture.logits.values[i], 1e-4) << fixture.name;
+    EXPECT_LE(fixture.rows.difference(std::vector<float>(logits.values.begin(), logits.values.end())), 1e-4)
+        << fixture.name;
   }
 }
 

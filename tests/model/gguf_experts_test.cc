@@ -312,31 +312,27 @@ const Case kCases[] = {
 
 TEST(GgufExperts, GiveTheLogitsOfTheSameTensorsInACheckpoint) {
   Communicator& comm = test::world();
-  const auto fixtures = reference::fixtures_of(supported_architectures());
   for (const Case& of : kCases) {
-    const auto fixture = std::ranges::find(fixtures, of.fixture, &reference::Fixture::name);
-    if (fixture == fixtures.end()) continue;
+    const reference::Fixture fixture = reference::fixture(of.fixture);
     SCOPED_TRACE(of.fixture);
-    Conversion conversion(*fixture, of.architecture);
+    Conversion conversion(fixture, of.architecture);
     of.write(conversion);
     const test::TemporaryDirectory directory;
     const std::filesystem::path file = directory.write("model.gguf", conversion.file());
     const auto source = GgufCheckpoint::open(file);
     DecoderUnderTest decoder(comm, load_config(file), *source, {.weights = WeightType::f32});
-    const std::vector<float> logits = decoder.append(fixture->prompt);
-    EXPECT_LE(decoder.difference(logits, fixture->logits.view()), 1e-4);
+    const std::vector<float> logits = decoder.append(fixture.prompt);
+    EXPECT_LE(decoder.difference(logits, fixture.rows), 1e-4);
     EXPECT_TRUE(decoder.decoder().unused_tensors().empty());
   }
 }
 
 // Whose tensors are under blk.N.nextn, where N blocks are the model's.
 TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
-  const auto fixtures = reference::fixtures_of({"Glm4MoeForCausalLM"});
-  const auto fixture = std::ranges::find(fixtures, "glm4moe", &reference::Fixture::name);
-  if (fixture == fixtures.end()) GTEST_SKIP() << "shared/fixtures is not here";
+  const reference::Fixture fixture = reference::fixture("glm4moe");
   for (const bool own_tables : {true, false}) {
-    nlohmann::json config = test::config_in(fixture->folder);
-    test::Tensors tensors = test::tensors_of(fixture->folder);
+    nlohmann::json config = test::config_in(fixture.folder);
+    test::Tensors tensors = test::tensors_of(fixture.folder);
     test::add_next_token_layer(config, tensors, own_tables);
     const test::TemporaryDirectory directory;
     test::write_checkpoint(directory.path(), config, tensors);
@@ -348,7 +344,7 @@ TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
     config["num_hidden_layers"] = layer + 1;
     const test::TemporaryDirectory counted;
     test::write_checkpoint(counted.path(), config, tensors);
-    reference::Fixture of_all = *fixture;
+    reference::Fixture of_all = fixture;
     of_all.folder = counted.path();
     Conversion conversion(of_all, "glm4moe");
     conversion.whole("nextn_predict_layers", 1);
@@ -364,11 +360,11 @@ TEST(GgufExperts, HaveGlmsLayerForMultiTokenPrediction) {
 
     Communicator& comm = test::world();
     const auto expected_model =
-        test::compute(comm, make_spec(expected_config), *expected_source, fixture->prompt, 128);
+        test::compute(comm, make_spec(expected_config), *expected_source, fixture.prompt, 128);
     std::vector<const float*> states;
     for (const std::vector<float>& state : expected_model.hidden) states.push_back(state.data());
     const auto logits_of = [&](const ModelConfig& of, const WeightSource& from) {
-      return test::compute(comm, make_next_token_spec(of), from, fixture->prompt, 128, states).logits;
+      return test::compute(comm, make_next_token_spec(of), from, fixture.prompt, 128, states).logits;
     };
     EXPECT_EQ(logits_of(load_config(file), *source), logits_of(expected_config, *expected_source));
   }

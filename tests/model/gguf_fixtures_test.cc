@@ -14,7 +14,7 @@
 namespace tp {
 namespace {
 
-using reference::Fixture;
+using Fixture = reference::StoredFixture;
 using test::DecoderUnderTest;
 
 class GgufFixture : public testing::TestWithParam<Fixture> {

@@ -48,7 +48,7 @@ TEST(Llama4, IsReadFromAMultimodalCheckpointOfWhichTheRestIsNotUsed) {
   const auto source = SafetensorsCheckpoint::open(directory.path());
   DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
                            {.weights = WeightType::f32});
-  EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-4);
+  EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-4);
   const std::vector<std::string>& unused = decoder.decoder().unused_tensors();
   EXPECT_EQ(unused.size(), test::world().is_root() ? 13U : 0U);
   for (const std::string& tensor : unused) EXPECT_FALSE(tensor.starts_with("language_model.")) << tensor;
@@ -61,7 +61,7 @@ TEST(Llama4, GivesTheSameLogitsInStepsOfAnyLength) {
   for (const std::size_t chunk : {1U, 3U, 8U, 11U}) {
     DecoderUnderTest decoder(test::world(), load_config(fixture.folder), *source,
                              {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
-    EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-4) << chunk;
+    EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-4) << chunk;
   }
 }
 

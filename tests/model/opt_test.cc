@@ -133,8 +133,8 @@ TEST(Opt, FixtureIsWhatTheNaiveDecoderComputes) {
     const auto source = SafetensorsCheckpoint::open(fixture.folder);
     const ModelConfig config = load_config(fixture.folder);
     const Matrix logits = NaiveOpt(config, *source).logits(fixture.prompt);
-    for (std::size_t i = 0; i < logits.values.size(); ++i)
-      ASSERT_NEAR(logits.values[i], fixture.logits.values[i], 1e-4) << fixture.name;
+    EXPECT_LE(fixture.rows.difference(std::vector<float>(logits.values.begin(), logits.values.end())), 1e-4)
+        << fixture.name;
   }
 }
 

@@ -1,5 +1,5 @@
-// The accuracy of weight and cache types on every fixture: the logits' relative error against the original
-// float32 code, and whether greedy tokens change.
+// The accuracy of weight and cache types on every fixture: the logits' relative error against those in
+// float32, which are the original code's, and whether greedy tokens change.
 //
 // The bound. Rounding gives the terms of a dot product independent relative errors, so that the result has
 // the same relative error in root mean square. Every matmul on a token's path through the model adds its own:
@@ -34,6 +34,7 @@ namespace {
 
 using reference::Fixture;
 using test::DecoderUnderTest;
+using Rows = TensorView<const float>;
 
 struct Precision {
   WeightType weights;
@@ -98,18 +99,24 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
   // A token in another bucket changes what many tokens see, in every layer that follows.
   bool hashes() const { return !config_.attn_layers.empty(); }
 
-  // The root mean square of this rank's relative errors, over all positions, or of the median position.
-  double error_of(const std::vector<float>& found, Range vocab) const {
-    const auto& expected = GetParam().logits.view();
+  // The logits of the prompt, [tokens, vocab_size], on the first rank; empty elsewhere.
+  std::vector<float> logits_in(const Precision& precision) {
+    DecoderUnderTest decoder(comm_, config_, *source_,
+                             {.kv_type = precision.kv_type, .weights = precision.weights});
+    return decoder.whole(decoder.append(GetParam().prompt));
+  }
+
+  // The root mean square of the relative errors, over all positions, or of the median position.
+  double error_of(const Rows& found, const Rows& expected) const {
     std::vector<double> errors;
     for (std::size_t row = 0; row < expected.rows(); ++row) {
       double squares = 0.0;
       const double scale = deviation(expected.row(row), expected.columns());
-      for (std::size_t i = 0; i < vocab.size(); ++i) {
-        const double error = (found[row * vocab.size() + i] - expected(row, vocab.begin + i)) / scale;
+      for (std::size_t i = 0; i < expected.columns(); ++i) {
+        const double error = (found(row, i) - expected(row, i)) / scale;
         squares += error * error;
       }
-      errors.push_back(squares / static_cast<double>(vocab.size()));
+      errors.push_back(squares / static_cast<double>(expected.columns()));
     }
     if (makes_choices()) {
       std::nth_element(errors.begin(), errors.begin() + errors.size() / 2, errors.end());
@@ -118,12 +125,11 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
     return std::sqrt(std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size()));
   }
 
-  // How many logits of this rank could change a greedy token that should be certain. A token is certain if it
+  // How many logits could change a greedy token that should be certain. A token is certain if it
   // leads by more than the error of two logits; a logit is counted if it lies on the wrong side of the middle
   // between the best and the second best.
-  std::size_t flipped_choices(const std::vector<float>& found, Range vocab, double bound) const {
+  static std::size_t flipped_choices(const Rows& found, const Rows& expected, double bound) {
     constexpr double kDeviations = 4;  // of the worst logit of a few hundred
-    const auto& expected = GetParam().logits.view();
     std::size_t flipped = 0;
     for (std::size_t row = 0; row < expected.rows(); ++row) {
       const float* all = expected.row(row);
@@ -134,9 +140,8 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
       const double off = kDeviations * bound * deviation(all, expected.columns());
       if (all[best] - next < 2 * off) continue;
       const double middle = (all[best] + next) / 2;
-      for (std::size_t i = 0; i < vocab.size(); ++i) {
-        const bool above = found[row * vocab.size() + i] > middle;
-        if (above != (vocab.begin + i == best)) ++flipped;
+      for (std::size_t i = 0; i < expected.columns(); ++i) {
+        if ((found(row, i) > middle) != (i == best)) ++flipped;
       }
     }
     return flipped;
@@ -149,24 +154,28 @@ class PrecisionOfFixture : public testing::TestWithParam<Fixture> {
 
 TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
   if (config_.num_attention_heads < comm_.size()) GTEST_SKIP() << "more ranks than heads";
+  const std::vector<float> exact = logits_in({WeightType::f32, KvType::f32});
+  if (comm_.is_root()) {
+    ASSERT_LE(GetParam().rows.difference(exact), std::max(1e-4, 4 * GetParam().noise));
+  }
+  if (hashes()) return;
   for (const Precision& precision :
-       {Precision{WeightType::f32, KvType::f32}, Precision{WeightType::f32, KvType::bf16},
-        Precision{WeightType::f32, KvType::int8}, Precision{WeightType::f16, KvType::f32},
-        Precision{WeightType::bf16, KvType::bf16}, Precision{WeightType::int8, KvType::bf16},
-        Precision{WeightType::int8, KvType::int8}, Precision{WeightType::int4, KvType::bf16}}) {
+       {Precision{WeightType::f32, KvType::bf16}, Precision{WeightType::f32, KvType::int8},
+        Precision{WeightType::f16, KvType::f32}, Precision{WeightType::bf16, KvType::bf16},
+        Precision{WeightType::int8, KvType::bf16}, Precision{WeightType::int8, KvType::int8},
+        Precision{WeightType::int4, KvType::bf16}}) {
     if (makes_choices() && !has_16_bits(precision)) continue;
-    const bool rounds = precision.weights != WeightType::f32 || precision.kv_type != KvType::f32;
-    if (hashes() && rounds) continue;
-    DecoderUnderTest decoder(comm_, config_, *source_,
-                             {.kv_type = precision.kv_type, .weights = precision.weights});
-    const std::vector<float> logits = decoder.append(GetParam().prompt);
-    const double error = error_of(logits, decoder.local_vocab());
+    const std::vector<float> rounded = logits_in(precision);
+    if (!comm_.is_root()) continue;
+    const std::size_t columns = GetParam().rows.columns();
+    const Rows expected(exact.data(), exact.size() / columns, columns);
+    const Rows found(rounded.data(), rounded.size() / columns, columns);
     const double bound = bound_of(precision, config_);
     const std::string types =
         fmt::format("{} weights, {} cache", name_of(precision.weights), name_of(precision.kv_type));
-    EXPECT_LE(error, bound) << types;
+    EXPECT_LE(error_of(found, expected), bound) << types;
     if (makes_choices()) continue;
-    EXPECT_EQ(flipped_choices(logits, decoder.local_vocab(), bound), 0U) << types;
+    EXPECT_EQ(flipped_choices(found, expected, bound), 0U) << types;
   }
 }
 

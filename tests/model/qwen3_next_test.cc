@@ -104,7 +104,7 @@ TEST(Qwen3Next, GivesTheSameLogitsInStepsOfAnyLength) {
   for (const std::size_t chunk : {1U, 2U, 3U, 7U, 64U}) {
     DecoderUnderTest decoder(test::world(), load_config(fixture.folder), *source,
                              {.chunk = chunk, .block_size = 4, .weights = WeightType::f32});
-    EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-3) << chunk;
+    EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3) << chunk;
   }
 }
 
@@ -215,7 +215,7 @@ TEST(Qwen3Next, SaysWhatItDoesNotUseOfACheckpointThatPredictsMoreTokens) {
   const auto source = SafetensorsCheckpoint::open(directory.path());
   DecoderUnderTest decoder(test::world(), load_config(directory.path()), *source,
                            {.weights = WeightType::f32});
-  EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.logits.view()), 1e-3);
+  EXPECT_LE(decoder.difference(decoder.append(fixture.prompt), fixture.rows), 1e-3);
   const std::vector<std::string> word = {"mtp.* (3 tensors of multi-token prediction layers)"};
   EXPECT_EQ(decoder.decoder().unused_tensors(), test::world().is_root() ? word : std::vector<std::string>());
 }

@@ -8,6 +8,7 @@
 #include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/next_token_checkpoint.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/gguf.h"
 
@@ -92,21 +93,23 @@ TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
 
 // The language model of a checkpoint that has a vision tower, too, is written as if it were alone.
 TEST(QuantizeModel, WritesGemma3FromCheckpointsWithAndWithoutAVisionTower) {
-  if (!reference::has_all_fixtures()) GTEST_SKIP() << "not all fixtures are here";
   const TemporaryDirectory directory;
-  const auto write = [&](const std::string& fixture, bool is_part) {
-    const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "logits" / fixture;
+  const std::filesystem::path alone_folder = reference::fixture("gemma3-pattern3").folder;
+  const std::filesystem::path part_folder = reference::fixture("gemma3-multimodal-layout").folder;
+  // Both fixtures have the same sizes but other numbers, so the part gets those of the model alone.
+  const test::Tensors of_alone = test::tensors_of(alone_folder);
+  test::Tensors of_part = test::tensors_of(part_folder);
+  for (const auto& [name, values] : of_alone) of_part.at("language_model." + name) = values;
+  const auto write = [&](const std::string& name, nlohmann::json config, const test::Tensors& tensors) {
     const TemporaryDirectory model;
-    nlohmann::json config = read_json_file(folder / "config.json");
-    (is_part ? config["text_config"] : config)["sliding_window_pattern"] = 6;
-    model.write("config.json", config.dump());
-    std::filesystem::copy_file(folder / "model.safetensors", model.path() / "model.safetensors");
-    const std::filesystem::path file = directory.path() / (fixture + ".gguf");
+    (config.contains("text_config") ? config["text_config"] : config)["sliding_window_pattern"] = 6;
+    test::write_checkpoint(model.path(), config, tensors);
+    const std::filesystem::path file = directory.path() / (name + ".gguf");
     quantize(model.path(), "f32", file);
     return GgufFiles(file);
   };
-  const GgufFiles alone = write("gemma3-pattern3", false);
-  const GgufFiles part = write("gemma3-multimodal-layout", true);
+  const GgufFiles alone = write("alone", test::config_in(alone_folder), of_alone);
+  const GgufFiles part = write("part", test::config_in(part_folder), of_part);
   EXPECT_EQ(part.tensors().size(), alone.tensors().size());
   for (const auto& [name, entry] : alone.tensors()) {
     const GgufFiles::Entry* const other = part.find(name);
@@ -205,18 +208,11 @@ TEST(QuantizeModel, RefusesWhatGgufFilesCannotSay) {
 
 TEST(QuantizeModel, RefusesElementsThatTheTypeDoesNotHave) {
   const TemporaryDirectory directory;
-  const reference::Fixture fixture = reference::fixture("llama-gqa");
-  std::filesystem::copy(fixture.folder, directory.path() / "model");
-  std::filesystem::path weights;
-  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "model"))
-    if (entry.path().extension() == ".safetensors") weights = entry.path();
-  std::filesystem::permissions(weights, std::filesystem::perms::owner_all);
-  std::fstream file(weights, std::ios::binary | std::ios::in | std::ios::out);
-  file.seekp(-4, std::ios::end);
-  const float infinity = std::numeric_limits<float>::infinity();
-  file.write(reinterpret_cast<const char*>(&infinity), sizeof infinity);
-  file.close();
-  const std::string error = refusal(directory.path() / "model", "q8_0");
+  const std::filesystem::path folder = reference::fixture("llama-gqa").folder;
+  test::Tensors tensors = test::tensors_of(folder);
+  tensors.at("model.layers.1.mlp.up_proj.weight").elements.back() = std::numeric_limits<float>::infinity();
+  test::write_checkpoint(directory.path(), test::config_in(folder), tensors);
+  const std::string error = refusal(directory.path(), "q8_0");
   EXPECT_TRUE(error.find("expected finite elements of at most 65504 for") != error.npos) << error;
   EXPECT_TRUE(error.ends_with("found inf; the checkpoint may be damaged, or needs another type (`weights`)"))
       << error;

@@ -1,17 +1,12 @@
 #include "tests/reference/diffusion_fixture.h"
 
-#include <fstream>
-#include <utility>
+#include "tests/reference/fixture.h"
+#include "tests/reference/json_file.h"
 
-#include <nlohmann/json.hpp>
+#include <utility>
 
 namespace tp::reference {
 namespace {
-
-nlohmann::json read_diffusion_json(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  return nlohmann::json::parse(stream);
-}
 
 bool mentions(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
@@ -48,18 +43,20 @@ DiffusionCase case_of(const nlohmann::json& entry) {
 }  // namespace
 
 DiffusionFixture diffusion_fixture(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(TP_TEST_DATA) / "diffusion" / name;
-  const nlohmann::json masked = read_diffusion_json(folder / "masked.json");
-  DiffusionFixture fixture{
-      .name = name,
-      .folder = folder,
-      .mask = masked.at("mask_id").get<TokenId>(),
-      .masked = masked.at("ids").get<std::vector<TokenId>>(),
-      .logits = read_npy(folder / "expected_logits.npy"),
-      .prompt = read_diffusion_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>(),
-      .cases = {},
-      .cached_cases = {}};
-  const nlohmann::json generated = read_diffusion_json(folder / "generate.json");
+  const std::filesystem::path folder = seeded_folder("diffusion", name);
+  const nlohmann::json expected = read_json(folder / "expected.json");
+  const nlohmann::json masked = read_json(folder / "masked.json");
+  DiffusionFixture fixture{.name = name,
+                           .folder = folder,
+                           .mask = masked.at("mask_id").get<TokenId>(),
+                           .masked = masked.at("ids").get<std::vector<TokenId>>(),
+                           .logits = {},
+                           .prompt = read_json(folder / "prompt.json").at("ids").get<std::vector<TokenId>>(),
+                           .cases = {},
+                           .cached_cases = {}};
+  fixture.logits =
+      row_table(expected.at("logits"), fixture.masked.size(), expected.at("vocab").get<std::size_t>());
+  const nlohmann::json generated = read_json(folder / "generate.json");
   for (const nlohmann::json& entry : generated.at("cases")) {
     DiffusionCase one = case_of(entry);
     (one.settings.cache ? fixture.cached_cases : fixture.cases).push_back(std::move(one));
@@ -68,7 +65,10 @@ DiffusionFixture diffusion_fixture(const std::string& name) {
 }
 
 std::vector<DiffusionFixture> diffusion_fixtures() {
-  return {diffusion_fixture("dream"), diffusion_fixture("llada"), diffusion_fixture("sdar")};
+  std::vector<DiffusionFixture> fixtures;
+  for (const auto& [name, architecture] : fixture_architectures("diffusion"))
+    fixtures.push_back(diffusion_fixture(name));
+  return fixtures;
 }
 
 }  // namespace tp::reference

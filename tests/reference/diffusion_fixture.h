@@ -1,7 +1,7 @@
 // Tiny diffusion language models with what the families' own code computed (shared/fixtures/diffusion).
 #pragma once
 
-#include "model/weights/checkpoint/npy.h"
+#include "tests/reference/expected_rows.h"
 #include "tp/token_id.h"
 #include "tp/unmasking.h"
 
@@ -25,13 +25,13 @@ struct DiffusionFixture {
   std::filesystem::path folder;  // config.json and *.safetensors
   TokenId mask = 0;
   std::vector<TokenId> masked;
-  NpyArray logits;  // of `masked`: [tokens, vocab_size]
+  ExpectedRows logits;  // of `masked`: [tokens, vocab_size]
   std::vector<TokenId> prompt;
   std::vector<DiffusionCase> cases;
   std::vector<DiffusionCase> cached_cases;  // with approximate caches: calls are what each pass computes
 };
 
-// All of them: tests/data has the whole folder.
+// Those of tests/data/seeded/diffusion.
 std::vector<DiffusionFixture> diffusion_fixtures();
 DiffusionFixture diffusion_fixture(const std::string& name);
 

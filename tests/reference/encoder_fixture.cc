@@ -1,31 +1,26 @@
 #include "tests/reference/encoder_fixture.h"
 
-#include <algorithm>
-#include <fstream>
+#include "tests/reference/fixture.h"
+#include "tests/reference/json_file.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 namespace tp::reference {
 namespace {
-
-nlohmann::json read_document(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  return nlohmann::json::parse(stream);
-}
 
 std::vector<std::uint8_t> bytes_or_none(const nlohmann::json& object, const char* name) {
   if (!object.contains(name) || object.at(name).is_null()) return {};
   return object.at(name).get<std::vector<std::uint8_t>>();
 }
 
-std::optional<NpyArray> read_if_there(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  return read_npy(path);
+template <class T>
+std::optional<T> value_if_there(const nlohmann::json& object, const char* name) {
+  if (!object.contains(name)) return std::nullopt;
+  return object.at(name).get<T>();
 }
 
 std::vector<EncoderInput> read_rows(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return {};
-  const nlohmann::json batch = read_document(path);
+  const nlohmann::json batch = read_json(path);
   std::vector<EncoderInput> rows;
   for (std::size_t row = 0; row < batch.at("ids").size(); ++row) {
     const auto mask = batch.at("attention_mask")[row].get<std::vector<std::size_t>>();
@@ -46,35 +41,50 @@ std::vector<EncoderInput> read_rows(const std::filesystem::path& path) {
 }
 
 EncoderFixture load_encoder(const std::filesystem::path& folder) {
-  const nlohmann::json input = read_document(folder / "input.json");
-  return {.name = folder.filename().string(),
-          .folder = folder,
-          .input = {input.at("ids").get<std::vector<TokenId>>(), bytes_or_none(input, "token_type_ids"),
-                    bytes_or_none(input, "global_attention_mask")},
-          .hidden = read_npy(folder / "expected_last_hidden_state.npy"),
-          .logits = read_if_there(folder / "expected_logits.npy"),
-          .pooler = read_if_there(folder / "expected_pooler.npy"),
-          .embedding = read_if_there(folder / "expected_embedding.npy"),
-          .batch = read_rows(folder / "batch.json"),
-          .batch_hidden = read_if_there(folder / "batch_last_hidden_state.npy"),
-          .batch_embedding = read_if_there(folder / "batch_embedding.npy"),
-          .batch_logits = read_if_there(folder / "batch_logits.npy")};
+  const nlohmann::json input = read_json(folder / "input.json");
+  const nlohmann::json expected = read_json(folder / "expected.json");
+  const auto hidden_size = expected.at("hidden").get<std::size_t>();
+  const auto vector_of = [&](const char* name) { return value_if_there<std::vector<float>>(expected, name); };
+  const auto vectors_of = [&](const char* name) {
+    return value_if_there<std::vector<std::vector<float>>>(expected, name)
+        .value_or(std::vector<std::vector<float>>());
+  };
+  EncoderFixture fixture{
+      .name = folder.filename().string(),
+      .folder = folder,
+      .input = {input.at("ids").get<std::vector<TokenId>>(), bytes_or_none(input, "token_type_ids"),
+                bytes_or_none(input, "global_attention_mask")},
+      .hidden = {},
+      .logits = {},
+      .labels = vector_of("labels"),
+      .pooler = vector_of("pooler"),
+      .embedding = vector_of("embedding"),
+      .batch = read_rows(folder / "batch.json"),
+      .batch_hidden = {},
+      .batch_embedding = vectors_of("batch_embedding"),
+      .batch_labels = vectors_of("batch_labels"),
+      .batch_pooler = vectors_of("batch_pooler")};
+  const std::size_t tokens = fixture.input.ids.size();
+  fixture.hidden = row_table(expected.at("last_hidden_state"), tokens, hidden_size);
+  if (expected.contains("logits"))
+    fixture.logits = row_table(expected.at("logits"), tokens, expected.at("vocab").get<std::size_t>());
+  for (std::size_t row = 0; row < fixture.batch.size(); ++row)
+    fixture.batch_hidden.emplace_back(row_table(rows_of_sequence(row, expected.at("batch_last_hidden_state")),
+                                                fixture.batch[row].ids.size(), hidden_size));
+  return fixture;
 }
 
 }  // namespace
 
 std::vector<EncoderFixture> encoder_fixtures() {
-  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "encoders";
-  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "encoders";
   std::vector<EncoderFixture> fixtures;
-  for (const auto& entry : std::filesystem::directory_iterator(all))
-    fixtures.push_back(load_encoder(entry.path()));
-  std::ranges::sort(fixtures, {}, &EncoderFixture::name);
+  for (const auto& [name, architecture] : fixture_architectures("encoders"))
+    fixtures.push_back(encoder_fixture(name));
   return fixtures;
 }
 
 EncoderFixture encoder_fixture(const std::string& name) {
-  return load_encoder(std::filesystem::path(TP_TEST_DATA) / "encoders" / name);
+  return load_encoder(seeded_folder("encoders", name));
 }
 
 }  // namespace tp::reference

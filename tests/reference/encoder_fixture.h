@@ -1,7 +1,7 @@
-// Tiny encoders with what the family's original modelling code computed (shared/fixtures/encoders).
+// Tiny encoders with what the family's original modelling code computed (tests/data/seeded/encoders).
 #pragma once
 
-#include "model/weights/checkpoint/npy.h"
+#include "tests/reference/expected_rows.h"
 #include "tp/token_id.h"
 
 #include <cstdint>
@@ -23,20 +23,20 @@ struct EncoderFixture {
   std::string name;
   std::filesystem::path folder;  // config.json and *.safetensors
   EncoderInput input;
-  NpyArray hidden;                    // [tokens, hidden_size], the last one
-  std::optional<NpyArray> logits;     // [tokens, vocab_size], or [labels]
-  std::optional<NpyArray> pooler;     // [hidden_size]
-  std::optional<NpyArray> embedding;  // of the pipeline of modules.json
-  // Sequences that were computed together, padded; what the padding has is 0.
+  ExpectedRows hidden;                          // [tokens, hidden_size], the last one
+  std::optional<ExpectedRows> logits;           // [tokens, vocab_size]
+  std::optional<std::vector<float>> labels;     // [labels], of classifiers
+  std::optional<std::vector<float>> pooler;     // [hidden_size]
+  std::optional<std::vector<float>> embedding;  // of the pipeline of modules.json
+  // Sequences that were computed together, padded. Nothing is known of the padding.
   std::vector<EncoderInput> batch;
-  std::optional<NpyArray> batch_hidden;     // [rows, padded tokens, hidden_size]
-  std::optional<NpyArray> batch_embedding;  // [rows, size]
-  std::optional<NpyArray> batch_logits;     // of classifiers: [rows, labels]
+  std::vector<ExpectedRows> batch_hidden;
+  std::vector<std::vector<float>> batch_embedding;  // empty: there is none
+  std::vector<std::vector<float>> batch_labels;
+  std::vector<std::vector<float>> batch_pooler;
 };
 
-// All of shared/fixtures where that folder is, else the few of tests/data.
 std::vector<EncoderFixture> encoder_fixtures();
-// One of tests/data, which is always there.
 EncoderFixture encoder_fixture(const std::string& name);
 
 }  // namespace tp::reference

@@ -1,63 +1,96 @@
 #include "tests/reference/fixture.h"
 
-#include "model/weights/checkpoint/strict_json.h"
+#include "tests/reference/json_file.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
-
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <utility>
 
 namespace tp::reference {
 namespace {
 
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  return parse_python_json(text, [](const auto&...) {});  // a published config may contain Infinity
-}
-
-std::vector<TokenId> read_ids(const std::filesystem::path& path) {
-  return read_json(path).at("ids").get<std::vector<TokenId>>();
-}
-
 double read_noise(const std::filesystem::path& meta) {
   if (!std::filesystem::exists(meta)) return 0.0;
-  const nlohmann::json noise = read_json(meta).value("noise_f64_vs_f32", nlohmann::json());
+  const nlohmann::json json = read_json(meta);
+  const nlohmann::json noise =
+      json.value("float64_vs_float32", json.value("noise_f64_vs_f32", nlohmann::json()));
   return noise.is_number() ? noise.get<double>() : 0.0;
 }
 
+// A file that is read when it is needed first.
+class LazyFile {
+ public:
+  explicit LazyFile(std::filesystem::path path) : path_(std::move(path)) {}
+  const nlohmann::json& json() {
+    if (json_.is_null()) json_ = read_json(path_);
+    return json_;
+  }
+
+ private:
+  std::filesystem::path path_;
+  nlohmann::json json_;
+};
+
 Fixture load(const std::filesystem::path& folder) {
+  Fixture fixture{.name = folder.filename().string(),
+                  .folder = folder,
+                  .prompt = read_ids(folder / "prompt.json"),
+                  .greedy = read_ids(folder / "greedy.json"),
+                  .rows = {},
+                  .greedy_rows = {},
+                  .noise = read_noise(folder / "meta.json")};
+  const auto expected = std::make_shared<LazyFile>(folder / "expected.json");
+  const auto vocab = [expected] { return expected->json().at("vocab").get<std::size_t>(); };
+  fixture.rows = ExpectedRows([=, positions = fixture.prompt.size()] {
+    return row_table(expected->json().at("prompt"), positions, vocab());
+  });
+  fixture.greedy_rows = ExpectedRows([=, first = fixture.prompt.size() - 1, count = fixture.greedy.size()] {
+    return row_table(rows_from(first, expected->json().at("greedy")), first + count, vocab());
+  });
+  return fixture;
+}
+
+StoredFixture load_stored(const std::filesystem::path& folder) {
   const std::filesystem::path greedy = folder / "greedy.json";
-  return {.name = folder.filename().string(),
-          .folder = folder,
-          .prompt = read_ids(folder / "prompt.json"),
-          .greedy = std::filesystem::exists(greedy) ? read_ids(greedy) : std::vector<TokenId>(),
-          .logits = read_npy(folder / "expected_logits.npy"),
-          .noise = read_noise(folder / "meta.json")};
+  StoredFixture fixture;
+  fixture.name = folder.filename().string();
+  fixture.folder = folder;
+  fixture.prompt = read_ids(folder / "prompt.json");
+  if (std::filesystem::exists(greedy)) fixture.greedy = read_ids(greedy);
+  fixture.logits = read_npy(folder / "expected_logits.npy");
+  fixture.rows = row_table(fixture.logits.view());
+  fixture.noise = read_noise(folder / "meta.json");
+  return fixture;
+}
+
+struct Listed {
+  std::string architecture;
+  bool is_quantized = false;
+};
+
+// The fixtures of a kind by their names; read once.
+const std::map<std::string, Listed>& listed(const std::string& kind) {
+  static std::map<std::string, std::map<std::string, Listed>> kinds;
+  std::map<std::string, Listed>& fixtures = kinds[kind];
+  if (!fixtures.empty()) return fixtures;
+  for (const auto& entry : std::filesystem::directory_iterator(seeded_folder(kind))) {
+    const nlohmann::json config = read_json(entry.path() / "config.json");
+    fixtures[entry.path().filename()] = {config.at("architectures").front(),
+                                         config.contains("quantization_config")};
+  }
+  return fixtures;
 }
 
 std::vector<Fixture> find_fixtures(const std::vector<std::string>& architectures, bool quantized) {
-  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "logits";
-  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "logits";
   std::vector<Fixture> fixtures;
-  for (const auto& entry : std::filesystem::directory_iterator(all)) {
-    const nlohmann::json config = read_json(entry.path() / "config.json");
-    const std::string architecture = config.at("architectures").front();
-    const auto wanted = std::find(architectures.begin(), architectures.end(), architecture);
-    if (wanted != architectures.end() && config.contains("quantization_config") == quantized)
-      fixtures.push_back(load(entry.path()));
+  for (const auto& [name, about] : listed("logits")) {
+    const auto wanted = std::ranges::find(architectures, about.architecture);
+    if (wanted != architectures.end() && about.is_quantized == quantized) fixtures.push_back(fixture(name));
   }
-  std::sort(fixtures.begin(), fixtures.end(),
-            [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
   return fixtures;
 }
 
 }  // namespace
-
-bool has_all_fixtures() {
-  return std::filesystem::exists(std::filesystem::path(TP_SHARED_FIXTURES) / "logits");
-}
 
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures) {
   return find_fixtures(architectures, false);
@@ -67,24 +100,28 @@ std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& archi
   return find_fixtures(architectures, true);
 }
 
-std::vector<Fixture> gguf_fixtures() {
-  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf";
-  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "gguf";
-  std::vector<Fixture> fixtures;
-  for (const auto& entry : std::filesystem::directory_iterator(all)) {
-    if (std::filesystem::exists(entry.path() / "prompt.json")) fixtures.push_back(load(entry.path()));
-  }
-  std::sort(fixtures.begin(), fixtures.end(),
-            [](const Fixture& a, const Fixture& b) { return a.name < b.name; });
+Fixture fixture(const std::string& name) { return load(seeded_folder("logits", name)); }
+
+std::map<std::string, std::string> fixture_architectures(const std::string& kind) {
+  std::map<std::string, std::string> architectures;
+  for (const auto& [name, about] : listed(kind)) architectures[name] = about.architecture;
+  return architectures;
+}
+
+std::filesystem::path seeded_folder(const std::string& kind, const std::string& name) {
+  return std::filesystem::path(TP_SEEDED_FIXTURES) / kind / name;
+}
+
+StoredFixture stored_fixture(const std::string& name) {
+  return load_stored(std::filesystem::path(TP_TEST_DATA) / "logits" / name);
+}
+
+std::vector<StoredFixture> gguf_fixtures() {
+  std::vector<StoredFixture> fixtures;
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(TP_TEST_DATA) / "gguf"))
+    fixtures.push_back(load_stored(entry.path()));
+  std::ranges::sort(fixtures, {}, &Fixture::name);
   return fixtures;
-}
-
-Fixture fixture(const std::string& name) {
-  return load(std::filesystem::path(TP_TEST_DATA) / "logits" / name);
-}
-
-Fixture bidirectional_fixture() {
-  return load(std::filesystem::path(TP_TEST_DATA) / "bidirectional" / "dream-as-qwen2");
 }
 
 }  // namespace tp::reference

@@ -1,10 +1,17 @@
-// Tiny checkpoints with logits that the family's original modelling code computed (shared/fixtures).
+// Tiny checkpoints with logits that the family's original modelling code computed.
+//
+// tests/data/seeded has no weights: the build makes them by a formula (seeded_weights.h) and puts complete
+// checkpoint folders into the build folder, where all tests read them. Of the logits it has the largest ones
+// and sums over all (expected_rows.h). tests/data/logits has a few fixtures with files of weights and with
+// all logits, for tests that need more.
 #pragma once
 
 #include "model/weights/checkpoint/npy.h"
+#include "tests/reference/expected_rows.h"
 #include "tp/token_id.h"
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,27 +22,32 @@ struct Fixture {
   std::filesystem::path folder;  // config.json and *.safetensors
   std::vector<TokenId> prompt;
   std::vector<TokenId> greedy;  // the argmax continuation, which an end-of-sequence token does not stop
-  NpyArray logits;              // [prompt, vocab_size]
+  ExpectedRows rows;            // logits of the prompt
+  ExpectedRows greedy_rows;     // logits that chose the greedy tokens, at the positions before them
   double noise = 0.0;           // of float32 in them, against float64; 0 where it was not measured
 };
 
-// Those of these families: all of shared/fixtures where that folder is, else the few of tests/data. Their
-// weights are floats.
+// One with all logits.
+struct StoredFixture : Fixture {
+  NpyArray logits;  // [prompt, vocab_size]
+};
+
+// The seeded fixtures of these families. Their weights are floats.
 std::vector<Fixture> fixtures_of(const std::vector<std::string>& architectures);
 // The same with weights that are quantized.
 std::vector<Fixture> quantized_fixtures_of(const std::vector<std::string>& architectures);
-
-// Whether shared/fixtures is here.
-bool has_all_fixtures();
-
-// GGUF models: all of shared/fixtures where that folder is, else the few of tests/data.
-std::vector<Fixture> gguf_fixtures();
-
-// One of tests/data, which is always there.
 Fixture fixture(const std::string& name);
 
-// The diffusion model Dream with its config.json as a Qwen2's: its logits are those of a bidirectional
-// prompt.
-Fixture bidirectional_fixture();
+// The architecture of every seeded fixture, by the kind (logits, encoders, seq2seq, diffusion) and the name.
+std::map<std::string, std::string> fixture_architectures(const std::string& kind);
+
+// The folder of a seeded fixture, with its weights.
+std::filesystem::path seeded_folder(const std::string& kind, const std::string& name = {});
+
+// One of tests/data/logits.
+StoredFixture stored_fixture(const std::string& name);
+
+// GGUF models of tests/data, which other programs wrote.
+std::vector<StoredFixture> gguf_fixtures();
 
 }  // namespace tp::reference

@@ -1,6 +1,7 @@
 #include "tests/reference/gguf.h"
 
 #include <cmath>
+#include <cstring>
 #include <stdexcept>
 
 namespace tp::reference {
@@ -96,6 +97,13 @@ float mxfp4(const std::uint8_t* block, std::size_t i) {
 }  // namespace
 
 float gguf_element(std::string_view type, const std::uint8_t* block, std::size_t i) {
+  if (type == "F16") return half(block);
+  if (type == "F32" || type == "BF16") {
+    float value = 0.0F;  // BF16 is the upper half
+    const std::size_t size = type == "F32" ? 4 : 2;
+    std::memcpy(reinterpret_cast<std::uint8_t*>(&value) + 4 - size, block, size);
+    return value;
+  }
   if (type == "Q8_0") return half(block) * f(block[2 + i] < 128 ? block[2 + i] : block[2 + i] - 256);
   if (type == "Q4_0") return half(block) * f(nibble(block + 2, i) - 8);
   if (type == "Q4_1") return half(block) * f(nibble(block + 4, i)) + half(block + 2);

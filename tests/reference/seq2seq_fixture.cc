@@ -1,20 +1,15 @@
 #include "tests/reference/seq2seq_fixture.h"
 
-#include <algorithm>
-#include <fstream>
+#include "tests/reference/fixture.h"
+#include "tests/reference/json_file.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 namespace tp::reference {
 namespace {
 
-nlohmann::json read_seq2seq_json(const std::filesystem::path& path) {
-  std::ifstream stream(path);
-  return nlohmann::json::parse(stream);
-}
-
 std::vector<Seq2SeqInput> read_seq2seq_rows(const std::filesystem::path& path) {
-  const nlohmann::json batch = read_seq2seq_json(path);
+  const nlohmann::json batch = read_json(path);
   std::vector<Seq2SeqInput> rows;
   for (std::size_t row = 0; row < batch.at("ids").size(); ++row) {
     const auto mask = batch.at("attention_mask")[row].get<std::vector<std::size_t>>();
@@ -27,34 +22,47 @@ std::vector<Seq2SeqInput> read_seq2seq_rows(const std::filesystem::path& path) {
 }
 
 Seq2SeqFixture load_seq2seq(const std::filesystem::path& folder) {
-  const nlohmann::json input = read_seq2seq_json(folder / "input.json");
-  return {.name = folder.filename().string(),
-          .folder = folder,
-          .input = {input.at("ids").get<std::vector<TokenId>>(),
-                    input.at("decoder_ids").get<std::vector<TokenId>>()},
-          .encoder = read_npy(folder / "expected_encoder.npy"),
-          .logits = read_npy(folder / "expected_logits.npy"),
-          .greedy = read_seq2seq_json(folder / "greedy.json").at("ids").get<std::vector<TokenId>>(),
-          .greedy_logits = read_npy(folder / "greedy_logits.npy"),
-          .batch = read_seq2seq_rows(folder / "batch.json"),
-          .batch_encoder = read_npy(folder / "batch_encoder.npy"),
-          .batch_logits = read_npy(folder / "batch_logits.npy")};
+  const nlohmann::json input = read_json(folder / "input.json");
+  const nlohmann::json expected = read_json(folder / "expected.json");
+  const auto hidden_size = expected.at("hidden").get<std::size_t>();
+  const auto vocab = expected.at("vocab").get<std::size_t>();
+  Seq2SeqFixture fixture{.name = folder.filename().string(),
+                         .folder = folder,
+                         .input = {input.at("ids").get<std::vector<TokenId>>(),
+                                   input.at("decoder_ids").get<std::vector<TokenId>>()},
+                         .encoder = {},
+                         .logits = {},
+                         .greedy_start = expected.at("greedy_start").get<TokenId>(),
+                         .greedy = expected.at("greedy_ids").get<std::vector<TokenId>>(),
+                         .greedy_rows = {},
+                         .batch = read_seq2seq_rows(folder / "batch.json"),
+                         .batch_encoder = {},
+                         .batch_logits = {}};
+  const Seq2SeqInput& own = fixture.input;
+  fixture.encoder = row_table(expected.at("encoder"), own.ids.size(), hidden_size);
+  fixture.logits = row_table(expected.at("logits"), own.decoder_ids.size(), vocab);
+  fixture.greedy_rows = row_table(rows_from(0, expected.at("greedy")), fixture.greedy.size(), vocab);
+  for (std::size_t row = 0; row < fixture.batch.size(); ++row) {
+    const Seq2SeqInput& of = fixture.batch[row];
+    fixture.batch_encoder.emplace_back(
+        row_table(rows_of_sequence(row, expected.at("batch_encoder")), of.ids.size(), hidden_size));
+    fixture.batch_logits.emplace_back(
+        row_table(rows_of_sequence(row, expected.at("batch_logits")), of.decoder_ids.size(), vocab));
+  }
+  return fixture;
 }
 
 }  // namespace
 
 std::vector<Seq2SeqFixture> seq2seq_fixtures() {
-  std::filesystem::path all = std::filesystem::path(TP_SHARED_FIXTURES) / "seq2seq";
-  if (!std::filesystem::exists(all)) all = std::filesystem::path(TP_TEST_DATA) / "seq2seq";
   std::vector<Seq2SeqFixture> fixtures;
-  for (const auto& entry : std::filesystem::directory_iterator(all))
-    fixtures.push_back(load_seq2seq(entry.path()));
-  std::ranges::sort(fixtures, {}, &Seq2SeqFixture::name);
+  for (const auto& [name, architecture] : fixture_architectures("seq2seq"))
+    fixtures.push_back(seq2seq_fixture(name));
   return fixtures;
 }
 
 Seq2SeqFixture seq2seq_fixture(const std::string& name) {
-  return load_seq2seq(std::filesystem::path(TP_TEST_DATA) / "seq2seq" / name);
+  return load_seq2seq(seeded_folder("seq2seq", name));
 }
 
 }  // namespace tp::reference

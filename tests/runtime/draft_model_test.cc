@@ -187,7 +187,7 @@ TEST(DraftModel, RefusesModelsThatCannotGuess) {
   refuse({}, {"`speculation.model`", "name one"});
   refuse(reference::fixture("llama-12q3kv").folder,
          {"expected a vocabulary of 320 tokens, as the model's, found 300", "same tokenizer"});
-  refuse(std::filesystem::path(TP_TEST_DATA) / "diffusion" / "llada",
+  refuse(reference::seeded_folder("diffusion", "llada"),
          {"expected a model that generates one token after the other", "found LLaDA", "another draft model"});
   options.model = reference::fixture("cohere2").folder;
   refuse(reference::fixture("qwen3next").folder,

@@ -30,7 +30,7 @@ EngineOptions favor_options(const Fixture& fixture, std::size_t features) {
 
 TEST(EngineFavor, ComesCloserToExactAttentionWithMoreFeatures) {
   Communicator& comm = test::world();
-  const Fixture fixture = reference::fixture("llama-gqa");
+  const reference::StoredFixture fixture = reference::stored_fixture("llama-gqa");
   double before = INFINITY;
   for (const std::size_t features : {16U, 256U, 4096U}) {
     run_engine(comm, favor_options(fixture, features), [&](Engine& engine) {

@@ -48,7 +48,7 @@ std::vector<Request> mixed_requests(const Fixture& fixture) {
     requests.push_back(pipelined_request(std::move(prompt), 100 + i));
   }
   requests[3].n = 3;
-  requests[5].allowed_tokens = [size = fixture.logits.view().columns()](std::span<const TokenId> generated) {
+  requests[5].allowed_tokens = [size = fixture.rows.columns()](std::span<const TokenId> generated) {
     TokenMask mask(size);
     mask.add(static_cast<TokenId>(10 + generated.size()));
     mask.add(static_cast<TokenId>(20 + generated.size()));

@@ -15,7 +15,6 @@ using reference::Seq2SeqFixture;
 using reference::Seq2SeqInput;
 using test::decoder_logits;
 using test::encoder_states;
-using test::largest_difference;
 using test::run_engine;
 
 // The fixtures' float32 noise is 1e-5 by their meta.json; ours adds other orders of summation and its own
@@ -38,15 +37,21 @@ class Seq2SeqFamily : public testing::TestWithParam<Seq2SeqFixture> {
 
 TEST_P(Seq2SeqFamily, GivesTheEncodersStatesOfTheOriginalModellingCode) {
   run([&](Engine& engine) {
-    EXPECT_LE(largest_difference(encoder_states(engine, fixture_.input), fixture_.encoder.values),
-              kSeq2SeqTolerance);
+    EXPECT_LE(fixture_.encoder.difference(encoder_states(engine, fixture_.input)), kSeq2SeqTolerance);
   });
 }
 
 TEST_P(Seq2SeqFamily, GivesItsLogitsOfTheDecodersTokens) {
   run([&](Engine& engine) {
-    EXPECT_LE(largest_difference(decoder_logits(engine, fixture_.input), fixture_.logits.values),
-              kSeq2SeqTolerance);
+    EXPECT_LE(fixture_.logits.difference(decoder_logits(engine, fixture_.input)), kSeq2SeqTolerance);
+  });
+}
+
+TEST_P(Seq2SeqFamily, GivesTheLogitsThatChoseTheGreedyTokens) {
+  run([&](Engine& engine) {
+    Seq2SeqInput input = {fixture_.input.ids, {fixture_.greedy_start}};
+    input.decoder_ids.insert(input.decoder_ids.end(), fixture_.greedy.begin(), fixture_.greedy.end() - 1);
+    EXPECT_LE(fixture_.greedy_rows.difference(decoder_logits(engine, input)), kSeq2SeqTolerance);
   });
 }
 
@@ -55,8 +60,7 @@ TEST_P(Seq2SeqFamily, GivesTheSameLogitsInBlocksOfAnySize) {
   for (const std::size_t block_size : {1U, 3U, 32U}) {
     run(
         [&](Engine& engine) {
-          EXPECT_LE(largest_difference(decoder_logits(engine, fixture_.input), fixture_.logits.values),
-                    kSeq2SeqTolerance);
+          EXPECT_LE(fixture_.logits.difference(decoder_logits(engine, fixture_.input)), kSeq2SeqTolerance);
         },
         {.block_size = block_size});
   }
@@ -64,20 +68,15 @@ TEST_P(Seq2SeqFamily, GivesTheSameLogitsInBlocksOfAnySize) {
 
 TEST_P(Seq2SeqFamily, GivesForRowsOfAPaddedBatchWhatThatHas) {
   run([&](Engine& engine) {
-    const std::size_t padded = fixture_.batch_encoder.shape[1] * fixture_.batch_encoder.shape[2];
-    const std::size_t logits = fixture_.batch_logits.shape[1] * fixture_.batch_logits.shape[2];
     std::vector<std::vector<float>> together(fixture_.batch.size());
     for (std::size_t row = 0; row < fixture_.batch.size(); ++row)
       test::collect_logits(engine, fixture_.batch[row], together[row]);
     while (engine.has_work()) engine.step();
     for (std::size_t row = 0; row < fixture_.batch.size(); ++row) {
-      const Seq2SeqInput& input = fixture_.batch[row];
-      const std::span<const float> states(fixture_.batch_encoder.values.data() + row * padded,
-                                          input.ids.size() * fixture_.batch_encoder.shape[2]);
-      EXPECT_LE(largest_difference(encoder_states(engine, input), states), kSeq2SeqTolerance)
+      EXPECT_LE(fixture_.batch_encoder[row].difference(encoder_states(engine, fixture_.batch[row])),
+                kSeq2SeqTolerance)
           << "row " << row;
-      const std::span<const float> expected(fixture_.batch_logits.values.data() + row * logits, logits);
-      EXPECT_LE(largest_difference(together[row], expected), kSeq2SeqTolerance) << "row " << row;
+      EXPECT_LE(fixture_.batch_logits[row].difference(together[row]), kSeq2SeqTolerance) << "row " << row;
     }
   });
 }

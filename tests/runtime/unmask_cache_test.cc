@@ -158,16 +158,19 @@ TEST(UnmaskCache, HasTheTokensOfPassesThatReadWhatEarlierOnesHaveWritten) {
     std::vector<TokenId> tokens;
   };
   const std::vector<Case> cases = {
-      {UnmaskCache::prefix, 12, 8, {143, 143, 176, 176, 176, 143, 143, 143, 143, 176, 176, 176,
-                                    143, 143, 143, 26,  114, 87,  87,  26,  26,  26,  114, 84}},
+      {UnmaskCache::prefix, 12, 8, {106, 106, 106, 106, 106, 106, 106, 106, 106, 106, 235, 187,
+                                    143, 187, 195, 195, 60,  187, 171, 155, 171, 187, 187, 187}},
       {UnmaskCache::prefix,
        8,
        8,
-       {143, 143, 176, 176, 176, 143, 143, 143, 26, 114, 114, 114, 26, 26, 26, 26}},
-      {UnmaskCache::dual, 8, 8, {143, 143, 143, 176, 176, 143, 143, 143, 143, 114, 114, 114, 26, 26, 26, 26}},
-      {UnmaskCache::dual, 8, 16, {114, 176, 176, 176, 176, 143, 143, 143, 143, 143, 176,
-                                  143, 143, 143, 143, 143, 176, 176, 26,  26,  26,  26,
-                                  114, 114, 26,  26,  26,  176, 114, 176, 114, 26}}};
+       {106, 106, 106, 106, 138, 138, 106, 86, 235, 235, 235, 235, 235, 235, 195, 195}},
+      {UnmaskCache::dual,
+       8,
+       8,
+       {106, 106, 106, 106, 138, 138, 106, 106, 235, 235, 235, 235, 235, 235, 195, 195}},
+      {UnmaskCache::dual, 8, 16, {106, 106, 106, 106, 106, 106, 182, 106, 106, 106, 106,
+                                  106, 106, 106, 106, 106, 187, 187, 187, 155, 195, 218,
+                                  187, 187, 187, 140, 140, 195, 195, 195, 187, 123}}};
   test::run_engine(comm, {.model = fixture.folder, .unmask_cache = UnmaskCache::dual}, [&](Engine& engine) {
     for (const Case& one : cases) {
       Request request = test::greedy_request(fixture.prompt, static_cast<int>(one.tokens.size()));

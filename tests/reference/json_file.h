@@ -1,0 +1,30 @@
+// The JSON files of fixtures.
+#pragma once
+
+#include "tp/token_id.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp::reference {
+
+// Python writes the bare word Infinity into some published config.json; it becomes null.
+inline nlohmann::json read_json(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const std::string infinity = "Infinity";
+  for (std::size_t place = 0; (place = text.find(infinity, place)) != text.npos;)
+    text.replace(place, infinity.size(), "null");
+  return nlohmann::json::parse(text);
+}
+
+inline std::vector<TokenId> read_ids(const std::filesystem::path& path) {
+  return read_json(path).at("ids").get<std::vector<TokenId>>();
+}
+
+}  // namespace tp::reference
