@@ -16,7 +16,7 @@ nlohmann::ordered_json parse(const std::string& text, const std::string& name) {
   try {
     return parse_strict_json<nlohmann::ordered_json>(text);
   } catch (const JsonError& error) {
-    throw_error<RequestError>("{}: expected a JSON object with `messages` ({})", name, error.what());
+    throw_error<RequestError>("{}: expected a JSON object with \"messages\" ({})", name, error.what());
   }
 }
 
@@ -28,7 +28,7 @@ nlohmann::ordered_json read_messages_file(const std::string& path) {
   const bool has_messages = conversation.is_object() && conversation.contains("messages");
   require<RequestError>(
       has_messages && conversation.at("messages").is_array(),
-      "{}: expected a JSON object with a list of `messages`, found {}; write {{\"messages\": [{{\"role\": "
+      "{}: expected a JSON object with a list of \"messages\", found {}; write {{\"messages\": [{{\"role\": "
       "\"user\", \"content\": \"...\"}}]}}",
       name, has_messages ? "messages that are no list" : "none");
   for (const auto& message : conversation.at("messages")) {

@@ -137,13 +137,13 @@ ApiCall read_openai_call(Json body, Form form) {
     return call;
   }
   call.echo = take_flag(body, "echo");
+  call.usual_max_tokens = 16;  // OpenAI's default
   read_best_of(body, call);
   for (Json& prompt : take_prompts(body)) {
     body["prompt"] = std::move(prompt);
     ApiRequest& request = call.prompts.emplace_back();
     read_openai_body(body, form, request, UnknownMembers::ignore);
     if (call.best_of != 0) request.settings["n"] = call.best_of;
-    if (!request.settings.contains("max_tokens")) request.settings["max_tokens"] = 16;  // OpenAI's default
   }
   return call;
 }

@@ -23,13 +23,16 @@ struct ApiCall {
   bool echo = false;             // texts begin with their prompts
   bool return_token_ids = false;
   int n = 1;
+  int usual_max_tokens = 0;     // unless the request or the model says otherwise; 0: all that fit
   int best_of = 0;              // continuations of which the n best are returned; 0: all are
   bool hides_logprobs = false;  // they serve only to find the best
   nlohmann::ordered_json repeated = nlohmann::ordered_json::object();  // members that the answer repeats
   std::map<std::string, NamespacedName> namespaces{};                  // as in OfferedTools
   MemberNames names{};                                                 // of the API, for errors
 
-  const std::vector<std::string>& warnings() const { return prompts.front().warnings; }
+  std::vector<std::string> warnings() const {
+    return prompts.empty() ? std::vector<std::string>() : prompts.front().warnings;
+  }
   void warn(const std::vector<std::string>& more) {
     std::vector<std::string>& all = prompts.front().warnings;
     all.insert(all.end(), more.begin(), more.end());

@@ -62,17 +62,6 @@ std::future<std::optional<Tokenizer>> begin_loading_tokenizer(const Communicator
   return std::async(policy, [plan] { return load_tokenizer(plan); });
 }
 
-// Leaves out ids that the model's files name for another vocabulary, as they are in nobody's way.
-void keep_known_tokens(std::size_t vocab_size, EngineInfo& info) {
-  const auto is_unknown = [&](TokenId id) { return static_cast<std::size_t>(id) >= vocab_size; };
-  GenerationDefaults& generation = info.generation;
-  std::erase_if(generation.suppressed, is_unknown);
-  std::erase_if(generation.suppressed_first, is_unknown);
-  std::erase_if(generation.bad_words,
-                [&](const auto& word) { return std::ranges::any_of(word, is_unknown); });
-  std::erase_if(info.default_sampling.logit_bias, [&](const LogitBias& of) { return is_unknown(of.id); });
-}
-
 // Fills in what only rank 0 knows.
 void complete(EngineInfo& info, const EnginePlan& plan) {
   const GenerationConfig defaults =
@@ -80,7 +69,6 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   info.default_sampling = defaults.sampling;
   info.generation = defaults.generation;
   info.generation_notice = defaults.notice;
-  keep_known_tokens(plan.config.vocab_size, info);
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;
   info.tokenizer_notice = unsupported_tokenizer(folder_of(plan)).value_or("");
   info.unknown_token_ids = unknown_token_ids(folder_of(plan));

@@ -17,12 +17,12 @@ bool is_last(const Event& event) {
 Call::Call(Service& service, std::shared_ptr<HttpExchange> exchange)
     : service_(service), exchange_(std::move(exchange)), queue_(service.events) {}
 
-void Call::start(std::vector<Request> requests) {
+void Call::start(std::vector<Request> requests, std::string_view member) {
   const std::size_t most = service_.model.engine->status().most_queued;
   require<RequestError>(requests.size() <= most,
-                        "expected at most {} prompts in a call, as many as the queue can hold, found {}; "
-                        "send them in several calls",
-                        most, requests.size());
+                        "`{}`: expected at most {}, as many as can run and wait at once, found {}; send them "
+                        "in several calls",
+                        member, most, requests.size());
   service_.enter(shared_from_this());
   post([self = shared_from_this(), requests = std::move(requests)] { self->submit(requests); });
 }

@@ -25,6 +25,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tp {
@@ -35,8 +36,9 @@ class Call : public std::enable_shared_from_this<Call> {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // Submits the requests. Throws RequestError if there are more than the queue can ever hold.
-  void start(std::vector<Request> requests);
+  // Submits the requests, which `member` of the client's body asks for. Throws RequestError if there are more
+  // than the queue can ever hold.
+  void start(std::vector<Request> requests, std::string_view member);
   // From any thread: ends the call with an error.
   void fail(const ApiError& error);
 

@@ -112,7 +112,7 @@ void embeddings(Service& service, const Exchange& exchange) {
     requests.push_back(embedder.make_request(std::move(input)));
   }
   PooledCall::start(
-      service, exchange, std::move(requests),
+      service, exchange, std::move(requests), "input",
       [&service, &embedder, as_base64, dimensions, tokens](std::vector<std::vector<float>> states) {
         Json data = Json::array();
         for (std::vector<float>& state : states) {
@@ -154,7 +154,7 @@ void rerank(Service& service, const Exchange& exchange) {
     tokens += requests.back().prompt.size();
   }
   PooledCall::start(
-      service, exchange, std::move(requests),
+      service, exchange, std::move(requests), "documents",
       [&service, &engine, documents, top, with_texts, tokens](std::vector<std::vector<float>> states) {
         std::vector<double> relevance;
         for (std::vector<float>& state : states)

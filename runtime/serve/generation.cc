@@ -36,7 +36,7 @@ Generation::Generation(Service& service, std::shared_ptr<HttpExchange> exchange,
 void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
                        std::unique_ptr<AnswerFormat> format, ApiCall call) {
   const auto generation = std::make_shared<Generation>(service, std::move(exchange), std::move(format));
-  static_cast<Call&>(*generation).start(generation->requests_of(std::move(call)));
+  static_cast<Call&>(*generation).start(generation->requests_of(std::move(call)), "prompt");
 }
 
 std::vector<Request> Generation::requests_of(ApiCall call) {
@@ -89,7 +89,8 @@ EngineRequest Generation::make_request(const ApiCall& call, const ApiRequest& pr
   const std::size_t room = std::min(info.max_length, info.cache_tokens);
   if (!prompt.settings.contains("max_tokens")) {
     const auto all = static_cast<int>(room - std::min(room - 1, request.prompt.size()));
-    request.max_tokens = default_max_tokens(info, request, all);
+    const int usual = call.usual_max_tokens;
+    request.max_tokens = default_max_tokens(info, request, usual != 0 ? std::min(usual, all) : all);
   }
   if (call.echo && request.sampling.logprobs >= 0 && request.prompt.size() > 1) {
     request.score_from = 1;
@@ -253,7 +254,7 @@ Call::Usage Generation::usage() const {
           .generated_tokens = answer_.generated_tokens(),
           .queued = answer_.times.queued,
           .first_token = first_token_,
-          .warnings = answer_.call.prompts.empty() ? std::vector<std::string>() : answer_.call.warnings()};
+          .warnings = answer_.call.warnings()};
 }
 
 }  // namespace tp

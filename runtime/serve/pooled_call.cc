@@ -5,9 +5,9 @@
 namespace tp {
 
 void PooledCall::start(Service& service, std::shared_ptr<HttpExchange> exchange,
-                       std::vector<Request> requests, Answer answer) {
+                       std::vector<Request> requests, std::string_view member, Answer answer) {
   const auto call = std::make_shared<PooledCall>(service, std::move(exchange), requests, std::move(answer));
-  static_cast<Call&>(*call).start(std::move(requests));
+  static_cast<Call&>(*call).start(std::move(requests), member);
 }
 
 PooledCall::PooledCall(Service& service, std::shared_ptr<HttpExchange> exchange,

@@ -18,10 +18,10 @@ class PooledCall : public Call {
   // becomes an error of the call.
   using Answer = std::function<nlohmann::ordered_json(std::vector<std::vector<float>> states)>;
 
-  // Submits the requests, which ask for pooled states; the answer follows when all have ended. Throws
-  // RequestError if one cannot be served.
+  // Submits the requests, which `member` of the body asks for and which ask for pooled states; the answer
+  // follows when all have ended. Throws RequestError if one cannot be served.
   static void start(Service& service, std::shared_ptr<HttpExchange> exchange, std::vector<Request> requests,
-                    Answer answer);
+                    std::string_view member, Answer answer);
 
   PooledCall(Service& service, std::shared_ptr<HttpExchange> exchange, const std::vector<Request>& requests,
              Answer answer);

@@ -164,8 +164,11 @@ TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
     EXPECT_EQ(lists.at("top_logprobs").at(i).size(), 2U);
     text += lists.at("tokens").at(i).get<std::string>();
   }
-  // The text has lost the space that its first token begins with, where it has one.
-  EXPECT_TRUE(text.ends_with(completion.at("text").get<std::string>())) << text;
+  // The text has lost the space that its first token begins with, where it has one, and has replacements for
+  // tokens that are parts of a character.
+  if (text.find("bytes:") == text.npos) {
+    EXPECT_TRUE(text.ends_with(completion.at("text").get<std::string>())) << text;
+  }
 
   const json chat =
       ask("/v1/chat/completions", {{"messages", messages()}, {"logprobs", true}, {"top_logprobs", 2}});
@@ -173,10 +176,9 @@ TEST_F(BatchChat, LogProbabilitiesAreThoseOfTheTokensInOpenAIsForms) {
   for (const json& token : chat.at("logprobs").at("content")) {
     EXPECT_LE(token.at("logprob"), 0.0);
     ASSERT_EQ(token.at("top_logprobs").size(), 2U);
-    const std::string bytes = token.at("token");
-    if (!token.at("bytes").is_null()) {
-      EXPECT_EQ(token.at("bytes").size(), bytes.size());
-    }
+    const std::string shown = token.at("token");
+    const std::size_t bytes = shown.starts_with("\\x") ? shown.size() / 4 : shown.size();  // "\xe2\x82"
+    EXPECT_EQ(token.at("bytes").size(), bytes) << shown;
   }
 }
 

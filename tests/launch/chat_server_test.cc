@@ -263,7 +263,7 @@ TEST(ChatServer, RefusesOptionsOfAModelThatRunsHere) {
   expect_refused({"--weights", "int8"}, "expected no --weights with --server");
   expect_refused({"--threads", "2"}, "expected no --threads with --server");
   expect_refused({"--template", "file"}, "expected no --template with --server");
-  expect_refused({"--top-p", "2"}, "`top_p` is 2");
+  expect_refused({"--top-p", "2"}, "--top-p is 2");
   expect_one_line(run(kNoMpirun, {"chat", "--api-key-file", "key"}), 2, "expected --server URL");
 }
 

@@ -241,7 +241,7 @@ TEST(Diffusion, OptionsThatDoNotFitSayWhichDo) {
   expect_one_line(run(1, generate(llada.folder, {"--regex", "a+"})), 1,
                   "cannot unmask tokens with a constraint");
   expect_one_line(run(0, generate(llada.folder, {"--repetition-penalty", "1.2"})), 1,
-                  "cannot unmask tokens with `repetition_penalty`");
+                  "cannot unmask tokens with --repetition-penalty");
   expect_one_line(run(0, generate(llada.folder, {"--block-length", "5"})), 1,
                   "--block-length must divide --max-tokens evenly, found 5 and 16");
   expect_one_line(run(0, generate(llada.folder, {"--block-length", "8", "--steps", "5"})), 1,
@@ -252,7 +252,7 @@ TEST(Diffusion, OptionsThatDoNotFitSayWhichDo) {
   expect_one_line(run(0, generate(llada.folder, {"--threshold", "0.5"})), 2,
                   "--threshold is for --unmask threshold");
   expect_one_line(run(0, generate(llada.folder, {"--unmask", "threshold", "--threshold", "1.5"})), 2,
-                  "`threshold` is 1.5, expected a probability");
+                  "--threshold is 1.5, expected a probability");
   expect_one_line(run(0, generate(llada.folder, {"--unmask-cache", "duel"})), 2, "did you mean dual?");
   expect_one_error(run(2, generate(decoder, {"--unmask-cache", "dual"})), 1,
                    "cannot approximate by --unmask-cache dual: expected a diffusion language model");

@@ -87,7 +87,7 @@ class GenerationConfigOf {
     return found;
   }
   std::vector<TokenId> prompt() const {
-    return read_json(model_ / "prompt.json").get<std::vector<TokenId>>();
+    return read_json(model_ / "prompt.json").at("ids").get<std::vector<TokenId>>();
   }
   std::filesystem::path model() const { return model_; }
 
@@ -108,7 +108,7 @@ TEST(Generate, IsAsLongAsTheGenerationConfigSaysUnlessToldOtherwise) {
   EXPECT_EQ(GenerationConfigOf(json{{"max_length", model.prompt().size() + 4}}).tokens({"--ignore-eos"}),
             first(4));
   GenerationConfigOf longer(
-      {{"max_new_tokens", 9}, {"min_new_tokens", 6}, {"eos_token_id", fixture.greedy[2]}});
+      json{{"max_new_tokens", 9}, {"min_new_tokens", 6}, {"eos_token_id", fixture.greedy[2]}});
   EXPECT_GE(longer.tokens().size(), 6U);
   EXPECT_EQ(GenerationConfigOf(json{{"eos_token_id", fixture.greedy[2]}}).tokens().size(), 3U);
 }

@@ -199,7 +199,7 @@ TEST(Split, DividesAsInspectShowsAndGivesTheSameText) {
 
 TEST(Split, NeedsAShareForEveryRank) {
   expect_one_error(run(2, {"generate", "--prompt", "Hello", "--split", "2,1,1"}), 1,
-                   "`split` must have a number > 0 for each of the 2 ranks, found 2,1,1");
+                   "--split must have a number > 0 for each of the 2 ranks, found 2,1,1");
 }
 
 TEST(PretendRanks, MeasureTheShareOfOneOfMany) {

@@ -76,8 +76,8 @@ TEST(RenderChat, SaysWhatIsWrong) {
     return run(kNoMpirun, {"render-chat", "--template", chat, "--messages", "-"}, {.input = messages});
   };
   expect_one_error(render(kMessages), 1, "t.jinja:1:26: cannot render the chat template");
-  expect_one_error(render("[]"), 1, "standard input: expected a JSON object with a list of `messages`");
-  expect_one_error(render("{"), 1, "standard input: expected a JSON object with `messages`");
+  expect_one_error(render("[]"), 1, "standard input: expected a JSON object with a list of \"messages\"");
+  expect_one_error(render("{"), 1, "standard input: expected a JSON object with \"messages\"");
   expect_one_error(render(R"({"messages": [{"content": "x"}]})"), 1, "found one without");
   expect_one_error(render(R"({"messages": [{"role": "user", "content": "a", "content": "b"}]})"), 1,
                    "an object has the key content twice");

@@ -143,7 +143,7 @@ TEST(Seq2Seq, BeamsAreCheckedBeforeAModelIsRead) {
   expect_one_error(run(1, {"generate", "--model", "nowhere", "--prompt", "a", "--length-penalty", "2"}), 2,
                    "--length-penalty and --early-stopping are settings of beam search; give --beams too");
   expect_one_error(run(1, {"generate", "--model", "nowhere", "--prompt", "a", "--beams", "2", "--n", "3"}), 2,
-                   "cannot search: `n` is 3, expected at most the 2 of `beams`");
+                   "cannot search: --n is 3, expected at most the 2 of --beams");
 }
 
 TEST(Seq2Seq, ForcedBosIsATokenOrAnId) {

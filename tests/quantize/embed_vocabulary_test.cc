@@ -61,7 +61,7 @@ TEST(EmbedVocabulary, RefusesTokenizersThatGgufFilesCannotHave) {
     const std::string text = error.what();
     EXPECT_TRUE(
         text.starts_with("cannot write the tokenizer of unigram-t5style to a GGUF file: expected "
-                         "byte-level BPE with a pre-tokenizer among gpt-2, "))
+                         "byte-level BPE with a pre-tokenizer that llama.cpp knows, "))
         << text;
     EXPECT_TRUE(
         text.ends_with("found one that makes other tokens of texts than all of these; use the checkpoint "

@@ -78,8 +78,8 @@ TEST(ApiCall, TakesPromptsInAllFourForms) {
 }
 
 TEST(ApiCall, GeneratesSixteenTokensOfACompletionUnlessToldOtherwise) {
-  EXPECT_EQ(completion(R"("prompt": "a")").prompts.front().settings.at("max_tokens"), 16);
-  EXPECT_FALSE(chat("").prompts.front().settings.contains("max_tokens"));
+  EXPECT_EQ(completion(R"("prompt": "a")").usual_max_tokens, 16);
+  EXPECT_EQ(chat("").usual_max_tokens, 0);
 }
 
 TEST(ApiCall, AsksForMoreSamplesToFindTheBest) {
