@@ -101,7 +101,9 @@ TEST(Generate, IsAsLongAsTheGenerationConfigSaysUnlessToldOtherwise) {
   const auto first = [&](std::size_t tokens) {
     return std::vector<TokenId>(fixture.greedy.begin(), fixture.greedy.begin() + static_cast<int>(tokens));
   };
-  GenerationConfigOf model(json{{"max_new_tokens", 5}, {"eos_token_id", 1 << 20}});
+  TokenId unchosen = 0;
+  while (std::ranges::find(fixture.greedy, unchosen) != fixture.greedy.end()) ++unchosen;
+  GenerationConfigOf model(json{{"max_new_tokens", 5}, {"eos_token_id", unchosen}});
   EXPECT_EQ(model.tokens(), first(5));
   EXPECT_EQ(model.tokens({"--max-tokens", "7"}), first(7));
   EXPECT_EQ(model.tokens({}, {{"max_tokens", 3}}), first(3));
