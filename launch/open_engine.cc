@@ -44,7 +44,7 @@ std::unique_ptr<Engine> open_engine(Communicator& comm, const EngineFlags& flags
   std::unique_ptr<Engine> engine;
   {
     const std::string name = std::filesystem::path(options.model / "").parent_path().filename().string();
-    ProgressBar bar(fmt::format("loading {}", printable(name)));
+    ProgressBar bar(fmt::format("loading {}", printable(name)), true);
     engine = std::make_unique<Engine>(comm, options, [&](double fraction) { bar.update(fraction); });
   }
   print_engine_notices(engine->info(), flags.options);

@@ -33,8 +33,9 @@ std::string bar_of(double fraction, std::size_t room) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(std::string label)
-    : label_(std::move(label)), visible_(leads_to_terminal(STDERR_FILENO)) {}
+ProgressBar::ProgressBar(std::string label, bool own_terminal)
+    : label_(std::move(label)),
+      visible_(own_terminal ? ::isatty(STDERR_FILENO) == 1 : leads_to_terminal(STDERR_FILENO)) {}
 
 // The bar is gone when what it announced is there.
 ProgressBar::~ProgressBar() { hide(); }

@@ -12,7 +12,9 @@ namespace tp {
 class ProgressBar {
  public:
   // `label` says what is going on: "loading llama".
-  explicit ProgressBar(std::string label);
+  // `own_terminal`: not at mpirun's terminal, which shows stdout and stderr in any order, so that the end of
+  // the bar could erase a prompt.
+  explicit ProgressBar(std::string label, bool own_terminal = false);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
