@@ -1,6 +1,7 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
-#include "model/kernels/simd/quant_products.h"
+#include "model/kernels/simd/quant_groups.h"
+#include "model/kernels/simd/vector.h"
 
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {

@@ -10,6 +10,7 @@
 #include "model/kernels/simd/half_bytes.h"
 #include "model/kernels/simd/packed.h"
 #include "model/kernels/simd/quant_blocks.h"
+#include "model/kernels/simd/quant_groups.h"
 #include "model/kernels/simd/quant_tiles.h"
 #include "model/kernels/simd/vector.h"
 
@@ -18,16 +19,6 @@
 #endif
 
 namespace tp::kernels::TP_ISA_NAMESPACE {
-
-using QuantProduct = void (*)(const PanelProduct&);
-
-// The product with panels of a format; null if another file has it. Each group of formats is a file of its
-// own, because the compiler takes long.
-QuantProduct k_quant_product(const QuantFormat* format);
-QuantProduct block_quant_product(const QuantFormat* format);
-QuantProduct int4_product(const QuantFormat* format);
-void multiply_int4(const PanelProduct& p);  // see QuantKernels
-
 namespace {
 
 template <const QuantFormat& F>

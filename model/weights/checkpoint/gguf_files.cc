@@ -7,7 +7,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <ranges>
 #include <system_error>
 
 #include <fmt/ranges.h>
@@ -73,7 +72,8 @@ GgufFiles::GgufFiles(const fs::path& first) {
         "their names",
         first.filename().string(), metadata_->whole_or("split.no", 0) + 1, count, count);
   }
-  for (const fs::path& file : gguf_parts(first) | std::views::drop(1)) add_file(file);
+  const std::vector<fs::path> parts = gguf_parts(first);
+  for (std::size_t number = 1; number < parts.size(); ++number) add_file(parts[number]);
   const std::uint64_t expected = metadata_->whole_or("split.tensors.count", tensors_.size());
   if (expected != tensors_.size()) {
     throw_error<CheckpointError>("{}: the parts have {} tensors together, expected {}; download them again",
