@@ -59,7 +59,7 @@ struct Pass {
   std::size_t token;
 };
 
-const unsigned char* weights_of(const PanelProduct& p, const Pass& pass, std::size_t n) {
+[[maybe_unused]] const unsigned char* weights_of(const PanelProduct& p, const Pass& pass, std::size_t n) {
   return p.panels + (pass.panel + n * pass.apart) * p.panel_bytes;
 }
 

@@ -1,5 +1,6 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
+#include "model/kernels/simd/panel_results.h"
 #include "model/kernels/simd/quant_groups.h"
 #include "model/kernels/simd/vector.h"
 
