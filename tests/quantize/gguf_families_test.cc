@@ -313,6 +313,7 @@ TEST(GgufFamilies, RefuseTensorsOfABlockThatTheModelDoesNotUse) {
     file.tensor(fmt::format("blk.1.{}", name), {values.size()}, "F32", test::bytes_of(values));
     const std::filesystem::path path = directory.write("model.gguf", file.file());
     const auto source = GgufCheckpoint::open(path);
+    if (!test::world().is_root()) continue;  // the first rank looks for all
     EXPECT_THROW(DecoderUnderTest(test::world(), load_config(path), *source, {}), CheckpointError) << name;
   }
 }
