@@ -5,7 +5,6 @@
 #include "tp/internal/require.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -161,7 +160,7 @@ std::vector<std::string> remedies(const EnginePlan& plan, const Footprint& footp
     found.push_back(fmt::format("{} rank{}", fewer, fewer == 1 ? "" : "s"));
   if (const std::size_t sequences = sequences_that_fit(plan, pools, blocks); sequences > 0)
     found.push_back(fmt::format("`max_sequences` {}", sequences));
-  const std::uint64_t room = std::ranges::min(pools | std::views::transform(&Pool::room));
+  const std::uint64_t room = std::ranges::min(pools, {}, &Pool::room).room();
   const std::size_t tokens =
       std::ranges::all_of(pools, &Pool::can_load) ? tokens_in(plan, footprint, std::min(room, blocks)) : 0;
   if (tokens > 0) found.push_back(fmt::format("a smaller cache (`cache_tokens` {})", tokens));
