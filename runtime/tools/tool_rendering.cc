@@ -186,7 +186,9 @@ ToolRendering::Tools ToolRendering::find_tools(const ChatTemplate& chat) {
 ToolRendering::CallSupport ToolRendering::find_calls(const ChatTemplate& chat) {
   const Json object = {{"x", kProbeValue}};
   for (const auto& [calls, arguments] : {std::pair(Calls::objects, object), {Calls::texts, object.dump()}}) {
-    const auto writes = [&](const Json& content) { return written_call(chat, arguments, content); };
+    const auto writes = [&chat, &arguments = arguments](const Json& content) {
+      return written_call(chat, arguments, content);
+    };
     const auto null = writes(nullptr);
     const auto empty = writes("");
     if (!null && !empty) continue;
