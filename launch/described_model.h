@@ -32,7 +32,7 @@ class DescribedModel {
   const std::optional<StoredWeights>& stored() const { return stored_; }
   // The checkpoint's, if all of its types can be read, else such as config.json describes.
   const WeightSource& weights() const;
-  // Of weights that are not there: "AWQ int4, groups of 128", or "bf16".
+  // The type that config.json gives for absent weights: "AWQ int4, groups of 128", or "bf16".
   std::string described_type() const;
   // The in-memory type of most weights.
   WeightType usual_type() const { return usual_weight_type(plan_, weights()); }

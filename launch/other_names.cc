@@ -65,7 +65,7 @@ const std::vector<Renamed> kRenamed = {
     {{"--out", "--outfile", "--output-file"}, {"--output"}},
 };
 
-// What is done in another way, or not at all.
+// Options of other programs that have no counterpart here, with the reason.
 struct Explained {
   Texts names;
   std::string_view answer;

@@ -1,4 +1,4 @@
-// What other programs call options and subcommands that users try here.
+// Names of options and subcommands in other programs, which users try here.
 #pragma once
 
 #include <string>

@@ -104,7 +104,7 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.3g}us", 1e6 * seconds);
 }
 
-// What the prefix of "Gb" or "us" stands for. A number alone has no unit.
+// The factor of a unit's prefix, as in "Gb" or "us". A number alone has no unit.
 std::optional<double> factor_of(std::string_view text, std::string_view unit, bool binary) {
   if (text == unit && !text.empty()) return 1.0;
   if (unit == "s")

@@ -12,8 +12,8 @@
 
 namespace tp {
 
-// Where requests come from, one after the other: all are known, or they are lines of a file or of standard
-// input, which may still be being written. A file stays on disk except for what is read next.
+// Hands out requests one after the other. All are known, or they are lines of a file or of standard input,
+// which another program may still be writing. Memory holds only the next lines of a file.
 class RequestSource {
  public:
   explicit RequestSource(std::vector<ApiRequest> known);

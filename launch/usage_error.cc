@@ -143,7 +143,7 @@ bool continues_text(const CLI::App& command, const std::string& argument,
           takes_text(command, name_of(arguments[static_cast<std::size_t>(at) - 1])));
 }
 
-// What to do with an argument that no option precedes.
+// Advice about an argument that no option precedes.
 std::string advice_for(const CLI::App& command, const std::string& argument,
                        const std::vector<std::string>& arguments) {
   if (continues_text(command, argument, arguments)) return "put a text with spaces in quotes";

@@ -1,4 +1,4 @@
-// What embedding models do with texts and hidden states, as Sentence Transformers stores it beside them:
+// The steps before and after an embedding model, as Sentence Transformers stores them in the model's folder:
 // modules.json and the folders that it lists, sentence_bert_config.json, config_sentence_transformers.json.
 #pragma once
 

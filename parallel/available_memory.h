@@ -21,8 +21,8 @@ AvailableMemory available_memory(const std::filesystem::path& root = "/");
 // which is rounded up so that the same program gets the same number, or the largest integer without a limit.
 std::uint64_t available_addresses();
 
-// Where address space is limited, keeps threads from reserving it for heaps of their own: what is left for
-// others would depend on which thread comes first. To be called before there are threads.
+// Makes all threads share one heap if address space is limited. Heaps of their own would reserve addresses,
+// and the rest would depend on which thread comes first. Call it before the first thread starts.
 void share_heap_where_addresses_are_limited();
 
 }  // namespace tp

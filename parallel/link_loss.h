@@ -1,4 +1,4 @@
-// What happens to a job over several hosts when the link to a host is cut.
+// The end of a job over several hosts after the link to a host is cut.
 //
 // Ranks that wait longer than their timeout end and tell mpirun, which tells its daemons. mpirun notices a
 // lost daemon only by keepalive probes, and by those only while it has nothing to send: what it has sent
@@ -19,7 +19,7 @@ struct LinkLoss {
 // parameters, empty if it is not set.
 LinkLoss plan_link_loss(double timeout, const std::function<std::string(const std::string& name)>& parameter);
 
-// Of this process, with the parameters that mpirun and Open MPI's files give it; changes nothing unless
+// The plan of this process, from the parameters of mpirun and of Open MPI's files. It changes nothing unless
 // mpirun has started ranks on several hosts.
 LinkLoss plan_link_loss(double timeout);
 

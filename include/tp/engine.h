@@ -155,8 +155,8 @@ struct EngineInfo {
   std::string rounded;  // stored types that lose precision in memory: "Q4_K as bf16"; usually empty
   // Tensors of the checkpoint outside the model's blocks that nothing uses. Rank 0 only, usually empty.
   std::vector<std::string> unused_tensors;
-  // What is odd about the model's files, and what their settings of generation ask for that is not supported.
-  // Rank 0 only, usually empty.
+  // Oddities of the model's files that stop nothing, and fields of generation_config.json that are not
+  // supported. Rank 0 only, usually empty.
   std::vector<std::string> file_notices;
   std::string generation_notice;
   // Why the tokenizer in the model's file cannot be used, so that only token ids work. Rank 0 only, usually

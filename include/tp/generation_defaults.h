@@ -45,8 +45,9 @@ struct GenerationDefaults {
   std::size_t max_length = 0;
   BeamSearch beams{};
 
-  // Of a text whose prompt (of an encoder-decoder: the decoder's) has so many tokens, how many are generated
-  // at least, and at most unless a request says it; no maximum where the prompt exceeds it already.
+  // The least and the largest number of generated tokens after a prompt of `prompt` tokens (an
+  // encoder-decoder's: the decoder's prompt). A request's own maximum replaces the largest. There is no
+  // maximum if the prompt already exceeds max_length.
   std::size_t min_tokens(std::size_t prompt) const {
     return min_new_tokens != 0 || prompt >= min_length ? min_new_tokens : min_length - prompt;
   }

@@ -22,7 +22,7 @@ int whole_number(const JsonNode& field) {
   return whole;
 }
 
-// Of a number whose values below 1 say nothing.
+// Reads a number whose values below 1 set no limit.
 void read_count(const JsonNode& fields, const char* name, std::size_t& count) {
   if (const std::optional<JsonNode> field = fields.find(name))
     count = static_cast<std::size_t>(std::max(whole_number(*field), 0));
@@ -65,7 +65,7 @@ void read_beams(const JsonNode& fields, BeamSearch& beams) {
     beams.stop = stop->boolean() ? BeamSearch::Stop::early : BeamSearch::Stop::likely;
 }
 
-// What config.json says where generation_config.json leaves it out.
+// Reads the fields that config.json may have in place of generation_config.json.
 void read_tokens(const JsonNode& fields, GenerationDefaults& defaults) {
   read_id(fields, "decoder_start_token_id", defaults.decoder_start);
   if (fields.boolean_or("force_bos_token_to_be_generated", false))  // BART's, before forced_bos_token_id

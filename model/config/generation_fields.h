@@ -19,7 +19,7 @@ enum class GenerationField : std::uint8_t {
 struct GenerationFieldRule {
   std::string_view name;
   GenerationField becomes;
-  // Of an unsupported field: the value, in JSON, with which it changes nothing, as null does.
+  // The value of an unsupported field, in JSON, that changes nothing, like null.
   std::string_view neutral = "null";
   bool if_sampling = false;       // whether it counts with do_sample only
   std::string_view instead = "";  // what to give in its place

@@ -26,7 +26,7 @@ struct NamedPreTokenizer {
 // By the name that GGUF files have in `tokenizer.ggml.pre`. Nothing for one that is not known.
 std::optional<NamedPreTokenizer> named_pre_tokenizer(std::string_view name);
 
-// The same without the patterns, which take time to compile.
+// The traits of a pre-tokenizer, without its patterns, which take time to compile.
 std::optional<NamedPreTokenizer::Traits> pre_tokenizer_traits(std::string_view name);
 
 // Says what is wrong with a name that is not known.

@@ -89,7 +89,7 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   add_tokens(std::move(added), parts);
 }
 
-// Of tokens without flags of their own, those that the configuration names are left out by decoding.
+// Decoding leaves out the tokens that the configuration names, unless they have flags of their own.
 void flag_named_tokens(const std::vector<TokenId>& ids, TokenizerParts& parts) {
   std::vector<AddedToken> named;
   for (const TokenId id : ids) {

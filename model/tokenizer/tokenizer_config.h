@@ -11,9 +11,9 @@ namespace tp {
 // The text of a token that a configuration names: a string, or an object with "content" and flags.
 std::string text_of_token(const JsonNode& token);
 
-// What added_tokens.json, special_tokens_map.json and tokenizer_config.json in a folder, where they are, say
-// about a tokenizer: more added tokens, which tokens are control tokens, BOS and EOS and whether they are put
-// around texts, and the chat template. Throws CheckpointError.
+// Completes a tokenizer from a folder's added_tokens.json, special_tokens_map.json and tokenizer_config.json,
+// each of which may be missing: added tokens, control tokens, BOS and EOS, whether these surround texts, and
+// the chat template. Throws CheckpointError.
 void apply_tokenizer_config(const std::filesystem::path& folder, TokenizerParts& parts);
 
 }  // namespace tp

@@ -26,7 +26,7 @@ class ConfiguredWeights final : public WeightSource {
   void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
             TensorView<float> out) const override;
   StoredScales scales_of(const std::string& name) const override;
-  // Those of quantized layers, as of square matrices; empty if there are none.
+  // The types of quantized layers, as if their matrices were square; empty if there are none.
   std::vector<TypeUse> types() const override;
   std::size_t stored_bytes() const override { return 0; }
   std::size_t bytes_read() const override { return 0; }

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What was read so far of a conversation.
+// The part of a conversation that has been read.
 struct Conversation {
   Json messages = Json::array();
   std::vector<std::string> warnings{};
@@ -56,7 +56,7 @@ std::string reasoning_in(const Json& content) {
   return text;
 }
 
-// What tools of Anthropic's own servers did.
+// Whether a block is the work of a tool on Anthropic's own servers.
 bool is_of_server(const std::string& type) {
   return type == "server_tool_use" || type == "mcp_tool_use" || type == "container_upload" ||
          (type.ends_with("_tool_result") && type != "tool_result");

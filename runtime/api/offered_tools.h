@@ -28,12 +28,12 @@ struct OfferedTools {
   std::string name_of(const std::string& space, const std::string& name) const;
 };
 
-// Of /v1/chat/completions: {"type": "function", "function": {...}}.
+// Reads the tools of /v1/chat/completions: {"type": "function", "function": {...}}.
 OfferedTools offered_chat_tools(const nlohmann::ordered_json& tools);
-// Of /v1/responses, whose functions have their members outside, or are in a namespace. A function of a
-// namespace keeps its name unless another one has it.
+// Reads the tools of /v1/responses. A function's fields are in the tool itself, and a namespace may hold
+// several functions. A namespace's function keeps its name unless another function has the name.
 OfferedTools offered_responses_tools(const nlohmann::ordered_json& tools);
-// Of Anthropic's /v1/messages. A tool without a type is a function.
+// Reads the tools of Anthropic's /v1/messages. A tool without a type is a function.
 OfferedTools offered_messages_tools(const nlohmann::ordered_json& tools);
 
 // Adds that `what` of this type was left out, once. The type is shortened to what a log may contain.

@@ -95,7 +95,7 @@ void ItemReader::add_message(const Json& item) {
     messages_.push_back({{"role", item.value("role", Json())}, {"content", content}});
 }
 
-// What a model thought is given to the template, as in chats. Of what is encrypted nobody knows the text.
+// The template gets the model's thinking, as in chats. Encrypted thinking has no text and is left out.
 void ItemReader::add_reasoning(const Json& item) {
   std::string text = texts_of(member_of(item, "content"));
   if (text.empty()) text = texts_of(member_of(item, "summary"));

@@ -21,7 +21,7 @@ class ItemReader {
   void add(const nlohmann::ordered_json& item);
 
   nlohmann::ordered_json take_messages();
-  // Of items that were left out.
+  // Warnings about items that were left out.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:

@@ -16,8 +16,8 @@ inline std::size_t count_characters(std::string_view text) {
   }));
 }
 
-// Where tokens begin in the text that they make, in characters. Tokens that share a character share its
-// place.
+// Counts the place, in characters, at which each token begins in the text. Tokens that share a character
+// share its place.
 class TokenPlaces {
  public:
   // The place of the next token, whose bytes these are.

@@ -40,7 +40,8 @@ struct Automaton {
     std::vector<Call> calls{};
     bool ends = false;     // the rule, if it has enough steps
     bool repeats = false;  // one more repetition is complete; the next place is the rule's start
-    // Of a rule that counts steps: where they begin, if the count allows them; and where one has ended.
+    // For a rule that counts steps: the steps that begin here if the count allows, and the place after a
+    // step.
     std::vector<Step> steps{};
     std::optional<Place> after_step{};
   };

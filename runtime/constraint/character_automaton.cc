@@ -135,7 +135,7 @@ class PatternTerms {
     return for_each([&](Before where) { return terms_.either({a[where], b[where]}); });
   }
 
-  // What `node` and then `rest` match.
+  // The language of `node` followed by `rest`.
   ByBefore before(const RegexNode& node, const ByBefore& rest) {
     switch (node.kind) {
       case Kind::characters:

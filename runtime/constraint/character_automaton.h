@@ -27,7 +27,7 @@ struct CharacterAutomaton {
   bool matches(std::string_view text) const;
 };
 
-// What the automata of a schema may take together, in units of roughly 100 ns.
+// The work that all automata of a schema may take together, in units of roughly 100 ns.
 struct LanguageBudget {
   std::uint64_t left = 2'000'000;
 

@@ -116,7 +116,7 @@ TermId LanguageTerms::add_loop() {
   return intern({.kind = Kind::loop, .set = number});
 }
 
-// What a loop would add to itself without a step, it has already: X = P or (Q and X) is P.
+// A loop without a step adds nothing to itself: X = P or (Q and X) is P.
 void LanguageTerms::define_loops(const std::vector<TermId>& loops, const std::vector<TermId>& definitions) {
   std::map<TermId, TermId> known;
   std::vector<TermId> guarded;

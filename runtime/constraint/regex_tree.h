@@ -45,8 +45,8 @@ struct MatchLength {
 };
 MatchLength match_length(const RegexNode& node);
 
-// The same plain expression where texts have min to max characters, as far as that can be had by changing the
-// bounds of one repetition in each alternative; nothing if not.
+// A plain expression for the texts of `node` that have `length` characters. Changes the bounds of one
+// repetition in each alternative; returns nothing if more would have to change.
 enum class RegexMatch : std::uint8_t { whole, search };
 std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength length);
 

@@ -8,7 +8,7 @@
 
 namespace tp::constraint {
 
-// What can be made of a subschema.
+// Functions that translate a subschema.
 struct Subschemas {
   std::function<ExprId(const SchemaJson& schema, const SchemaPlace& place)> expr;  // what it allows
   std::function<SchemaJson(const SchemaJson& schema, const SchemaPlace& place)>

@@ -31,7 +31,7 @@ class SchemaDocument {
   explicit SchemaDocument(std::string_view text);
 
   const SchemaJson& root() const { return root_; }
-  // What a $ref refers to, which must be in this document: "#", "#/$defs/name", "#name", "URI#/$defs/name".
+  // The target of a $ref, which must be in this document: "#", "#/$defs/name", "#name", "URI#/$defs/name".
   const SchemaJson& resolve(const std::string& reference, const SchemaPlace& place) const;
 
   // Counts parts of schemas that are read or joined, since these can multiply: throws RequestError for too

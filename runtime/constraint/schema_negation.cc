@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 20;
 
-// What exceeds a bound: the other bound, and how much it differs for things that are counted.
+// The bound that holds for values beyond another bound; `difference` is for counted things.
 struct Opposite {
   const char* type;
   const char* keyword;

@@ -90,8 +90,8 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
   return state;
 }
 
-// What the model's files say about every text. A constraint leaves no room for tokens that are forced, and
-// says itself where its text ends.
+// Applies what the model's files say about the ends of texts. A constraint excludes forced tokens and defines
+// the end of its text itself.
 void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
   if (request.constraint) return request.forced_first.reset();
   for (const std::string& text : defaults.stop) {

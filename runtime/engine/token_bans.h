@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// What a request and the model's files rule out.
+// Tokens that a request and the model's files rule out.
 struct TokenBans {
   std::vector<TokenId> ends{};                // tokens that end a text,
   std::size_t min_tokens = 0;                 // which has to have so many before any of them

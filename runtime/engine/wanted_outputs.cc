@@ -90,7 +90,7 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
     ask_about_prompt(sequence, first, last, first_row + (first - begin), outputs);
   if (sequence.state->max_tokens == 0 || end != sequence.tokens.size()) return outputs;
   const bool is_masked = sequence.is_masked() || sequence.forced_next().has_value();
-  // Of an encoder-decoder the text is the decoder's.
+  // An encoder-decoder's text is the decoder's.
   const std::size_t input = sequence.state->input.positions;
   std::vector<TokenId> text(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(input),
                             sequence.tokens.end());

@@ -162,7 +162,7 @@ void HttpSession::on_head(const Error& error) {
   continue_with_body();
 }
 
-// What proxies and servers may understand differently.
+// Refuses heads that proxies and servers may understand differently.
 std::optional<std::pair<int, std::string>> HttpSession::fault_of_head() const {
   const auto& header = parser_->get();
   const std::size_t hosts = header.count(http::field::host);

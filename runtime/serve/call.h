@@ -45,7 +45,7 @@ class Call : public std::enable_shared_from_this<Call> {
  protected:
   using Clock = std::chrono::steady_clock;
 
-  // What the log and the metrics say of a call that has ended.
+  // Numbers for the log and the metrics of an ended call.
   struct Usage {
     std::string id{};
     std::size_t prompt_tokens = 0;

@@ -59,7 +59,7 @@ void Server::run(OpenModel model, const std::function<void()>& on_ready) {
     }
   } catch (const std::exception&) {
     service_.state = ServerState::failed;
-    // What went wrong is for the log: it may name files and hosts.
+    // Only the log gets the reason, which may name files and hosts.
     end(ended("the server ends after an error of its own"));
     throw;
   }

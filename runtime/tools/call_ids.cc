@@ -19,7 +19,7 @@ std::string text_member(const Json& object, const char* name) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-// The same nine characters for the same id, by FNV-1a.
+// Nine characters that follow from an id, by FNV-1a.
 std::string nine_characters(const std::string& id) {
   constexpr std::string_view kCharacters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   const bool fits = id.size() == 9 && std::ranges::all_of(id, [](unsigned char byte) {

@@ -35,7 +35,7 @@ class JsonScanner {
   bool is_in_word() const { return expected_ == Expected::rest_of_word; }
   // The string that was completed last, with its escapes replaced.
   std::string text() const;
-  // What the last byte adds to the JSON text: often the byte, and nothing while an escape is incomplete.
+  // The text that the last byte adds to the JSON: often the byte, and nothing while an escape is incomplete.
   std::string_view written() const { return written_; }
 
  private:

@@ -257,7 +257,7 @@ void MarkedReader::end_call(CallReader::State state) {
   phase_ = Phase::between;
 }
 
-// What looked like a call is text, unless it has been passed on as a call.
+// Makes text of a supposed call, unless the call has already been passed on.
 void MarkedReader::reject_call() {
   const bool has_begun = reader_ && reader_->is_in_call();
   reader_.reset();

@@ -125,7 +125,7 @@ Json arranged(Json messages, const Arrangement& arrangement) {
 
 std::string probe_text(std::size_t message) { return fmt::format("text_{}_of_probe", message); }
 
-// The same roles with texts that no template changes.
+// Replaces the texts of messages by probe texts, which no template changes.
 Json with_probe_texts(Json messages) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (has_text(messages[i])) messages[i]["content"] = probe_text(i);

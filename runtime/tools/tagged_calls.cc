@@ -136,7 +136,7 @@ class TagReader final : public CallReader {
     return std::string(without_blanks(std::string_view(text_).substr(begin, end - begin)));
   }
 
-  // Where the name of a parameter ends whose tag is at a place.
+  // The end of the parameter's name in the tag at `tag`.
   std::pair<Match, std::size_t> key_end_at(std::size_t tag) const {
     const std::size_t begin = tag + notation_.key_begin.size();
     const std::size_t end = text_.find_first_of(std::string("<\n") + notation_.key_end.front(), begin);

@@ -7,8 +7,8 @@
 
 namespace tp {
 
-// What a chat template wants of tools and calls and a client may not know: members of functions, and ids of a
-// certain form. Found out by rendering conversations of its own.
+// The form of tools and calls that a chat template needs: fields of functions, and ids of a certain form.
+// Clients may not know it. The constructor finds it by rendering short conversations.
 class ToolConventions {
  public:
   explicit ToolConventions(const ChatTemplate& chat);

@@ -236,7 +236,7 @@ Json ToolRendering::in_accepted_order(const ChatTemplate& chat, const Json& conv
   });
 }
 
-// What a client says beside calls if the template writes the calls then, else the nothing that it takes.
+// The content of a message with calls: the client's if the template then writes the calls, else "" or null.
 Json ToolRendering::content_beside_calls(const Json& message) const {
   const Json content = message.value("content", Json());
   const bool is_text = !content_text(message).empty();

@@ -37,7 +37,7 @@ ValueTypes type_of(const Json& value) {
   return value.is_array() ? kList : kNull;
 }
 
-// What any of the elements of a list allows.
+// The types that any element of a list allows.
 template <typename Types>
 ValueTypes any_of(const Json& list, const Types& types) {
   ValueTypes sum = 0;

@@ -19,7 +19,7 @@ inline constexpr ValueTypes kObject = 16;
 inline constexpr ValueTypes kList = 32;
 inline constexpr ValueTypes kAnyType = 63;
 
-// What `schema`, a part of the schema `root`, allows. What it does not understand allows everything.
+// The types that `schema`, a part of the schema `root`, allows. Unknown keywords allow every type.
 ValueTypes types_in(const nlohmann::ordered_json& schema, const nlohmann::ordered_json& root);
 
 // A value as JSON. It is a text only if it is none of the other types that are allowed: where texts and

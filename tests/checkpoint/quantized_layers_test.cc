@@ -1,4 +1,4 @@
-// What a config.json alone says of quantized weights.
+// Types of quantized weights from a config.json alone.
 #include "model/weights/checkpoint/quantized_layers.h"
 
 #include "model/weights/checkpoint/group_checkpoint.h"

@@ -47,7 +47,7 @@ const std::vector<Command> kCommands = {
     {"plan", {}, {"--output"}},
     {"bench", {"--synthetic", "--acceptance-trace"}, {"--output", "--trace"}}};
 
-// What a command line needs so that it is complete.
+// Arguments that complete a command line.
 const std::map<std::string, Arguments> kAlso = {{"render-chat --template", {"--messages", "-"}},
                                                 {"rank --batch", {"--query", "x"}},
                                                 {"rank", {"--query", "x", "--batch", "-"}},
@@ -95,7 +95,7 @@ class DistinctFiles : public testing::Test {
     return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
   }
 
-  // That the command refuses to write the file, which is `found`, and that the file stays as it is.
+  // Expects that the command refuses to write the file, names it as `found`, and leaves it unchanged.
   static void expect_refused(Arguments command, const std::string& option, const std::string& file,
                              const std::string& found) {
     command.insert(command.end(), {option, file});

@@ -194,8 +194,8 @@ TEST(Starting, OfOneProcessNeedsNoUsualTemporaryFolder) {
   expect_success(run(kNoMpirun, arguments, {.variables = {"TMPDIR=/proc"}}));
 }
 
-// What Open MPI 4.1.4 makes of these files (mpirun --hostfile FILE --display-allocation --do-not-launch),
-// except that a host without slots has one there for each of its cores.
+// Open MPI 4.1.4 counts the same slots (mpirun --hostfile FILE --display-allocation --do-not-launch), except
+// that it gives a host without slots one slot per core.
 TEST(SeveralHosts, StartsTheRanksOfTheHostfile) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"n1 slots=2 max-slots=8\n", "2"},

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr float kGreatest = std::numeric_limits<float>::max();
 
-// That the command says so in one line, and prints no NaN as a result.
+// Expects that the command reports the tensor in one line and prints no NaN.
 void expect_damaged(std::size_t ranks, const Arguments& arguments, const std::string& tensor) {
   SCOPED_TRACE(fmt::format("{} {}", arguments.front(), tensor));
   const Finished finished = run(ranks, arguments);

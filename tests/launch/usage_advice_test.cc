@@ -1,5 +1,4 @@
-// What the program advises: the names of other programs, units, places of arguments, and numbers that make no
-// sense.
+// Advice of usage errors: names from other programs, units, places of arguments, and absurd numbers.
 
 #include "launch/network_hint.h"
 #include "tests/launch/program.h"

@@ -68,7 +68,7 @@ TEST(GenerationConfig, TakesNumbersAsPeopleWriteThem) {
   EXPECT_EQ(load(R"({"max_new_tokens": -1, "max_length": null})").generation.max_tokens(3), std::nullopt);
 }
 
-// Of prompts of 10 tokens.
+// The limits for prompts of 10 tokens.
 TEST(GenerationConfig, LimitsLengthsAsTransformersDoes) {
   const auto limits = [](const std::string& text) {
     const GenerationDefaults defaults = load(text).generation;

@@ -1,4 +1,4 @@
-// What the metadata of GGUF files means.
+// The meaning of metadata in GGUF files.
 #include "model/config/config.h"
 #include "tests/checkpoint/checkpoint_files.h"
 #include "tests/checkpoint/gguf_builder.h"
@@ -121,7 +121,7 @@ TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
   }
   EXPECT_CONTAINS(refusal_with([](GgufBuilder& file) { file.text("llama.rope.scaling.type", "cubic"); }),
                   "rope_scaling of type \"cubic\" is not supported");
-  // What does not change the computation.
+  // Keys that do not change the computation are ignored.
   EXPECT_EQ(rope_with([](GgufBuilder& file) {
               file.value("llama.rope.scaling.finetuned", GgufKind::boolean, "\1")
                   .numbers<std::int32_t>("llama.rope.dimension_sections", GgufKind::i32, {1, 1, 2, 0});

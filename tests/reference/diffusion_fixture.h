@@ -31,7 +31,7 @@ struct DiffusionFixture {
   std::vector<DiffusionCase> cached_cases;  // with approximate caches: calls are what each pass computes
 };
 
-// Those of tests/data/seeded/diffusion.
+// The fixtures of tests/data/seeded/diffusion.
 std::vector<DiffusionFixture> diffusion_fixtures();
 DiffusionFixture diffusion_fixture(const std::string& name);
 

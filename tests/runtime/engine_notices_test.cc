@@ -1,4 +1,4 @@
-// What is wrong with a model's files without keeping it from running.
+// Notices about faults of a model's files that do not keep it from running.
 #include "model/weights/checkpoint/gguf_type.h"
 #include "tests/checkpoint/gguf_builder.h"
 #include "tests/mpi_test.h"

@@ -75,7 +75,7 @@ TEST(TokenBans, LeaveAConstraintItsWayToTheEnd) {
   TokenBans bans;
   add_defaults(defaults, 1, 100, true, bans);
   EXPECT_EQ(after(bans, {1, 1}, 1), Ids{4});
-  // What cannot be as long is as long as it can be.
+  // A minimum above the maximum becomes the maximum.
   TokenBans shorter;
   add_defaults(defaults, 1, 10, false, shorter);
   EXPECT_EQ(shorter.min_before_model_ends, 10U);

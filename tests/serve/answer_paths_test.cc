@@ -162,7 +162,7 @@ TEST(AnswerPaths, WholeAndStreamedAnswersAreTheSameWithFaultsInEveryNotation) {
   for (const std::string& text : texts_in_tags()) expect_same_answers(syntax_of("<tool_call>", kTools), text);
 }
 
-// What was said, called and said again has this order in both.
+// Text, a call and more text keep their order on both paths.
 TEST(AnswerPaths, TextAfterACallStaysAfterIt) {
   Answer answer = answer_of(syntax_of("<tool_call>", kTools));
   const auto format = make_messages_format();

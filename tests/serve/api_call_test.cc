@@ -212,7 +212,7 @@ TEST(ApiCall, ReadsOpenAisResponses) {
   EXPECT_TRUE(call.stream);
 }
 
-// What a model thought, said and called is one message, as in a chat.
+// Thinking, text and calls become one message, as in a chat.
 TEST(ApiCall, PutsItemsOfResponsesTogetherToMessages) {
   const ApiCall call = read_responses_call(parse_body(R"({"input": [{"role": "user", "content": "Hi"},
     {"type": "reasoning", "id": "rs", "summary": [{"type": "summary_text", "text": "short"}],

@@ -27,7 +27,7 @@ function install() {
   process.exit(77);
 }
 
-// What the model says follows from how many results of tools it has seen: one call, then two, then a text.
+// The model's answer follows from the number of tool results: one call, then two, then a text.
 const TEMPLATE = `{%- if tools %}{{ tools | tojson }}{% endif %}
 {%- for message in messages %}{{ message.role }}: {{ message.content or '' }}
 {%- for call in message.tool_calls or [] %}<tool_call>{{ call.function | tojson }}</tool_call>{% endfor %}

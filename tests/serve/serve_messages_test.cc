@@ -29,7 +29,7 @@ const json kBody = json::parse(R"({"max_tokens": 1, "messages": [
   {"role": "assistant", "content": "A6", "tool_calls": null, "refusal": null},
   {"role": "user", "content": "U7"}]})");
 
-// The same conversation.
+// The conversation in Anthropic's form.
 const json kAnthropic = json::parse(
     R"({"max_tokens": 1, "system": [{"type": "text", "text": "S0"}, {"type": "text", "text": "S1"}],
   "messages": [

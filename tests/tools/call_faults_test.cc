@@ -215,7 +215,7 @@ TEST(CallFaults, MarksThatAreMissingAreMeant) {
       EXPECT_EQ(read(tags.sign, text + "\n" + more), message("", Json::array({send, time}))) << text;
       EXPECT_EQ(read(tags.sign, more + "\n" + text), message("", Json::array({time, send}))) << text;
     }
-    // What may be only the beginning of a call is none.
+    // The mere beginning of a call is not a call.
     for (const std::string& text :
          {tags.begin + head + ann, tags.begin + head + ann + open_hi, tags.begin + head})
       EXPECT_EQ(read(tags.sign, text), message(text)) << text;

@@ -1,4 +1,4 @@
-// What clients send, in the form that a chat template understands.
+// Clients' messages in the form that a chat template understands.
 #include "runtime/tools/tool_rendering.h"
 
 #include "tests/tools/chat_fixture.h"
@@ -229,7 +229,7 @@ TEST(MessageOrder, NothingIsLostWhateverTheTemplateRefusesOrDrops) {
   }
 }
 
-// Those of the corpus and of published models.
+// The templates of the corpus and of published models.
 TEST(MessageOrder, NothingIsLostInWholeTemplates) {
   std::map<std::string, std::string> sources;
   for (const auto& entry : std::filesystem::directory_iterator(TP_TEST_DATA "/chat_templates")) {

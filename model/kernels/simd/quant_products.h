@@ -49,7 +49,7 @@ void multiply_few(const PanelProduct& p) {
   run_panels(QuantTile<F>{p});
 }
 
-// What finds a format among those of a file.
+// A format, and the product with its panels.
 struct QuantEntry {
   const QuantFormat* format;
   QuantProduct multiply;

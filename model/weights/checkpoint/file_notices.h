@@ -1,4 +1,4 @@
-// What is odd about a model's files, but stops nothing.
+// Notices about oddities of a model's files that stop nothing.
 #pragma once
 
 #include <string>

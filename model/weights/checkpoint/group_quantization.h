@@ -27,8 +27,8 @@ struct GroupQuantization {
 // "AWQ", "GPTQ", "compressed-tensors", "FP8", "MXFP4".
 std::string_view name_of(GroupQuantization::Method method);
 
-// What a model's folder, or its config.json alone, says of quantized weights; nothing if nobody says
-// anything. Throws ConfigError for those that cannot be read, by name.
+// The quantization that a model's folder, or its config.json alone, describes; nothing if there is none.
+// Throws ConfigError, which names the method, if it cannot be read.
 std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& model);
 
 }  // namespace tp

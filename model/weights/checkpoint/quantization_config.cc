@@ -18,7 +18,7 @@ bool is_object_with(const nlohmann::json& value, const char* name) {
   return value.is_object() && value.contains(name);
 }
 
-// Of fields that do not name it. Some tools can be told by what else they write.
+// The name of the method. Fields without a name may still show which tool wrote them.
 std::string method_of(const JsonNode& fields) {
   if (fields.has("quant_method")) return lower_case(fields.at("quant_method").string());
   if (fields.boolean_or("load_in_4bit", false) || fields.boolean_or("load_in_8bit", false))
@@ -32,7 +32,7 @@ std::string method_of(const JsonNode& fields) {
   return fields.at("quant_method").string();  // throws
 }
 
-// What earlier tools wrote beside config.json, with the method whose tool it is.
+// Reads the files that earlier tools wrote beside config.json, each by a tool of one method.
 std::optional<QuantizationConfig> find_beside(const fs::path& folder) {
   constexpr std::pair<const char*, const char*> kFiles[] = {
       {"hf_quant_config.json", "modelopt"}, {"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
@@ -76,7 +76,7 @@ std::optional<QuantizationConfig> find_quantization_config(const fs::path& model
   const nlohmann::json document = read_json_file(file);
   const JsonNode config(document, file);
   nlohmann::json fields = fields_in(document);
-  // Of models of several modalities, that of the language model.
+  // Models of several modalities have a language model in text_config.
   if (fields.is_null() && config.has("text_config")) fields = fields_in(document["text_config"]);
   std::optional<QuantizationConfig> found;
   if (fields.is_null())

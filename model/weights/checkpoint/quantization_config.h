@@ -1,4 +1,4 @@
-// Where a model's files say how its weights are quantized.
+// Finds the description of quantized weights among a model's files.
 #pragma once
 
 #include <filesystem>

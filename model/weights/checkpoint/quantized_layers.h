@@ -29,8 +29,8 @@ struct QuantizedLayers {
   StoredGroups stored(MatrixShape shape) const;
 };
 
-// Those of a model's folder, or of its config.json alone. Throws ConfigError, by name, for what cannot be
-// read.
+// The quantized layers of a model's folder, or of its config.json alone. Throws ConfigError, which names the
+// method, if it cannot be read.
 std::vector<QuantizedLayers> find_quantized_layers(const std::filesystem::path& model);
 
 }  // namespace tp

@@ -24,9 +24,9 @@ Json parse_strict_json(std::string_view text);
 
 using OnRepeatedKey = std::function<void(const std::string& key)>;
 
-// The same of a file that Python may have written. As Python's reader does, it takes the last value of a key
-// that an object has several times, calls `on_repeated` for it, and takes Infinity, -Infinity and NaN: as
-// strings, because files have them where nothing here reads them.
+// Parses a file that Python may have written, with Python's rules. The last value of a repeated key counts,
+// and `on_repeated` is called with the key. Infinity, -Infinity and NaN become strings: no reader here uses
+// fields that have them. Throws JsonError.
 nlohmann::json parse_python_json(std::string_view text, OnRepeatedKey on_repeated);
 
 extern template nlohmann::json parse_strict_json(std::string_view text);
