@@ -45,9 +45,10 @@ struct MatchLength {
 };
 MatchLength match_length(const RegexNode& node);
 
+enum class RegexMatch : std::uint8_t { whole, search };
+
 // A plain expression for the texts of `node` that have `length` characters. Changes the bounds of one
 // repetition in each alternative; returns nothing if more would have to change.
-enum class RegexMatch : std::uint8_t { whole, search };
 std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength length);
 
 // Whether regex_expr() can write the expression: anchors stand only at the beginning or end of alternatives,
