@@ -19,25 +19,24 @@ constexpr std::uint16_t kOfBf16 = 0x7F80;
 constexpr std::uint8_t kNanOfE4m3 = 0x7F;
 constexpr std::uint8_t kNanOfE8m0 = 0xFF;
 
-// Whether one of the numbers, which need not be aligned, has all of these bits. Without branches.
-TP_FOR_WIDE_VECTORS bool any_of_32_bits(const std::byte* numbers, std::size_t count, std::uint32_t bits) {
-  std::uint32_t found = 0;
+// Whether a number, which need not be aligned, has all of these bits. The loop has no branches.
+template <class Number>
+[[gnu::always_inline]] inline bool any_has(Number bits, const std::byte* numbers, std::size_t count) {
+  Number found = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint32_t number = 0;
+    Number number = 0;
     std::memcpy(&number, numbers + i * sizeof(number), sizeof(number));
-    found |= static_cast<std::uint32_t>((number & bits) == bits);
+    found |= static_cast<Number>((number & bits) == bits);
   }
   return found != 0;
 }
 
+TP_FOR_WIDE_VECTORS bool any_of_32_bits(const std::byte* numbers, std::size_t count, std::uint32_t bits) {
+  return any_has(bits, numbers, count);
+}
+
 TP_FOR_WIDE_VECTORS bool any_of_16_bits(const std::byte* numbers, std::size_t count, std::uint16_t bits) {
-  std::uint16_t found = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t number = 0;
-    std::memcpy(&number, numbers + i * sizeof(number), sizeof(number));
-    found |= static_cast<std::uint16_t>((number & bits) == bits);
-  }
-  return found != 0;
+  return any_has(bits, numbers, count);
 }
 
 bool any_byte(const std::uint8_t* bytes, std::size_t count, std::uint8_t bits) {

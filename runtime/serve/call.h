@@ -10,9 +10,8 @@
 //    task, from an event, or from another thread by `fail` (the server ends, or a rank is lost). Tasks that
 //    run later find `has_ended()` and do nothing.
 // 4. If the client leaves, the server's thread posts `cancel`; the requests then end with RequestCancelled.
-// 5. Queued tasks, sinks, and the exchange's callback own the call. `close` releases the exchange, which
-// counts
-//    as an open request and owns that callback, so nothing owns a call in a circle after its end.
+// 5. Queued tasks, sinks, and the exchange's callback own the call. `close` releases the exchange, which owns
+//    that callback and counts as an open request. So nothing owns an ended call in a circle.
 #pragma once
 
 #include "runtime/http/http_exchange.h"

@@ -254,26 +254,27 @@ std::string interleaved(const TestTensor& tensor, std::size_t head_dim) {
   return data;
 }
 
+const Renaming kLlamaNames = {{"model.embed_tokens", "token_embd"},
+                              {"model.norm", "output_norm"},
+                              {"lm_head", "output"},
+                              {"model.layers.", "blk."},
+                              {"input_layernorm", "attn_norm"},
+                              {"post_attention_layernorm", "ffn_norm"},
+                              {"self_attn.q_proj", "attn_q"},
+                              {"self_attn.k_proj", "attn_k"},
+                              {"self_attn.v_proj", "attn_v"},
+                              {"self_attn.o_proj", "attn_output"},
+                              {"mlp.gate_proj", "ffn_gate"},
+                              {"mlp.up_proj", "ffn_up"},
+                              {"mlp.down_proj", "ffn_down"}};
+
 // A model with Llama's tensors and wiring as a file of the architecture llama.
 GgufBuilder as_llama(const ChangedModel& model) {
-  const Renaming names = {{"model.embed_tokens", "token_embd"},
-                          {"model.norm", "output_norm"},
-                          {"lm_head", "output"},
-                          {"model.layers.", "blk."},
-                          {"input_layernorm", "attn_norm"},
-                          {"post_attention_layernorm", "ffn_norm"},
-                          {"self_attn.q_proj", "attn_q"},
-                          {"self_attn.k_proj", "attn_k"},
-                          {"self_attn.v_proj", "attn_v"},
-                          {"self_attn.o_proj", "attn_output"},
-                          {"mlp.gate_proj", "ffn_gate"},
-                          {"mlp.up_proj", "ffn_up"},
-                          {"mlp.down_proj", "ffn_down"}};
   const ModelConfig config = model.config();
   GgufBuilder file = sizes_of(config, "llama");
   file.whole("llama.attention.key_length", static_cast<std::uint32_t>(config.head_dim));
   for (const TestTensor& tensor : model.tensors()) {
-    const std::string name = renamed(tensor.name, names);
+    const std::string name = renamed(tensor.name, kLlamaNames);
     const bool rotates = name.find("attn_q.") != name.npos || name.find("attn_k.") != name.npos;
     file.tensor(name, {tensor.shape.begin(), tensor.shape.end()}, "F32",
                 rotates ? interleaved(tensor, config.head_dim) : tensor.data);
@@ -334,21 +335,9 @@ TEST(GgufFamilies, HaveStableLmsNormsOfHeadsInOneTensor) {
     file.whole(fmt::format("stablelm.{}", key), number);
   file.value("stablelm.attention.layer_norm_epsilon", GgufKind::f32, le(1e-5F));
   file.value("stablelm.rope.freq_base", GgufKind::f32, le(10000.0F));
-  const Renaming names = {{"model.embed_tokens", "token_embd"},
-                          {"model.norm", "output_norm"},
-                          {"lm_head", "output"},
-                          {"model.layers.", "blk."},
-                          {"input_layernorm", "attn_norm"},
-                          {"post_attention_layernorm", "ffn_norm"},
-                          {"self_attn.q_proj", "attn_q"},
-                          {"self_attn.k_proj", "attn_k"},
-                          {"self_attn.v_proj", "attn_v"},
-                          {"self_attn.o_proj", "attn_output"},
-                          {"mlp.gate_proj", "ffn_gate"},
-                          {"mlp.up_proj", "ffn_up"},
-                          {"mlp.down_proj", "ffn_down"}};
   for (const TestTensor& tensor : model.tensors()) {
-    file.tensor(renamed(tensor.name, names), {tensor.shape.begin(), tensor.shape.end()}, "F32", tensor.data);
+    file.tensor(renamed(tensor.name, kLlamaNames), {tensor.shape.begin(), tensor.shape.end()}, "F32",
+                tensor.data);
   }
   for (std::size_t layer = 0; layer < 3; ++layer) {
     for (const char kind : {'q', 'k'}) {
