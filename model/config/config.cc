@@ -4,6 +4,7 @@
 #include "model/config/encoder_config.h"
 #include "model/config/expert_config.h"
 #include "model/config/gguf_config.h"
+#include "model/config/layer_config.h"
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/config/seq2seq_config.h"
@@ -194,95 +195,6 @@ void read_rope(const JsonNode& fields, const std::string& where, ModelConfig& co
       where, config.head_dim, config.partial_rotary_factor);
 }
 
-// The layers that have RoPE: those of the list or, without one, all but every so many-th.
-void read_layers_without_rope(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  config.no_rope_layers = fields.list_or_empty("no_rope_layers", &JsonNode::count);
-  config.no_rope_layer_interval = fields.count_or("no_rope_layer_interval", config.no_rope_layer_interval);
-  if (config.no_rope_layers.empty() && config.no_rope_layer_interval != 0) {
-    for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer)
-      config.no_rope_layers.push_back((layer + 1) % config.no_rope_layer_interval == 0 ? 0 : 1);
-  }
-  require<ConfigError>(
-      config.no_rope_layers.empty() || config.no_rope_layers.size() == config.num_hidden_layers,
-      "{}: no_rope_layers must have an entry for every layer, expected {} (num_hidden_layers), found {}",
-      where, config.num_hidden_layers, config.no_rope_layers.size());
-}
-
-// layer_types as sliding_window_pattern gives them: every so many-th layer is full_attention, or letters such
-// as LLLG name the types of so many layers, local and global, in turn.
-void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
-  const std::string name = fields.name_of({"sliding_window_pattern", "_sliding_window_pattern"});
-  std::string letters;
-  if (const std::optional<JsonNode> pattern = fields.find(name); pattern && pattern->is_string()) {
-    letters = pattern->string();
-    if (letters.empty() || letters.find_first_not_of("LG") != std::string::npos)
-      pattern->fail_type("a number, or letters L and G");
-  } else {
-    config.sliding_window_pattern = fields.count_or(name, config.sliding_window_pattern);
-  }
-  const std::size_t period = letters.empty() ? config.sliding_window_pattern : letters.size();
-  const bool has_windows = config.sliding_window != 0 && config.use_sliding_window;
-  if (period == 0 || !has_windows || !config.layer_types.empty()) return;
-  for (std::size_t layer = 0; layer < config.num_hidden_layers; ++layer) {
-    const bool is_local = letters.empty() ? (layer + 1) % period != 0 : letters[layer % period] == 'L';
-    config.layer_types.push_back(is_local ? "sliding_attention" : "full_attention");
-  }
-}
-
-// GPT-Neo has its own names of them, and instead of their list perhaps lists that are repeated.
-std::vector<std::string> read_layer_types(const JsonNode& fields) {
-  std::vector<std::string> types =
-      fields.list_or_empty(fields.name_of({"layer_types", "attention_layers"}), &JsonNode::string);
-  if (types.empty() && fields.has("attention_types")) {
-    for (const JsonNode& entry : fields.at("attention_types").elements()) {
-      const std::vector<JsonNode> list_and_count = entry.elements();
-      if (list_and_count.size() != 2) entry.fail_type("a list of types and how often it is repeated");
-      for (std::size_t i = 0; i < list_and_count.back().size(); ++i) {
-        for (const JsonNode& type : list_and_count.front().elements()) types.push_back(type.string());
-      }
-    }
-  }
-  for (std::string& type : types) {
-    if (type == "global") type = "full_attention";
-    if (type == "local") type = "sliding_attention";
-  }
-  return types;
-}
-
-void read_recurrence(const JsonNode& fields, ModelConfig& config) {
-  config.full_attention_interval = fields.count_or("full_attention_interval", config.full_attention_interval);
-  config.linear_num_key_heads = fields.size_or("linear_num_key_heads", config.linear_num_key_heads);
-  config.linear_num_value_heads = fields.size_or("linear_num_value_heads", config.linear_num_value_heads);
-  config.linear_key_head_dim = fields.size_or("linear_key_head_dim", config.linear_key_head_dim);
-  config.linear_value_head_dim = fields.size_or("linear_value_head_dim", config.linear_value_head_dim);
-  config.linear_conv_kernel_dim = fields.size_or("linear_conv_kernel_dim", config.linear_conv_kernel_dim);
-}
-
-void read_windows(const JsonNode& fields, const std::string& where, ModelConfig& config) {
-  const std::string window = fields.name_of({"sliding_window", "window_size", "local_attention"});
-  config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
-  config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
-  config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
-  config.layer_types = read_layer_types(fields);
-  read_window_pattern(fields, config);
-  require<ConfigError>(
-      config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
-      "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
-      config.num_hidden_layers, config.layer_types.size());
-  config.attention_chunk_size = fields.is_null("attention_chunk_size")
-                                    ? 0
-                                    : fields.size_or("attention_chunk_size", config.attention_chunk_size);
-  for (const std::string& type : config.layer_types) {
-    const bool is_chunked = type == "chunked_attention" && config.attention_chunk_size != 0;
-    const bool is_recurrent = type == "linear_attention" && config.linear_num_value_heads != 0;
-    require<ConfigError>(
-        type == "full_attention" || type == "sliding_attention" || is_chunked || is_recurrent,
-        "{}: layer_types must be full_attention, sliding_attention or, with an "
-        "attention_chunk_size, chunked_attention, found \"{}\"",
-        where, type);
-  }
-}
-
 // A number that null disables; without the field the family's default applies.
 double number_or_none(const JsonNode& fields, const std::string& field, double otherwise) {
   return fields.is_null(field) ? 0.0 : fields.number_or(field, otherwise);
@@ -409,9 +321,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
   read_rope(fields, name, config);
-  read_layers_without_rope(fields, name, config);
-  if (family.defaults.linear_num_value_heads != 0) read_recurrence(fields, config);
-  read_windows(fields, name, config);
+  read_layers(fields, name, config);
   read_attention(fields, name, config);
   read_multipliers(fields, name, config);
   read_query_scaling(fields, name, config);
