@@ -10,6 +10,7 @@
 #include "tests/checkpoint/gguf_builder.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
+#include "tests/quantize/changed_model.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 
@@ -25,6 +26,7 @@ namespace tp {
 namespace {
 
 using reference::Fixture;
+using test::ChangedModel;
 using test::DecoderUnderTest;
 using test::GgufBuilder;
 using test::le;
@@ -79,44 +81,6 @@ TEST(GgufFamilies, GiveTheLogitsOfTheOriginalModellingCode) {
         << fixture.name;
   }
 }
-
-// A fixture that can get more tensors, as norms of heads of queries and keys, which no fixture has.
-class ChangedModel {
- public:
-  // `field` of its config becomes true.
-  explicit ChangedModel(const std::string& name, const std::string& field = "")
-      : fixture_(reference::fixture(name)) {
-    std::ifstream stream(fixture_.folder / "config.json");
-    json_ = nlohmann::json::parse(stream);
-    const auto source = SafetensorsCheckpoint::open(fixture_.folder);
-    for (const ModelTensor& tensor : model_tensors(make_spec(load_config(fixture_.folder)), *source)) {
-      std::vector<float> values(tensor.shape.size());
-      source->read(tensor.name, tensor.shape, TensorSlice::whole(tensor.shape),
-                   {values.data(), tensor.shape.rows, tensor.shape.columns});
-      add(tensor.name, tensor.shape, values);
-    }
-    if (!field.empty()) json_[field] = true;
-  }
-
-  void add(const std::string& name, MatrixShape shape, const std::vector<float>& values) {
-    std::vector<std::size_t> extents = {shape.columns};
-    if (shape.rows > 1) extents.insert(extents.begin(), shape.rows);
-    tensors_.push_back({name, "F32", extents, test::bytes_of(values)});
-  }
-
-  const std::vector<TestTensor>& tensors() const { return tensors_; }
-  const std::vector<TokenId>& prompt() const { return fixture_.prompt; }
-  ModelConfig config() const { return parse_config(json_.dump(), "config.json"); }
-  void write(const TemporaryDirectory& directory) const {
-    directory.write("config.json", json_.dump());
-    directory.write("model.safetensors", test::safetensors_file(tensors_));
-  }
-
- private:
-  Fixture fixture_;
-  nlohmann::json json_;
-  std::vector<TestTensor> tensors_;
-};
 
 // Gains near 1, of every head others.
 std::vector<float> gains(std::size_t size, std::size_t seed) {
