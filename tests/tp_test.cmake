@@ -23,7 +23,8 @@ function(tp_add_plain_test name labels shards)
     if(labels)
       set(labels LABELS ${labels})
     endif()
-    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${labels} ENVIRONMENT OMP_NUM_THREADS=2)
+    gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES ${labels} TIMEOUT ${TP_TEST_TIMEOUT}
+                         ENVIRONMENT OMP_NUM_THREADS=2)
     return()
   endif()
   if(NOT shards)
@@ -56,7 +57,7 @@ function(tp_test name)
   target_link_libraries(${name} PRIVATE tp_mpi_test_main)
   foreach(ranks ${ARG_RANKS})
     add_test(NAME ${name}@${ranks} COMMAND ${TP_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT 300 PROCESSORS 2
+    set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT ${TP_TEST_TIMEOUT} PROCESSORS 2
       ENVIRONMENT "${TP_MPI_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()
