@@ -7,7 +7,7 @@
 // sequences, the quickest of --repeat runs behind one that does not count. The package brings llama.cpp along, with
 // kernels for every kind of processor.
 import {createRequire} from "node:module";
-import {join} from "node:path";
+import {resolve} from "node:path";
 import {pathToFileURL} from "node:url";
 import {parseArgs} from "node:util";
 
@@ -29,7 +29,7 @@ if (positionals.length !== 1 || !modules) {
 }
 function entryOf(name) {
   try {
-    return createRequire(join(modules, "x.js")).resolve(name);
+    return createRequire(resolve(modules, "x.js")).resolve(name);
   } catch {
     console.error(`llama_cpp.mjs: cannot find ${name} in ${modules}: expected the package, found none; ` +
                   `run: npm install --prefix DIR ${name}@3, and set TP_NODE_MODULES=DIR/node_modules`);

@@ -17,10 +17,13 @@ def run(program, arguments, mpirun=""):
     if os.geteuid() == 0:
         environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     require(command[0], program)
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    except OSError as error:
+        sys.exit(f"{SCRIPT}: cannot run {command[0]}: {error.strerror}; build it for this machine")
     if done.returncode != 0:
         require(program, program)  # only now: a launcher may find the program in a container, or on another host
-        sys.exit(f"{shlex.join(command)}\nended with status {done.returncode}:\n{done.stderr.strip()}")
+        sys.exit(f"{shlex.join(command)}\nended with status {done.returncode}:\n{done.stdout.strip()}{done.stderr.strip()}")
     return done.stdout
 
 

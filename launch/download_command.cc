@@ -8,6 +8,7 @@
 #include "launch/message.h"
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
+#include "launch/progress_line.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
 #include "model/weights/checkpoint/printable.h"

@@ -92,7 +92,8 @@ void EngineFlags::add_to(CLI::App& command, WeightNames names) {
       ->type_name("N");
   command
       .add_option("--timeout", timeout,
-                  "Abort if a rank waits longer than this for another (default: report it and keep waiting)")
+                  "Abort if a rank waits longer than this for another; over several hosts at least 15 "
+                  "(default: report it and keep waiting)")
       ->check(whole_number(1))
       ->type_name("SECONDS");
   command.add_flag("-v,--verbose", verbose, "Print what every rank holds, on stderr");

@@ -71,16 +71,18 @@ bool has_gguf_magic(const fs::path& file) {
       given.string(), extensions.size() == 0 ? "" : ", *", fmt::join(extensions, ", *"));
 }
 
-// Errs on the side of what a model may have one day: results have other names, such as results.json.
+// Models may have further JSON files one day, with such words in their names. Results have other names, such
+// as results.json or tokens.json.
 bool is_of_model(const fs::path& file) {
   static const std::set<std::string> kExtensions = {".safetensors", ".model", ".jinja", ".tiktoken"};
-  static constexpr const char* kWords[] = {"config", "token",   "vocab",    "merges",
-                                           "index",  "modules", "template", "tekken"};
+  static const std::set<std::string> kNames = {"vocab.txt", "merges.txt"};
+  static constexpr const char* kWords[] = {"config",  "tokenizer", "added_tokens", "special_tokens", "vocab",
+                                           ".index.", "modules",   "template",     "tekken"};
   const std::string extension = file.extension().string();
   const std::string name = file.filename().string();
   const auto is_in_name = [&](const char* word) { return name.find(word) != name.npos; };
-  return kExtensions.contains(extension) ||
-         ((extension == ".json" || extension == ".txt") && std::ranges::any_of(kWords, is_in_name));
+  return kExtensions.contains(extension) || kNames.contains(name) ||
+         (extension == ".json" && std::ranges::any_of(kWords, is_in_name));
 }
 
 // A folder of a checkpoint may hold GGUF files that are made of it, and that it is not read from.

@@ -16,9 +16,9 @@ namespace tp {
 std::filesystem::path find_model(const std::filesystem::path& given,
                                  std::initializer_list<std::string_view> other_extensions = {});
 
-// The files that may be read of the model that find_model returned: the parts of a GGUF model, or the
-// weights, configuration, tokenizer and chat template of a folder. Other models beside them are not among
-// them. Throws CheckpointError for a folder of several GGUF models.
-std::vector<std::filesystem::path> model_files(const std::filesystem::path& model);
+// The files of a model that a command may read: the parts of a GGUF model, or the weights, configuration,
+// tokenizer and chat template of a folder, but no other models beside them. `given` is the path or name for
+// find_model. The list is empty if there is no such model: whoever opens the model reports the error.
+std::vector<std::filesystem::path> model_files(const std::filesystem::path& given);
 
 }  // namespace tp

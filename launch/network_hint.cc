@@ -1,10 +1,12 @@
 #include "launch/network_hint.h"
 
+#include "parallel/launcher.h"
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
+#include <set>
 
 #include <arpa/inet.h>
 #include <fmt/ranges.h>
@@ -27,22 +29,18 @@ bool is_bridge(const std::string& name) {
          name.starts_with("docker") || name.starts_with("virbr");
 }
 
+// Each name once: an interface with several addresses has several entries.
 std::vector<std::string> names_of(const std::vector<NetworkInterface>& interfaces, bool bridges) {
   std::vector<std::string> names;
+  std::set<std::string> seen;
   for (const NetworkInterface& interface : interfaces) {
-    if (interface.is_bridge != bridges) continue;
+    if (interface.is_bridge != bridges || !seen.insert(interface.name).second) continue;
     names.push_back(bridges ? fmt::format("{} ({})", interface.name, interface.address) : interface.name);
   }
   return names;
 }
 
 bool has_variable(const char* name) { return std::getenv(name) != nullptr; }
-
-bool is_on_several_hosts() {
-  const char* const all = std::getenv("OMPI_COMM_WORLD_SIZE");
-  const char* const local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
-  return all != nullptr && local != nullptr && std::strcmp(all, local) != 0;
-}
 
 }  // namespace
 
@@ -62,7 +60,7 @@ std::vector<NetworkInterface> network_interfaces() {
 std::string network_hint(const std::vector<NetworkInterface>& interfaces) {
   const std::vector<std::string> bridges = names_of(interfaces, true);
   const std::vector<std::string> networks = names_of(interfaces, false);
-  if (interfaces.size() < 2 || networks.empty()) return {};
+  if (bridges.size() + networks.size() < 2 || networks.empty()) return {};
   const std::string tried =
       bridges.empty()
           ? fmt::format("one of {} that the hosts do not share", fmt::join(networks, ", "))
@@ -76,7 +74,7 @@ std::string network_hint(const std::vector<NetworkInterface>& interfaces) {
 std::string network_hint() {
   const bool is_named =
       has_variable("OMPI_MCA_btl_tcp_if_include") || has_variable("OMPI_MCA_btl_tcp_if_exclude");
-  return is_named || !is_on_several_hosts() ? "" : network_hint(network_interfaces());
+  return is_named || !launched_rank().on_several_hosts ? "" : network_hint(network_interfaces());
 }
 
 }  // namespace tp

@@ -2,9 +2,9 @@
 
 #include "launch/console.h"
 #include "launch/message.h"
+#include "launch/progress_line.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -19,16 +19,6 @@ std::size_t terminal_columns() {
   winsize size{};
   const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return is_known ? size.ws_col : kUsual;
-}
-
-// "[=====     ]" with `room` for all of it; nothing if that is too short to be read.
-std::string bar_of(double fraction, std::size_t room) {
-  constexpr std::size_t kShortest = 5;
-  constexpr std::size_t kLongest = 30;
-  if (room < kShortest + 2) return {};
-  const std::size_t width = std::min(room - 2, kLongest);
-  const auto filled = static_cast<std::size_t>(fraction * static_cast<double>(width));
-  return fmt::format("[{:=<{}}{: <{}}]", "", filled, "", width - filled);
 }
 
 }  // namespace
@@ -62,25 +52,6 @@ std::string ProgressBar::time_left(double fraction) {
   const double done = fraction - *first_fraction_;
   if (seconds < 1 || done <= 0) return {};  // too early to tell
   return fmt::format(", {} left", format_duration(seconds * (1 - fraction) / done));
-}
-
-std::string progress_line(std::string_view label, std::optional<double> fraction, std::string_view details,
-                          std::size_t columns) {
-  std::string end(details);
-  if (fraction) end = fmt::format(" {:3}%{}", static_cast<int>(*fraction * 100), details);
-  std::string line(label);
-  const std::size_t used = line.size() + 1 + end.size();
-  const std::size_t room = columns - 1;
-  const std::string bar = fraction && used < room ? bar_of(*fraction, room - used) : "";
-  if (!bar.empty()) line += " " + bar;
-  return (line + end).substr(0, room);
-}
-
-std::string format_duration(double seconds) {
-  const auto whole = static_cast<std::uint64_t>(seconds);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{}:{:02} min", whole / 60, whole % 60);
-  return fmt::format("{}:{:02} h", whole / 3600, whole / 60 % 60);
 }
 
 }  // namespace tp

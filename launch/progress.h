@@ -38,11 +38,4 @@ class ProgressBar {
   std::optional<double> first_fraction_;  // something may be done before the bar begins
 };
 
-// A line of less than `columns`: "loading llama [=====     ]  50%, 47 s left". Long details shorten the bar.
-std::string progress_line(std::string_view label, std::optional<double> fraction, std::string_view details,
-                          std::size_t columns);
-
-// "47 s", "3:20 min", "2:05 h"
-std::string format_duration(double seconds);
-
 }  // namespace tp

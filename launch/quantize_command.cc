@@ -5,6 +5,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
+#include "launch/progress_line.h"
 #include "launch/result_output.h"
 #include "launch/subcommand.h"
 #include "model/quantize/quantize_model.h"

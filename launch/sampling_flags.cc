@@ -19,7 +19,7 @@ void SamplingFlags::add_to(CLI::App& command) {
     return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
   };
   add("--max-tokens", max_tokens, "N", whole_number(1, kLargest),
-      "Maximum tokens to generate (default: the model's, or 256)");
+      "Maximum tokens to generate (default: the model's, or 256; with --server 256)");
   command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
       ->group(kGroup);
   add("--temperature", temperature, "T", number(), "0 is greedy, 1 the model's own distribution");

@@ -103,6 +103,31 @@ LaunchedRank count_children(const Launcher& launcher) {
           .is_counted = true};
 }
 
+std::optional<LaunchedRank> rank_in_variables() {
+  for (const Variables& variables : kVariables) {
+    const std::optional<int> size = number_in(variables.size);
+    if (!size) continue;
+    return LaunchedRank{.rank = number_in(variables.rank).value_or(0),
+                        .size = *size,
+                        .by_mpirun = variables.launcher == kOpenMpi,
+                        .on_several_hosts = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(*size) < *size,
+                        .launcher = fmt::format("{} ({}={})", variables.launcher, variables.size, *size)};
+  }
+  if (const std::optional<int> rank = number_in("PMIX_RANK"))
+    return LaunchedRank{.rank = *rank,
+                        .size = std::max(2, *rank + 1),
+                        .launcher = "a launcher with PMIx",
+                        .is_least_size = true};
+  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // of a batch script
+  return std::nullopt;
+}
+
+LaunchedRank find_launched_rank() {
+  if (const std::optional<LaunchedRank> told = rank_in_variables()) return *told;
+  const std::optional<Launcher> launcher = find_launcher();
+  return launcher ? count_children(*launcher) : LaunchedRank{};
+}
+
 }  // namespace
 
 std::optional<Launcher> find_launcher() {
@@ -116,24 +141,13 @@ std::optional<Launcher> find_launcher() {
 }
 
 LaunchedRank launched_rank() {
-  for (const Variables& variables : kVariables) {
-    const std::optional<int> size = number_in(variables.size);
-    if (!size) continue;
-    return {.rank = number_in(variables.rank).value_or(0),
-            .size = *size,
-            .by_mpirun = variables.launcher == kOpenMpi,
-            .on_several_hosts = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(*size) < *size,
-            .launcher = fmt::format("{} ({}={})", variables.launcher, variables.size, *size)};
-  }
-  if (const std::optional<int> rank = number_in("PMIX_RANK"))
-    return {.rank = *rank, .size = *rank + 1, .launcher = "a launcher with PMIx"};
-  if (number_in("SLURM_PROCID")) return {};  // of a batch script
-  const std::optional<Launcher> launcher = find_launcher();
-  return launcher ? count_children(*launcher) : LaunchedRank{};
+  static const LaunchedRank found = find_launched_rank();  // other children of the launcher may end meanwhile
+  return found;
 }
 
 void require_own_launcher(const LaunchedRank& launched, const std::string& library) {
-  if (launched.size <= 1) return;
+  const bool may_be_alone = launched.is_least_size && launched.rank == 0;
+  if (launched.size <= 1 || may_be_alone) return;
   require<CommError>(
       !launched.is_counted,
       "cannot find the other ranks: expected the environment variables that {} gives each "

@@ -24,8 +24,10 @@ struct LaunchedRank {
   bool on_several_hosts = false;  // that mpirun has started ranks on
   std::string launcher{};         // as errors call it: "Open MPI's mpirun"
   bool is_counted = false;        // the launcher's variables are missing: both numbers count its children
+  bool is_least_size = false;     // the launcher tells no rank the number of ranks
 };
-// Reads the launcher's environment variables. If there are none, looks for a launcher among the ancestors.
+// Reads the launcher's environment variables, once. If there are none, looks for a launcher among the
+// ancestors.
 LaunchedRank launched_rank();
 
 // Throws CommError if MPI, which calls itself `library`, says that this process is alone although a launcher

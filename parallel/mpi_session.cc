@@ -59,8 +59,8 @@ void find_temporary_folder() {
   const std::string usual =
       variable_or(kChosen, variable_or("TMPDIR", variable_or("TEMP", variable_or("TMP", "/tmp"))));
   if (takes_folders(usual)) return;
-  for (const std::string& other : {std::string("/dev/shm"), std::string("/var/tmp"), variable_or("HOME", "."),
-                                   std::filesystem::current_path().string()}) {
+  for (const std::string& other :
+       {std::string("/dev/shm"), std::string("/var/tmp"), variable_or("HOME", "."), std::string(".")}) {
     if (!takes_folders(other)) continue;
     ::setenv(kChosen, other.c_str(), /*overwrite=*/1);
     return;

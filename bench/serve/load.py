@@ -66,7 +66,7 @@ def parse_options(arguments=None):
     parser.add_argument("--temperature", type=float, default=0.0, help="default %(default)s")
     parser.add_argument("--seed", type=int, default=0, help="of prompts and arrivals (default %(default)s)")
     parser.add_argument("--warmup", type=int, default=1, metavar="N", help="requests before the clock starts (default %(default)s)")
-    parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="of a request (default %(default)s)")
+    parser.add_argument("--timeout", type=float, default=600.0, metavar="S", help="of a request, and of all preparations (default %(default)s)")
     parser.add_argument("--goodput", nargs="+", type=objective, default=[], metavar="METRIC:MS", help="such as ttft:500 tpot:50")
     parser.add_argument("--json", metavar="FILE", help="writes the figures, and the times of every request")
     options = parser.parse_args(arguments)
@@ -216,7 +216,7 @@ async def measure(options):
         workload = await asyncio.wait_for(prepare(server, options), options.timeout)
         return await run(server, options, workload)
     except (HttpError, OSError, asyncio.TimeoutError) as error:
-        raise SystemExit(f"load.py: no answer from {options.url}: {error or 'timeout'}; is the server running?") from error
+        raise SystemExit(f"load.py: no answer from {options.url}: {str(error) or 'timeout'}; is the server running?") from error
     finally:
         server.close()
 

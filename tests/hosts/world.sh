@@ -43,11 +43,11 @@ expect() {
 # require_built FOLDER PROGRAM...: ends the script unless the programs are there, and says how to build them.
 require_built() {
   local folder="$1" program tree
-  tree="$(dirname "$folder")"
+  tree="$(dirname "$(realpath -m "$folder")")"
   shift
   for program in "$@"; do
     [ -x "$folder/$program" ] && continue
-    echo "${0##*/}: cannot find $folder/$program: expected a program that is built; run: cmake -B $tree" \
+    echo "${0##*/}: cannot find $folder/$program: expected a program that is built; run: cmake -S ${root:-.} -B $tree" \
       "-DTP_BUILD_BENCHMARKS=ON && cmake --build $tree --target $program" >&2
     exit 2
   done

@@ -1,7 +1,10 @@
 // Bars of commands that take long: at a terminal, and nowhere else.
 
+#include "launch/progress_line.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
+
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -26,6 +29,23 @@ class Progress : public testing::Test {
   TextModel model_;
   TemporaryDirectory directory_;
 };
+
+TEST(ProgressLine, FitsTheTerminalWhateverItsWidth) {
+  EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 80),
+            "loading [===============               ]  50%, 4 s left");
+  EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 40), "loading [=====     ]  50%, 4 s left");
+  EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 30), "loading  50%, 4 s left")
+      << "too narrow for a bar";
+  EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 12), "loading  50");
+  EXPECT_EQ(progress_line("generating", std::nullopt, ", 7 requests", 80), "generating, 7 requests");
+}
+
+TEST(ProgressLine, GivesTimesInTheirUsualUnits) {
+  EXPECT_EQ(format_duration(0.9), "0 s");
+  EXPECT_EQ(format_duration(59.9), "59 s");
+  EXPECT_EQ(format_duration(200), "3:20 min");
+  EXPECT_EQ(format_duration(7500), "2:05 h");
+}
 
 TEST_F(Progress, OfABatchCountsRequestsAndTokens) {
   const Arguments batch = {"generate", "--model", model_.path(), "--batch", requests(), "--output", output()};

@@ -208,6 +208,7 @@ TEST(NetworkHint, NamesTheBridgeAndTheNetwork) {
       "hosts' network, mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0");
   EXPECT_CONTAINS(network_hint({ethernet, infiniband}), "one of eth0, ib0 that the hosts do not share");
   EXPECT_EQ(network_hint({ethernet}), "");
+  EXPECT_EQ(network_hint({ethernet, {"eth0", "10.0.0.2", false}}), "") << "one interface with two addresses";
   EXPECT_EQ(network_hint({docker}), "");
   EXPECT_EQ(network_hint(), "") << "this process is no rank";
 }
