@@ -33,7 +33,7 @@ class Progress : public testing::Test {
 TEST(ProgressLine, FitsTheTerminalWhateverItsWidth) {
   EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 80),
             "loading [===============               ]  50%, 4 s left");
-  EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 40), "loading [=====     ]  50%, 4 s left");
+  EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 40), "loading [=======       ]  50%, 4 s left");
   EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 30), "loading  50%, 4 s left")
       << "too narrow for a bar";
   EXPECT_EQ(progress_line("loading", 0.5, ", 4 s left", 12), "loading  50");
