@@ -145,15 +145,18 @@ LaunchedRank launched_rank() {
   return found;
 }
 
-void require_own_launcher(const LaunchedRank& launched, const std::string& library) {
-  const bool may_be_alone = launched.is_least_size && launched.rank == 0;
-  if (launched.size <= 1 || may_be_alone) return;
+void require_launcher_variables(const LaunchedRank& launched) {
   require<CommError>(
-      !launched.is_counted,
+      !launched.is_counted || launched.size <= 1,
       "cannot find the other ranks: expected the environment variables that {} gives each "
       "rank, found none; start tp-infer without env -i, sudo or anything else that removes them",
       launched.launcher);
-  throw_error<CommError>(
+}
+
+void require_own_launcher(const LaunchedRank& launched, const std::string& library) {
+  const bool may_be_alone = launched.is_least_size && launched.rank == 0;
+  require<CommError>(
+      launched.size <= 1 || may_be_alone,
       "cannot find the other ranks: expected the mpirun of {}, found a rank that {} started; start with the "
       "mpirun of {}, with its environment variables",
       library, launched.launcher, library);

@@ -30,6 +30,10 @@ struct LaunchedRank {
 // ancestors.
 LaunchedRank launched_rank();
 
+// Throws CommError if a launcher started several ranks and its environment variables are missing, without
+// which MPI cannot connect them. Asked before MPI starts.
+void require_launcher_variables(const LaunchedRank& launched);
+
 // Throws CommError if MPI, which calls itself `library`, says that this process is alone although a launcher
 // started several. Each of them would do all the work and print all the results.
 void require_own_launcher(const LaunchedRank& launched, const std::string& library);

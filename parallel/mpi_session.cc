@@ -101,6 +101,7 @@ MpiSession::MpiSession() {
   find_temporary_folder();
   do_without_daemon();
   do_without_fabrics();
+  require_launcher_variables(launched_rank());
   int provided = MPI_THREAD_SINGLE;
   // Kernels are threaded with OpenMP, but only the main thread communicates, or the one of Overlap in its
   // place.
