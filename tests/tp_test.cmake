@@ -2,7 +2,8 @@
 #
 # One GoogleTest program. Without RANKS it is a plain process and one CTest test, or SHARDS tests named NAME/1 to NAME/n
 # that divide its TESTs. With TP_DISCOVER_TESTS every TEST is a CTest test instead. With RANKS mpirun starts the program
-# once for each rank count, as one CTest test named NAME@ranks.
+# once for each rank count, as one CTest test named NAME@ranks. Collectives, sharding, fixtures and same bits are tested
+# at 1 to 8 ranks, the engine at 1 to 4 (stages of several ranks), others at 2 and 3; TP_EVERYTHING adds 1 and 4.
 include(GoogleTest)
 option(TP_DISCOVER_TESTS "Make every TEST of a plain program a test of CTest: slower, but each has a process of its own" OFF)
 
@@ -55,6 +56,10 @@ function(tp_test name)
     return()
   endif()
   target_link_libraries(${name} PRIVATE tp_mpi_test_main)
+  if(TP_EVERYTHING)
+    list(APPEND ARG_RANKS 1 4)
+    list(REMOVE_DUPLICATES ARG_RANKS)
+  endif()
   foreach(ranks ${ARG_RANKS})
     add_test(NAME ${name}@${ranks} COMMAND ${TP_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT ${TP_TEST_TIMEOUT} PROCESSORS 2
