@@ -1,10 +1,11 @@
 #include "parallel/binding.h"
 
+#include "parallel/launcher.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 
 #include <unistd.h>
@@ -19,15 +20,6 @@ bool user_chose_processors() {
     if (chooses_processors(*variable)) return true;
   }
   return false;
-}
-
-pid_t parent_of(pid_t process) {
-  std::ifstream status("/proc/" + std::to_string(process) + "/status");
-  for (std::string field; status >> field;) {
-    pid_t parent = 0;
-    if (field == "PPid:" && status >> parent) return parent;
-  }
-  return 0;
 }
 
 // What mpirun, or its daemon on this host, may run on: the nearest ancestor that is not bound as this process

@@ -53,13 +53,6 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// 0 if it cannot be seen.
-pid_t parent_of(pid_t process) {
-  const std::string status = text_of(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
-  const std::size_t name_end = status.rfind(')');
-  return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
-}
-
 std::string name_of(pid_t process) {
   std::string name = text_of(fmt::format("/proc/{}/comm", process));
   if (name.ends_with('\n')) name.pop_back();
@@ -129,6 +122,12 @@ LaunchedRank find_launched_rank() {
 }
 
 }  // namespace
+
+pid_t parent_of(pid_t process) {
+  const std::string status = text_of(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
+  const std::size_t name_end = status.rfind(')');
+  return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
+}
 
 std::optional<Launcher> find_launcher() {
   pid_t started = ::getpid();

@@ -8,6 +8,9 @@
 
 namespace tp {
 
+// 0 if it cannot be seen.
+pid_t parent_of(pid_t process);
+
 // The closest ancestor of this process that starts ranks.
 struct Launcher {
   std::string name;   // of its program: "mpirun", "hydra_pmi_proxy", "slurmstepd"

@@ -15,10 +15,10 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kShort = 8;
+constexpr std::size_t kShortMessage = 8;
 constexpr std::size_t kLong = WireAllReduce::kPieceBytes;
 
-constexpr Wait::Manner kManner{.collective = "the measurement of the network"};
+constexpr Wait::Manner kMeasuring{.collective = "the measurement of the network"};
 
 // On one rank of each host.
 class NetworkProbe {
@@ -29,11 +29,11 @@ class NetworkProbe {
     const auto to_next = [this](std::size_t from, std::size_t to) { return to == (from + 1) % size(); };
     const auto to_all = [](std::size_t, std::size_t) { return true; };
     NetworkRates rates;
-    rates.latency = seconds_of(kShort, to_next);
+    rates.latency = seconds_of(kShortMessage, to_next);
     const double seconds = seconds_of(kLong, to_next);
     rates.rate = static_cast<double>(kLong) / std::max(seconds - rates.latency, 0.1 * seconds);
     if (size() == 2) return rates;
-    const double more = seconds_of(kShort, to_all) - rates.latency;
+    const double more = seconds_of(kShortMessage, to_all) - rates.latency;
     rates.message = std::max(1e-7, more / static_cast<double>(size() - 2));
     return rates;
   }
@@ -57,10 +57,11 @@ class NetworkProbe {
       if (sends(host, exchange_.rank())) from[host] = std::span(in).subspan(host * bytes, bytes);
     }
     const auto slowest_mean = [&](std::size_t rounds) {
-      exchange_.all_values(0, kManner);
+      exchange_.all_values(0, kMeasuring);
       const Stopwatch watch;
-      for (std::size_t round = 0; round < rounds; ++round) exchange_.all_to_all(to, from, kManner);
-      return std::ranges::max(exchange_.all_values(watch.seconds() / static_cast<double>(rounds), kManner));
+      for (std::size_t round = 0; round < rounds; ++round) exchange_.all_to_all(to, from, kMeasuring);
+      return std::ranges::max(
+          exchange_.all_values(watch.seconds() / static_cast<double>(rounds), kMeasuring));
     };
     slowest_mean(2);  // opens connections
     // So many that hosts which begin late do not matter.

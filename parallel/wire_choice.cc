@@ -19,7 +19,7 @@ constexpr std::size_t kSmallest = 4 * 1024;
 constexpr std::size_t kLargest = 256 * 1024;
 constexpr std::size_t kNext = 2;  // times as large
 
-constexpr Wait::Manner kManner{.collective = "the measurement of the network"};
+constexpr Wait::Manner kWireMeasuring{.collective = "the measurement of the network"};
 
 // Trials of all ways in turns, which begin only if they will end in time.
 class WireRace {
@@ -80,12 +80,12 @@ void choose_wire_ways(WireAllReduce& wire, Exchange& exchange, WireType type) {
   const auto trial = [&](WireWay way, std::size_t bytes) {
     wire.use(type, {{bytes, way}});
     const std::span<float> part = std::span(data).first(bytes / sizeof(float));
-    exchange.all_values(0, kManner);
+    exchange.all_values(0, kWireMeasuring);
     const Stopwatch watch;
     wire(std::span<const float>(part), {part.data(), false});
     WireTiming slowest;
     for (const WireTiming& timing :
-         exchange.all_values(WireTiming{watch.seconds(), begun.seconds()}, kManner)) {
+         exchange.all_values(WireTiming{watch.seconds(), begun.seconds()}, kWireMeasuring)) {
       slowest.seconds = std::max(slowest.seconds, timing.seconds);
       slowest.elapsed = std::max(slowest.elapsed, timing.elapsed);
     }

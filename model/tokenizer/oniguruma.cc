@@ -14,7 +14,7 @@ namespace {
 
 // \w by itself is looked up in a table of Latin-1, which counts these six in; [\w] is not.
 constexpr std::string_view kLoneWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}²³¹¼½¾";
-constexpr int kMaxDepth = 64;  // of classes in classes
+constexpr int kMaxClassDepth = 64;  // of classes in classes
 constexpr std::string_view kAnyCharacter = "(?s:.)";
 
 bool is_hex_digit(char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; }
@@ -198,7 +198,8 @@ class Translator {
   }
 
   CharacterClass character_class(int depth = 0) {
-    if (depth == kMaxDepth) throw RegexError("the pattern has too many character classes inside one another");
+    if (depth == kMaxClassDepth)
+      throw RegexError("the pattern has too many character classes inside one another");
     CharacterClass result;
     take(1);
     if (rest_.starts_with('^')) {

@@ -165,8 +165,6 @@ void expect_stopped(Process& process) {
   EXPECT_TRUE(finished.out.ends_with("\n"));
 }
 
-bool has_begun(const std::string& out) { return out.size() > 20; }
-
 class StoppedChat : public testing::TestWithParam<std::size_t> {
  protected:
   const TextModel model_;

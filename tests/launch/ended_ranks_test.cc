@@ -21,8 +21,6 @@ Arguments long_text(const TextModel& model, const std::string& tokens) {
           "--greedy", "--ignore-eos", "--max-tokens", tokens};
 }
 
-bool has_begun(const std::string& out) { return out.size() > 20; }
-
 class KilledRank : public testing::TestWithParam<int> {};
 
 TEST_P(KilledRank, EndsTheJobWithinSecondsAndIsNamed) {

@@ -30,7 +30,7 @@ std::vector<std::string> redirected(const std::vector<std::string>& command, con
 }
 
 // Every command that writes something, with the input that it needs.
-struct Command {
+struct WritingCommand {
   Arguments arguments;
   std::string input{};
   bool has_output = true;  // takes --output
@@ -38,7 +38,7 @@ struct Command {
 
 class Output : public testing::Test {
  protected:
-  std::vector<Command> commands() const {
+  std::vector<WritingCommand> commands() const {
     const std::string model = model_.path();
     const Arguments sampling = {"--greedy", "--max-tokens", "3", "--ignore-eos"};
     const auto with_sampling = [&](Arguments arguments) {
@@ -81,7 +81,7 @@ class Output : public testing::Test {
 };
 
 TEST_F(Output, ThatStandardOutputDoesNotTakeIsAnErrorOfEveryCommand) {
-  for (const Command& command : commands()) {
+  for (const WritingCommand& command : commands()) {
     for (const auto& [redirection, reason] :
          {std::pair{"> /dev/full", "No space left on device"}, std::pair{">&-", "Bad file descriptor"}}) {
       const std::string trace = command.arguments.front() + " " + redirection;
@@ -95,7 +95,7 @@ TEST_F(Output, ThatStandardOutputDoesNotTakeIsAnErrorOfEveryCommand) {
 }
 
 TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
-  for (const Command& command : commands()) {
+  for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
     Arguments to_file = command.arguments;
@@ -116,7 +116,7 @@ TEST_F(Output, GoesToTheFileThatIsNamedAndReplacesWhatItHeld) {
 }
 
 TEST_F(Output, ThatTheFileDoesNotTakeIsAnErrorAlsoUnderMpirun) {
-  for (const Command& command : commands()) {
+  for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
     Arguments to_full = command.arguments;
@@ -128,7 +128,7 @@ TEST_F(Output, ThatTheFileDoesNotTakeIsAnErrorAlsoUnderMpirun) {
 }
 
 TEST_F(Output, ToAFileThatCannotBeOpenedIsAnErrorBeforeTheModelIsLoaded) {
-  for (const Command& command : commands()) {
+  for (const WritingCommand& command : commands()) {
     if (!command.has_output) continue;
     SCOPED_TRACE(command.arguments.front());
     Arguments nowhere = command.arguments;

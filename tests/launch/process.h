@@ -80,4 +80,7 @@ double processor_seconds(pid_t process);
 // How often a process's first thread has gone to sleep.
 std::size_t sleeps_of(pid_t process);
 
+// A condition for `wait_for_output`: a text has begun.
+inline bool has_begun(const std::string& out) { return out.size() > 20; }
+
 }  // namespace tp::test

@@ -19,9 +19,9 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kSizes[] = {0, 1, 31, 64, 1000, 65536, 65537, 200000, 600001};
+constexpr std::size_t kWireSizes[] = {0, 1, 31, 64, 1000, 65536, 65537, 200000, 600001};
 
-std::vector<float> addend_of(std::size_t rank, std::size_t size) {
+std::vector<float> wire_addend(std::size_t rank, std::size_t size) {
   return reference::Random(rank + 1).numbers(size);
 }
 
@@ -56,9 +56,9 @@ std::vector<int> divisions_of(const Communicator& comm) {
 std::vector<float> expected_sum(const Placement& placement, WireType type, std::size_t size) {
   std::vector<float> sum(size);
   for (const std::vector<std::size_t>& host : placement.hosts) {
-    std::vector<float> of_host = addend_of(host.front(), size);
+    std::vector<float> of_host = wire_addend(host.front(), size);
     for (std::size_t i = 1; i < host.size(); ++i) {
-      const std::vector<float> addend = addend_of(host[i], size);
+      const std::vector<float> addend = wire_addend(host[i], size);
       for (std::size_t j = 0; j < size; ++j) of_host[j] += addend[j];
     }
     if (placement.hosts.size() > 1) of_host = rounded(type, of_host);
@@ -84,8 +84,8 @@ TEST(WireAllReduce, RoundsTwiceBetweenHostsWhicheverWayItGoes) {
     for (const WireType type : {WireType::f32, WireType::bf16, WireType::int8}) {
       for (const WireWay way : ways_between(hosts.placement)) {
         if (hosts.sums.wire() != nullptr) hosts.sums.wire()->use(type, {{1, way}});
-        for (const std::size_t size : kSizes) {
-          std::vector<float> data = addend_of(comm.rank(), size);
+        for (const std::size_t size : kWireSizes) {
+          std::vector<float> data = wire_addend(comm.rank(), size);
           hosts.sums(std::span<const float>(data), {data.data(), false});
           EXPECT_EQ(data, expected_sum(hosts.placement, type, size)) << name_of(type) << ", " << size;
         }

@@ -10,11 +10,11 @@
 namespace tp::reference {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteLogit = std::numeric_limits<float>::infinity();
 constexpr float kGreatest = std::numeric_limits<float>::max();
 
 float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& params) {
-  if (logit == -kInfinity) return logit;
+  if (logit == -kInfiniteLogit) return logit;
   double value = logit;
   if (counts.prompt + counts.generated > 0) {
     const double penalty = params.repetition_penalty;
@@ -28,7 +28,7 @@ float penalised(float logit, TokenHistory::Counts counts, const SamplingParams& 
 }
 
 float max_of(const std::vector<Candidate>& tokens) {
-  float max = -kInfinity;
+  float max = -kInfiniteLogit;
   for (const Candidate& token : tokens) max = std::max(max, token.logit);
   return max;
 }
@@ -128,11 +128,11 @@ Choice choose(std::span<const float> logits, const SamplingParams& params, const
   std::vector<Candidate> row;
   double sum = 0.0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!(logits[i] < kInfinity)) return {};
+    if (!(logits[i] < kInfiniteLogit)) return {};
     row.push_back({static_cast<TokenId>(i), logits[i]});
   }
   const float max = max_of(row);
-  if (max == -kInfinity) return {};
+  if (max == -kInfiniteLogit) return {};
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - max);
   const auto logprob = [&](Candidate token) { return static_cast<float>(token.logit - max - std::log(sum)); };
 

@@ -39,7 +39,7 @@ Request pipelined_request(std::vector<TokenId> prompt, std::uint64_t seed) {
 }
 
 // Of all kinds: short and long prompts, samples of one, one whose next token is limited by a mask.
-std::vector<Request> mixed_requests(const Fixture& fixture) {
+std::vector<Request> requests_of_all_kinds(const Fixture& fixture) {
   reference::Random random(11);
   std::vector<Request> requests = {pipelined_request(fixture.prompt, 1)};
   for (std::uint64_t i = 0; i < 7; ++i) {
@@ -73,7 +73,7 @@ void expect_same_answers(const Continuations& found, const Continuations& expect
   }
 }
 
-std::vector<float> logits_of(Engine& engine, const std::vector<TokenId>& tokens) {
+std::vector<float> flat_logits(Engine& engine, const std::vector<TokenId>& tokens) {
   std::vector<float> all;
   engine.logits(tokens, [&](std::size_t, std::span<const float> row) {
     all.insert(all.end(), row.begin(), row.end());
@@ -85,7 +85,7 @@ TEST(EnginePipeline, HasTheBitsOfOneRank) {
   Communicator& comm = test::world();
   for (const char* name : {"llama-gqa", "qwen2moe", "deepseek3-yarn"}) {
     const Fixture fixture = reference::fixture(name);
-    const std::vector<Request> requests = mixed_requests(fixture);
+    const std::vector<Request> requests = requests_of_all_kinds(fixture);
     EngineOptions options{.model = fixture.folder, .same_bits = true, .block_size = 8};
     Continuations expected;
     std::vector<float> logits;
@@ -95,7 +95,7 @@ TEST(EnginePipeline, HasTheBitsOfOneRank) {
       Communicator self(MPI_COMM_SELF);
       test::run_engine(self, options, [&](Engine& engine) {
         expected = answers(engine, requests);
-        logits = logits_of(engine, fixture.prompt);
+        logits = flat_logits(engine, fixture.prompt);
         scores = engine.logprobs(fixture.prompt);
       });
     }
@@ -106,7 +106,7 @@ TEST(EnginePipeline, HasTheBitsOfOneRank) {
         options.prefill_chunk = chunk;
         test::run_engine(comm, options, [&](Engine& engine) {
           expect_same_answers(answers(engine, requests), expected);
-          EXPECT_EQ(logits_of(engine, fixture.prompt), logits);
+          EXPECT_EQ(flat_logits(engine, fixture.prompt), logits);
           EXPECT_EQ(engine.logprobs(fixture.prompt), scores);
         });
       }
@@ -118,7 +118,7 @@ TEST(EnginePipeline, PreemptsAndCancelsWhileStepsAreUnderWay) {
   Communicator& comm = test::world();
   if (comm.size() % 2 != 0) GTEST_SKIP() << "stages of equally many ranks";
   const Fixture fixture = reference::fixture("llama-gqa");
-  const std::vector<Request> requests = mixed_requests(fixture);
+  const std::vector<Request> requests = requests_of_all_kinds(fixture);
   EngineOptions options{.model = fixture.folder, .same_bits = true, .block_size = 8};
   Continuations expected;
   if (comm.is_root()) {

@@ -192,12 +192,12 @@ Value batch(const Value& subject, Arguments& arguments, Heap& heap) {
   return heap.make_list(std::move(rows), List::Kind::generator);
 }
 
-struct Entry {
+struct ListFilter {
   std::string_view name;
   FilterFunction filter;
 };
 
-constexpr Entry kFilters[] = {
+constexpr ListFilter kFilters[] = {
     {"batch", batch},        {"count", length},    {"d", default_value}, {"default", default_value},
     {"dictsort", dictsort},  {"first", first},     {"items", items},     {"join", join},
     {"last", last},          {"length", length},   {"list", list},       {"max", extreme<true>},
@@ -208,7 +208,7 @@ constexpr Entry kFilters[] = {
 
 FilterFunction find_list_filter(std::string_view name) {
   const auto found = std::find_if(std::begin(kFilters), std::end(kFilters),
-                                  [&](const Entry& entry) { return entry.name == name; });
+                                  [&](const ListFilter& entry) { return entry.name == name; });
   return found == std::end(kFilters) ? nullptr : found->filter;
 }
 

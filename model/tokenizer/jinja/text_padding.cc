@@ -95,25 +95,25 @@ Value isdecimal(const MarkedText& self, Arguments&, Heap&) {
   return all;
 }
 
-struct Entry {
+struct PaddingMethod {
   std::string_view name;
   TextMethod method;
 };
 
-constexpr std::array<Entry, 8> kMethods = {{{"center", fill<Side::both>},
-                                            {"isascii", isascii},
-                                            {"isdecimal", isdecimal},
-                                            {"istitle", istitle},
-                                            {"ljust", fill<Side::right>},
-                                            {"rjust", fill<Side::left>},
-                                            {"swapcase", swapcase},
-                                            {"zfill", zfill}}};
+constexpr std::array<PaddingMethod, 8> kPaddingMethods = {{{"center", fill<Side::both>},
+                                                           {"isascii", isascii},
+                                                           {"isdecimal", isdecimal},
+                                                           {"istitle", istitle},
+                                                           {"ljust", fill<Side::right>},
+                                                           {"rjust", fill<Side::left>},
+                                                           {"swapcase", swapcase},
+                                                           {"zfill", zfill}}};
 
 }  // namespace
 
 TextMethod find_padding_method(std::string_view name) {
-  const auto* found = std::ranges::find(kMethods, name, &Entry::name);
-  return found == kMethods.end() ? nullptr : found->method;
+  const auto* found = std::ranges::find(kPaddingMethods, name, &PaddingMethod::name);
+  return found == kPaddingMethods.end() ? nullptr : found->method;
 }
 
 }  // namespace tp::jinja
