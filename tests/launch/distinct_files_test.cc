@@ -73,7 +73,7 @@ Arguments also(const std::string& command) {
 
 // The names in the help of a command whose values are files.
 std::set<std::string> file_options(const std::string& command) {
-  const std::string help = run(kNoMpirun, {command, "--help"}).out;
+  const std::string& help = help_text(command);
   const std::regex option("(--[a-z-]+)(,--[a-z-]+)* FILE");
   std::set<std::string> names;
   for (std::sregex_iterator match(help.begin(), help.end(), option), end; match != end; ++match)
@@ -83,7 +83,7 @@ std::set<std::string> file_options(const std::string& command) {
 
 // The names under "Subcommands:" in the program's help.
 std::set<std::string> subcommands() {
-  std::istringstream help(run(kNoMpirun, {"--help"}).out);
+  std::istringstream help(help_text());
   std::set<std::string> names;
   bool is_listed = false;
   for (std::string line; std::getline(help, line);) {

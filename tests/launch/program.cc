@@ -3,6 +3,7 @@
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <sstream>
 
@@ -94,6 +95,16 @@ void expect_one_line(const Finished& finished, int status, const std::string& me
 void expect_success(const Finished& finished) {
   EXPECT_EQ(finished.status, 0);
   EXPECT_EQ(finished.err, "");
+}
+
+const std::string& help_text(const std::string& command) {
+  static std::map<std::string, std::string> texts;
+  const auto [text, is_new] = texts.try_emplace(command);
+  if (!is_new) return text->second;
+  const Arguments arguments = command.empty() ? Arguments{"--help"} : Arguments{command, "--help"};
+  const Finished finished = Process(command_line(kNoMpirun, arguments)).finish();
+  expect_success(finished);
+  return text->second = finished.out;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -42,6 +42,10 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // That it ended well and printed nothing on stderr.
 void expect_success(const Finished& finished);
 
+// What `tp-infer COMMAND --help` prints, or `tp-infer --help` without a command. Each is started once per
+// process.
+const std::string& help_text(const std::string& command = {});
+
 // The lines of a text, without their ends.
 std::vector<std::string> lines_of(const std::string& text);
 // The same, each of which must be JSON.

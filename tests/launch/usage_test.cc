@@ -20,22 +20,18 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 }
 
 TEST(Usage, EveryCommandExplainsItselfWithExamples) {
-  const Finished general = run(kNoMpirun, {"--help"});
-  expect_success(general);
   for (const std::string& command : kCommands) {
-    EXPECT_CONTAINS(general.out, command);
-    const Finished finished = Process({TP_INFER_PROGRAM, command, "--help"}).finish();
-    expect_success(finished);
-    EXPECT_CONTAINS(finished.out, "Example");
-    EXPECT_CONTAINS(finished.out, "--model");
-    EXPECT_EQ(finished.out.find("INT in"), std::string::npos) << "a type only a programmer can read";
+    EXPECT_CONTAINS(help_text(), command);
+    const std::string& help = help_text(command);
+    EXPECT_CONTAINS(help, "Example");
+    EXPECT_CONTAINS(help, "--model");
+    EXPECT_EQ(help.find("INT in"), std::string::npos) << "a type only a programmer can read";
   }
 }
 
 TEST(Usage, DefaultsAreShown) {
-  const Finished finished = run(kNoMpirun, {"bench", "--help"});
-  EXPECT_CONTAINS(finished.out, "--generate N=64");
-  EXPECT_CONTAINS(finished.out, "--prefill-chunk N=512");
+  EXPECT_CONTAINS(help_text("bench"), "--generate N=64");
+  EXPECT_CONTAINS(help_text("bench"), "--prefill-chunk N=512");
 }
 
 TEST(Usage, TheVersionComesWithTheCommit) {
@@ -160,7 +156,7 @@ TEST(Usage, AnOptionOfAnotherCommandIsSaidToBeOne) {
        "there is no option --prompt here; it belongs to generate, embed, classify, fill-mask, plan, bench"},
   };
   for (const auto& [arguments, message] : cases) expect_one_error(run(kNoMpirun, arguments), 2, message);
-  const std::string help = run(kNoMpirun, {"chat", "--help"}).out;
+  const std::string& help = help_text("chat");
   EXPECT_CONTAINS(help, "--temperature");
   EXPECT_EQ(help.find("--n "), std::string::npos);
   EXPECT_EQ(help.find("--logprobs"), std::string::npos);
