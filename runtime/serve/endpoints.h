@@ -7,9 +7,14 @@
 
 #include <memory>
 
+#include <nlohmann/json_fwd.hpp>
+
 namespace tp::endpoints {
 
 using Exchange = std::shared_ptr<HttpExchange>;
+
+// Takes the request's body, once. Throws ApiError if it is not JSON.
+nlohmann::ordered_json body_of(const Exchange& exchange);
 
 void chat_completions(Service& service, const Exchange& exchange);
 void completions(Service& service, const Exchange& exchange);

@@ -4,11 +4,8 @@
 #include "runtime/serve/generation.h"
 
 namespace tp::endpoints {
-namespace {
 
 nlohmann::ordered_json body_of(const Exchange& exchange) { return parse_body(exchange->take_body()); }
-
-}  // namespace
 
 void chat_completions(Service& service, const Exchange& exchange) {
   Generation::start(service, exchange, make_openai_format(*service.model.engine),

@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json body_of(const Exchange& exchange) { return parse_body(exchange->take_body()); }
-
 // The first member of these names that is there.
 Json member_of(const Json& body, std::initializer_list<const char*> names) {
   for (const char* name : names) {
