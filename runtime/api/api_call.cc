@@ -2,6 +2,7 @@
 
 #include "runtime/api/api_error.h"
 #include "runtime/api/openai_request.h"
+#include "runtime/tools/bounded_json.h"
 #include "tp/internal/require.h"
 #include "tp/request.h"
 
@@ -17,33 +18,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Form = ApiRequest::Form;
 
-constexpr int kMaxDepth = 200;
 constexpr std::size_t kMaxPrompts = 2048;
-constexpr std::size_t kMaxComparisons = 5'000'000;
 
-// The parser itself needs memory for every level, and compares every member's name with those before it.
-void check_nesting(std::string_view text) {
-  int depth = 0;
-  bool in_string = false;
-  std::vector<std::size_t> members(kMaxDepth + 1);  // so far, of the objects that are open
-  std::size_t comparisons = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char byte = text[i];
-    if (in_string) {
-      if (byte == '\\') ++i;
-      in_string = byte != '"';
-    } else if (byte == '"') {
-      in_string = true;
-    } else if (byte == '[' || byte == '{') {
-      require<RequestError>(++depth <= kMaxDepth, "the body is nested more than {} levels deep", kMaxDepth);
-      members[static_cast<std::size_t>(depth)] = 0;
-    } else if (byte == ']' || byte == '}') {
-      depth = std::max(0, depth - 1);
-    } else if (byte == ':') {
-      comparisons += members[static_cast<std::size_t>(depth)]++;
-      require<RequestError>(comparisons <= kMaxComparisons, "the body's objects have too many members");
-    }
-  }
+void check_limits(std::string_view text) {
+  const JsonExcess excess = BoundedJson().admit(text);
+  require<RequestError>(excess != JsonExcess::depth, "the body is nested more than {} levels deep",
+                        kMaxJsonDepth);
+  require<RequestError>(excess != JsonExcess::members, "the body's objects have too many members");
 }
 
 // Removes a member and returns it; null if there is none.
@@ -105,7 +86,7 @@ void read_best_of(Json& body, ApiCall& call) {
 }  // namespace
 
 Json parse_body(std::string_view text) {
-  check_nesting(text);
+  check_limits(text);
   Json body;
   try {
     body = Json::parse(text);

@@ -1,6 +1,7 @@
 // Anthropic's Messages API.
 #include "runtime/api/answer_format.h"
 #include "runtime/api/message_blocks.h"
+#include "runtime/tools/bounded_json.h"
 
 #include <string>
 #include <utility>
@@ -44,10 +45,12 @@ Json message_of(const Answer& answer, Json content) {
   return message;
 }
 
-// The arguments of a call. Those that are no JSON are what Anthropic's guide makes of them.
+// The arguments of a call. Anthropic's guide says how to send arguments that are not a JSON object; arguments
+// that exceed the limits of JSON are sent like them.
 Json input_of(const std::string& arguments) {
-  Json input = arguments.empty() ? Json::object() : Json::parse(arguments, nullptr, false);
-  return input.is_object() ? input : Json{{"INVALID_JSON", arguments}};
+  if (arguments.empty()) return Json::object();
+  std::optional<Json> input = BoundedJson().parse(arguments);
+  return input && input->is_object() ? *std::move(input) : Json{{"INVALID_JSON", arguments}};
 }
 
 // `text` is empty where the block only begins.

@@ -1,5 +1,7 @@
 #include "runtime/tools/json_scanner.h"
 
+#include "runtime/tools/bounded_json.h"
+
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,7 +10,6 @@
 namespace tp {
 namespace {
 
-constexpr std::size_t kMaxJsonDepth = 200;
 constexpr std::size_t kMaxJsonWord = 512;
 
 bool is_json_space(char byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }

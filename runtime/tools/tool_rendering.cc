@@ -29,18 +29,20 @@ void tidy(Json& message) {
   if (!has_tool_calls(message) && !message.contains("content")) message["content"] = "";
 }
 
-// The arguments of a call as an object. Texts that are none, such as a broken or an empty one, give an empty
-// object: a model wrote them, and the conversation has to go on.
-Json object_of(const Json& arguments) {
-  Json object = arguments.is_string() ? Json::parse(arguments.get_ref<const std::string&>(), nullptr, false)
-                                      : arguments;
-  return object.is_object() ? object : Json::object();
+// The arguments of a call as an object. A broken, empty or excessive text gives an empty object: a model
+// wrote the text, and the conversation has to go on.
+Json object_of(const Json& arguments, BoundedJson& texts) {
+  Json object = arguments.is_string()
+                    ? texts.parse(arguments.get_ref<const std::string&>()).value_or(Json::object())
+                    : arguments;
+  if (!object.is_object()) object = Json::object();
+  return object;
 }
 
 // The arguments of a call as a text, which stays as the model wrote it.
-std::string text_of(const Json& arguments) {
+std::string text_of(const Json& arguments, BoundedJson& texts) {
   const bool is_written = arguments.is_string() && arguments != Json("");
-  return is_written ? arguments.get<std::string>() : object_of(arguments).dump();
+  return is_written ? arguments.get<std::string>() : object_of(arguments, texts).dump();
 }
 
 Json function_of(const Json& call) {
@@ -49,23 +51,23 @@ Json function_of(const Json& call) {
 }
 
 template <class Convert>
-Json with_arguments(Json calls, const Convert& convert) {
+Json with_arguments(Json calls, const Convert& convert, BoundedJson& texts) {
   for (Json& call : calls) {
     if (!call.is_object() || !call.contains("function")) continue;
     Json function = function_of(call);
-    function["arguments"] = convert(function.value("arguments", Json()));
+    function["arguments"] = convert(function.value("arguments", Json()), texts);
     call["function"] = std::move(function);
   }
   return calls;
 }
 
 // As JSON: {"name": ..., "arguments": {...}}.
-Json calls_as_json(const Json& calls) {
+Json calls_as_json(const Json& calls, BoundedJson& texts) {
   Json list = Json::array();
   for (const Json& call : calls) {
     const Json function = function_of(call);
     list.push_back({{"name", function.value("name", Json())},
-                    {"arguments", object_of(function.value("arguments", Json()))}});
+                    {"arguments", object_of(function.value("arguments", Json()), texts)}});
   }
   return list;
 }
@@ -208,11 +210,12 @@ Json ToolRendering::adapted(const ChatTemplate& chat, Json conversation) const {
   Json given = Json::array();
   std::swap(given, conversation["messages"]);
   Json messages = Json::array();
+  BoundedJson texts;
   for (Json& message : given) {
     tidy(message);
     const std::string role = message.value("role", "");
     if (role == "assistant" && has_tool_calls(message))
-      write_calls(message, messages);
+      write_calls(message, messages, texts);
     else if (role == "tool")
       write_result(message, messages);
     else
@@ -245,14 +248,14 @@ Json ToolRendering::content_beside_calls(const Json& message) const {
   return wants_null && calls_.beside_null ? Json() : Json("");
 }
 
-void ToolRendering::write_calls(Json& message, Json& messages) const {
+void ToolRendering::write_calls(Json& message, Json& messages, BoundedJson& texts) const {
   const Json calls = message.at("tool_calls");
   const std::string text = content_text(message);
   switch (calls_.calls) {
     case Calls::objects:
     case Calls::texts:
-      message["tool_calls"] =
-          calls_.calls == Calls::objects ? with_arguments(calls, object_of) : with_arguments(calls, text_of);
+      message["tool_calls"] = calls_.calls == Calls::objects ? with_arguments(calls, object_of, texts)
+                                                             : with_arguments(calls, text_of, texts);
       if (!text.empty() && !calls_.beside_text)
         messages.push_back({{"role", "assistant"}, {"content", text}});
       message["content"] = content_beside_calls(message);
@@ -260,18 +263,18 @@ void ToolRendering::write_calls(Json& message, Json& messages) const {
       break;
     case Calls::granite:
       if (!text.empty()) messages.push_back({{"role", "assistant"}, {"content", text}});
-      messages.push_back({{"role", "assistant_tool_call"}, {"content", calls_as_json(calls).dump()}});
+      messages.push_back({{"role", "assistant_tool_call"}, {"content", calls_as_json(calls, texts).dump()}});
       break;
     case Calls::metadata:
       if (!text.empty()) messages.push_back({{"role", "assistant"}, {"content", text}});
-      for (const Json& call : calls_as_json(calls)) {
+      for (const Json& call : calls_as_json(calls, texts)) {
         messages.push_back(
             {{"role", "assistant"}, {"metadata", call.at("name")}, {"content", call.at("arguments").dump()}});
       }
       break;
     case Calls::described:
       std::string lines = text;
-      for (const Json& call : calls_as_json(calls)) lines += (lines.empty() ? "" : "\n") + call.dump();
+      for (const Json& call : calls_as_json(calls, texts)) lines += (lines.empty() ? "" : "\n") + call.dump();
       messages.push_back({{"role", "assistant"}, {"content", lines}});
       break;
   }

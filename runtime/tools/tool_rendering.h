@@ -1,6 +1,7 @@
 #pragma once
 
 #include "model/tokenizer/chat_template.h"
+#include "runtime/tools/bounded_json.h"
 #include "runtime/tools/call_shape.h"
 #include "runtime/tools/message_syntax.h"
 
@@ -59,7 +60,8 @@ class ToolRendering {
                                            nlohmann::ordered_json messages) const;
   void give_tools(nlohmann::ordered_json& conversation) const;
   nlohmann::ordered_json content_beside_calls(const nlohmann::ordered_json& message) const;
-  void write_calls(nlohmann::ordered_json& message, nlohmann::ordered_json& messages) const;
+  void write_calls(nlohmann::ordered_json& message, nlohmann::ordered_json& messages,
+                   BoundedJson& texts) const;
   void write_result(nlohmann::ordered_json& message, nlohmann::ordered_json& messages) const;
 
   MessageSyntax syntax_;

@@ -140,6 +140,21 @@ TEST(ToolRendering, ArgumentsAreAnObjectOrTheTextThatTheModelWrote) {
   EXPECT_EQ(described({kQuestion, calls("", "{")}), R"(a{"name":"get_weather","arguments":{}})");
 }
 
+// A text can have more levels than the stack has room for copies of them.
+TEST(ToolRendering, ArgumentsThatExceedTheLimitsOfJsonAreAnEmptyObject) {
+  const Rendering objects(kPrintsNone);
+  const Rendering described("{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::string levels(100'000, '[');
+  std::string members = "{\"0\": 0";
+  for (int i = 1; i < 4000; ++i) members += ", \"" + std::to_string(i) + "\": 0";
+  for (const std::string& arguments :
+       {levels, "{\"a\": " + levels + std::string(levels.size(), ']') + "}", members + "}"}) {
+    EXPECT_EQ(objects({kQuestion, calls("", arguments)}),
+              "[user]a[assistant]<tool_call>{\"name\": \"get_weather\", \"arguments\": {}}</tool_call>");
+    EXPECT_EQ(described({kQuestion, calls("", arguments)}), R"(a{"name":"get_weather","arguments":{}})");
+  }
+}
+
 // How templates treat orders of roles that their model was not trained with.
 struct OrderRules {
   std::string name;
