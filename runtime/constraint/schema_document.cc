@@ -1,10 +1,10 @@
 #include "runtime/constraint/schema_document.h"
 
 #include "model/tokenizer/utf8.h"
+#include "runtime/constraint/json_pointer.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
 
 namespace tp::constraint {
@@ -70,53 +70,6 @@ class ParseLimits {
   std::vector<std::size_t> members_;  // so far, of the objects that are open, by depth
   std::size_t comparisons_ = 0;
 };
-
-std::string unescaped(std::string_view part) {
-  std::string text;
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    if (part[i] == '~' && i + 1 < part.size() && (part[i + 1] == '0' || part[i + 1] == '1'))
-      text.push_back(part[++i] == '0' ? '~' : '/');
-    else
-      text.push_back(part[i]);
-  }
-  return text;
-}
-
-// The fragment of a URI: %25 is a percent sign. What is no such sequence stays, since not everyone encodes.
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    const char* digits = text.data() + i + 1;
-    const bool is_encoded = text[i] == '%' && i + 2 < text.size() &&
-                            std::from_chars(digits, digits + 2, value, 16).ptr == digits + 2;
-    decoded.push_back(is_encoded ? static_cast<char>(value) : text[i]);
-    i += is_encoded ? 2 : 0;
-  }
-  return decoded;
-}
-
-const SchemaJson* child_of(const SchemaJson& json, const std::string& key) {
-  if (json.is_object()) {
-    const auto found = json.find(key);
-    return found == json.end() ? nullptr : &*found;
-  }
-  if (!json.is_array() || key.empty() || key.size() > 6 ||
-      key.find_first_not_of("0123456789") != std::string::npos)
-    return nullptr;
-  const std::size_t index = std::stoul(key);
-  return index < json.size() ? &json[index] : nullptr;
-}
-
-const SchemaJson* find_pointer(const SchemaJson& json, std::string_view pointer) {
-  const SchemaJson* found = &json;
-  while (found != nullptr && !pointer.empty()) {
-    const std::size_t end = std::min(pointer.find('/', 1), pointer.size());
-    found = child_of(*found, unescaped(pointer.substr(1, end - 1)));
-    pointer.remove_prefix(end);
-  }
-  return found;
-}
 
 // The first schema that `is_it` holds for.
 template <class IsIt>
@@ -206,8 +159,7 @@ const SchemaJson& SchemaDocument::resolve(const std::string& reference, const Sc
   if (found != nullptr && !fragment.empty() && fragment.front() != '/') {
     found = find_anchor(*found, fragment);
   } else if (found != nullptr) {
-    const SchemaJson* decoded = find_pointer(*found, percent_decoded(fragment));
-    found = decoded != nullptr ? decoded : find_pointer(*found, fragment);
+    found = find_pointer(*found, fragment);
   }
   if (found == nullptr)
     place.at("$ref").fail("a reference to a part of the same document", shown(reference),

@@ -1,11 +1,11 @@
 // The endpoints about the server and its model.
 #include "runtime/api/rounded.h"
+#include "runtime/constraint/json_pointer.h"
 #include "runtime/serve/endpoints.h"
 #include "tp/internal/require.h"
 #include "tp/version.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,28 +36,6 @@ Json model_object(const Service& service, const std::string& name) {
             {"n_vocab", info.config.vocab_size},
             {"n_embd", info.config.hidden_size},
             {"weights", std::string(name_of(info.weights))}}}};
-}
-
-int hex_digit(char digit) {
-  int value = -1;
-  std::from_chars(&digit, &digit + 1, value, 16);
-  return value;
-}
-
-// "org%2Fname" -> "org/name".
-std::string percent_decoded(std::string_view text) {
-  std::string result;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_code =
-        text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 && hex_digit(text[i + 2]) >= 0;
-    if (!is_code) {
-      result += text[i];
-      continue;
-    }
-    result += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-    i += 2;
-  }
-  return result;
 }
 
 const char* name_of_state(ServerState state) {

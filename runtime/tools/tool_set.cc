@@ -18,19 +18,21 @@ Json schema_member(const Json& object, const char* name) {
 
 ToolSet::ToolSet(const Json& tools) {
   if (!tools.is_array()) return;
+  SchemaWork work;
   for (const Json& tool : tools) {
     const Json function = schema_member(tool, "function");
     const Json name = schema_member(function, "name");
-    if (name.is_string()) tools_[name.get<std::string>()] = tool_of(schema_member(function, "parameters"));
+    if (name.is_string())
+      tools_[name.get<std::string>()] = tool_of(schema_member(function, "parameters"), work);
   }
 }
 
-ToolSet::Tool ToolSet::tool_of(const Json& schema) {
+ToolSet::Tool ToolSet::tool_of(const Json& schema, SchemaWork& work) {
   Tool tool;
   const Json properties = schema_member(schema, "properties");
   if (properties.is_object()) {
     for (const auto& [name, property] : properties.items())
-      tool.parameters[name] = types_in(property, schema);
+      tool.parameters[name] = types_in(property, schema, work);
   }
   for (const Json& name : schema_member(schema, "required")) {
     if (name.is_string()) tool.required.insert(name.get<std::string>());

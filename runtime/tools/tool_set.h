@@ -38,7 +38,7 @@ class ToolSet {
     std::set<std::string, std::less<>> required{};
   };
 
-  static Tool tool_of(const nlohmann::ordered_json& schema);
+  static Tool tool_of(const nlohmann::ordered_json& schema, SchemaWork& work);
 
   std::map<std::string, Tool, std::less<>> tools_;
 };

@@ -1,5 +1,6 @@
 #include "runtime/tools/value_types.h"
 
+#include "runtime/constraint/json_pointer.h"
 #include "runtime/tools/blanks.h"
 #include "runtime/tools/json_scanner.h"
 
@@ -67,17 +68,17 @@ ValueTypes types_of_keywords(const Json& schema) {
 
 class SchemaTypes {
  public:
-  explicit SchemaTypes(const Json& root) : root_(root) {}
+  SchemaTypes(const Json& root, SchemaWork& work) : root_(root), work_(work) {}
 
   ValueTypes of(const Json& schema, int depth = 0) const {
-    if (!schema.is_object() || depth > kMaxSchemaDepth) return kAnyType;
+    if (!work_.charge(1 + schema.size()) || !schema.is_object() || depth > kMaxSchemaDepth) return kAnyType;
     const auto inner = [&](const Json& part) { return of(part, depth + 1); };
     ValueTypes types = kAnyType;
     bool is_told = false;
     const auto allow = [&](const char* keyword, const auto& allowed_by) {
       const auto found = schema.find(keyword);
       if (found == schema.end()) return;
-      types &= allowed_by(*found);
+      if (work_.charge(found->size())) types &= allowed_by(*found);
       is_told = true;
     };
     allow("type", types_of_names);
@@ -90,7 +91,10 @@ class SchemaTypes {
       for (const Json& part : parts) all &= inner(part);
       return all;
     });
-    allow("$ref", [&](const Json& reference) { return inner(target_of(reference)); });
+    allow("$ref", [&](const Json& reference) {
+      const Json* target = target_of(reference);
+      return target == nullptr ? kAnyType : inner(*target);
+    });
     if (!is_told) types = types_of_keywords(schema);
     if (schema.value("nullable", Json()) == Json(true)) types |= kNull;
     return types == 0 ? kAnyType : types;
@@ -104,17 +108,15 @@ class SchemaTypes {
     return type.is_array() ? any_of(type, named) : named(type);
   }
 
-  // The part of the schema at "#/a/pointer"; true, which allows everything, where there is none.
-  Json target_of(const Json& reference) const {
-    if (!reference.is_string() || !reference.get_ref<const std::string&>().starts_with('#')) return true;
-    try {
-      return root_.at(Json::json_pointer(reference.get_ref<const std::string&>().substr(1)));
-    } catch (const Json::exception&) {
-      return true;
-    }
+  // The part of the schema at "#/a/pointer"; null for other references.
+  const Json* target_of(const Json& reference) const {
+    if (!reference.is_string()) return nullptr;
+    const std::string_view text = reference.get_ref<const std::string&>();
+    return text == "#" || text.starts_with("#/") ? find_pointer(root_, text.substr(1)) : nullptr;
   }
 
   const Json& root_;
+  SchemaWork& work_;
 };
 
 std::string lower_case(std::string_view text) {
@@ -161,7 +163,9 @@ ValueTypes type_of_json(std::string_view json) {
 
 }  // namespace
 
-ValueTypes types_in(const Json& schema, const Json& root) { return SchemaTypes(root).of(schema); }
+ValueTypes types_in(const Json& schema, const Json& root, SchemaWork& work) {
+  return SchemaTypes(root, work).of(schema);
+}
 
 std::string value_as_json(std::string_view written, ValueTypes allowed) {
   if (allowed == kText) return text_as_json(written);
