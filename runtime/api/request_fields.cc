@@ -51,7 +51,11 @@ void read(const Json& value, int& target, int least) {
 void read(const Json& value, std::optional<std::uint64_t>& target) {
   if (!value.is_number_integer() && !is_whole(value)) wrong_type("a whole number of 64 bits", value);
   target.reset();
-  if (value.is_number_unsigned() || value != -1) target = value.get<std::uint64_t>();
+  // C++ does not define the conversion of a negative float to an unsigned number.
+  if (value.is_number_unsigned())
+    target = value.get<std::uint64_t>();
+  else if (value != -1)
+    target = static_cast<std::uint64_t>(value.get<std::int64_t>());
 }
 
 void read(const Json& value, std::optional<TokenId>& target) {

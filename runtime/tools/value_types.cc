@@ -139,10 +139,11 @@ std::string text_as_json(std::string_view text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// Numbers stay as they are written, with all digits.
+// Numbers stay as they are written, with all digits. Json::accept skips a byte order mark, which is no JSON.
 std::optional<std::string> json_in(std::string_view text) {
   if (text.starts_with('{') || text.starts_with('[')) return repaired_json(text);
-  return Json::accept(text) ? std::optional<std::string>(text) : std::nullopt;
+  const bool begins_value = text.find_first_of("\"-0123456789tfn") == 0;
+  return begins_value && Json::accept(text) ? std::optional<std::string>(text) : std::nullopt;
 }
 
 ValueTypes type_of_json(std::string_view json) {

@@ -181,6 +181,36 @@ TEST(ApiCall, NamesTheMemberThatIsWrong) {
   EXPECT_EQ(error_of([] { completion(R"("prompt": "a", "best_of": 3, "stream": true)"); }).param, "best_of");
 }
 
+// The engine compiles a constraint once for all prompts of a call.
+TEST(ApiCall, ConstraintsAreNotCompiledWhileABodyIsRead) {
+  const ApiCall call = completion(R"("prompt": ["a", "b"], "guided_regex": "(")");
+  ASSERT_EQ(call.prompts.size(), 2U);
+  EXPECT_EQ(call.prompts[1].constraint_member, "guided_regex");
+  EXPECT_EQ(call.prompts[1].settings.at("regex"), "(");
+}
+
+TEST(ApiCall, RefusesToRepeatLargeMembersForManyPrompts) {
+  std::string prompts = "\"a\"";
+  for (int i = 1; i < 2048; ++i) prompts += ", \"a\"";
+  const auto members = [&](std::size_t size) {
+    return "\"prompt\": [" + prompts + "], \"guided_regex\": \"" + std::string(size, 'a') + "\"";
+  };
+  EXPECT_EQ(error_of([&] { completion(members(1 << 16)); }).param, "prompt");
+  EXPECT_EQ(completion(members(1 << 10)).prompts.size(), 2048U);
+}
+
+// Python's clients write whole numbers as floats, too.
+TEST(ApiCall, NegativeSeedsAreTheSameInEitherNotation) {
+  const auto seed = [](const std::string& number) {
+    Request request;
+    set_fields(completion(R"("prompt": "a", "seed": )" + number).prompts.front().settings, request);
+    return request.sampling.seed;
+  };
+  EXPECT_EQ(seed("-7"), 18446744073709551609ULL);
+  EXPECT_EQ(seed("-7.0"), 18446744073709551609ULL);
+  EXPECT_EQ(seed("-1.0"), std::nullopt);
+}
+
 TEST(ApiCall, RefusesWhatIsNotJson) {
   for (const char* text : {"", "{", "[]", "3", "{\"a\": 1}x", "{\"a\": \"\xff\"}", "{'a': 1}"})
     EXPECT_EQ(error_of([=] { parse_body(text); }).status, 400) << text;

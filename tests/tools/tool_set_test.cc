@@ -48,5 +48,14 @@ TEST(ToolSet, ReadsSchemasThatMultiplyInBoundedTime) {
   EXPECT_EQ(types_of(R"({"$ref": "#/$defs/x"})", R"({"x": {"anyOf": [)" + choices + "]}}"), kAnyType);
 }
 
+// A parser may skip a byte order mark, and clients' parsers do not.
+TEST(ValueTypes, AByteOrderMarkBeginsAText) {
+  for (const char* value : {"1", "true", "\"a\"", "{}"}) {
+    const std::string text = std::string("\xEF\xBB\xBF") + value;
+    EXPECT_EQ(value_as_json(text, kAnyType), Json(text).dump());
+    EXPECT_EQ(value_as_json(value, kAnyType), value);
+  }
+}
+
 }  // namespace
 }  // namespace tp::test
