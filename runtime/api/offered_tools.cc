@@ -50,8 +50,8 @@ std::multiset<std::string> names_in(const Json& tools) {
   std::multiset<std::string> names;
   for (const Json& tool : tools) {
     if (type_of(tool) == "function") names.insert(text_member(function_of(tool), "name"));
-    const Json inner = member_of(tool, "tools");
-    if (type_of(tool) == "namespace" && inner.is_array()) names.merge(names_in(inner));
+    const bool has_inner = type_of(tool) == "namespace" && tool.contains("tools");
+    if (has_inner && tool.at("tools").is_array()) names.merge(names_in(tool.at("tools")));
   }
   return names;
 }
@@ -76,6 +76,7 @@ void offer_namespace(const Json& tool, const std::multiset<std::string>& names, 
     const std::string known = names.count(name) == 1 ? name : qualified(space, name);
     function["name"] = known;
     offered.namespaces[known] = {.space = space, .name = name};
+    offered.known_names[{space, name}] = known;
     offer(function, offered);
   }
 }
@@ -83,10 +84,8 @@ void offer_namespace(const Json& tool, const std::multiset<std::string>& names, 
 }  // namespace
 
 std::string OfferedTools::name_of(const std::string& space, const std::string& name) const {
-  const auto found = std::ranges::find_if(namespaces, [&](const auto& entry) {
-    return entry.second.space == space && entry.second.name == name;
-  });
-  return found == namespaces.end() ? name : found->first;
+  const auto found = known_names.find({space, name});
+  return found == known_names.end() ? name : found->second;
 }
 
 OfferedTools offered_chat_tools(const Json& tools) {
@@ -148,6 +147,8 @@ OfferedTools offered_messages_tools(const Json& tools) {
 
 void warn_of(std::string_view what, std::string_view type, std::vector<std::string>& warnings) {
   constexpr std::size_t kMost = 64;
+  constexpr std::size_t kMostWarnings = 16;
+  if (warnings.size() > kMostWarnings) return;
   std::string shown(type.substr(0, kMost));
   std::ranges::replace_if(
       shown,
@@ -157,7 +158,9 @@ void warn_of(std::string_view what, std::string_view type, std::vector<std::stri
       '?');
   std::string warning = fmt::format("{} of type {} were left out: this server does not know them", what,
                                     shown.empty() ? "?" : shown);
-  if (std::ranges::find(warnings, warning) == warnings.end()) warnings.push_back(std::move(warning));
+  if (std::ranges::find(warnings, warning) != warnings.end()) return;
+  if (warnings.size() == kMostWarnings) warning = fmt::format("{} of other types were left out, too", what);
+  warnings.push_back(std::move(warning));
 }
 
 }  // namespace tp

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -23,6 +24,7 @@ struct OfferedTools {
   nlohmann::ordered_json functions{};
   std::vector<std::string> warnings{};
   std::map<std::string, NamespacedName> namespaces{};  // by the name that the model is offered
+  std::map<std::pair<std::string, std::string>, std::string> known_names{};  // by namespace and name
 
   // The name that the model knows a function by.
   std::string name_of(const std::string& space, const std::string& name) const;
@@ -36,7 +38,8 @@ OfferedTools offered_responses_tools(const nlohmann::ordered_json& tools);
 // Reads the tools of Anthropic's /v1/messages. A tool without a type is a function.
 OfferedTools offered_messages_tools(const nlohmann::ordered_json& tools);
 
-// Adds that `what` of this type was left out, once. The type is shortened to what a log may contain.
+// Adds that `what` of this type was left out, once. The type is shortened to what a log may contain. After 16
+// types, one more warning stands for the others.
 void warn_of(std::string_view what, std::string_view type, std::vector<std::string>& warnings);
 
 }  // namespace tp

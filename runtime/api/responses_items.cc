@@ -102,7 +102,10 @@ void ItemReader::add_reasoning(const Json& item) {
   if (text.empty()) return;
   if (!ends_with_thoughts(messages_)) messages_.push_back({{"role", "assistant"}, {"content", nullptr}});
   Json& thoughts = messages_.back()["reasoning_content"];
-  thoughts = thoughts.is_null() ? Json(text) : Json(thoughts.get<std::string>() + "\n" + text);
+  if (thoughts.is_null())
+    thoughts = std::move(text);
+  else
+    thoughts.get_ref<std::string&>() += "\n" + text;
 }
 
 void ItemReader::add_call(const Json& item, const Json& name, const Json& arguments) {

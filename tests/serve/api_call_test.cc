@@ -302,6 +302,16 @@ TEST(ApiCall, RefusalsHaveShortReasonsWithoutTexts) {
             "invalid_request_error");
 }
 
+TEST(ApiCall, WarningsAreFew) {
+  std::string tools;
+  for (int i = 0; i < 1000; ++i)
+    tools += std::string(i == 0 ? "" : ", ") + R"({"type": "type_)" + std::to_string(i % 500) + "\"}";
+  const ApiCall call = read_responses_call(parse_body(R"({"input": "a", "tools": [)" + tools + "]}"));
+  ASSERT_EQ(call.warnings().size(), 17U);
+  EXPECT_NE(call.warnings()[15].find("type_15"), std::string::npos) << call.warnings()[15];
+  EXPECT_EQ(call.warnings()[16], "`tools`: tools of other types were left out, too");
+}
+
 TEST(ApiCall, RefusesResponsesThatNeedAMemory) {
   const ApiError error = error_of(
       [] { read_responses_call(parse_body(R"({"input": "a", "previous_response_id": "resp_1"})")); });
