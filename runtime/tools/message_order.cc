@@ -1,6 +1,11 @@
 #include "runtime/tools/message_order.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,26 +39,30 @@ bool is_user(const Json& message) { return role_of(message) == "user"; }
 bool has_calls(const Json& message) { return message.contains("tool_calls"); }
 
 bool has_text(const Json& message) {
-  const Json content = message.value("content", Json());
-  return content.is_string() && content != Json("");
+  const auto content = message.find("content");
+  return content != message.end() && content->is_string() && *content != Json("");
 }
 
-bool is_joinable(const Json& content) { return content.is_string() || content.is_null(); }
+bool is_joinable(const Json& message) {
+  const auto content = message.find("content");
+  return content == message.end() || content->is_string() || content->is_null();
+}
 
 // A message with calls shows its text before them.
 bool can_continue(const Json& last, const Json& message) {
   const bool is_same = role_of(last) == role_of(message) &&
                        (is_system(message) || is_user(message) || role_of(message) == "assistant");
-  return is_same && is_joinable(last.value("content", Json())) &&
-         is_joinable(message.value("content", Json())) && !(has_calls(last) && has_text(message));
+  return is_same && is_joinable(last) && is_joinable(message) && !(has_calls(last) && has_text(message));
 }
 
 void join_texts(const char* name, const Json& message, Json& last) {
-  const Json text = message.value(name, Json());
-  if (!text.is_string() || text == Json("")) return;
-  const Json before = last.value(name, Json());
-  const bool continues = before.is_string() && before != Json("");
-  last[name] = continues ? Json(before.get<std::string>() + "\n\n" + text.get<std::string>()) : text;
+  const auto text = message.find(name);
+  if (text == message.end() || !text->is_string() || *text == Json("")) return;
+  Json& joined = last[name];
+  if (joined.is_string() && joined != Json(""))
+    joined.get_ref<std::string&>() += "\n\n" + text->get_ref<const std::string&>();
+  else
+    joined = *text;
 }
 
 void join(const Json& message, Json& last) {
@@ -123,7 +132,24 @@ Json arranged(Json messages, const Arrangement& arrangement) {
   return arrangement.fills_gaps ? with_filled_gaps(std::move(messages)) : messages;
 }
 
-std::string probe_text(std::size_t message) { return fmt::format("text_{}_of_probe", message); }
+constexpr std::string_view kProbeBegin = "text_";
+constexpr std::string_view kProbeEnd = "_of_probe";
+
+std::string probe_text(std::size_t message) { return fmt::format("{}{}{}", kProbeBegin, message, kProbeEnd); }
+
+// The numbers of the messages whose probe texts are in a text, in one pass.
+std::set<std::size_t> probes_in(std::string_view text) {
+  std::set<std::size_t> messages;
+  for (std::size_t at = text.find(kProbeBegin); at != text.npos; at = text.find(kProbeBegin, at)) {
+    at += kProbeBegin.size();
+    std::size_t message = 0;
+    const char* const end = text.data() + text.size();
+    const auto [after, error] = std::from_chars(text.data() + at, end, message);
+    const std::string_view rest(after, static_cast<std::size_t>(end - after));
+    if (error == std::errc() && rest.starts_with(kProbeEnd)) messages.insert(message);
+  }
+  return messages;
+}
 
 // Replaces the texts of messages by probe texts, which no template changes.
 Json with_probe_texts(Json messages) {
@@ -133,26 +159,26 @@ Json with_probe_texts(Json messages) {
   return messages;
 }
 
+bool is_counted(const Json& message) { return (is_system(message) || is_user(message)) && has_text(message); }
+
 // One more than the number of texts of the system and the user that are in a text; 0 if there is no text.
 std::size_t count_shown(const Json& messages, const std::optional<std::string>& text) {
   if (!text) return 0;
-  std::size_t count = 1;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const bool counts = (is_system(messages[i]) || is_user(messages[i])) && has_text(messages[i]);
-    if (counts && text->find(probe_text(i)) != text->npos) ++count;
-  }
-  return count;
+  const std::set<std::size_t> shown = probes_in(*text);
+  return 1 + static_cast<std::size_t>(std::ranges::count_if(shown, [&](std::size_t message) {
+           return message < messages.size() && is_counted(messages[message]);
+         }));
 }
 
 std::size_t count_all(const Json& messages) {
-  std::size_t count = 1;
-  for (const Json& message : messages) count += (is_system(message) || is_user(message)) && has_text(message);
-  return count;
+  return 1 + static_cast<std::size_t>(std::count_if(messages.begin(), messages.end(), is_counted));
 }
 
 }  // namespace
 
 Json in_accepted_order(Json messages, const OrderRendering& render) {
+  constexpr std::size_t kMostMessages = 10'000;
+  if (messages.size() > kMostMessages) return messages;
   const Json probe = with_probe_texts(messages);
   const std::size_t all = count_all(probe);
   const Arrangement* best = &kArrangements[0];

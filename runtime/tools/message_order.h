@@ -17,7 +17,8 @@ using OrderRendering = std::function<std::optional<std::string>(nlohmann::ordere
 // tool's result. This function renders texts of its own in the order of `messages`, and tries other orders
 // until the template shows all texts of the system and the user: messages in a row become one, system
 // messages go to the front or to the user, and empty messages fill gaps. The messages stay as they are if no
-// other order shows more of them.
+// other order shows more of them, or if they are more than 10,000. The function does not notice that a
+// template drops a text of the assistant or of a tool.
 nlohmann::ordered_json in_accepted_order(nlohmann::ordered_json messages, const OrderRendering& render);
 
 }  // namespace tp

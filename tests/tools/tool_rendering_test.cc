@@ -1,6 +1,7 @@
 // Clients' messages in the form that a chat template understands.
 #include "runtime/tools/tool_rendering.h"
 
+#include "runtime/tools/message_order.h"
 #include "tests/tools/chat_fixture.h"
 #include "tp/error.h"
 
@@ -292,6 +293,29 @@ TEST(MessageOrder, ChangesAsLittleAsTheTemplateNeeds) {
 TEST(MessageOrder, OfARefusedConversationIsTheClients) {
   const Rendering rendered("{{ raise_exception('never ' ~ messages[0].role) }}");
   EXPECT_NE(rendered(messages_of(kOrders.at(1))).find("never system"), std::string::npos);
+}
+
+// Long conversations are rendered once.
+TEST(MessageOrder, ManyMessagesStayAsTheyAre) {
+  Json messages = Json::array();
+  for (int i = 0; i < 10'001; ++i) messages.push_back(says("user", "a"));
+  int renderings = 0;
+  const Json arranged = in_accepted_order(messages, [&](const Json&) {
+    ++renderings;
+    return std::string();
+  });
+  EXPECT_EQ(renderings, 0);
+  EXPECT_EQ(arranged, messages);
+}
+
+// Conversations of thousands of messages are joined and searched without a comparison of all pairs.
+TEST(MessageOrder, ThousandsOfMessagesAreJoined) {
+  const Rendering rendered(kOrderRules[6].source);
+  Json messages = Json::array();
+  std::string text = "<user>m";
+  for (int i = 0; i < 9999; ++i) messages.push_back(says("user", "m"));
+  for (int i = 1; i < 9999; ++i) text += "\n\nm";
+  EXPECT_EQ(rendered(messages), text);
 }
 
 // The texts that clients send are not asked about: what they contain may be refused.
