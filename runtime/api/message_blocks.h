@@ -3,7 +3,6 @@
 #include "runtime/tools/message.h"
 
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,7 @@
 #include "runtime/tools/call_ids.h"
 
-#include <algorithm>
-#include <cctype>
+#include "runtime/tools/message.h"
+
 #include <cstddef>
 #include <map>
 #include <string>
@@ -21,15 +21,13 @@ std::string text_member(const Json& object, const char* name) {
 
 // Nine characters that follow from an id, by FNV-1a.
 std::string nine_characters(const std::string& id) {
-  constexpr std::string_view kCharacters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  const bool fits = id.size() == 9 && std::ranges::all_of(id, [](unsigned char byte) {
-                      return byte < 0x80 && std::isalnum(byte) != 0;
-                    });
-  if (fits) return id;
+  const bool fits = id.find_first_not_of(kCallIdCharacters) == id.npos;
+  if (fits && id.size() == kCallIdSize) return id;
   std::uint64_t hash = 14695981039346656037ULL;
   for (const unsigned char byte : id) hash = (hash ^ byte) * 1099511628211ULL;
   std::string result;
-  for (; result.size() < 9; hash /= kCharacters.size()) result += kCharacters[hash % kCharacters.size()];
+  for (; result.size() < kCallIdSize; hash /= kCallIdCharacters.size())
+    result += kCallIdCharacters[hash % kCallIdCharacters.size()];
   return result;
 }
 

@@ -227,7 +227,7 @@ bool MarkedReader::call() {
   for (; read < held_.size(); ++read) {
     const char byte = held_[read];
     raw_ += byte;
-    if (!reader_ && kBlanks.find(byte) != kBlanks.npos) continue;
+    if (!reader_ && is_blank(byte)) continue;
     if (!reader_) reader_ = make_call_reader(syntax_.syntax.calls, syntax_.tools, has_strict_call_, byte);
     const std::size_t before = pieces_.size();
     const CallReader::State state = reader_ ? reader_->push(byte, pieces_) : CallReader::State::invalid;

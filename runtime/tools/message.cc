@@ -54,10 +54,9 @@ void append(MessagePieces& pieces, MessagePiece::Kind kind, std::string_view tex
 }
 
 std::string new_call_id() {
-  constexpr std::string_view kCharacters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::random_device random;
   std::string id;
-  for (int i = 0; i < 9; ++i) id += kCharacters[random() % kCharacters.size()];
+  while (id.size() < kCallIdSize) id += kCallIdCharacters[random() % kCallIdCharacters.size()];
   return id;
 }
 

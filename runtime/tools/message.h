@@ -66,6 +66,11 @@ struct Message {
 // Adds a piece, to the last one if that is of the same kind and can be continued.
 void append(MessagePieces& pieces, MessagePiece::Kind kind, std::string_view text);
 
+// The characters of ids that Mistral's templates accept.
+inline constexpr std::string_view kCallIdCharacters =
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+inline constexpr std::size_t kCallIdSize = 9;
+
 // Random, and of nine letters and digits, as Mistral's templates require.
 std::string new_call_id();
 

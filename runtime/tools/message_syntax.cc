@@ -1,5 +1,7 @@
 #include "runtime/tools/message_syntax.h"
 
+#include "runtime/tools/blanks.h"
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -104,7 +106,7 @@ std::vector<std::string> wrappers_of(std::string_view source) {
 
 bool ThinkingMarkers::are_begun_by(std::string_view prompt) const {
   if (empty()) return false;
-  prompt = prompt.substr(0, prompt.find_last_not_of(" \n\t\r") + 1);
+  prompt = without_trailing_blanks(prompt);
   const std::size_t tag = prompt.rfind('<');
   const bool has_section =
       prompt.ends_with('>') && tag != prompt.npos && !prompt.substr(tag).starts_with("</");

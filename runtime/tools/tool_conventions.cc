@@ -11,14 +11,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Without ids that are part of the notation of calls, a template does not write calls.
+CallIds ids_in_notation(const ChatTemplate& chat) {
+  return syntax_of_template(chat.source()).calls.form == CallForm::kimi ? CallIds::named : CallIds::any;
+}
+
 bool renders(const ChatTemplate& chat, const Json& messages, const Json& tools) {
-  try {
-    // A template file does not have these tokens by itself.
-    chat.render({{"bos_token", ""}, {"eos_token", ""}, {"messages", messages}, {"tools", tools}});
-    return true;
-  } catch (const RequestError&) {
-    return false;
-  }
+  return render_probe(chat, {{"messages", messages}, {"tools", tools}}).has_value();
 }
 
 Json question() { return {{"role", "user"}, {"content", "?"}}; }
@@ -51,8 +50,15 @@ bool needs_member(const ChatTemplate& chat, const char* name) {
 
 }  // namespace
 
-CallIds ids_in_notation(const ChatTemplate& chat) {
-  return syntax_of_template(chat.source()).calls.form == CallForm::kimi ? CallIds::named : CallIds::any;
+std::optional<std::string> render_probe(const ChatTemplate& chat, const Json& conversation) {
+  try {
+    Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
+    input.update(conversation);
+    write_call_ids(ids_in_notation(chat), input["messages"]);
+    return chat.render(input).text();
+  } catch (const RequestError&) {
+    return std::nullopt;
+  }
 }
 
 ToolConventions::ToolConventions(const ChatTemplate& chat)

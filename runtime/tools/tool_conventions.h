@@ -3,6 +3,9 @@
 #include "model/tokenizer/chat_template.h"
 #include "runtime/tools/call_ids.h"
 
+#include <optional>
+#include <string>
+
 #include <nlohmann/json_fwd.hpp>
 
 namespace tp {
@@ -22,7 +25,8 @@ class ToolConventions {
   bool needs_parameters_;
 };
 
-// Ids that are part of the notation of calls: without them a template does not write calls.
-CallIds ids_in_notation(const ChatTemplate& chat);
+// The text of a conversation, whose calls get ids that are part of the notation of calls; nothing if the
+// template refuses the conversation.
+std::optional<std::string> render_probe(const ChatTemplate& chat, const nlohmann::ordered_json& conversation);
 
 }  // namespace tp

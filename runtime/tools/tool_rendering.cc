@@ -80,21 +80,10 @@ std::string content_text(const Json& message) {
 // Adds a text to a message of the user: some templates want users and assistants to take turns.
 void add_to_user(const std::string& text, Json& messages) {
   const bool continues = !messages.empty() && messages.back().value("role", "") == "user";
-  if (continues)
-    messages.back()["content"] = content_text(messages.back()) + "\n" + text;
-  else
-    messages.push_back(user_says(text));
-}
-
-std::optional<std::string> render(const ChatTemplate& chat, const Json& conversation) {
-  try {
-    Json input = {{"bos_token", ""}, {"eos_token", ""}};  // which a template file does not have by itself
-    input.update(conversation);
-    write_call_ids(ids_in_notation(chat), input["messages"]);
-    return chat.render(input).text();
-  } catch (const RequestError&) {
-    return std::nullopt;
-  }
+  if (!continues) return messages.push_back(user_says(text));
+  Json& content = messages.back()["content"];
+  if (!content.is_string()) content = "";
+  content.get_ref<std::string&>() += "\n" + text;
 }
 
 bool contains(const std::optional<std::string>& text, std::string_view part) {
@@ -118,7 +107,7 @@ std::optional<std::string> render_answer(const ChatTemplate& chat, const std::ve
   for (const Json& message : answer) messages.push_back(message);
   Json conversation = {{"messages", messages}};
   if (chat.has_tool_template()) conversation["tools"] = probe_tools();
-  return render(chat, conversation);
+  return render_probe(chat, conversation);
 }
 
 // The text of a call beside a content; nothing if the template does not write the call, or writes an object
@@ -165,15 +154,17 @@ ToolRendering::ToolRendering(const ChatTemplate& chat)
     : syntax_(syntax_of_template(chat.source())), tools_(find_tools(chat)), calls_(find_calls(chat)) {
   if (tools_ == Tools::described) syntax_.calls = also_as_json(syntax_.calls);
   shape_ = find_call_shape(syntax_, [&](const Json& messages, bool begins_answer) {
-    return render(chat, adapted(chat, {{"messages", messages},
-                                       {"tools", probe_tools()},
-                                       {"add_generation_prompt", begins_answer}}));
+    return render_probe(chat, adapted(chat, {{"messages", messages},
+                                             {"tools", probe_tools()},
+                                             {"add_generation_prompt", begins_answer}}));
   });
 }
 
 ToolRendering::Tools ToolRendering::find_tools(const ChatTemplate& chat) {
   if (chat.has_tool_template()) return Tools::variable;
-  const auto shows = [&](const Json& conversation) { return contains(render(chat, conversation), kProbe); };
+  const auto shows = [&](const Json& conversation) {
+    return contains(render_probe(chat, conversation), kProbe);
+  };
   const auto shows_tools = [&](const Json& tools) {
     return shows(
         {{"messages", Json::array({user_says("?")})}, {"tools", tools}, {"add_generation_prompt", true}});
@@ -235,7 +226,7 @@ Json ToolRendering::in_accepted_order(const ChatTemplate& chat, const Json& conv
     Json probe = frame;
     probe["messages"] = std::move(arranged);
     give_tools(probe);
-    return render(chat, probe);
+    return render_probe(chat, probe);
   });
 }
 
