@@ -23,23 +23,33 @@ MarkedReader::MarkedReader(AnswerSyntax syntax)
       skips_space_(syntax_.begins_thinking) {}
 
 MessagePieces MarkedReader::push(std::string_view text) {
-  // In slices, as `held_` loses its beginning again and again.
-  for (std::size_t begin = 0; begin < text.size(); begin += kReadSlice) {
-    held_ += text.substr(begin, kReadSlice);
-    while (step()) {
-    }
-  }
+  unread_.push_back({.text = std::string(text)});
+  read_unread();
   return std::exchange(pieces_, {});
 }
 
-MessagePieces MarkedReader::finish(Ending ending) {
-  is_ending_ = true;
-  while (step()) {
-  }
-  while (phase_ == Phase::call) {
-    end_call(reader_ ? reader_->finish(ending, pieces_) : CallReader::State::invalid);
+// In slices, because `held_` loses its beginning again and again.
+void MarkedReader::read_unread() {
+  while (!unread_.empty()) {
+    Unread& next = unread_.back();
+    held_ += std::string_view(next.text).substr(next.at, kReadSlice);
+    next.at += kReadSlice;
+    if (next.at >= next.text.size()) unread_.pop_back();
     while (step()) {
     }
+  }
+}
+
+MessagePieces MarkedReader::finish(Ending ending) {
+  while (true) {
+    is_ending_ = false;
+    read_unread();
+    is_ending_ = true;
+    while (step()) {
+    }
+    if (!unread_.empty()) continue;
+    if (phase_ != Phase::call) break;
+    end_call(reader_ ? reader_->finish(ending, pieces_) : CallReader::State::invalid);
   }
   if (phase_ == Phase::broken_call) append(pieces_, Kind::call_break, "");
   // White space ends a text as the model wrote it, but not a thought, or a text before calls.
@@ -253,8 +263,17 @@ void MarkedReader::follow_call(MessagePiece::Kind first, MessagePiece::Kind last
 void MarkedReader::end_call(CallReader::State state) {
   if (state == CallReader::State::invalid) return reject_call();
   follow_call(Kind::call, Kind::call_end);
-  held_.insert(0, reader_->rest());
+  give_back(reader_->rest());
   phase_ = Phase::between;
+}
+
+// Reads text again before the text that follows it. A long text may be the whole answer.
+void MarkedReader::give_back(std::string text) {
+  text += std::exchange(held_, {});
+  if (text.size() <= 2 * kReadSlice)
+    held_ = std::move(text);
+  else
+    unread_.push_back({.text = std::move(text)});
 }
 
 // Makes text of a supposed call, unless the call has already been passed on.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace tp {
 
@@ -29,6 +30,12 @@ class MarkedReader final : public MessageReader {
     between,      // after a call, where another may follow
   };
 
+  struct Unread {
+    std::string text;
+    std::size_t at = 0;
+  };
+
+  void read_unread();
   // They return whether to go on: not, if more text is needed.
   bool step();
   bool open();
@@ -58,17 +65,19 @@ class MarkedReader final : public MessageReader {
   void begin_call(std::size_t marker_size);
   void follow_call(MessagePiece::Kind first, MessagePiece::Kind last);
   void end_call(CallReader::State state);
+  void give_back(std::string text);
   void reject_call();
   void say(std::string_view text);
   void ponder(std::string_view text);
 
   AnswerSyntax syntax_;
   Phase phase_;
-  std::string held_{};      // not decided yet
-  MessagePieces pieces_{};  // decided by the current push
-  std::string space_{};     // white space after what was said or thought, which may be the end of it
-  bool skips_space_;        // before the next thing said or thought
-  bool is_ending_ = false;  // no more text comes
+  std::vector<Unread> unread_{};  // texts that have to be read; the last one comes first
+  std::string held_{};            // not decided yet
+  MessagePieces pieces_{};        // decided by the current push
+  std::string space_{};           // white space after what was said or thought, which may be the end of it
+  bool skips_space_;              // before the next thing said or thought
+  bool is_ending_ = false;        // no more text comes
   std::unique_ptr<CallReader> reader_{};
   std::string raw_{};            // what the call is made of, since the last complete one
   std::size_t marker_size_ = 0;  // of it, before the call itself

@@ -308,6 +308,12 @@ TEST(MessageReader, EndsAfterTheFirstCallIfThereIsToBeOne) {
   }
 }
 
+void expect_same_byte_by_byte(const AnswerSyntax& syntax, const std::string& text) {
+  const Json whole = shown(read_message(syntax, text));
+  const auto one = [] { return std::size_t{1}; };
+  EXPECT_EQ(shown(read_in_pieces(syntax, text, one, Ending::complete)), whole) << text.substr(0, 200);
+}
+
 // No text takes more than linear time, breaks the reader, or is lost or invented.
 TEST(MessageReader, SurvivesHostileText) {
   std::string deep;
@@ -317,17 +323,22 @@ TEST(MessageReader, SurvivesHostileText) {
   std::string markers;
   for (int i = 0; i < 100'000; ++i) markers += "<tool_call>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), markers)), message(markers));
+  // The end of the value is certain only at the end of the answer, and then the markers are read again.
+  const std::string complete = "<tool_call><function=note><parameter=a>1</parameter></function></tool_call>";
+  EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), complete + " x" + markers)),
+            message("x" + markers, only("note", {{"a", 1}})));
+  expect_same_byte_by_byte(syntax_of("<tool_call>"), complete + " x" + markers.substr(0, 20'000) + complete);
   std::string names;
   for (int i = 0; i < 50'000; ++i) names += "<tool_call>note<arg_key>";
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"), names)), message(names));
   for (const std::string part : {"</parameter>", "</function>\n", "</parameter>  </function>", "<parameter=a",
                                  "</parameter></function></tool_call>", "<tool_call><function=", "<", "\n"}) {
     std::string value = "<tool_call><function=note><parameter=a>";
-    for (int i = 0; i < 10'000; ++i) value += part;
-    read_message(syntax_of("<tool_call>"), value);
+    for (int i = 0; i < 4000; ++i) value += part;
+    expect_same_byte_by_byte(syntax_of("<tool_call>"), value);
     std::string heads;
-    for (int i = 0; i < 5'000; ++i) heads += "<function=note>" + part;
-    read_message(syntax_of("<tool_call>"), heads);
+    for (int i = 0; i < 2000; ++i) heads += "<function=note>" + part;
+    expect_same_byte_by_byte(syntax_of("<tool_call>"), heads);
   }
   const std::string huge(3'000'000, 'x');
   EXPECT_EQ(shown(read_message(syntax_of("<tool_call>"),
