@@ -16,7 +16,11 @@ namespace tp::test {
 
 using Json = nlohmann::ordered_json;
 
-// Templates of published models, and short ones that write calls like those of other models.
+// Whether the templates of published models are there.
+inline bool has_published_templates() { return std::filesystem::exists(TP_SHARED_FIXTURES "/chat"); }
+
+// Short templates that write calls like those of published models, and templates of published models if they
+// are there.
 inline std::vector<std::filesystem::path> chat_fixtures() {
   std::vector<std::filesystem::path> files;
   for (const std::filesystem::path folder : {TP_SHARED_FIXTURES "/chat", TP_TEST_DATA "/chat"}) {

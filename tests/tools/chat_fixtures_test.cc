@@ -16,7 +16,6 @@ Json calls_of(const Message& message) {
 }
 
 TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
-  if (chat_fixtures().empty()) GTEST_SKIP() << "../shared/fixtures/chat is not there";
   std::size_t native = 0;
   std::mt19937 random(3);
   for (const auto& file : chat_fixtures()) {
@@ -46,7 +45,7 @@ TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
       }
     }
   }
-  EXPECT_GE(native, 8U);
+  EXPECT_GE(native, has_published_templates() ? 14U : 6U);
 }
 
 // Those that take several calls in one message.
@@ -66,7 +65,6 @@ TEST(ChatFixtures, SeveralCallsOfAMessageAreReadBack) {
 
 // A model is told of its tools, whatever its template knows of them, and of what came of calls.
 TEST(ChatFixtures, EveryTemplateTellsOfToolsCallsAndResults) {
-  if (chat_fixtures().empty()) GTEST_SKIP() << "../shared/fixtures/chat is not there";
   for (const auto& file : chat_fixtures()) {
     SCOPED_TRACE(file.filename().string());
     const ChatFixture fixture(file);
