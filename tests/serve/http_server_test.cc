@@ -12,6 +12,8 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace tp::test {
 namespace {
@@ -285,19 +287,14 @@ TEST(HttpServer, SkipsEmptyLinesBeforeARequest) {
 }
 
 TEST(HttpServer, ListensToBothFamiliesAtTheAddressOfAll) {
-  const auto listen = [] {
-    return std::make_unique<HttpServer>(
-        HttpOptions{.host = "::", .port = 0, .handle = [](const std::shared_ptr<HttpExchange>& exchange) {
-                      exchange->respond({.body = exchange->request().client, .content_type = "text/plain"});
-                    }});
-  };
-  std::unique_ptr<HttpServer> server;
-  try {
-    server = listen();
-  } catch (const ConfigError& error) {
-    GTEST_SKIP() << "this machine has no IPv6: " << error.what();
-  }
-  EXPECT_EQ(get(server->port(), "/").body, "127.0.0.1");
+  const int descriptor = socket(AF_INET6, SOCK_STREAM, 0);
+  if (descriptor < 0) GTEST_SKIP() << "this machine has no IPv6";
+  close(descriptor);
+  const HttpServer server({.host = "::", .port = 0, .handle = [](const auto& exchange) {
+                             exchange->respond(
+                                 {.body = exchange->request().client, .content_type = "text/plain"});
+                           }});
+  EXPECT_EQ(get(server.port(), "/").body, "127.0.0.1");
 }
 
 TEST(HttpServer, KeepsNoEndlessExtensionsOfChunks) {
