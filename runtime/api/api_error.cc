@@ -96,11 +96,31 @@ ApiError renamed(ApiError error, MemberNames names) {
   return error;
 }
 
+namespace {
+
+// The place of the first `word` outside of quotation marks and backquotes, which clients' texts are in.
+std::size_t find_outside_quotes(std::string_view text, std::string_view word) {
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (quote == '"' && text[i] == '\\')
+      ++i;
+    else if (quote != 0)
+      quote = text[i] == quote ? '\0' : quote;
+    else if (text[i] == '"' || text[i] == '`')
+      quote = text[i];
+    else if (text.substr(i).starts_with(word))
+      return i;
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
 // Messages say what was expected before they say what was found.
 std::string short_reason(const ApiError& error) {
   constexpr std::size_t kMost = 120;
   if (!error.code.empty()) return error.code;
-  const std::size_t begin = error.message.find("expected ");
+  const std::size_t begin = find_outside_quotes(error.message, "expected ");
   if (begin == std::string::npos) return error.type;
   std::string reason = error.message.substr(begin, kMost);
   return reason.substr(0, std::min(reason.find(", found"), reason.find_first_of(";(\n")));

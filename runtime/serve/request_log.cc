@@ -30,6 +30,9 @@ std::string now() {
 // The name of a member, which a client may have made up.
 std::string shown_param(const LoggedRequest& request) { return printable(request.param.substr(0, 64)); }
 
+// A few words of this server, in which a client may be quoted.
+std::string shown_reason(const LoggedRequest& request) { return printable(request.reason); }
+
 Json json_of(const LoggedRequest& request) {
   Json line = {{"time", now()},        {"client", request.client}, {"method", request.method},
                {"path", request.path}, {"status", request.status}, {"seconds", rounded(request.total)}};
@@ -42,7 +45,7 @@ Json json_of(const LoggedRequest& request) {
     line["first_token_seconds"] = rounded(request.first_token);
   }
   if (!request.param.empty()) line["param"] = shown_param(request);
-  if (!request.reason.empty()) line["reason"] = request.reason;
+  if (!request.reason.empty()) line["reason"] = shown_reason(request);
   if (!request.warnings.empty()) line["warnings"] = request.warnings;
   return line;
 }
@@ -58,7 +61,7 @@ std::string text_of(const LoggedRequest& request) {
   }
   line += fmt::format(" total={:.3f}s", request.total);
   if (!request.param.empty()) line += " param=" + shown_param(request);
-  if (!request.reason.empty()) line += " " + request.reason;
+  if (!request.reason.empty()) line += " " + shown_reason(request);
   for (const std::string& warning : request.warnings) line += "; warning: " + warning;
   return line;
 }

@@ -203,7 +203,7 @@ void Router::run(const std::shared_ptr<HttpExchange>& exchange) const {
     service_.metrics.count_refusal(reported.status);
     service_.log.add({.client = request.client,
                       .method = request.method,
-                      .path = std::string(request.path()),
+                      .path = printable(request.path()),
                       .status = reported.status,
                       .param = reported.param,
                       .reason = short_reason(reported)});

@@ -297,6 +297,16 @@ TEST(ApiCall, RefusalsHaveShortReasonsWithoutTexts) {
   EXPECT_EQ(reason(R"("logprobs": "secret")"), "expected true or false");
   EXPECT_EQ(reason(R"("tools": [{"type": "function", "function": {"name": "secret", "strict": 3}}])"),
             "expected true or false as `strict`");
+  EXPECT_EQ(reason(R"("tools": [{"type": "function", "function": {"name": "expected secret"}, "x": 1}], )"
+                   R"("tool_choice": "expected secret")")
+                .find("secret"),
+            std::string::npos);
+  const auto of_message = [](const std::string& message) {
+    return short_reason({.status = 400, .type = "invalid_request_error", .message = message});
+  };
+  EXPECT_EQ(of_message("there is no `expected secret`; expected `a`, found none"), "expected `a`");
+  EXPECT_EQ(of_message("found \"a \\\" expected secret\", expected a number"), "expected a number");
+  EXPECT_EQ(of_message("found \"expected secret..."), "invalid_request_error");
   EXPECT_EQ(short_reason(error_of([] { parse_body("{secret"); })), "invalid_json");
   EXPECT_EQ(short_reason({.status = 405, .type = "invalid_request_error", .message = "secret"}),
             "invalid_request_error");
