@@ -81,6 +81,11 @@ ApiError fault(int status, std::string message, std::string code = "") {
           .code = std::move(code)};
 }
 
+bool has_coding(const HttpRequest& head) {
+  const std::string_view coding = head.header("content-encoding");
+  return !coding.empty() && lower_case(coding) != "identity";
+}
+
 std::optional<ApiError> fault_of_state(ServerState state) {
   ApiError error;
   switch (state) {
@@ -123,16 +128,16 @@ std::optional<ApiError> Router::find_fault(const HttpRequest& head) const {
   const std::string_view allowed = route != nullptr ? route->method : "GET";
   if (!allows(allowed, head.method))
     return fault(405, fmt::format("{} takes {}, not {}", printable(head.path()), allowed, head.method));
+  if (has_coding(head)) {
+    return fault(415, fmt::format("expected a body without `Content-Encoding`, found {}; send it as it is",
+                                  printable(head.header("content-encoding"))));
+  }
   // What a form on any web page can send has another type.
   if (allowed == "POST" && !is_json(head.header("content-type"))) {
     return fault(415,
                  fmt::format("expected the header `Content-Type: application/json`, found {}",
                              head.header("content-type").empty() ? "none" : head.header("content-type")));
   }
-  const std::string_view coding = head.header("content-encoding");
-  if (!coding.empty() && lower_case(coding) != "identity")
-    return fault(415, fmt::format("expected a body without `Content-Encoding`, found {}; send it as it is",
-                                  printable(coding)));
   if (file != nullptr || route->is_about_server) return std::nullopt;
   return fault_of_state(service_.state);
 }
@@ -142,7 +147,8 @@ HttpResponse Router::error_response(const HttpRequest& head, const ApiError& err
   const Route* const route = find_route(head.path());
   if (route != nullptr && route->is_anthropic)
     response.body = json_text(make_messages_format()->error(error));
-  if (error.status == 415) response.headers.emplace_back("Accept-Encoding", "identity");
+  // RFC 9110, section 12.5.3: the header says that the coding was the reason.
+  if (error.status == 415 && has_coding(head)) response.headers.emplace_back("Accept-Encoding", "identity");
   if (error.status == 405 && route != nullptr) response.headers.emplace_back("Allow", route->method);
   return response;
 }

@@ -128,6 +128,11 @@ TEST_F(ServeApiAlone, RefusesMethodsAndCodingsByTheirOwnStatus) {
   const HttpReply zipped = post_text(server().port(), "/v1/completions", "\x1f\x8b",
                                      {{"Content-Type", "application/json"}, {"Content-Encoding", "gzip"}});
   EXPECT_EQ(zipped.status, 415);
+  EXPECT_EQ(zipped.headers.at("accept-encoding"), "identity");
+  const HttpReply plain =
+      post_text(server().port(), "/v1/completions", "{}", {{"Content-Type", "text/plain"}});
+  EXPECT_EQ(plain.status, 415);
+  EXPECT_FALSE(plain.headers.contains("accept-encoding"));
   EXPECT_NE(zipped.body.find("Content-Encoding"), std::string::npos) << zipped.body;
   EXPECT_EQ(post_text(server().port(), "/v1/completions", greedy(1).dump(),
                       {{"Content-Type", "application/json"}, {"Content-Encoding", "identity"}})
