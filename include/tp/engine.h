@@ -241,6 +241,11 @@ class Engine {
   // Whether the id is a control token, such as BOS, which decode leaves out.
   bool is_special(TokenId id) const;
 
+  // From any thread of rank 0: compiles the constraint of a request, if it has one. The engine keeps the
+  // latest results, so that submit() of the request does not take long. Throws RequestError if no text
+  // satisfies the constraint, or if it is too large.
+  void compile_constraint(const Request& request) const;
+
   // From any thread: queues a request and returns its number. Its events go to `sink`. Throws RequestError if
   // it can never be served, TooLongError if it is too long, OverloadedError if there is no memory for it now,
   // or no room in the queue.

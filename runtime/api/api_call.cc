@@ -67,6 +67,18 @@ std::vector<Json> take_prompts(Json& body) {
   return {prompt.begin(), prompt.end()};
 }
 
+// Every prompt's request has its own copy of the other members.
+void check_repeated(const Json& body, std::size_t prompts) {
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  if (prompts == 1) return;
+  const std::size_t bytes = body.dump().size();
+  require<RequestError>(
+      bytes * prompts <= kMaxBytes,
+      "`prompt`: expected at most {} prompts with {} bytes of other members, found {}; send "
+      "them in several calls",
+      kMaxBytes / bytes, bytes, prompts);
+}
+
 void read_best_of(Json& body, ApiCall& call) {
   call.best_of = take_count(body, "best_of", 0);
   if (call.best_of == 0) return;
@@ -120,7 +132,9 @@ ApiCall read_openai_call(Json body, Form form) {
   call.echo = take_flag(body, "echo");
   call.usual_max_tokens = 16;  // OpenAI's default
   read_best_of(body, call);
-  for (Json& prompt : take_prompts(body)) {
+  std::vector<Json> prompts = take_prompts(body);
+  check_repeated(body, prompts.size());
+  for (Json& prompt : prompts) {
     body["prompt"] = std::move(prompt);
     ApiRequest& request = call.prompts.emplace_back();
     read_openai_body(body, form, request, UnknownMembers::ignore);

@@ -27,6 +27,7 @@ struct ApiRequest {
       conversation{};  // the chat template's input: `messages`, and perhaps more
   CallRules calls{};   // which tools the answer may or must call
   nlohmann::json settings = nlohmann::json::object();  // see request_fields.h
+  std::string constraint_member{};      // the client's name for the constraint among `settings`; may be empty
   bool thinks_if_able = false;          // `max_thinking_tokens` is no matter for a model that does not think
   std::vector<std::string> warnings{};  // what it asks for and does not get
   std::string error{};  // why it cannot be served; the other members are then as far as they could be read

@@ -1,11 +1,11 @@
 #include "runtime/api/constraint_fields.h"
 
-#include "runtime/constraint/automaton.h"
-#include "runtime/constraint/constraint_compiler.h"
+#include "runtime/api/json_members.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace tp {
 namespace {
@@ -15,14 +15,8 @@ using constraint::JsonSpace;
 
 constexpr const char* kConstraintSpace = "json_space";
 
-std::string shown_value(const Json& value) {
-  constexpr std::size_t kMost = 200;
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
-}
-
 std::string text_of(const nlohmann::json& value) {
-  require<RequestError>(value.is_string(), "expected a text, found {}", shown_value(value));
+  require<RequestError>(value.is_string(), "expected a text, found {}", shown_part(value));
   return value.get<std::string>();
 }
 
@@ -46,29 +40,43 @@ void set_space(const std::string& space, std::optional<Constraint>& constraint) 
     *target = space == "compact" ? JsonSpace::compact : JsonSpace::flexible;
 }
 
-// The setting that a member of an API becomes; the value is checked there.
-void add_setting(const std::string& name, const Json& value, ApiRequest& request) {
-  request.settings[name] = name == "json_schema" ? nlohmann::json(schema_text(value)) : nlohmann::json(value);
+// The setting that a member of an API becomes. Throws RequestError for a value of the wrong type, by the
+// member's name.
+void add_setting(const std::string& member, const std::string& name, const Json& value, ApiRequest& request) {
+  nlohmann::json setting = name == "json_schema" ? nlohmann::json(schema_text(value)) : nlohmann::json(value);
+  if (name != kConstraintSpace) {
+    try {
+      std::optional<Constraint> checked;
+      set_constraint_field(name, setting, checked);
+    } catch (const RequestError& error) {
+      throw_error<RequestError>("`{}`: {}", member, error.what());
+    }
+    request.constraint_member = member;
+  }
+  request.settings[name] = std::move(setting);
 }
 
 void read_response_format(const Json& format, ApiRequest& request) {
+  const auto add = [&](const char* name, const Json& value) {
+    add_setting("response_format", name, value, request);
+  };
   const Json type = format.is_object() ? format.value("type", Json()) : Json();
   if (type == "text") return;
   // llama.cpp takes a schema here, too.
   if (type == "json_object" && format.value("schema", Json()).is_object())
-    return add_setting("json_schema", format.at("schema"), request);
-  if (type == "json_object") return add_setting("json_object", true, request);
+    return add("json_schema", format.at("schema"));
+  if (type == "json_object") return add("json_object", true);
   require<RequestError>(type == "json_schema",
                         "`response_format`: expected the type text, json_object or json_schema, found {}",
-                        shown_value(format));
+                        shown_part(format));
   const bool is_flat = format.contains("schema");  // as in the API of responses
   const Json named = is_flat ? format : format.value("json_schema", Json());
   require<RequestError>(named.is_object() && named.contains("schema"),
                         "`response_format`: expected {{\"type\": \"json_schema\", \"json_schema\": "
                         "{{\"name\": ..., \"schema\": "
                         "{{...}}}}}}, found {}",
-                        shown_value(format));
-  add_setting("json_schema", named.at("schema"), request);
+                        shown_part(format));
+  add("json_schema", named.at("schema"));
 }
 
 void read_structured_outputs(const Json& outputs, ApiRequest& request) {
@@ -78,7 +86,7 @@ void read_structured_outputs(const Json& outputs, ApiRequest& request) {
                                                               {"choice", "choice"},
                                                               {"grammar", "grammar"}};
   require<RequestError>(outputs.is_object(), "`structured_outputs`: expected an object, found {}",
-                        shown_value(outputs));
+                        shown_part(outputs));
   for (const auto& [name, value] : outputs.items()) {
     if (value.is_null()) continue;
     const auto setting = settings.find(name);
@@ -87,20 +95,7 @@ void read_structured_outputs(const Json& outputs, ApiRequest& request) {
         "`structured_outputs`: expected json, json_object, regex, choice or grammar, found `{}`; "
         "leave it out",
         name);
-    add_setting(setting->second, value, request);
-  }
-}
-
-// Refuses a constraint that nothing satisfies or that is too large, by the name that the client gave it.
-void check_constraint(const std::string& name, const ApiRequest& request) {
-  try {
-    for (const std::string& field : constraint_fields()) {
-      std::optional<Constraint> constraint;
-      if (request.settings.contains(field)) set_constraint_field(field, request.settings[field], constraint);
-      if (constraint) constraint::build_automaton(constraint::grammar_of(*constraint));
-    }
-  } catch (const RequestError& error) {
-    throw_error<RequestError>("`{}`: {}", name, error.what());
+    add_setting("structured_outputs", setting->second, value, request);
   }
 }
 
@@ -115,14 +110,14 @@ void set_constraint_field(const std::string& name, const nlohmann::json& value,
                           std::optional<Constraint>& constraint) {
   if (name == kConstraintSpace) return set_space(text_of(value), constraint);
   if (name == "json_object") {
-    require<RequestError>(value.is_boolean(), "expected true or false, found {}", shown_value(value));
+    require<RequestError>(value.is_boolean(), "expected true or false, found {}", shown_part(value));
     if (value.get<bool>()) constraint = constraint::JsonObject{};
   } else if (name == "json_schema") {
     constraint = constraint::JsonSchema{.schema = schema_text(value)};
   } else if (name == "choice") {
     const bool texts =
         value.is_array() && std::ranges::all_of(value, [](const auto& text) { return text.is_string(); });
-    require<RequestError>(texts, "expected a list of texts, found {}", shown_value(value));
+    require<RequestError>(texts, "expected a list of texts, found {}", shown_part(value));
     constraint = constraint::Choice{value.get<std::vector<std::string>>()};
   } else if (name == "regex") {
     constraint = constraint::Regex{text_of(value)};
@@ -169,11 +164,10 @@ bool read_constraint_member(const std::string& name, const Json& value, ApiReque
   } else if (name == "structured_outputs") {
     read_structured_outputs(value, request);
   } else if (const auto setting = settings.find(name); setting != settings.end()) {
-    if (name != "grammar" || value != "") add_setting(setting->second, value, request);
+    if (name != "grammar" || value != "") add_setting(name, setting->second, value, request);
   } else {
     return false;
   }
-  if (name != kConstraintSpace) check_constraint(name, request);
   return true;
 }
 

@@ -26,7 +26,8 @@ nlohmann::json constraint_field(const std::string& name, const std::optional<Con
 void require_one_constraint(const nlohmann::json& settings);
 
 // Reads OpenAI's `response_format`, `guided_json` and the like as vLLM has them, `structured_outputs`, and
-// `json_schema` and `grammar` as llama.cpp has them; false for other members. Throws RequestError.
+// `json_schema` and `grammar` as llama.cpp has them; false for other members. Throws RequestError for a value
+// of the wrong type. The engine compiles the constraint later.
 bool read_constraint_member(const std::string& name, const nlohmann::ordered_json& value,
                             ApiRequest& request);
 

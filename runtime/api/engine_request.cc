@@ -66,6 +66,16 @@ void add_chat(const ApiRequest& asked, const Engine& engine, const ChatPrompts& 
   complete_thinking(request, limits_thinking, &chat, text);
 }
 
+// Compiles the constraint on the caller's thread, and names the client's member in errors.
+void compile_constraint(const Engine& engine, const EngineRequest& result) {
+  try {
+    engine.compile_constraint(result.request);
+  } catch (const RequestError& error) {
+    const std::string& member = result.constraint_member;
+    throw_error<RequestError>("`{}`: {}", member.empty() ? "constraint" : member, error.what());
+  }
+}
+
 }  // namespace
 
 nlohmann::json EngineRequest::settings() const {
@@ -107,6 +117,8 @@ EngineRequest make_engine_request(const ApiRequest& asked, Request defaults, con
     complete_thinking(request, asked.settings.contains("max_thinking_tokens"), nullptr, MarkedText());
   }
   result.is_held_to_calls = request.constraint && !has_constraint;
+  result.constraint_member = result.is_held_to_calls ? "tools" : asked.constraint_member;
+  compile_constraint(engine, result);
   if (request.max_tokens_is_default && !asked.settings.contains("max_tokens"))
     request.max_tokens = default_max_tokens(engine.info(), request, request.max_tokens);
   return result;

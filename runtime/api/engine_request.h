@@ -5,12 +5,16 @@
 #include "tp/engine.h"
 #include "tp/request.h"
 
+#include <string>
+
 namespace tp {
 
 struct EngineRequest {
   Request request{};
   AnswerSyntax syntax{};          // of the answer
   bool is_held_to_calls = false;  // by a constraint that is none of the client's
+
+  std::string constraint_member{};  // the client's name for the constraint; may be empty
 
   // fields_of() what the client may send again for the same text.
   nlohmann::json settings() const;

@@ -382,6 +382,7 @@ RequestId Engine::submit(Request request, EventSink sink) {
   return impl_->root_->submit(std::move(request), std::move(sink));
 }
 
+void Engine::compile_constraint(const Request& request) const { impl_->leader().compile_constraint(request); }
 void Engine::cancel(RequestId request) { impl_->root_->cancel(request); }
 LeaderStatus Engine::status() const { return impl_->root_->status(); }
 bool Engine::has_work() const { return impl_->leader().has_work() || !impl_->root_->events.empty(); }

@@ -109,6 +109,11 @@ void Leader::add_endings(const GenerationDefaults& defaults, Request& request, R
   if (!request.ignore_eos && may_end) state.forced_last = defaults.forced_last;
 }
 
+void Leader::compile_constraint(const Request& request) {
+  if (request.constraint && constraints_)
+    constraints_->compile(*request.constraint, request.constraint_preface);
+}
+
 std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const RequestState& state) {
   constexpr float kBan = -100.0F;
   const Request& request = state.request;

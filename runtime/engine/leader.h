@@ -56,6 +56,9 @@ class Leader {
   // `tokenizer` may be null; else it must outlive this. Without a speculator no step has draft tokens.
   Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator = nullptr);
 
+  // From any thread. Compiles the constraint of a request, if it has one, so that submit() finds it. Throws
+  // RequestError.
+  void compile_constraint(const Request& request);
   // From any thread. Queues a request, whose events are passed to `sink`. Throws RequestError if it can never
   // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
   // in the queue.

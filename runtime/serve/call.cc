@@ -33,7 +33,7 @@ void Call::post(std::function<void()> task) {
     try {
       task();
     } catch (const std::exception& error) {
-      self->end_with(api_error_of(error));
+      self->end_with(self->error_of(error));
     }
   });
 }

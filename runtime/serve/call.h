@@ -14,6 +14,7 @@
 //    that callback and counts as an open request. So nothing owns an ended call in a circle.
 #pragma once
 
+#include "runtime/api/api_error.h"
 #include "runtime/http/http_exchange.h"
 #include "runtime/serve/service.h"
 #include "runtime/serve/worker_pool.h"
@@ -21,6 +22,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -62,6 +64,8 @@ class Call : public std::enable_shared_from_this<Call> {
   virtual void on_event(std::size_t request, const Event& event, Clock::time_point time) = 0;
   // All requests have ended, and the client is still there.
   virtual void finish() = 0;
+  // What the client is told of an exception, in the words of its API.
+  virtual ApiError error_of(const std::exception& error) const { return api_error_of(error); }
   virtual void send_error(const ApiError& error);
   virtual Usage usage() const = 0;
 

@@ -40,12 +40,18 @@ void Generation::start(Service& service, std::shared_ptr<HttpExchange> exchange,
 }
 
 std::vector<Request> Generation::requests_of(ApiCall call) {
-  const MemberNames names = call.names;
+  answer_.call.names = call.names;
   try {
     return make_requests(std::move(call));
   } catch (const std::exception& error) {
-    throw ApiException(renamed(api_error_of(error), names));
+    throw ApiException(error_of(error));
   }
+}
+
+ApiError Generation::error_of(const std::exception& error) const {
+  const std::pair<std::string_view, std::string_view> constraint[] = {{"constraint", constraint_member_}};
+  const MemberNames engines = constraint_member_.empty() ? MemberNames() : MemberNames(constraint);
+  return renamed(renamed(api_error_of(error), engines), answer_.call.names);
 }
 
 void Generation::check(const ApiCall& call) const {
@@ -65,6 +71,7 @@ std::vector<Request> Generation::make_requests(ApiCall call) {
   for (const ApiRequest& prompt : call.prompts) {
     const EngineRequest accepted = make_request(call, prompt);
     const Request& request = requests.emplace_back(accepted.request);
+    constraint_member_ = accepted.constraint_member;
     choices += static_cast<std::size_t>(request.n);
     require<RequestError>(choices <= kMaxChoices,
                           "`n`: expected at most {} continuations of all prompts, found more", kMaxChoices);

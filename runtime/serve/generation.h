@@ -44,11 +44,13 @@ class Generation : public Call {
   void ping_later();
   void finish() override;
   void choose_best();
+  ApiError error_of(const std::exception& error) const override;
   void send_error(const ApiError& error) override;
   Usage usage() const override;
 
   std::unique_ptr<AnswerFormat> format_;
   Answer answer_;
+  std::string constraint_member_;         // the client's name for the constraint
   std::vector<std::vector<Pace>> paces_;  // by prompt and sample
   StepTimes steps_before_;                // when it was submitted
   bool is_streaming_ = false;

@@ -83,6 +83,59 @@ TEST_F(ServeApiAlone, RefusesWhatWouldCostTooMuch) {
       2000U);
 }
 
+// A client's JSON text inside of JSON may be nested, too.
+TEST_F(ServeApiAlone, OutlivesArgumentsOfManyLevels) {
+  const std::string levels(100'000, '[');
+  const std::string arguments = "{\"a\": " + levels + std::string(levels.size(), ']') + "}";
+  const json function = {{"name", "f"}, {"arguments", arguments}};
+  const json call = {{"id", "c"}, {"type", "function"}, {"function", function}};
+  const json messages = {user_says("Hi"),
+                         {{"role", "assistant"}, {"content", nullptr}, {"tool_calls", {call}}}};
+  const HttpReply reply = server().post("/apply-template", {{"messages", messages}});
+  EXPECT_EQ(reply.status, 200) << reply.body;
+  EXPECT_NE(reply.json().at("prompt").get<std::string>().find(R"({"name":"f","arguments":{}})"),
+            std::string::npos)
+      << reply.body;
+}
+
+TEST_F(ServeApiAlone, RefusesConstraintsByTheNameThatTheClientGaveThem) {
+  const json missing = {{"type", "json_schema"}, {"json_schema", {{"schema", {{"$ref", "#/$defs/a"}}}}}};
+  const json none = {{"type", "json_schema"}, {"json_schema", {{"schema", {{"enum", json::array()}}}}}};
+  const json unique = {{"items", {{"uniqueItems", true}}}};
+  const std::pair<const char*, json> cases[] = {
+      {"response_format", missing}, {"response_format", none}, {"guided_json", unique},
+      {"guided_regex", "("},        {"grammar", "root ::= ("}, {"structured_outputs", {{"regex", "("}}}};
+  for (const auto& [member, value] : cases) {
+    for (const json& prompt : {json("a"), json({"a", "b"})}) {
+      const HttpReply reply =
+          server().post("/v1/completions", {{"prompt", prompt}, {member, value}, {"max_tokens", 1}});
+      EXPECT_EQ(reply.status, 400) << member;
+      EXPECT_EQ(reply.json().at("error").at("param"), member) << reply.body;
+      EXPECT_EQ(
+          reply.json().at("error").at("message").get<std::string>().find("`" + std::string(member) + "`: "),
+          0U)
+          << reply.body;
+    }
+  }
+  const json format = {{"type", "json_schema"}, {"schema", {{"enum", json::array()}}}};
+  const HttpReply text = server().post("/v1/responses", {{"input", "a"}, {"text", {{"format", format}}}});
+  EXPECT_EQ(text.json().at("error").at("param"), "text") << text.body;
+}
+
+// The engine knows the name that the server gives a member; a client knows its own.
+TEST_F(ServeApiAlone, NamesTheMembersOfTheClientsApiInErrorsOfTheEngine) {
+  const auto error = [](const HttpReply& reply) {
+    EXPECT_EQ(reply.status, 400) << reply.body;
+    return reply.json().at("error");
+  };
+  const json few = error(server().post("/v1/responses", {{"input", "a"}, {"max_output_tokens", -5}}));
+  EXPECT_EQ(few.at("param"), "max_output_tokens");
+  EXPECT_EQ(few.at("message").get<std::string>().find("`max_tokens`"), std::string::npos) << few;
+  const json banned = error(server().post(
+      "/v1/completions", {{"prompt", "a"}, {"max_tokens", 3}, {"min_tokens", 3}, {"guided_choice", {"b"}}}));
+  EXPECT_EQ(banned.at("param"), "guided_choice") << banned;
+}
+
 TEST_F(ServeApiAlone, AllowsWebPagesOfThisMachine) {
   HttpClient client(server().port());
   client.send(request_text(
