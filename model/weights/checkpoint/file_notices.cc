@@ -1,8 +1,12 @@
 #include "model/weights/checkpoint/file_notices.h"
 
+#include "model/weights/checkpoint/printable.h"
+
 #include <algorithm>
 #include <mutex>
 #include <utility>
+
+#include <fmt/format.h>
 
 namespace tp {
 namespace {
@@ -14,7 +18,13 @@ std::vector<std::string> notices;
 
 void note_about_file(std::string notice) {
   const std::lock_guard lock(mutex);
-  if (std::ranges::find(notices, notice) == notices.end()) notices.push_back(std::move(notice));
+  if (notices.size() < kMostFileNotices && std::ranges::find(notices, notice) == notices.end())
+    notices.push_back(std::move(notice));
+}
+
+void note_repeated_key(const std::string& file, const std::string& key) {
+  note_about_file(
+      fmt::format("{}: an object has the key {} twice; its last value counts", file, printable(key)));
 }
 
 std::vector<std::string> take_file_notices() {

@@ -62,10 +62,7 @@ nlohmann::json read_json_file(const std::filesystem::path& file) {
 
 nlohmann::json parse_json_file(const std::string& text, const std::filesystem::path& file) {
   try {
-    return parse_python_json(text, [&](const std::string& key) {
-      note_about_file(fmt::format("{}: an object has the key {} twice; its last value counts", file.string(),
-                                  printable(key)));
-    });
+    return parse_python_json(text, [&](const std::string& key) { note_repeated_key(file.string(), key); });
   } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: cannot read the file: expected JSON, found: {}; {}", file.string(),
                                  error.what(), JsonNode::kDamagedAdvice);

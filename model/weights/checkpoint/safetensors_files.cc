@@ -32,10 +32,7 @@ json parse_index(std::string_view text, const std::string& name) {
                                  kLongestIndex, kIndexAdvice);
   }
   try {
-    return parse_python_json(text, [&](const std::string& key) {
-      note_about_file(
-          fmt::format("{}: an object has the key {} twice; its last value counts", name, printable(key)));
-    });
+    return parse_python_json(text, [&](const std::string& key) { note_repeated_key(name, key); });
   } catch (const JsonError& error) {
     throw_error<CheckpointError>("{}: the index is not valid JSON ({}){}", name, error.what(), kIndexAdvice);
   }

@@ -28,8 +28,8 @@ struct Beginning {
   std::size_t member = 0;
 };
 
-// The members in the order of their names, of several with one name the last. Without `on_repeated` throws
-// JsonError if there are several, else calls it.
+// The members in the order of their names. The last of several members with one name is kept, and
+// `on_repeated` is called once. Without `on_repeated` throws JsonError if there are several.
 template <class Json>
 std::vector<Beginning> sorted(Members<Json> members, const OnRepeatedKey& on_repeated) {
   std::vector<Beginning> order;
@@ -49,13 +49,14 @@ std::vector<Beginning> sorted(Members<Json> members, const OnRepeatedKey& on_rep
     return compared != 0 ? compared < 0 : one.member > other.member;
   });
   // The last member comes first now.
-  auto same = std::ranges::adjacent_find(order, {}, name);
+  const auto same = std::ranges::adjacent_find(order, {}, name);
   if (same == order.end()) return order;
   if (!on_repeated) throw JsonError(fmt::format("an object has the key {} twice", printable(name(*same))));
-  for (; same != order.end(); same = std::ranges::adjacent_find(same, order.end(), {}, name)) {
-    on_repeated(name(*same));
-    order.erase(same + 1);
-  }
+  on_repeated(name(*same));
+  const auto have_one_name = [&](const Beginning& one, const Beginning& other) {
+    return name(one) == name(other);
+  };
+  order.erase(std::unique(same, order.end(), have_one_name), order.end());
   return order;
 }
 
@@ -163,23 +164,33 @@ std::size_t end_of_string(std::string_view text, std::size_t begin) {
   return std::min(place + 1, text.size());
 }
 
-// With quotation marks around numbers that JSON does not have.
+// The bytes of a number that JSON does not have, at the text's beginning; 0 if there is none.
+std::size_t size_of_python_number(std::string_view text) {
+  for (const std::string_view number : {"-Infinity", "Infinity", "NaN"}) {
+    if (text.starts_with(number)) return number.size();
+  }
+  return 0;
+}
+
+// The text with quotation marks around numbers that JSON does not have; empty if it has no such numbers.
 std::string with_quoted_numbers(std::string_view text) {
   std::string result;
+  std::size_t copied = 0;
   for (std::size_t place = 0; place < text.size();) {
-    std::size_t end = text[place] == '"' ? end_of_string(text, place) : place + 1;
-    bool is_number = false;
-    for (const std::string_view number : {"-Infinity", "Infinity", "NaN"}) {
-      if (!text.substr(place).starts_with(number)) continue;
-      end = place + number.size();
-      is_number = true;
-      break;
+    if (text[place] == '"') {
+      place = end_of_string(text, place);
+      continue;
     }
-    const std::string_view part = text.substr(place, end - place);
-    result += is_number ? fmt::format("\"{}\"", part) : part;
-    place = end;
+    const std::size_t size = size_of_python_number(text.substr(place));
+    if (size == 0) {
+      ++place;
+      continue;
+    }
+    result.append(text.substr(copied, place - copied)).append(1, '"').append(text.substr(place, size));
+    result.append(1, '"');
+    copied = place += size;
   }
-  return result;
+  return copied == 0 ? result : result.append(text.substr(copied));
 }
 
 }  // namespace
@@ -191,8 +202,8 @@ Json parse_strict_json(std::string_view text) {
 
 nlohmann::json parse_python_json(std::string_view text, OnRepeatedKey on_repeated) {
   const bool has_numbers = text.find("Infinity") != text.npos || text.find("NaN") != text.npos;
-  return has_numbers ? parse<nlohmann::json>(with_quoted_numbers(text), std::move(on_repeated))
-                     : parse<nlohmann::json>(text, std::move(on_repeated));
+  const std::string quoted = has_numbers ? with_quoted_numbers(text) : std::string();
+  return parse<nlohmann::json>(quoted.empty() ? text : std::string_view(quoted), std::move(on_repeated));
 }
 
 template nlohmann::json parse_strict_json(std::string_view text);

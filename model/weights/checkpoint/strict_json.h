@@ -25,8 +25,8 @@ Json parse_strict_json(std::string_view text);
 using OnRepeatedKey = std::function<void(const std::string& key)>;
 
 // Parses a file that Python may have written, with Python's rules. The last value of a repeated key counts,
-// and `on_repeated` is called with the key. Infinity, -Infinity and NaN become strings: no reader here uses
-// fields that have them. Throws JsonError.
+// and `on_repeated` is called with one such key of every object that has any. Infinity, -Infinity and NaN
+// become strings: no reader here uses fields that have them. Throws JsonError.
 nlohmann::json parse_python_json(std::string_view text, OnRepeatedKey on_repeated);
 
 extern template nlohmann::json parse_strict_json(std::string_view text);
