@@ -27,6 +27,7 @@ using JitStack = std::unique_ptr<pcre2_jit_stack, Deleter<pcre2_jit_stack_free>>
 // Patterns of real tokenizers need a few steps per character, so 16 MB of text stay below this; patterns that
 // explode reach it within about a second.
 constexpr std::uint32_t max_steps = 50'000'000;
+constexpr std::uint32_t kMaxStepsOfName = 100'000;
 constexpr std::uint32_t max_heap_kib = 256 << 10;
 constexpr std::size_t kMaxJitStack = 64 << 20;
 
@@ -41,12 +42,13 @@ class MatchState {
  public:
   MatchState() : data_(pcre2_match_data_create(1, nullptr)), context_(pcre2_match_context_create(nullptr)) {
     if (!data_ || !context_) throw std::bad_alloc();
-    pcre2_set_match_limit(context_.get(), max_steps);
     pcre2_set_heap_limit(context_.get(), max_heap_kib);
   }
 
   // Returns PCRE2's result. The JIT's usual stack is 32 KiB; the large one is made when a search needs it.
-  int match(const pcre2_code* code, std::string_view text, std::size_t from) {
+  int match(const pcre2_code* code, std::string_view text, std::size_t from,
+            std::uint32_t most_steps = max_steps) {
+    pcre2_set_match_limit(context_.get(), most_steps);
     int result = match_once(code, text, from);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT && !jit_stack_) {
       jit_stack_.reset(pcre2_jit_stack_create(64 << 10, kMaxJitStack, nullptr));
@@ -73,6 +75,11 @@ class MatchState {
   JitStack jit_stack_;
 };
 
+MatchState& match_state() {
+  thread_local MatchState state;
+  return state;
+}
+
 bool is_script(std::string_view name) {
   const std::string pattern = fmt::format("\\p{{sc:{}}}", name);
   int error = 0;
@@ -93,6 +100,11 @@ Regex Regex::from_oniguruma(std::string_view pattern) {
                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C);
 }
 
+// PCRE2 reads Python's syntax. Only an option of the compiled pattern anchors matches with the JIT, too.
+Regex Regex::from_python(std::string_view pattern) {
+  return compile(pattern, PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED | PCRE2_NEVER_BACKSLASH_C);
+}
+
 Regex Regex::literal(std::string_view text) { return compile(text, PCRE2_UTF | PCRE2_LITERAL); }
 
 Regex Regex::compile(std::string_view pattern, unsigned options) {
@@ -110,8 +122,16 @@ Regex Regex::compile(std::string_view pattern, unsigned options) {
   return Regex(std::make_shared<const Program>(Program{std::move(code), std::string(pattern)}));
 }
 
+bool Regex::begins(std::string_view text) const {
+  const int result = match_state().match(program_->code.get(), text, 0, kMaxStepsOfName);
+  if (result < 0 && result != PCRE2_ERROR_NOMATCH)
+    throw RegexError(fmt::format("the pattern '{}' cannot be matched with a text of {} bytes: {}",
+                                 program_->pattern, text.size(), message_of(result)));
+  return result >= 0;
+}
+
 std::vector<Span> Regex::matches(std::string_view text) const {
-  thread_local MatchState state;
+  MatchState& state = match_state();
   std::vector<Span> found;
   std::size_t from = 0;
   while (from <= text.size()) {

@@ -22,12 +22,18 @@ class Regex {
  public:
   // A pattern in the dialect of Oniguruma, which the `tokenizers` library uses. Throws RegexError.
   static Regex from_oniguruma(std::string_view pattern);
+  // A pattern in the dialect of Python's re.match, which begins() then calls. Throws RegexError.
+  static Regex from_python(std::string_view pattern);
   // A pattern that matches `text` and nothing else.
   static Regex literal(std::string_view text);
 
   // All matches from left to right. They do not overlap; an empty match directly behind another match is left
   // out. `text` must be well-formed UTF-8. Throws RequestError when the search exceeds its limit of steps.
   std::vector<Span> matches(std::string_view text) const;
+
+  // Whether a match begins where `text` begins. Throws RegexError when the search exceeds a limit of steps,
+  // which suits short texts.
+  bool begins(std::string_view text) const;
 
   // `text` with every match replaced by `replacement`, literally.
   std::string replace(std::string_view text, std::string_view replacement) const;

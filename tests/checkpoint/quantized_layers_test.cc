@@ -135,11 +135,68 @@ TEST(QuantizedLayers, AreThoseOfBlocksThatAreNotExempt) {
   EXPECT_FALSE(included(modelopt, "model.layers.0.mlp.up_proj.weight"));
   EXPECT_TRUE(included(modelopt, "model.layers.3.mlp.up_proj.weight"));
   json tensors = compressed({{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}}, "pack-quantized");
-  tensors["ignore"] = {"re:.*self_attn", "lm_head", "re:("};
+  tensors["ignore"] = {"re:.*self_attn", "lm_head", R"(re:model\.layers\.(?P<number>\d+)\.mlp\.gate\Z)"};
   EXPECT_FALSE(included(tensors, "model.layers.3.self_attn.q_proj.weight"));
   EXPECT_TRUE(included(tensors, "model.layers.3.mlp.up_proj.weight"));
+  EXPECT_FALSE(included(tensors, "model.layers.3.mlp.gate.weight"));
+  tensors["ignore"] = {"re:layers"};
+  EXPECT_TRUE(included(tensors, "model.layers.3.mlp.up_proj.weight")) << "it does not begin with the pattern";
   EXPECT_TRUE(included({{"quant_method", "mxfp4"}}, "model.layers.3.mlp.experts.7.up_proj.weight"));
   EXPECT_FALSE(included({{"quant_method", "mxfp4"}}, "model.layers.3.self_attn.q_proj.weight"));
+}
+
+TEST(QuantizedLayers, LeaveOutTheLayersOfGptqModelsRules) {
+  json fields = {
+      {"quant_method", "gptq"}, {"bits", 4}, {"dynamic", {{R"(-:.*\.down_proj)", json::object()}}}};
+  const QuantizedLayers layers = BareConfig(fields).layers().front();
+  EXPECT_FALSE(layers.include("model.layers.3.mlp.down_proj.weight"));
+  EXPECT_TRUE(layers.include("model.layers.3.mlp.up_proj.weight"));
+  for (const char* const rule : {R"(+:.*\.down_proj)", R"(.*\.down_proj)"}) {
+    fields["dynamic"] = {{rule, {{"bits", 8}}}};
+    EXPECT_CONTAINS(error_of<ConfigError>([&] { BareConfig(fields).layers(); }),
+                    fmt::format("dynamic may only leave layers out (\"-:...\"), found the rule {}; ", rule));
+  }
+}
+
+TEST(QuantizedLayers, MatchWildcardsInAnyPlaceAndNumber) {
+  const auto is_exempt = [](const std::string& pattern, const std::string& layer) {
+    return LayerPatterns({pattern}, "config.json").match(layer);
+  };
+  for (const char* const pattern :
+       {"*", "*a.0.b*", "a.0.*", "a*b", "a.*b", "*.*", "a.0.b*", "**a**b**", "*b"})
+    EXPECT_TRUE(is_exempt(pattern, "a.0.b")) << pattern;
+  EXPECT_TRUE(is_exempt("*aab", "aaaab"));
+  EXPECT_TRUE(is_exempt("a.*", "a.0.b.c"));
+  EXPECT_TRUE(is_exempt("*.0", "a.0.b")) << "what is in the layer";
+  for (const char* const pattern : {"*c", "c*", "a*c*b", "*.1.*", "b*a", "a.0.b*b"})
+    EXPECT_FALSE(is_exempt(pattern, "a.0.b")) << pattern;
+  EXPECT_FALSE(is_exempt(std::string(200, '*') + "!", std::string(100, 'a')));
+}
+
+TEST(QuantizedLayers, OfExpressionsThatCannotBeMatchedAreRefused) {
+  json fields = compressed({{"num_bits", 4}, {"strategy", "group"}, {"group_size", 64}}, "pack-quantized");
+  const auto error_with = [&](const std::string& pattern) {
+    fields["ignore"] = {pattern};
+    return error_of<ConfigError>([&] {
+      BareConfig(fields).layers().front().include("model.layers.3.mlp." + std::string(60, 'a') + ".weight");
+    });
+  };
+  EXPECT_CONTAINS(
+      error_with("re:("),
+      "config.json: quantization_config: cannot tell which layers are quantized: expected regular "
+      "expressions of Python, found: the pattern '(' is wrong at 1: missing closing parenthesis; "
+      "correct the file");
+  EXPECT_CONTAINS(error_with("re:" + std::string(100000, '(')), "parentheses are too deeply nested");
+  EXPECT_CONTAINS(error_with("re:.*\\.(a+)+[bc]"), "match limit exceeded");
+}
+
+TEST(QuantizedLayers, HaveGroupsOfWholeNumbers) {
+  for (const json& size : {json(1e300), json(1.5), json("128"), json(std::uint64_t{1} << 63)}) {
+    EXPECT_CONTAINS(error_of<CheckpointError>([&] {
+                      BareConfig({{"quant_method", "awq"}, {"bits", 4}, {"group_size", size}}).layers();
+                    }),
+                    "cannot use group_size");
+  }
 }
 
 }  // namespace

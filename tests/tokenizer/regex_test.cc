@@ -145,5 +145,14 @@ TEST(Regex, SplitsMegabyteLinesInLinearTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
 }
 
+TEST(Regex, ReadsPythonsExpressionsFromTheBeginningOfAText) {
+  EXPECT_TRUE(Regex::from_python(R"((?P<a>\w+)-(?P=a))").begins("é1-é1!"));
+  EXPECT_FALSE(Regex::from_python("b").begins("ab"));
+  EXPECT_FALSE(Regex::from_python("^b").begins("a\nb"));
+  EXPECT_TRUE(Regex::from_python("").begins(""));
+  EXPECT_THROW(Regex::from_python("(?P<a"), RegexError);
+  EXPECT_THROW(Regex::from_python("(a+)+[bc]").begins(std::string(60, 'a')), RegexError);
+}
+
 }  // namespace
 }  // namespace tp

@@ -1,11 +1,12 @@
 #include "model/weights/checkpoint/quantized_layers.h"
 
 #include "model/weights/checkpoint/json_node.h"
+#include "model/weights/checkpoint/printable.h"
 #include "model/weights/checkpoint/quantization_config.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
-#include <regex>
-#include <string_view>
+#include <cstdint>
 
 #include <nlohmann/json.hpp>
 
@@ -14,49 +15,23 @@ namespace {
 
 using Method = GroupQuantization::Method;
 
-bool matches_wildcards(std::string_view pattern, std::string_view name) {
-  if (pattern.empty()) return name.empty();
-  if (pattern.front() != '*')
-    return !name.empty() && pattern.front() == name.front() &&
-           matches_wildcards(pattern.substr(1), name.substr(1));
-  for (std::size_t skipped = 0; skipped <= name.size(); ++skipped) {
-    if (matches_wildcards(pattern.substr(1), name.substr(skipped))) return true;
-  }
-  return false;
-}
-
-// As compressed-tensors' "re:" has it: from the name's beginning on.
-bool matches_expression(const std::string& expression, const std::string& name) {
-  try {
-    return std::regex_search(name, std::regex(expression), std::regex_constants::match_continuous);
-  } catch (const std::regex_error&) {
-    return false;
-  }
-}
-
-// A name of a layer or of what it is in, an expression, or with wildcards.
-bool matches(const std::string& pattern, const std::string& layer) {
-  if (pattern == "Linear") return true;
-  if (pattern.starts_with("re:")) return matches_expression(pattern.substr(3), layer);
-  if (pattern.find('*') != std::string::npos)
-    return matches_wildcards(pattern, layer) || matches_wildcards(pattern + ".*", layer);
-  return ("." + layer + ".").find("." + pattern + ".") != std::string::npos;
-}
-
-bool matches_one_of(const std::vector<std::string>& patterns, const std::string& layer) {
-  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches(pattern, layer); });
-}
-
 // "model.layers.3.mlp.up_proj"
 bool is_in_block(const std::string& layer) {
-  static const std::regex number("\\.[0-9]+\\.");
-  return std::regex_search(layer, number);
+  for (std::size_t dot = layer.find('.'); dot != std::string::npos; dot = layer.find('.', dot + 1)) {
+    const std::size_t end = layer.find_first_not_of("0123456789", dot + 1);
+    if (end != std::string::npos && end > dot + 1 && layer[end] == '.') return true;
+  }
+  return false;
 }
 
 // Negative sizes mean all columns.
 std::size_t group_size(const JsonNode& fields, const std::string& name) {
   const std::optional<JsonNode> field = fields.find(name);
-  return field ? static_cast<std::size_t>(std::max(field->number(), 0.0)) : 128;
+  if (!field) return 128;
+  const nlohmann::json& value = field->value();
+  const bool is_negative =
+      value.is_number_integer() && !value.is_number_unsigned() && value.get<std::int64_t>() < 0;
+  return is_negative ? 0 : field->count();
 }
 
 std::vector<std::string> names(const JsonNode& fields, std::initializer_list<const char*> of_lists) {
@@ -67,34 +42,45 @@ std::vector<std::string> names(const JsonNode& fields, std::initializer_list<con
   return all;
 }
 
-// GPTQModel's rules for some layers: those to leave out begin with "-:".
+LayerPatterns patterns(const JsonNode& fields, std::initializer_list<const char*> of_lists) {
+  return {names(fields, of_lists), fields.file()};
+}
+
+// GPTQModel's rules for some layers: rules that leave layers out begin with "-:". Others change how the
+// layers are quantized.
 std::vector<std::string> left_out_by_rules(const JsonNode& fields) {
   std::vector<std::string> all;
   const std::optional<JsonNode> rules = fields.find("dynamic");
   if (!rules || !rules->value().is_object()) return all;
   rules->for_each_member([&](const std::string& rule, const nlohmann::json&) {
-    if (rule.starts_with("-:")) all.push_back("re:" + rule.substr(2));
+    require<ConfigError>(
+        rule.starts_with("-:"),
+        "{}: quantization_config: dynamic may only leave layers out (\"-:...\"), found the rule "
+        "{}; inspect the model's folder with its weights instead",
+        fields.file(), printable(rule));
+    all.push_back("re:" + rule.substr(2));
   });
   return all;
 }
 
-QuantizedLayers integer_layers(const JsonNode& fields) {
-  QuantizedLayers layers{.exempt = names(fields, {"modules_to_not_convert"}), .has_zero_points = true};
+QuantizedLayers integer_layers(const JsonNode& fields, const std::vector<std::string>& left_out = {}) {
+  std::vector<std::string> exempt = names(fields, {"modules_to_not_convert"});
+  exempt.insert(exempt.end(), left_out.begin(), left_out.end());
+  QuantizedLayers layers{.exempt = {exempt, fields.file()}, .has_zero_points = true};
   layers.bits = static_cast<unsigned>(fields.at(fields.name_of({"bits", "w_bit"})).size());
   layers.columns = group_size(fields, fields.name_of({"group_size", "q_group_size"}));
   return layers;
 }
 
 QuantizedLayers gptq_layers(const JsonNode& fields) {
-  QuantizedLayers layers = integer_layers(fields);
+  QuantizedLayers layers = integer_layers(fields, left_out_by_rules(fields));
   layers.act_order = fields.boolean_or("desc_act", false) && !fields.boolean_or("static_groups", false);
-  for (std::string& rule : left_out_by_rules(fields)) layers.exempt.push_back(std::move(rule));
   return layers;
 }
 
 // One scale, or one for a block.
 QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
-  QuantizedLayers layers{.exempt = names(fields, {"modules_to_not_convert", "ignored_layers"}),
+  QuantizedLayers layers{.exempt = patterns(fields, {"modules_to_not_convert", "ignored_layers"}),
                          .is_e4m3 = true,
                          .bits = 8,
                          .rows = method == "fbgemm_fp8" ? std::size_t{1} : std::size_t{0}};
@@ -106,7 +92,8 @@ QuantizedLayers fp8_layers(const JsonNode& fields, const std::string& method) {
 }
 
 QuantizedLayers modelopt_layers(const JsonNode& fields) {
-  QuantizedLayers layers{.exempt = names(fields, {"ignore", "exclude_modules"}), .is_e4m3 = true, .bits = 8};
+  QuantizedLayers layers{
+      .exempt = patterns(fields, {"ignore", "exclude_modules"}), .is_e4m3 = true, .bits = 8};
   const std::string algorithm = lower_case(fields.at("quant_algo").string());
   if (algorithm == "fp8") layers.rows = 0;
   if (algorithm == "fp8_pb_wo") layers.rows = layers.columns = 128;
@@ -117,7 +104,7 @@ QuantizedLayers modelopt_layers(const JsonNode& fields) {
 // A member of config_groups.
 QuantizedLayers layers_of_group(const JsonNode& group) {
   const JsonNode weights = group.at("weights");
-  QuantizedLayers layers{.targets = names(group, {"targets"}),
+  QuantizedLayers layers{.targets = patterns(group, {"targets"}),
                          .is_e4m3 = weights.string_or("type", "int") == "float",
                          .bits = static_cast<unsigned>(weights.at("num_bits").size()),
                          .has_zero_points = !weights.boolean_or("symmetric", true)};
@@ -138,7 +125,7 @@ std::vector<QuantizedLayers> all_groups(const JsonNode& fields, const std::strin
   if (!groups) return all;
   groups->for_each_member([&](const std::string& name, const nlohmann::json& value) {
     all.push_back(layers_of_group(JsonNode(value, file + ": config_groups." + name)));
-    all.back().exempt = names(fields, {"ignore"});
+    all.back().exempt = patterns(fields, {"ignore"});
   });
   return all;
 }
@@ -153,7 +140,9 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
     case Method::compressed_tensors:
       return all_groups(fields, config.file);
     case Method::mxfp4:
-      return {{.targets = {"experts"}, .exempt = names(fields, {"modules_to_not_convert"}), .columns = 32}};
+      return {{.targets = {{"experts"}, config.file},
+               .exempt = patterns(fields, {"modules_to_not_convert"}),
+               .columns = 32}};
     default:
       return {config.method == "modelopt" ? modelopt_layers(fields) : fp8_layers(fields, config.method)};
   }
@@ -163,8 +152,8 @@ std::vector<QuantizedLayers> layers_of(const QuantizationConfig& config, Method 
 
 bool QuantizedLayers::include(const std::string& tensor) const {
   const std::string layer = tensor.substr(0, tensor.rfind('.'));
-  return tensor.ends_with(".weight") && is_in_block(layer) &&
-         (targets.empty() || matches_one_of(targets, layer)) && !matches_one_of(exempt, layer);
+  return tensor.ends_with(".weight") && is_in_block(layer) && (targets.empty() || targets.match(layer)) &&
+         !exempt.match(layer);
 }
 
 StoredGroups QuantizedLayers::stored(MatrixShape shape) const {

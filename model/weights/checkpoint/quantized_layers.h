@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/weights/checkpoint/group_quantization.h"
+#include "model/weights/checkpoint/layer_patterns.h"
 #include "model/weights/checkpoint/stored_groups.h"
 
 #include <cstddef>
@@ -14,8 +15,8 @@ namespace tp {
 // Layers that are quantized alike.
 struct QuantizedLayers {
   GroupQuantization::Method method = GroupQuantization::Method::fp8;
-  std::vector<std::string> targets{};  // names of layers, or patterns of them
-  std::vector<std::string> exempt{};   // the same, of layers that are not
+  LayerPatterns targets{};  // empty: all layers
+  LayerPatterns exempt{};   // layers that are not quantized
   bool is_e4m3 = false;
   unsigned bits = 4;
   std::size_t rows = 1;     // that share scales; 0: all
@@ -23,14 +24,15 @@ struct QuantizedLayers {
   bool act_order = false;   // the columns of a group are anywhere
   bool has_zero_points = false;
 
-  // Whether they are of the tensor of that name. Only what is in a block is quantized.
+  // Whether they contain the tensor. Only layers in a block are quantized. Throws ConfigError for a pattern
+  // that takes too many steps.
   bool include(const std::string& tensor) const;
   // How a matrix of that shape is stored.
   StoredGroups stored(MatrixShape shape) const;
 };
 
 // The quantized layers of a model's folder, or of its config.json alone. Throws ConfigError, which names the
-// method, if it cannot be read.
+// method or the pattern that cannot be read.
 std::vector<QuantizedLayers> find_quantized_layers(const std::filesystem::path& model);
 
 }  // namespace tp
