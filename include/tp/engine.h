@@ -120,9 +120,9 @@ struct EngineOptions {
   // on how fast the machine is at the moment, and with them the last bits of results where chunks matter at
   // all.
   double step_ms = 0.0;
-  // How many requests, and tokens of their prompts, may wait beside those that can begin at once (as many as
-  // max_sequences leaves room for); submit() refuses others. 0: any number. A prompt longer than
-  // max_queue_tokens may wait if no other does.
+  // How many requests, and tokens of their prompts, may wait; submit() refuses others. Requests that can
+  // begin at once, because fewer than max_sequences run, do not count as waiting. 0: any number. A prompt
+  // longer than max_queue_tokens may wait if no other prompt does.
   std::size_t max_queue = 0;
   std::size_t max_queue_tokens = 0;
 };

@@ -3,6 +3,8 @@
 #include "tp/error.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -56,6 +58,7 @@ void Inbox::add(const std::shared_ptr<RequestState>& state) {
   enqueue(state);
   ++submitted_.requests;
   submitted_.prompt_tokens += state->request.prompt.size();
+  unpublished_prompts_.push_back(state->request.prompt.size());
 }
 
 // The caller must hold the mutex.
@@ -79,7 +82,7 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
   const std::size_t submitted = submitted_.requests - left_.requests;
   if (submitted < free_sequences()) return;
   const std::size_t waiting = submitted - free_sequences();
-  const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
+  const std::size_t tokens = waiting_prompt_tokens();
   if (limits_.requests != 0 && waiting >= limits_.requests)
     refuse(waiting, "requests", "max_queue", limits_.requests);
   if (limits_.prompt_tokens != 0 && waiting > 0 && tokens + prompt_tokens > limits_.prompt_tokens)
@@ -88,6 +91,16 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
 
 // As last published, like `left_`.
 std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
+
+// Without the prompts of requests that begin with the next step. Requests that the leader has left waiting
+// come before the unpublished ones.
+std::size_t Inbox::waiting_prompt_tokens() const {
+  const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
+  const std::size_t left_waiting = submitted_.requests - left_.requests - unpublished_prompts_.size();
+  const std::size_t free = free_sequences() - std::min(free_sequences(), left_waiting);
+  const auto beginning = std::span(unpublished_prompts_).first(std::min(free, unpublished_prompts_.size()));
+  return tokens - std::accumulate(beginning.begin(), beginning.end(), std::size_t{0});
+}
 
 void Inbox::cancel(RequestId request) {
   {
@@ -146,7 +159,11 @@ void Inbox::publish(const LeaderStatus& status, const RequestCounts& left_queue)
   status_ = status;
   left_ = left_queue;
   unpublished_ = 0;
-  for (const auto& state : contents_.submitted) unpublished_ += static_cast<std::size_t>(state->request.n);
+  unpublished_prompts_.clear();
+  for (const auto& state : contents_.submitted) {
+    unpublished_ += static_cast<std::size_t>(state->request.n);
+    if (!state->has_left_queue) unpublished_prompts_.push_back(state->request.prompt.size());
+  }
 }
 
 }  // namespace tp

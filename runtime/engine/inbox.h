@@ -59,6 +59,7 @@ class Inbox {
   bool is_empty() const { return contents_.submitted.empty() && contents_.cancelled.empty(); }
   LeaderStatus current_status() const;
   std::size_t free_sequences() const;
+  std::size_t waiting_prompt_tokens() const;
   void require_room(std::size_t prompt_tokens) const;
   void add(const std::shared_ptr<RequestState>& state);
   void enqueue(const std::shared_ptr<RequestState>& state);
@@ -72,9 +73,10 @@ class Inbox {
   RequestId next_request_ = 1;
   bool woken_ = false;
   LeaderStatus status_;
-  RequestCounts submitted_;      // since it was created, but for submit_again
-  RequestCounts left_;           // of these, those that do not wait any more
-  std::size_t unpublished_ = 0;  // continuations that status_ does not cover
+  RequestCounts submitted_;                       // since it was created, but for submit_again
+  RequestCounts left_;                            // of these, those that do not wait any more
+  std::size_t unpublished_ = 0;                   // continuations that status_ does not cover
+  std::vector<std::size_t> unpublished_prompts_;  // tokens of submitted requests that left_ does not cover
 };
 
 }  // namespace tp

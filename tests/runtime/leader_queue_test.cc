@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -63,15 +64,52 @@ TEST(LeaderQueue, RefusesMoreRequestsThanMayWait) {
 TEST(LeaderQueue, RefusesMorePromptTokensThanMayWait) {
   LeaderRun run(64, 4, limits_of(16, 1), {std::nullopt}, {.prompt_tokens = 10});
   run.add(prompt_of(6), 3);
+  run.step();
   run.add(prompt_of(4, 20), 3);
-  EXPECT_THROW(run.add(prompt_of(1, 40), 3), OverloadedError);
+  run.add(prompt_of(6, 40), 3);
+  try {
+    run.add(prompt_of(1, 60), 3);
+    ADD_FAILURE() << "accepted";
+  } catch (const OverloadedError& error) {
+    EXPECT_TRUE(std::string(error.what())
+                    .starts_with("cannot queue the request: 10 prompt tokens wait already, of at most 10;"))
+        << error.what();
+  }
   EXPECT_EQ(run.leader.status().queued_prompt_tokens, 10U);
   run.run();
-  const RequestId longer = run.add(prompt_of(20), 3);  // than the limit, but it begins at once
-  run.add(prompt_of(1, 40), 3);                        // which waits, as the only one
+  const RequestId longest = run.add(prompt_of(20), 3);     // begins at once
+  const RequestId longer = run.add(prompt_of(11, 40), 3);  // the only prompt that waits
   EXPECT_THROW(run.add(prompt_of(1, 60), 3), OverloadedError);
   run.run();
-  EXPECT_EQ(run.told[longer].tokens[0], continuation(prompt_of(20), 3));
+  EXPECT_EQ(run.told[longest].tokens[0], continuation(prompt_of(20), 3));
+  EXPECT_EQ(run.told[longer].tokens[0], continuation(prompt_of(11, 40), 3));
+}
+
+TEST(LeaderQueue, DoesNotCountPromptTokensOfRequestsThatCanBeginAtOnce) {
+  LeaderRun run(64, 4, limits_of(256, 4), {std::nullopt}, {.prompt_tokens = 10});
+  run.add(prompt_of(9), 3);
+  run.step();
+  for (TokenId i = 1; i < 4; ++i) run.add(prompt_of(9, 20 * i), 3);
+  for (TokenId i = 4; i < 6; ++i) run.add(prompt_of(5, 20 * i), 3);
+  EXPECT_THROW(run.add(prompt_of(1, 150), 3), OverloadedError);
+  run.step();
+  EXPECT_EQ(run.leader.status().queued_requests, 2U);
+  EXPECT_THROW(run.add(prompt_of(1, 150), 3), OverloadedError);
+  run.run();
+  EXPECT_EQ(run.leader.status().finished.length, 6U);
+}
+
+TEST(LeaderQueue, CountsPromptTokensOfRequestsThatMemoryHoldsBack) {
+  LeaderRun run(8, 4, limits_of(16, 4), {std::nullopt}, {.prompt_tokens = 10});
+  run.add(prompt_of(20), 4);
+  run.add(prompt_of(20, 50), 4);
+  while (run.leader.status().running == 0) run.step();
+  ASSERT_EQ(run.leader.status().running, 1U);
+  ASSERT_EQ(run.leader.status().queued_requests, 1U);
+  for (TokenId i = 0; i < 2; ++i) run.add(prompt_of(9, 100 + 20 * i), 1);
+  run.add(prompt_of(9, 140), 1);
+  EXPECT_THROW(run.add(prompt_of(1, 160), 1), OverloadedError);
+  run.run();
 }
 
 TEST(LeaderQueue, DoesNotCountAPreemptedRequestAgain) {
