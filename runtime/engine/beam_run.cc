@@ -2,7 +2,7 @@
 
 #include "runtime/engine/accept.h"
 #include "runtime/text/text_stream.h"
-#include "tp/error.h"
+#include "tp/internal/require.h"
 
 #include <algorithm>
 #include <new>
@@ -56,14 +56,17 @@ std::vector<TokenId> BeamRun::banned_behind(const Beam& beam) const {
   return setup_.bans.after(text, prompt);
 }
 
-Request BeamRun::request_of(const Beam& beam) const {
+std::size_t BeamRun::candidates_behind(const std::vector<TokenId>& banned) const {
+  return std::min(state_.wanted_candidates() + banned.size(), setup_.vocab_size);
+}
+
+Request BeamRun::request_of(const Beam& beam, std::size_t candidates) const {
   const Request& asked = setup_.request;
   Request request{.prompt = asked.prompt, .decoder_prompt = asked.decoder_prompt, .max_tokens = 0};
   std::vector<TokenId>& text = asked.decoder_prompt.empty() ? request.prompt : request.decoder_prompt;
   text.insert(text.end(), beam.tokens.begin(), beam.tokens.end());
   request.candidates_at = {text.size() - 1};
-  request.candidates =
-      static_cast<int>(std::min(state_.wanted_candidates() + banned_behind(beam).size(), setup_.vocab_size));
+  request.candidates = static_cast<int>(candidates);
   request.cache_salt = asked.cache_salt;
   if (!asked.cache_prompt) {  // by itself only
     request.cache_salt += "\nsearch ";
@@ -74,16 +77,29 @@ Request BeamRun::request_of(const Beam& beam) const {
 }
 
 // One pass for every text; those behind the first, which may be refused, are part of a search that was
-// admitted.
+// admitted. Throws RequestError if the model's no_repeat_ngram_size rules out too many tokens to look behind
+// them.
 void BeamRun::ask(bool is_first) {
   const std::lock_guard lock(mutex_);
   asked_.clear();
   const std::vector<Beam>& beams = state_.running();
   candidates_.assign(beams.size(), {});
+  banned_.clear();
+  std::size_t candidates = 0;
+  for (const Beam& beam : beams) {
+    banned_.push_back(banned_behind(beam));
+    candidates += candidates_behind(banned_.back());
+  }
+  require<RequestError>(
+      candidates <= kMostBeamCandidates,
+      "cannot search: {} texts with the tokens that are ruled out behind them need {} candidates in a step, "
+      "expected {} at most; use fewer `beams`, or a shorter prompt",
+      beams.size(), candidates, kMostBeamCandidates);
   awaited_ = beams.size();
   for (std::size_t i = 0; i < beams.size(); ++i) {
     auto sink = [self = shared_from_this(), i](const Event& event) { self->receive(i, event); };
-    asked_.push_back(leader_.submit_pass(request_of(beams[i]), std::move(sink), is_first));
+    asked_.push_back(
+        leader_.submit_pass(request_of(beams[i], candidates_behind(banned_[i])), std::move(sink), is_first));
     if (cancelled_) leader_.cancel(asked_.back());
   }
 }
@@ -140,9 +156,8 @@ void BeamRun::choose() {
           "checkpoint, and try `weights` f32 if it is stored as f16";
       return;
     }
-    const std::vector<TokenId> banned = banned_behind(state_.running()[i]);
     std::erase_if(candidates_[i], [&](const TokenLogprob& token) {
-      return std::ranges::find(banned, token.id) != banned.end();
+      return std::ranges::binary_search(banned_[i], token.id);
     });
   }
   state_.advance(candidates_);

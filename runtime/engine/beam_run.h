@@ -18,6 +18,10 @@
 
 namespace tp {
 
+// How many tokens a step of a search may look at, behind all of its texts. Other requests wait for such a
+// step.
+inline constexpr std::size_t kMostBeamCandidates = std::size_t{1} << 20;
+
 class BeamRun : public std::enable_shared_from_this<BeamRun> {
  public:
   struct Setup {
@@ -43,7 +47,8 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
  private:
   std::optional<TokenId> forced_next() const;
   std::vector<TokenId> banned_behind(const Beam& beam) const;
-  Request request_of(const Beam& beam) const;
+  std::size_t candidates_behind(const std::vector<TokenId>& banned) const;
+  Request request_of(const Beam& beam, std::size_t candidates) const;
   void advance_forced();
   void ask(bool is_first);
   void receive(std::size_t beam, const Event& event);
@@ -65,6 +70,7 @@ class BeamRun : public std::enable_shared_from_this<BeamRun> {
   RequestTimes times_;
   std::size_t cached_tokens_ = 0;
   std::string error_;
+  std::vector<std::vector<TokenId>> banned_;           // [running], ascending
   std::vector<std::vector<TokenLogprob>> candidates_;  // [running]
   std::size_t awaited_ = 0;                            // requests that have not ended
   std::mutex mutex_;                                   // guards what follows

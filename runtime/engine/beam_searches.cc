@@ -14,16 +14,16 @@ namespace tp {
 namespace {
 
 // Throws RequestError for a search whose steps would look at so many tokens that others would wait for it.
+// What depends on texts is checked in every step: see BeamRun.
 void require_few_candidates(const BeamRun::Setup& setup) {
-  constexpr std::size_t kMostCandidates = std::size_t{1} << 20;
   const auto beams = static_cast<std::size_t>(setup.request.beam_search->beams);
   const std::size_t of_beam =
       std::max<std::size_t>(2, 1 + setup.ends.size()) * beams + setup.ends.size() + setup.bans.words.size();
   require<RequestError>(
-      std::min(of_beam, setup.vocab_size) * beams <= kMostCandidates,
+      std::min(of_beam, setup.vocab_size) * beams <= kMostBeamCandidates,
       "cannot search: {} beams with {} tokens that end a text and {} bad words look at too many "
       "tokens in a step, expected {} at most; use fewer",
-      beams, setup.ends.size(), setup.bans.words.size(), kMostCandidates);
+      beams, setup.ends.size(), setup.bans.words.size(), kMostBeamCandidates);
 }
 
 }  // namespace

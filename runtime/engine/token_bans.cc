@@ -37,6 +37,8 @@ std::vector<TokenId> TokenBans::after(Tokens text, std::size_t prompt) const {
       banned.push_back(word.back());
   }
   if (no_repeat_ngram != 0) ban_repeated(text, no_repeat_ngram, banned);
+  std::ranges::sort(banned);
+  banned.erase(std::unique(banned.begin(), banned.end()), banned.end());
   return banned;
 }
 

@@ -21,7 +21,7 @@ struct TokenBans {
   std::size_t beginning = 0;
   std::size_t no_repeat_ngram = 0;  // sequences of so many tokens come once, prompt included; 0: any times
 
-  // The tokens banned after a text, whose first `prompt` tokens were not generated. Some may be there twice.
+  // The tokens banned after a text, whose first `prompt` tokens were not generated: ascending, each once.
   std::vector<TokenId> after(std::span<const TokenId> text, std::size_t prompt) const;
 };
 

@@ -92,19 +92,20 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
   const bool is_masked = sequence.is_masked() || sequence.forced_next().has_value();
   // An encoder-decoder's text is the decoder's.
   const std::size_t input = sequence.state->input.positions;
-  std::vector<TokenId> text(sequence.tokens.begin() + static_cast<std::ptrdiff_t>(input),
-                            sequence.tokens.end());
-  const auto choose = [&](std::size_t row) {
+  const std::span<const TokenId> text = std::span(sequence.tokens).subspan(input);
+  const auto choose = [&](std::size_t row, std::span<const TokenId> text_so_far) {
     outputs.push_back(
         {sequence.id,
          {static_cast<std::uint32_t>(row), 1},
-         want::Choose{sequence.state->bans.after(text, sequence.prompt_tokens() - input), is_masked}});
+         want::Choose{sequence.state->bans.after(text_so_far, sequence.prompt_tokens() - input), is_masked}});
   };
   std::size_t row = first_row + (end - begin) - 1;
-  choose(row);
+  choose(row, text);
+  if (drafts.empty()) return outputs;
+  std::vector<TokenId> with_drafts(text.begin(), text.end());
   for (const TokenId draft : drafts) {
-    text.push_back(draft);
-    choose(++row);
+    with_drafts.push_back(draft);
+    choose(++row, with_drafts);
   }
   return outputs;
 }

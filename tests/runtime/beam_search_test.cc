@@ -2,12 +2,17 @@
 #include "tests/reference/beam_search.h"
 
 #include "model/config/config.h"
+#include "runtime/engine/beam_run.h"
+#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
+#include "tests/runtime/leader_run.h"
 #include "tests/runtime/seq2seq_run.h"
 
 #include <cmath>
 #include <map>
+#include <memory>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -201,6 +206,21 @@ TEST(BeamSearch, CanBeCancelled) {
     engine.cancel(id);  // nothing any more
     EXPECT_EQ(engine.status().used_blocks, 0U);
   });
+}
+
+TEST(BeamSearch, RefusesToLookBehindTooManyTokensThatTheModelRulesOut) {
+  test::LeaderRun run(64, 4, test::limits_of(16, 4));
+  BeamRun::Setup setup{.request = {.beam_search = BeamSearch{.beams = 2}},
+                       .max_tokens = 3,
+                       .bans = {.no_repeat_ngram = 1},
+                       .vocab_size = 2 * kMostBeamCandidates,
+                       .sink = {}};
+  setup.request.prompt.resize(kMostBeamCandidates);
+  std::iota(setup.request.prompt.begin(), setup.request.prompt.end(), 0);
+  const auto search = std::make_shared<BeamRun>(run.leader, nullptr, std::move(setup));
+  EXPECT_CONTAINS(test::error_of<RequestError>([&] { search->begin(); }),
+                  "need 1048580 candidates in a step, expected 1048576 at most");
+  EXPECT_FALSE(run.leader.has_work());
 }
 
 TEST(BeamSearch, RefusesWhatItDoesNotGoWith) {

@@ -305,7 +305,7 @@ TEST(Leader, BansEndingTokensBeforeMinTokens) {
     ASSERT_EQ(forward.outputs.size(), 1U);
     const auto& banned = std::get<want::Choose>(forward.outputs[0].want).banned;
     EXPECT_EQ(banned,
-              token < 3 ? (std::vector<TokenId>{LeaderRun::kEos, tokens[0]}) : std::vector<TokenId>{});
+              token < 3 ? (std::vector<TokenId>{tokens[0], LeaderRun::kEos}) : std::vector<TokenId>{});
   }
 }
 
