@@ -5,7 +5,6 @@
 #include "model/tokenizer/vocabulary.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -60,11 +59,16 @@ AddedToken added_token_from_json(const JsonNode& json, TokenId id) {
   token.rstrip = json.boolean_or("rstrip", false);
   token.single_word = json.boolean_or("single_word", false);
   token.normalized = json.boolean_or("normalized", !token.special);
-  if (token.content.size() > kMaxContentSize) {
-    json.at("content").fail(fmt::format("{} bytes", token.content.size()),
-                            fmt::format("at most {}", kMaxContentSize));
-  }
   return token;
+}
+
+void AddedTokenList::add(const JsonNode& place, AddedToken token) {
+  if (token.content.size() > kMaxContentSize)
+    place.fail(fmt::format("a token of {} bytes", token.content.size()),
+               fmt::format("at most {}", kMaxContentSize));
+  if (!ids_.insert(token.id).second)
+    place.fail(fmt::format("id {} a second time", token.id), "a different id for every token");
+  tokens_.push_back(std::move(token));
 }
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens,
@@ -89,20 +93,17 @@ void AddedTokens::look_for(std::size_t index, const std::function<std::string(st
 
 AddedTokens AddedTokens::from_json(const JsonNode& json,
                                    const std::function<std::string(std::string)>& normalize) {
-  std::vector<AddedToken> tokens;
-  std::unordered_set<TokenId> ids;
+  AddedTokenList tokens;
   std::unordered_set<std::string> contents;
   for (const JsonNode& element : json.elements()) {
     AddedToken token = added_token_from_json(
         element, static_cast<TokenId>(element.at("id").integer_below(kMaxVocabularySize)));
     if (token.content.empty()) continue;
-    if (!ids.insert(token.id).second)
-      element.fail(fmt::format("id {} a second time", token.id), "a different id for every token");
     if (!contents.insert(token.content).second)
       element.fail(fmt::format("'{}' a second time", token.content), "every token once");
-    tokens.push_back(std::move(token));
+    tokens.add(element, std::move(token));
   }
-  return AddedTokens(std::move(tokens), normalize);
+  return AddedTokens(tokens.take(), normalize);
 }
 
 std::optional<TokenId> AddedTokens::find(std::string_view content) const {

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace tp {
@@ -35,6 +37,18 @@ struct AddedToken {
 
 // Reads a token's "content" and flags. Throws CheckpointError.
 AddedToken added_token_from_json(const JsonNode& json, TokenId id);
+
+// The added tokens of a file, before they are known to be sound.
+class AddedTokenList {
+ public:
+  // Throws CheckpointError at `place` for a token that is too long, and for an id that another token has.
+  void add(const JsonNode& place, AddedToken token);
+  std::vector<AddedToken> take() { return std::move(tokens_); }
+
+ private:
+  std::vector<AddedToken> tokens_;
+  std::unordered_set<TokenId> ids_;
+};
 
 // A part of a text: an added token, or text between them.
 struct Fragment {

@@ -3,9 +3,12 @@
 #include "model/tokenizer/vocabulary.h"
 #include "model/weights/checkpoint/has_file.h"
 #include "model/weights/checkpoint/json_node.h"
+#include "model/weights/checkpoint/printable.h"
 
-#include <algorithm>
 #include <charconv>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -15,50 +18,54 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The new tokens replace those that have the same ids.
+// The new tokens, whose ids differ, replace known tokens with their ids.
 void add_tokens(std::vector<AddedToken> added, TokenizerParts& parts) {
+  if (added.empty()) return;
   std::vector<AddedToken> all = parts.added.all();
+  std::unordered_map<TokenId, std::size_t> place_of;
+  for (std::size_t i = 0; i < all.size(); ++i) place_of.emplace(all[i].id, i);
   for (AddedToken& token : added) {
-    const auto known =
-        std::find_if(all.begin(), all.end(), [&](const AddedToken& other) { return other.id == token.id; });
-    if (known != all.end())
-      *known = std::move(token);
+    const auto known = place_of.find(token.id);
+    if (known != place_of.end())
+      all[known->second] = std::move(token);
     else
       all.push_back(std::move(token));
   }
   parts.added = AddedTokens(std::move(all), parts.normalizer);
 }
 
-// A token and its id must not contradict the vocabulary. `place` is where they are.
-void require_consistent(const JsonNode& place, const std::string& content, TokenId id,
-                        const TokenizerParts& parts) {
-  const std::string found = fmt::format("'{}' with id {}", content, id);
-  const std::optional<TokenId> known = parts.find(content);
-  if (known && known != id) place.fail(found, fmt::format("id {}, as in the vocabulary", *known));
-  const std::optional<std::string_view> text = parts.vocabulary().text_of(id);
-  if (text && text != content) place.fail(found, fmt::format("'{}', as in the vocabulary", *text));
+// Adds a token to the list. It must not contradict the vocabulary. `place` is where the token and its id are.
+void add_consistent(const JsonNode& place, AddedToken token, const TokenizerParts& parts,
+                    AddedTokenList& added) {
+  const std::string found = fmt::format("'{}' with id {}", printable(token.content), token.id);
+  const std::optional<TokenId> known = parts.find(token.content);
+  if (known && known != token.id) place.fail(found, fmt::format("id {}, as in the vocabulary", *known));
+  const std::optional<std::string_view> text = parts.vocabulary().text_of(token.id);
+  if (text && text != token.content) place.fail(found, fmt::format("'{}', as in the vocabulary", *text));
+  added.add(place, std::move(token));
 }
 
 // added_tokens.json, {"<|im_end|>": 32000, ...}: older than added_tokens_decoder, and overridden by it. A
 // token that the tokenizer has already stays as it is. Returns the ids of the others.
 std::vector<TokenId> read_added_tokens_file(const fs::path& file, TokenizerParts& parts) {
-  std::vector<TokenId> ids;
-  if (!has_file(file)) return ids;
+  if (!has_file(file)) return {};
   const nlohmann::json document = read_json_file(file);
   const JsonNode json(document, file);
-  std::vector<AddedToken> added;
+  AddedTokenList list;
   json.for_each_member([&](const std::string& content, const nlohmann::json&) {
     const auto id = static_cast<TokenId>(json.at(content).integer_below(kMaxVocabularySize));
     if (parts.added.find(content)) return;
-    require_consistent(json.at(content), content, id, parts);
-    added.push_back({.id = id,
-                     .content = content,
-                     .special = false,
-                     .lstrip = false,
-                     .rstrip = false,
-                     .single_word = false,
-                     .normalized = true});
+    const AddedToken token{.id = id,
+                           .content = content,
+                           .special = false,
+                           .lstrip = false,
+                           .rstrip = false,
+                           .single_word = false,
+                           .normalized = true};
+    add_consistent(json.at(content), token, parts, list);
   });
+  std::vector<AddedToken> added = list.take();
+  std::vector<TokenId> ids;
   for (const AddedToken& token : added) ids.push_back(token.id);
   add_tokens(std::move(added), parts);
   return ids;
@@ -74,7 +81,7 @@ bool has_added_tokens_decoder(const fs::path& file) {
 void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
   const std::optional<JsonNode> list = json.find("added_tokens_decoder");
   if (!list) return;
-  std::vector<AddedToken> added;
+  AddedTokenList added;
   list->for_each_member([&](const std::string& key, const nlohmann::json&) {
     TokenId id = -1;
     const char* const end = key.data() + key.size();
@@ -82,36 +89,37 @@ void read_added_tokens(const JsonNode& json, TokenizerParts& parts) {
     if (error != std::errc() || parsed != end || id < 0 || id >= kMaxVocabularySize)
       list->fail(fmt::format("'{}'", key), fmt::format("token ids from 0 to {}", kMaxVocabularySize - 1));
     const JsonNode member = list->at(key);
-    AddedToken token = added_token_from_json(member, id);
-    require_consistent(member, token.content, id, parts);
-    added.push_back(std::move(token));
+    add_consistent(member, added_token_from_json(member, id), parts, added);
   });
-  add_tokens(std::move(added), parts);
+  add_tokens(added.take(), parts);
 }
 
-// Decoding leaves out the tokens that the configuration names, unless they have flags of their own.
+// Decoding leaves out the tokens that the configuration names, unless they have flags of their own. As in
+// transformers, these tokens are not normalized.
 void flag_named_tokens(const std::vector<TokenId>& ids, TokenizerParts& parts) {
   std::vector<AddedToken> named;
   for (const TokenId id : ids) {
     AddedToken token = *parts.added.by_id(id);
     token.special = token.named_special;
+    token.normalized = !token.special;
     if (token.special) named.push_back(std::move(token));
   }
   add_tokens(std::move(named), parts);
 }
 
 // A token that the configuration names is a control token, wherever it comes from. Whether decoding leaves it
-// out is for its own flag to say, if it has one.
-void make_special(const JsonNode& json, TokenizerParts& parts) {
+// out is for its own flag to say, if it has one. Returns the token as it is then; nothing if it does not
+// change.
+std::optional<AddedToken> named_token(const JsonNode& json, const TokenizerParts& parts) {
   const std::string text = text_of_token(json);
   if (const std::optional<TokenId> known = parts.added.find(text)) {
     AddedToken token = *parts.added.by_id(*known);
-    if (token.special || token.named_special) return;
+    if (token.special || token.named_special) return std::nullopt;
     token.named_special = true;
-    return add_tokens({std::move(token)}, parts);
+    return token;
   }
   const std::optional<TokenId> id = parts.vocabulary().find(text);
-  if (!id || text.empty()) return;
+  if (!id || text.empty()) return std::nullopt;
   AddedToken token{.id = *id,
                    .content = text,
                    .special = true,
@@ -123,17 +131,24 @@ void make_special(const JsonNode& json, TokenizerParts& parts) {
     token.lstrip = json.boolean_or("lstrip", false);
     token.rstrip = json.boolean_or("rstrip", false);
   }
-  add_tokens({std::move(token)}, parts);
+  return token;
 }
 
 void read_special_tokens(const JsonNode& json, TokenizerParts& parts) {
+  std::vector<AddedToken> named;
+  std::unordered_set<TokenId> ids;
+  const auto name_token = [&](const JsonNode& node) {
+    std::optional<AddedToken> token = named_token(node, parts);
+    if (token && ids.insert(token->id).second) named.push_back(std::move(*token));
+  };
   for (const char* key :
        {"bos_token", "eos_token", "unk_token", "pad_token", "cls_token", "sep_token", "mask_token"}) {
-    if (const auto token = json.find(key)) make_special(*token, parts);
+    if (const auto token = json.find(key)) name_token(*token);
   }
   if (const auto more = json.find("additional_special_tokens")) {
-    for (const JsonNode& token : more->elements()) make_special(token, parts);
+    for (const JsonNode& token : more->elements()) name_token(token);
   }
+  add_tokens(std::move(named), parts);
   if (const auto bos = json.find("bos_token")) parts.bos = parts.find(text_of_token(*bos));
   if (const auto eos = json.find("eos_token")) parts.eos = parts.find(text_of_token(*eos));
 }

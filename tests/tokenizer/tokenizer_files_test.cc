@@ -113,6 +113,33 @@ TEST(AddedTokensFile, MustNotContradictTheVocabulary) {
   EXPECT_NE(error_with(R"({"<tool>": -1})").find("added_tokens.json: cannot use <tool>: found -1"),
             std::string::npos);
   EXPECT_NE(error_with("[]").find("expected an object"), std::string::npos);
+  EXPECT_NE(error_with(R"({"<a>": 300, "<b>": 300})")
+                .find("cannot use <b>: found id 300 a second time, expected a different id for every token"),
+            std::string::npos);
+  EXPECT_NE(error_with(json{{std::string(1025, 'a'), 300}}.dump()).find("found a token of 1025 bytes"),
+            std::string::npos);
+}
+
+TEST(AddedTokensFile, NormalizesOnlyTokensThatAreNotSpecial) {
+  const testing::TemporaryFolder folder;
+  json content = testing::byte_level_json();
+  content["normalizer"] = {{"type", "Lowercase"}};
+  folder.write("tokenizer.json", content.dump());
+  folder.write("added_tokens.json", R"({"<EOS>": 300, "<TOOL>": 301})");
+  folder.write("tokenizer_config.json", R"({"eos_token": "<EOS>"})");
+  const Tokenizer tokenizer = Tokenizer::load(folder.path());
+  EXPECT_EQ(tokenizer.encode("a<EOS>", AddSpecial::no), (Ids{'a', 300}));
+  EXPECT_EQ(tokenizer.encode("<eos>", AddSpecial::no), (Ids{'<', 'e', 'o', 's', '>'}));
+  EXPECT_EQ(tokenizer.encode("<tool>", AddSpecial::no), Ids{301});
+}
+
+TEST(AddedTokensDecoder, HasEveryIdOnce) {
+  const json config = {
+      {"added_tokens_decoder", {{"300", added_token("<a>", true)}, {"0300", added_token("<b>", true)}}}};
+  EXPECT_NE(error_of([&] {
+              testing::load_tokenizer(testing::byte_level_json(), config);
+            }).find("id 300 a second time"),
+            std::string::npos);
 }
 
 TEST(TokenizerFiles, SayThatALinkHasLostItsTarget) {
