@@ -37,7 +37,7 @@ struct PackedCache::Header {
 namespace {
 
 // To be counted up when readers or WeightLoader give other values for the same files than before.
-constexpr int kLoadedVersion = 2;
+constexpr int kLoadedVersion = 3;
 
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kChunk = std::uint64_t{4} << 20;

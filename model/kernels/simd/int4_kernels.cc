@@ -10,7 +10,7 @@ QuantProduct int4_product(const QuantFormat* format) {
       {&kInt4G32Bf16, multiply_chunked<kInt4G32Bf16>}, {&kInt4G64Bf16, multiply_chunked<kInt4G64Bf16>},
       {&kInt4G128Bf16, multiply_few<kInt4G128Bf16>},   {&kInt4G256Bf16, multiply_chunked<kInt4G256Bf16>},
       {&kInt4SymG32, multiply_chunked<kInt4SymG32>},   {&kInt4SymG32Bf16, multiply_chunked<kInt4SymG32Bf16>}};
-  return find_product(kProducts, format);
+  return find_product<kInt4Products>(kProducts, format);
 }
 
 void multiply_int4(const PanelProduct& p) { multiply_few<kInt4SymG32>(p); }

@@ -9,7 +9,7 @@ QuantProduct k_quant_product(const QuantFormat* format) {
                                              {&kQ6K, multiply_few<kQ6K>},
                                              {&kQ3K, multiply_chunked<kQ3K>},
                                              {&kQ2K, multiply_chunked<kQ2K>}};
-  return find_product(kProducts, format);
+  return find_product<kKQuantProducts>(kProducts, format);
 }
 
 }  // namespace tp::kernels::TP_ISA_NAMESPACE

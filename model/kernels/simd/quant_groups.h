@@ -9,6 +9,12 @@
 
 namespace tp::kernels::TP_ISA_NAMESPACE {
 
+// How many formats each file has. Each file asserts its own number, and quant_kernels.cc that no format is
+// missing.
+inline constexpr std::size_t kKQuantProducts = 5;
+inline constexpr std::size_t kBlockQuantProducts = 6;
+inline constexpr std::size_t kInt4Products = 10;
+
 using QuantProduct = void (*)(const PanelProduct&);
 
 // The product with panels of a format; null if another file has it.

@@ -7,6 +7,9 @@
 namespace tp::kernels::TP_ISA_NAMESPACE {
 namespace {
 
+static_assert(kKQuantProducts + kBlockQuantProducts + kInt4Products ==
+              sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
+
 void multiply(const PanelProduct& p) {
   constexpr QuantProduct (*kFind[])(const QuantFormat*) = {k_quant_product, block_quant_product,
                                                            int4_product};

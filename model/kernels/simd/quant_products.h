@@ -55,8 +55,9 @@ struct QuantEntry {
   QuantProduct multiply;
 };
 
-template <std::size_t kSize>
+template <std::size_t kExpected, std::size_t kSize>
 QuantProduct find_product(const QuantEntry (&entries)[kSize], const QuantFormat* format) {
+  static_assert(kSize == kExpected);
   for (const QuantEntry& entry : entries) {
     if (entry.format == format) return entry.multiply;
   }
