@@ -27,6 +27,7 @@ CodePoints all_spaces() {
 struct Flags {
   bool ignore_case = false;  // i
   bool dot_is_all = false;   // s
+  bool is_inverted = false;  // in an odd number of (?!
 };
 
 // With the letters of the other case, in ASCII: JavaScript, Python and Perl differ about other letters.
@@ -140,6 +141,7 @@ class RegexReader {
         is_over = read_flags(kOther);
     }
     if (is_over) return group;
+    flags_.is_inverted = flags_.is_inverted != group.negated;
     group.parts.push_back(read_choice(depth + 1));
     if (!cursor_.accept(")")) cursor_.fail("`)`");
     flags_ = outside;
@@ -182,11 +184,11 @@ class RegexReader {
       cursor_.skip(2);
       return {.kind = Kind::word_edge, .negated = kind == 'B'};
     }
-    return characters(read_escaped_set(false));
+    return characters(read_escaped_set(flags_.is_inverted));
   }
 
-  // An escape that stands for a set of characters. `negated`: it is in a class that is, so that white space
-  // must be all that anyone takes for it.
+  // An escape that stands for a set of characters. `negated`: what matches it is ruled out, so that white
+  // space must be all that any dialect counts as white space.
   CodePoints read_escaped_set(bool negated) {
     const char kind = cursor_.peek(1);
     const auto done = [&](CodePoints set) {
@@ -267,7 +269,7 @@ class RegexReader {
     for (const char* everything : {"\\s\\S", "\\S\\s"}) {
       if (cursor_.accept(everything)) return set.add(CodePoints::all());
     }
-    if (is_set()) return set.add(read_escaped_set(negated));
+    if (is_set()) return set.add(read_escaped_set(negated != flags_.is_inverted));
     const char32_t first = read_class_character();
     if (cursor_.peek() != '-' || cursor_.peek(1) == ']') return set.add(first, first);
     cursor_.skip(1);

@@ -147,6 +147,19 @@ TEST(RegexConstraint, TakesFlagsAndOpenQuantifiers) {
     EXPECT_EQ(TextMatcher(Constraint(Regex{pattern})).matches(text), matches) << pattern << ", " << text;
 }
 
+// ECMA-262 counts U+00A0 as white space, and not U+0085. Other dialects differ.
+TEST(RegexConstraint, AllowsOnlyTheWhiteSpaceOfAllDialects) {
+  const std::string no_break_space = "\u00A0";
+  const std::string next_line = "\u0085";
+  for (const char* pattern : {"\\s", "\\S", "[^\\s]", "[^\\S]", "(?!\\s)(?s:.)", "(?!\\S)(?s:.)",
+                              "(?![^\\s])(?s:.)", "(?!(?!\\s))(?s:.)", "(?!(?=\\s))(?s:.)"}) {
+    TextMatcher matcher(Constraint(Regex{pattern}));
+    EXPECT_FALSE(matcher.matches(no_break_space)) << pattern;
+    EXPECT_FALSE(matcher.matches(next_line)) << pattern;
+    EXPECT_NE(matcher.matches(" "), matcher.matches("a")) << pattern;
+  }
+}
+
 TEST(RegexConstraint, FindsThatNoTextCanFollow) {
   TextMatcher matcher(Constraint(Regex{"[a-z]{3}(?:-[0-9]{2,4})?"}));
   EXPECT_TRUE(matcher.begins("ab"));
