@@ -71,11 +71,16 @@ class SchemaReader {
   }
 
   // Without $ref and allOf at its top.
-  SchemaJson flattened(const SchemaJson& given, const SchemaPlace& place, std::size_t depth) const {
-    const SchemaJson schema = normalized(given, document_, place);
+  SchemaJson flattened(const SchemaJson& given, const SchemaPlace& place, std::size_t depth,
+                       Conditions conditions = Conditions::written_out) const {
+    SchemaJson schema = normalized(given, document_, place, conditions);
+    if (conditions == Conditions::left_out) schema = closed_if_plain(std::move(schema), given);
     if (schema.is_boolean()) return schema;
     if (depth > kMaxReferences)
       place.fail("references that end at a schema", "one that leads back to itself", "remove it");
+    const auto part = [&](const SchemaJson& one, const SchemaPlace& where) {
+      return closed_alone(flattened(one, where, depth + 1, conditions));
+    };
     SchemaJson rest = SchemaJson::object();
     for (const auto& [keyword, value] : schema.items()) {
       if (keyword != "$ref" && keyword != "allOf") rest[keyword] = value;
@@ -85,14 +90,13 @@ class SchemaReader {
         place.at("$ref").fail("a text", SchemaDocument::shown(*reference), "correct it");
       const auto name = reference->get<std::string>();
       const SchemaJson& target = document_.resolve(name, place);
-      rest =
-          joined(rest, closed_alone(flattened(target, {name.substr(name.find('#') + 1)}, depth + 1)), place);
+      rest = joined(rest, part(target, {name.substr(name.find('#') + 1)}), place);
     }
     if (const auto all = schema.find("allOf"); all != schema.end()) {
       const SchemaPlace inside = place.at("allOf");
       if (!all->is_array()) inside.fail("a list of schemas", SchemaDocument::shown(*all), "correct it");
       for (std::size_t i = 0; i < all->size(); ++i)
-        rest = joined(rest, closed_alone(flattened((*all)[i], inside.at(i), depth + 1)), inside.at(i));
+        rest = joined(rest, part((*all)[i], inside.at(i)), inside.at(i));
     }
     return rest;
   }
@@ -102,7 +106,7 @@ class SchemaReader {
     for (const char* keyword : {"anyOf", "oneOf"}) {
       if (schema.contains(keyword)) return read_branches(schema, keyword, place, depth);
     }
-    if (schema.contains("enum") || schema.contains("const")) return read_enum(schema, place);
+    if (schema.contains("enum") || schema.contains("const")) return read_enum(schema, place, depth);
     std::vector<ExprId> choices;
     for (const std::string& type : types_of(schema, place))
       choices.push_back(read_type(type, schema, place, depth));
@@ -115,9 +119,14 @@ class SchemaReader {
     const SchemaPlace inside = place.at(keyword);
     if (!branches.is_array() || branches.empty())
       inside.fail("a list of schemas", SchemaDocument::shown(branches), "correct it");
-    std::vector<SchemaJson> flat;
-    for (std::size_t i = 0; i < branches.size(); ++i) flat.push_back(flattened(branches[i], inside.at(i), 0));
-    if (keyword == "oneOf") require_disjoint(flat, inside);
+    const auto all_flattened = [&](Conditions conditions) {
+      std::vector<SchemaJson> flat;
+      for (std::size_t i = 0; i < branches.size(); ++i)
+        flat.push_back(flattened(branches[i], inside.at(i), 0, conditions));
+      return flat;
+    };
+    if (keyword == "oneOf") require_disjoint(all_flattened(Conditions::left_out), inside);
+    const std::vector<SchemaJson> flat = all_flattened(Conditions::written_out);
     SchemaJson base = SchemaJson::object();
     for (const auto& [other, value] : schema.items()) {
       if (other != keyword) base[other] = value;
@@ -132,7 +141,7 @@ class SchemaReader {
   }
 
   // The values for which the other keywords hold, too.
-  ExprId read_enum(const SchemaJson& schema, const SchemaPlace& place) {
+  ExprId read_enum(const SchemaJson& schema, const SchemaPlace& place, std::size_t depth) {
     SchemaJson values = SchemaJson::array();
     if (schema.contains("enum")) {
       values = schema["enum"];
@@ -148,12 +157,13 @@ class SchemaReader {
       if (keyword != "enum" && keyword != "const") others[keyword] = value;
     }
     std::vector<ExprId> choices;
-    for (const SchemaJson& value : those_that_hold(others, values, place))
+    for (const SchemaJson& value : those_that_hold(others, values, place, depth))
       choices.push_back(json_.literal(value));
     return choices.empty() ? grammar_.never() : grammar_.choice(std::move(choices));
   }
 
-  SchemaJson those_that_hold(const SchemaJson& schema, const SchemaJson& values, const SchemaPlace& place) {
+  SchemaJson those_that_hold(const SchemaJson& schema, const SchemaJson& values, const SchemaPlace& place,
+                             std::size_t depth) {
     if (schema.empty()) return values;
     SchemaJson candidates = SchemaJson::array();
     const std::vector<std::string> types = types_of(schema, place);
@@ -165,7 +175,7 @@ class SchemaReader {
     ByteGrammar grammar;
     grammar.root = grammar.add_rule();
     SchemaReader reader(grammar, document_, space_, json_.budget());
-    const ExprId expr = reader.read(schema, place);
+    const ExprId expr = reader.read(schema, place, depth + 1);
     grammar.define(grammar.root, grammar.choice({expr, grammar.text("")}));  // at least one text
     const Automaton automaton = build_automaton(std::move(grammar));
     StateMachine machine(automaton);

@@ -107,18 +107,11 @@ class ArrayReader {
           "leave it out, and remove duplicates from the answer");
     std::vector<SchemaJson> values;
     for (const SchemaJson& value : *listed) {
-      if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+      const auto is_it = [&](const SchemaJson& one) { return is_same_value(one, value); };
+      if (std::ranges::none_of(values, is_it)) values.push_back(value);
     }
     if (values.size() <= kMaxUnique) return orders_of(values, 0);
     return in_order(values);
-  }
-
-  static std::optional<SchemaJson> listed_values(const SchemaJson& schema) {
-    if (!schema.is_object()) return std::nullopt;
-    if (schema.contains("enum") && schema["enum"].is_array()) return schema["enum"];
-    if (schema.contains("const")) return SchemaJson::array({schema["const"]});
-    if (schema.value("type", SchemaJson()) == "boolean") return SchemaJson::array({true, false});
-    return std::nullopt;
   }
 
   ExprId item_of(const SchemaJson& value) {

@@ -1,24 +1,28 @@
 #include "runtime/constraint/schema_dialect.h"
 
 #include "runtime/constraint/schema_negation.h"
+#include "runtime/constraint/schema_scalars.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
 namespace tp::constraint {
 namespace {
 
+constexpr std::array kDependencies = {"dependencies", "dependentRequired", "dependentSchemas"};
+
 class Normalizer {
  public:
-  Normalizer(const SchemaJson& schema, const SchemaDocument& document, const SchemaPlace& place,
-             std::size_t depth)
+  Normalizer(const SchemaJson& schema, const SchemaDocument& document, const SchemaPlace& place)
       : schema_(schema),
         document_(document),
         place_(place),
         // Without `properties`, objects have some that no schema lists.
-        negation_{.is_open = !schema.contains("properties"), .depth = depth + 1} {}
+        negation_{.is_open = !schema.contains("properties")} {}
 
-  SchemaJson read() {
+  SchemaJson read(Conditions conditions) {
     for (const auto& [keyword, value] : schema_.items()) {
       if (!is_annotation(keyword)) result_[keyword] = value;
     }
@@ -27,10 +31,8 @@ class Normalizer {
     read_bound("minimum", "exclusiveMinimum");
     read_bound("maximum", "exclusiveMaximum");
     read_tuple();
-    read_discriminator();
-    read_dependencies();
-    read_condition();
-    if (schema_.contains("not")) add(negated(schema_["not"], document_, place_.at("not"), negation_));
+    read_contains();
+    if (conditions == Conditions::written_out) read_conditions();
     if (!more_.empty()) result_["allOf"] = more_;
     return std::move(result_);
   }
@@ -58,9 +60,7 @@ class Normalizer {
   // OpenAPI 3.0: it has no effect without `type`.
   void read_nullable() {
     if (schema_.value("nullable", SchemaJson()) != true || !schema_.contains("type")) return;
-    SchemaJson types = schema_["type"].is_array() ? schema_["type"] : SchemaJson::array({schema_["type"]});
-    types.push_back("null");
-    result_["type"] = types;
+    result_["type"] = listed_types(schema_);
   }
 
   // Draft 4: whether the bound itself is excluded.
@@ -78,6 +78,24 @@ class Normalizer {
     result_["prefixItems"] = schema_["items"];
     result_.erase("items");
     if (schema_.contains("additionalItems")) result_["items"] = schema_["additionalItems"];
+  }
+
+  // Without `contains`, its numbers have no effect. With it, the default is written out, so that the number
+  // of another schema is not joined to this one.
+  void read_contains() {
+    if (!schema_.contains("contains")) {
+      result_.erase("minContains");
+      result_.erase("maxContains");
+    } else if (!schema_.contains("minContains")) {
+      result_["minContains"] = 1;
+    }
+  }
+
+  void read_conditions() {
+    read_discriminator();
+    read_dependencies();
+    read_if();
+    if (schema_.contains("not")) add(negated(schema_["not"], document_, place_.at("not"), negation_));
   }
 
   // Every branch requires the property, and has one of the values that are mapped to it.
@@ -106,7 +124,7 @@ class Normalizer {
   }
 
   void read_dependencies() {
-    for (const char* keyword : {"dependencies", "dependentRequired", "dependentSchemas"}) {
+    for (const char* keyword : kDependencies) {
       if (!schema_.contains(keyword)) continue;
       const SchemaPlace where = place_.at(keyword);
       const SchemaJson& dependencies = schema_[keyword];
@@ -119,7 +137,7 @@ class Normalizer {
     }
   }
 
-  void read_condition() {
+  void read_if() {
     if (!schema_.contains("if") || (!schema_.contains("then") && !schema_.contains("else"))) return;
     const SchemaJson& condition = schema_["if"];
     const SchemaJson otherwise = negated(condition, document_, place_.at("if"), negation_);
@@ -141,12 +159,18 @@ class Normalizer {
 }  // namespace
 
 SchemaJson normalized(const SchemaJson& schema, const SchemaDocument& document, const SchemaPlace& place,
-                      std::size_t depth) {
+                      Conditions conditions) {
   document.charge(1, place);
   if (schema.is_boolean()) return schema;
   if (!schema.is_object())
     place.fail("a schema, which is an object, true or false", SchemaDocument::shown(schema), "correct it");
-  return Normalizer(schema, document, place, depth).read();
+  return Normalizer(schema, document, place).read(conditions);
+}
+
+bool has_conditions(const SchemaJson& schema) {
+  const auto has = [&](const char* keyword) { return schema.contains(keyword); };
+  return has("not") || (has("if") && (has("then") || has("else"))) || has("discriminator") ||
+         std::ranges::any_of(kDependencies, has);
 }
 
 SchemaJson closed_alone(SchemaJson schema) {
@@ -159,6 +183,17 @@ SchemaJson closed_alone(SchemaJson schema) {
   move("unevaluatedProperties", "additionalProperties");
   move("unevaluatedItems", "items");
   return schema;
+}
+
+SchemaJson closed_if_plain(SchemaJson normal, const SchemaJson& given) {
+  if (!normal.is_object()) return normal;
+  const bool is_plain = !has_conditions(given) &&
+                        std::ranges::none_of(std::array{"$ref", "allOf", "anyOf", "oneOf"},
+                                             [&](const char* keyword) { return normal.contains(keyword); });
+  if (is_plain) return closed_alone(std::move(normal));
+  normal.erase("unevaluatedProperties");
+  normal.erase("unevaluatedItems");
+  return normal;
 }
 
 }  // namespace tp::constraint

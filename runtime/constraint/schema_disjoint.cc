@@ -12,17 +12,10 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 8;
 
-// The values that a schema lists; nothing if it does not.
-std::optional<SchemaJson> values_of(const SchemaJson& schema) {
-  if (schema.contains("const")) return SchemaJson::array({schema["const"]});
-  if (schema.contains("enum") && schema["enum"].is_array()) return schema["enum"];
-  return std::nullopt;
-}
-
 // As validators see it: without `type`, all of them.
 bool may_have_type(const SchemaJson& schema, const std::string& type) {
   if (!schema.contains("type")) return true;
-  const SchemaJson types = schema["type"].is_array() ? schema["type"] : SchemaJson::array({schema["type"]});
+  const SchemaJson types = listed_types(schema);
   const auto has = [&](const char* name) {
     return std::ranges::find(types, SchemaJson(name)) != types.end();
   };
@@ -30,17 +23,16 @@ bool may_have_type(const SchemaJson& schema, const std::string& type) {
 }
 
 bool may_allow(const SchemaJson& schema, const SchemaJson& value) {
-  if (const std::optional<SchemaJson> values = values_of(schema))
-    return std::ranges::find(*values, value) != values->end();
+  if (const std::optional<SchemaJson> values = listed_values(schema))
+    return std::ranges::any_of(*values, [&](const SchemaJson& one) { return is_same_value(one, value); });
   if (!schema.contains("type")) return true;
-  const SchemaJson types = schema["type"].is_array() ? schema["type"] : SchemaJson::array({schema["type"]});
-  return std::ranges::any_of(types, [&](const SchemaJson& type) {
+  return std::ranges::any_of(listed_types(schema), [&](const SchemaJson& type) {
     return !type.is_string() || has_type(value, type.get<std::string>());
   });
 }
 
 bool values_differ(const SchemaJson& a, const SchemaJson& b) {
-  const std::optional<SchemaJson> values = values_of(a);
+  const std::optional<SchemaJson> values = listed_values(a);
   return values &&
          std::ranges::none_of(*values, [&](const SchemaJson& value) { return may_allow(b, value); });
 }
@@ -74,9 +66,9 @@ bool objects_differ(const SchemaJson& a, const SchemaJson& b, std::size_t depth)
   const SchemaJson right = b.value("properties", SchemaJson::object());
   for (const auto& [name, property] : left.items()) {
     if (!requires_property(a, name)) continue;
-    const bool ruled_out =
-        !right.contains(name) && b.value("additionalProperties", SchemaJson(true)) == false;
-    if (ruled_out) return true;
+    const bool is_ruled_out = !right.contains(name) && !b.contains("patternProperties") &&
+                              b.value("additionalProperties", SchemaJson(true)) == false;
+    if (is_ruled_out) return true;
     if (right.contains(name) && disjoint(property, right[name], depth + 1)) return true;
   }
   return false;

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -101,8 +100,13 @@ class Negation {
       place_.fail(fmt::format("at most {} levels under `not` or `if`", kMaxDepth), "more", "simplify it");
   }
 
-  SchemaJson of(const SchemaJson& schema) {
+  SchemaJson of(const SchemaJson& given) {
+    const SchemaJson schema = normalized(given, document_, place_, Conditions::left_out);
     for (const auto& [keyword, value] : schema.items()) add(keyword, value, schema);
+    if (given.contains("not")) add_choice(given["not"]);
+    for (const char* condition : {"if", "dependencies", "dependentRequired", "dependentSchemas"}) {
+      if (given.contains(condition)) add_unsupported(condition);
+    }
     if (choices_.empty() && !unsupported_.empty())
       place_.at(unsupported_)
           .fail_unsupported("`" + unsupported_ + "` under `not` or `if`",
@@ -114,6 +118,10 @@ class Negation {
  private:
   void add_choice(SchemaJson schema) {
     if (schema != false) choices_.push_back(std::move(schema));
+  }
+
+  void add_unsupported(const std::string& keyword) {
+    if (unsupported_.empty()) unsupported_ = keyword;
   }
 
   SchemaJson inner(const SchemaJson& schema, const SchemaPlace& place) const {
@@ -151,10 +159,10 @@ class Negation {
       add_choice(inner(document_.resolve(value.get<std::string>(), place_), where));
     } else if (keyword == "items" && !schema.contains("prefixItems")) {
       add_choice({{"type", "array"}, {"contains", inner(value, where)}});
-    } else if (keyword == "contains" && !schema.contains("minContains") && !schema.contains("maxContains")) {
+    } else if (keyword == "contains" && schema["minContains"] == 1 && !schema.contains("maxContains")) {
       add_choice({{"type", "array"}, {"items", inner(value, where)}});
     } else {
-      unsupported_ = keyword;
+      add_unsupported(keyword);
     }
   }
 
@@ -184,7 +192,7 @@ SchemaJson without_property(const std::string& name, const NegationOptions& opti
 SchemaJson negated(const SchemaJson& schema, const SchemaDocument& document, const SchemaPlace& place,
                    const NegationOptions& options) {
   if (schema.is_boolean()) return !schema.get<bool>();
-  return Negation(document, place, options).of(normalized(schema, document, place, options.depth));
+  return Negation(document, place, options).of(schema);
 }
 
 }  // namespace tp::constraint

@@ -125,7 +125,7 @@ class ObjectReader {
     std::vector<ExprId> choices;
     for (const auto& [pattern, schema] : patterns_.items()) {
       const ExprId value = subschemas_.expr(schema, pattern_place(pattern));
-      choices.push_back(json_.member(key_expr(other_names(pattern)), value));
+      choices.push_back(json_.member(key_expr(other_names(&pattern)), value));
     }
     if (has_others) {
       const ExprId value = others_ == nullptr ? json_.value() : subschemas_.expr(*others_, others_place_);
@@ -136,7 +136,7 @@ class ObjectReader {
   }
 
   ExprId other_key() {
-    if (!patterns_.empty() || schema_.contains("propertyNames")) return key_expr(other_names(""));
+    if (!patterns_.empty() || schema_.contains("propertyNames")) return key_expr(other_names(nullptr));
     if (names_.empty()) return json_.string();
     NameTree tree;
     for (const std::string& name : names_) tree.add(name);
@@ -144,13 +144,13 @@ class ObjectReader {
   }
 
   // A schema for names that are not listed, match this pattern, if there is one, and no other.
-  SchemaJson other_names(const std::string& wanted) const {
+  SchemaJson other_names(const std::string* wanted) const {
     SchemaJson all = SchemaJson::array({SchemaJson{{"type", "string"}}});
     const auto add = [&](const std::string& pattern) { all.push_back({{"pattern", pattern}}); };
     if (!names_.empty()) add(other_than({names_.begin(), names_.end()}));
     for (const auto& [pattern, schema] : patterns_.items()) {
       check_pattern(pattern, pattern_place(pattern));
-      add(pattern == wanted ? pattern : no_pattern(pattern));
+      add(wanted != nullptr && pattern == *wanted ? pattern : no_pattern(pattern));
     }
     return {{"allOf", all}};
   }

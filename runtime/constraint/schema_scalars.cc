@@ -111,6 +111,27 @@ bool has_type(const SchemaJson& value, const std::string& type) {
          (value.is_number() && std::trunc(value.get<double>()) == value.get<double>());
 }
 
+bool is_same_value(const SchemaJson& a, const SchemaJson& b) {
+  if (a == b) return true;
+  return a.is_structured() && b.is_structured() && nlohmann::json(a) == nlohmann::json(b);
+}
+
+SchemaJson listed_types(const SchemaJson& schema) {
+  const SchemaJson& given = schema.at("type");
+  SchemaJson types = given.is_array() ? given : SchemaJson::array({given});
+  if (schema.value("nullable", SchemaJson()) == true) types.push_back("null");
+  return types;
+}
+
+std::optional<SchemaJson> listed_values(const SchemaJson& schema) {
+  if (!schema.is_object()) return std::nullopt;
+  if (schema.contains("const")) return SchemaJson::array({schema["const"]});
+  if (schema.contains("enum") && schema["enum"].is_array()) return schema["enum"];
+  if (schema.contains("type") && listed_types(schema) == SchemaJson::array({"boolean"}))
+    return SchemaJson::array({true, false});
+  return std::nullopt;
+}
+
 std::uint32_t count_of(const SchemaJson& schema, const std::string& keyword, std::uint32_t missing,
                        const SchemaPlace& place) {
   const auto value = schema.find(keyword);

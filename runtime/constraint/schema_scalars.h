@@ -5,6 +5,7 @@
 #include "runtime/constraint/schema_document.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@ namespace tp::constraint {
 // "number" covers "integer". Throws RequestError.
 std::vector<std::string> types_of(const SchemaJson& schema, const SchemaPlace& place);
 bool has_type(const SchemaJson& value, const std::string& type);
+// Whether two values are equal. The order of an object's members makes no difference.
+bool is_same_value(const SchemaJson& a, const SchemaJson& b);
+// The list in `type`, with the null that OpenAPI's `nullable` adds to it.
+SchemaJson listed_types(const SchemaJson& schema);
+// The values that a schema lists. Others are not allowed, and not all of these need be.
+std::optional<SchemaJson> listed_values(const SchemaJson& schema);
 
 // The value of a keyword that counts something.
 std::uint32_t count_of(const SchemaJson& schema, const std::string& keyword, std::uint32_t missing,
