@@ -295,6 +295,10 @@ class RegexReader {
 }  // namespace
 
 RegexNode read_regex(std::string_view what, std::string_view pattern) {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+  require<RequestError>(pattern.size() <= kMostBytes,
+                        "{} has {} bytes (expected at most {} bytes); shorten it", what, pattern.size(),
+                        kMostBytes);
   return RegexReader(what, pattern).read();
 }
 

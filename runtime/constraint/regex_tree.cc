@@ -15,6 +15,12 @@ bool has_anchor(const RegexNode& node) {
   return std::ranges::any_of(node.parts, has_anchor);
 }
 
+std::size_t nodes_of(const RegexNode& node) {
+  std::size_t nodes = 1;
+  for (const RegexNode& part : node.parts) nodes += nodes_of(part);
+  return nodes;
+}
+
 // An alternative without anchors, and whether it had one at its ends.
 struct Branch {
   bool at_begin = false;
@@ -32,7 +38,7 @@ class BranchFinder {
     if (node.kind == Kind::text_begin) return {{.at_begin = true}};
     if (node.kind == Kind::text_end) return {{.at_end = true}};
     if (!has_anchor(node)) return {{.node = node}};
-    if (node.kind == Kind::sequence) return branches_of_sequence(node.parts);
+    if (node.kind == Kind::sequence) return branches_of_sequence(node);
     std::vector<Branch> all;
     failed_ |= node.kind != Kind::choice;
     for (const RegexNode& part : node.parts) {
@@ -44,40 +50,45 @@ class BranchFinder {
 
  private:
   static constexpr std::size_t kMaxBranches = 1000;
+  static constexpr std::size_t kMaxCopied = 400000;
 
-  std::vector<Branch> branches_of_sequence(const std::vector<RegexNode>& parts) {
+  std::vector<Branch> branches_of_sequence(const RegexNode& sequence) {
     std::vector<Branch> branches = {Branch()};
-    for (std::size_t i = 0; i < parts.size() && !failed_; ++i) {
-      const std::vector<Branch> next = branches_of(parts[i]);
+    const std::size_t nodes = nodes_of(sequence);
+    for (const RegexNode& part : sequence.parts) {
+      const std::vector<Branch> next = branches_of(part);
       const bool is_first =
           std::ranges::none_of(branches, [](const Branch& b) { return !b.node.parts.empty(); });
       const bool begins = std::ranges::any_of(next, &Branch::at_begin);
       const bool ended = std::ranges::any_of(branches, &Branch::at_end);
       // Behind an end there may only be another one.
-      failed_ |= (begins && !is_first) || (ended && parts[i].kind != Kind::text_end) ||
-                 branches.size() * next.size() > kMaxBranches;
+      copied_ += branches.size() * next.size() * (next.size() == 1 ? nodes_of(next.front().node) : nodes);
+      failed_ |= (begins && !is_first) || (ended && part.kind != Kind::text_end) ||
+                 branches.size() * next.size() > kMaxBranches || copied_ > kMaxCopied;
       if (failed_) break;
-      std::vector<Branch> joined;
-      for (const Branch& left : branches) {
-        for (const Branch& right : next) {
-          Branch both = left;
-          both.at_begin |= right.at_begin;
-          both.at_end |= right.at_end;
-          both.node.parts.push_back(right.node);
-          joined.push_back(std::move(both));
-        }
-      }
-      for (Branch& branch : joined) {
-        if (branch.node.parts.size() == 1 && branch.node.parts.front().kind == Kind::sequence &&
-            branch.node.parts.front().parts.empty())
-          branch.node.parts.clear();  // of an anchor
-      }
-      branches = std::move(joined);
+      if (next.size() > 1) branches = repeated(branches, next.size());
+      for (std::size_t branch = 0; branch < branches.size(); ++branch)
+        append(next[branch % next.size()], branches[branch]);
     }
     return branches;
   }
 
+  // Each branch several times in a row.
+  static std::vector<Branch> repeated(const std::vector<Branch>& branches, std::size_t count) {
+    std::vector<Branch> all;
+    for (const Branch& branch : branches) all.insert(all.end(), count, branch);
+    return all;
+  }
+
+  static void append(const Branch& next, Branch& branch) {
+    branch.at_begin |= next.at_begin;
+    branch.at_end |= next.at_end;
+    const bool is_anchor = next.node.kind == Kind::sequence && next.node.parts.empty();
+    if (!is_anchor || !branch.node.parts.empty()) branch.node.parts.push_back(next.node);
+  }
+
   bool failed_ = false;
+  std::size_t copied_ = 0;  // nodes
 };
 
 bool looks_around(const RegexNode& node) {
