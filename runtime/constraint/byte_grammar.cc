@@ -53,6 +53,8 @@ ExprId ByteGrammar::repeat(ExprId part, std::uint32_t min, std::uint32_t max) {
 ExprId ByteGrammar::rule(RuleId rule) { return add({.kind = Expr::Kind::rule, .rule = rule}); }
 
 ExprId ByteGrammar::counted(CountedSteps steps) {
+  constexpr std::size_t kBitsPerUnit = 16;
+  budget().charge(steps.table_bits() / kBitsPerUnit);
   if (steps.empty()) return never();
   text_bytes_ += steps.states().size();
   for (const CountedSteps::State& state : steps.states()) text_bytes_ += state.steps.size();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/constraint/counted_steps.h"
+#include "runtime/constraint/language_budget.h"
 #include "tp/token_id.h"
 
 #include <bitset>
@@ -41,7 +42,7 @@ struct Expr {
     choice,    // one of its parts
     repeat,    // min to max times parts[0]
     rule,      // what a rule derives
-    counted,   // what the steps of an automaton derive, which are its parts
+    counted,   // what the expressions of `steps` derive, one after the other
   };
 
   Kind kind = Kind::never;
@@ -77,6 +78,15 @@ class ByteGrammar {
   // An expression as a rule of its own, of which a compiled grammar has only one copy.
   ExprId as_rule(ExprId expr);
 
+  // The work on this grammar, and on those that share its budget.
+  LanguageBudget& budget() const { return *budget_; }
+  // An empty grammar that shares the budget.
+  ByteGrammar scratch() const {
+    ByteGrammar other;
+    other.budget_ = budget_;
+    return other;
+  }
+
   // Changes what a repetition repeats, and how often at least.
   void change_repeat(ExprId id, ExprId part, std::uint32_t min) {
     exprs_.at(id).parts.front() = part;
@@ -99,6 +109,7 @@ class ByteGrammar {
   std::vector<Expr> exprs_;
   std::vector<ExprId> rules_;
   std::vector<TokenId> controls_;
+  std::shared_ptr<LanguageBudget> budget_ = std::make_shared<LanguageBudget>();
   std::size_t text_bytes_ = 0;
 };
 

@@ -108,8 +108,8 @@ using ByBefore = std::array<TermId, 3>;
 
 class PatternTerms {
  public:
-  PatternTerms(LanguageTerms& terms, const CharacterClasses& classes)
-      : terms_(terms), classes_(classes), words_(classes.words()) {}
+  PatternTerms(LanguageTerms& terms, const CharacterClasses& classes, LanguageBudget& budget)
+      : terms_(terms), classes_(classes), budget_(budget), words_(classes.words()) {}
 
   TermId of(const TextPattern& pattern) {
     if (pattern.match == RegexMatch::whole) return before(pattern.node, everywhere(terms_.end()))[nothing];
@@ -137,8 +137,10 @@ class PatternTerms {
 
   // The language of `node` followed by `rest`.
   ByBefore before(const RegexNode& node, const ByBefore& rest) {
+    budget_.charge(1);
     switch (node.kind) {
       case Kind::characters:
+        budget_.charge(node.characters.parts());
         return one_of(classes_.of(node.characters), rest);
       case Kind::sequence: {
         ByBefore all = rest;
@@ -200,6 +202,7 @@ class PatternTerms {
 
   LanguageTerms& terms_;
   const CharacterClasses& classes_;
+  LanguageBudget& budget_;
   CharacterSet256 words_;
 };
 
@@ -272,7 +275,9 @@ class AutomatonMaker {
       if (!kept[state]) continue;
       std::map<std::uint32_t, CodePoints> characters;
       for (std::size_t one = 0; one < classes_.size(); ++one) {
-        if (kept[target(state, one)]) characters[number[target(state, one)]].add(classes_.characters(one));
+        if (!kept[target(state, one)]) continue;
+        budget_.charge(1 + classes_.characters(one).parts());
+        characters[number[target(state, one)]].add(classes_.characters(one));
       }
       CharacterAutomaton::State& added = automaton.states.emplace_back();
       added.ends = ends_[state];
@@ -310,7 +315,7 @@ bool CharacterAutomaton::matches(std::string_view text) const {
 CharacterAutomaton intersection(const std::vector<TextPattern>& patterns, LanguageBudget& budget) {
   const CharacterClasses classes(patterns, budget);
   LanguageTerms terms(budget);
-  PatternTerms pattern_terms(terms, classes);
+  PatternTerms pattern_terms(terms, classes, budget);
   std::vector<TermId> parts;
   for (const TextPattern& pattern : patterns) parts.push_back(pattern_terms.of(pattern));
   return AutomatonMaker(terms, classes, budget).make(terms.both(std::move(parts)));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/constraint/code_points.h"
+#include "runtime/constraint/language_budget.h"
 #include "runtime/constraint/regex_tree.h"
 
 #include <cstddef>
@@ -25,13 +26,6 @@ struct CharacterAutomaton {
   std::vector<State> states;  // the first is the start; none if no text is in the language
 
   bool matches(std::string_view text) const;
-};
-
-// The work that all automata of a schema may take together, in units of roughly 100 ns.
-struct LanguageBudget {
-  std::uint64_t left = 2'000'000;
-
-  void charge(std::uint64_t units);  // throws RequestError if none are left
 };
 
 struct TextPattern {

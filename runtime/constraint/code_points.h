@@ -3,6 +3,7 @@
 
 #include "runtime/constraint/byte_grammar.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -27,6 +28,7 @@ class CodePoints {
   CodePoints without(const CodePoints& others) const;
   bool contains(char32_t character) const;
   bool empty() const { return ranges_.empty(); }
+  std::size_t parts() const { return ranges_.size(); }  // ranges that were added
 
   // Sorted, without overlaps.
   std::vector<std::pair<char32_t, char32_t>> ranges() const;

@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -40,6 +39,8 @@ class CountedSteps {
   std::uint32_t max_of_all() const;
   // Whether every state can take any number of further steps.
   bool is_endless() const;
+  // The size of the table of possible lengths, which also says how long it took to make.
+  std::size_t table_bits() const { return possible_.size() * (std::size_t{max_} + 1); }
   bool empty() const { return states_.empty() || is_dead(0) || !can_end(0, 0); }
 
  private:

@@ -30,8 +30,7 @@ std::string escaped(char32_t character) {
 
 }  // namespace
 
-JsonGrammar::JsonGrammar(ByteGrammar& grammar, JsonSpace space, LanguageBudget& budget)
-    : grammar_(grammar), space_(space), budget_(budget) {}
+JsonGrammar::JsonGrammar(ByteGrammar& grammar, JsonSpace space) : grammar_(grammar), space_(space) {}
 
 // A rule that is made when it is first needed. It exists before `make` is called, which may need it.
 template <class Make>

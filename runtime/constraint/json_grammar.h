@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/constraint/byte_grammar.h"
-#include "runtime/constraint/character_automaton.h"
 #include "runtime/constraint/code_points.h"
 #include "tp/constraint.h"
 
@@ -24,12 +23,10 @@ inline constexpr std::uint32_t kMaxDigits = 40;
 
 class JsonGrammar {
  public:
-  // `grammar` and `budget` must outlive it.
-  JsonGrammar(ByteGrammar& grammar, JsonSpace space, LanguageBudget& budget);
+  // `grammar` must outlive it.
+  JsonGrammar(ByteGrammar& grammar, JsonSpace space);
 
   ByteGrammar& grammar() { return grammar_; }
-  // For the automata of strings.
-  LanguageBudget& budget() { return budget_; }
 
   // Where white space may be.
   ExprId space();
@@ -71,7 +68,6 @@ class JsonGrammar {
 
   ByteGrammar& grammar_;
   JsonSpace space_;
-  LanguageBudget& budget_;
   std::map<std::string, ExprId> strings_;
   std::optional<RuleId> space_rule_, value_, object_, array_, string_, number_, integer_, any_character_;
   std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId> characters_;

@@ -122,12 +122,15 @@ class BoundedMultiples {
       for (const auto& [target, bytes] : steps_from(bound, reading))
         state.steps.push_back({expr_of(bytes, grammar), target});
     }
+    grammar.budget().charge(kWorkPerState * found_.size());
     if (found_.size() > kMaxStates) return std::nullopt;
     return states;
   }
 
  private:
   using Both = std::pair<StateId, Reading>;
+
+  static constexpr std::uint64_t kWorkPerState = 8;
 
   std::uint32_t number_of(const Both& both) {
     const auto [found, is_new] = numbers_.try_emplace(both, static_cast<std::uint32_t>(found_.size()));
@@ -177,7 +180,7 @@ std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::
   };
   if (!least) least = largest(greatest && greatest->value.negative ? reach(greatest) : digits, true);
   if (!greatest) greatest = largest(least->value.negative ? digits : reach(least), false);
-  ByteGrammar scratch;
+  ByteGrammar scratch = grammar.scratch();
   scratch.root = scratch.add_rule();
   const bool has_places = decimal->places > 0;
   const ExprId between =

@@ -33,8 +33,8 @@ bool derives(StateMachine& machine, const std::string& text) {
 
 class SchemaReader {
  public:
-  SchemaReader(ByteGrammar& grammar, const SchemaDocument& document, JsonSpace space, LanguageBudget& budget)
-      : document_(document), json_(grammar, space, budget), grammar_(grammar), space_(space) {}
+  SchemaReader(ByteGrammar& grammar, const SchemaDocument& document, JsonSpace space)
+      : document_(document), json_(grammar, space), grammar_(grammar), space_(space) {}
 
   ExprId read(const SchemaJson& given, const SchemaPlace& place, std::size_t depth = 0) {
     if (depth > kMaxDepth)
@@ -57,10 +57,13 @@ class SchemaReader {
     return schema.dump(-1, ' ', false, SchemaJson::error_handler_t::replace);
   }
 
+  // In parts. Long texts are several.
   static std::size_t size_of(const SchemaJson& json) {
+    constexpr std::size_t kBytesPerPart = 32;
+    if (json.is_string()) return 1 + json.get_ref<const std::string&>().size() / kBytesPerPart;
     std::size_t size = 1;
     if (json.is_structured()) {
-      for (const SchemaJson& part : json) size += size_of(part);
+      for (const auto& [name, part] : json.items()) size += name.size() / kBytesPerPart + size_of(part);
     }
     return size;
   }
@@ -172,18 +175,27 @@ class SchemaReader {
         candidates.push_back(value);
     }
     if (candidates.empty() || (schema.size() == 1 && schema.contains("type"))) return candidates;
-    ByteGrammar grammar;
+    ByteGrammar grammar = grammar_.scratch();
     grammar.root = grammar.add_rule();
-    SchemaReader reader(grammar, document_, space_, json_.budget());
+    SchemaReader reader(grammar, document_, space_);
     const ExprId expr = reader.read(schema, place, depth + 1);
     grammar.define(grammar.root, grammar.choice({expr, grammar.text("")}));  // at least one text
+    grammar_.budget().charge(grammar.exprs());
     const Automaton automaton = build_automaton(std::move(grammar));
+    return derived(automaton, candidates);
+  }
+
+  SchemaJson derived(const Automaton& automaton, const SchemaJson& values) const {
+    constexpr std::uint64_t kWorkPerUnit = 16;
     StateMachine machine(automaton);
-    SchemaJson holding = SchemaJson::array();
-    for (const SchemaJson& value : candidates) {
-      if (derives(machine, JsonGrammar::text_of(value))) holding.push_back(value);
+    const std::uint64_t limit = grammar_.budget().left * kWorkPerUnit;
+    machine.limit_work(limit);
+    SchemaJson found = SchemaJson::array();
+    for (const SchemaJson& value : values) {
+      if (derives(machine, JsonGrammar::text_of(value))) found.push_back(value);
     }
-    return holding;
+    grammar_.budget().charge((limit - machine.work_left()) / kWorkPerUnit);
+    return found;
   }
 
   ExprId read_type(const std::string& type, const SchemaJson& schema, const SchemaPlace& place,
@@ -212,9 +224,8 @@ class SchemaReader {
 }  // namespace
 
 ExprId json_schema_expr(ByteGrammar& grammar, std::string_view schema, JsonSpace space) {
-  const SchemaDocument document(schema);
-  LanguageBudget budget;
-  return SchemaReader(grammar, document, space, budget).read(document.root(), {});
+  const SchemaDocument document(schema, grammar.budget());
+  return SchemaReader(grammar, document, space).read(document.root(), {});
 }
 
 }  // namespace tp::constraint

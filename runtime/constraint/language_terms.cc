@@ -18,12 +18,23 @@ std::array<std::uint64_t, 4> words_of(const CharacterSet256& set) {
 
 }  // namespace
 
-void LanguageBudget::charge(std::uint64_t units) {
-  require<RequestError>(units <= left,
-                        "the constraint takes too long: expected patterns, formats and lengths whose "
-                        "intersections are small automata, found larger ones; simplify them");
-  left -= units;
-}
+class LanguageTerms::Descent {
+ public:
+  explicit Descent(LanguageTerms& terms) : terms_(terms) {
+    constexpr std::size_t kMaxDepth = 3000;
+    require<RequestError>(terms_.depth_ < kMaxDepth,
+                          "the constraint is nested too deeply: expected at most {} parts of a pattern that "
+                          "may be empty in a row, found more; simplify it",
+                          kMaxDepth);
+    ++terms_.depth_;
+  }
+  ~Descent() { --terms_.depth_; }
+  Descent(const Descent&) = delete;
+  Descent& operator=(const Descent&) = delete;
+
+ private:
+  LanguageTerms& terms_;
+};
 
 LanguageTerms::LanguageTerms(LanguageBudget& budget) : budget_(budget) {
   for (const Kind kind : {Kind::never, Kind::end, Kind::all}) intern({.kind = kind});
@@ -40,27 +51,12 @@ TermId LanguageTerms::intern(Term term) {
   budget_.charge(4 + term.parts.size());
   const auto [found, is_new] =
       ids_.try_emplace({term.kind, term.set, term.parts}, static_cast<TermId>(terms_.size()));
-  if (is_new) {
-    set_depth(term);
-    terms_.push_back(std::move(term));
-  }
+  if (is_new) terms_.push_back(std::move(term));
   require<RequestError>(terms_.size() < kMaxTerms,
                         "the constraint is too large: expected patterns of at most {} parts, found more; "
                         "simplify them, or lower their repetitions",
                         kMaxTerms);
   return found->second;
-}
-
-// Functions that walk through terms call themselves this often.
-void LanguageTerms::set_depth(Term& term) const {
-  constexpr std::size_t kMaxDepth = 1000;
-  if (term.kind == Kind::step) return;
-  for (const TermId part : term.parts) term.depth = std::max(term.depth, terms_[part].depth + 1);
-  require<RequestError>(
-      term.depth <= kMaxDepth,
-      "the constraint is nested too deeply: expected at most {} parts of a pattern that may "
-      "be empty in a row, found more; simplify it",
-      kMaxDepth);
 }
 
 TermId LanguageTerms::step(const CharacterSet256& set, TermId next) {
@@ -121,10 +117,7 @@ void LanguageTerms::define_loops(const std::vector<TermId>& loops, const std::ve
   std::map<TermId, TermId> known;
   std::vector<TermId> guarded;
   for (const TermId definition : definitions) guarded.push_back(without(definition, loops, known));
-  for (std::size_t i = 0; i < loops.size(); ++i) {
-    terms_[loops[i]].parts = {guarded[i]};
-    set_depth(terms_[loops[i]]);
-  }
+  for (std::size_t i = 0; i < loops.size(); ++i) terms_[loops[i]].parts = {guarded[i]};
 }
 
 TermId LanguageTerms::without(TermId id, const std::vector<TermId>& loops, std::map<TermId, TermId>& known) {
@@ -134,6 +127,7 @@ TermId LanguageTerms::without(TermId id, const std::vector<TermId>& loops, std::
                          (term.kind == Kind::loop && !term.parts.empty());
   if (!has_parts) return id;
   if (const auto found = known.find(id); found != known.end()) return found->second;
+  const Descent descent(*this);
   budget_.charge(term.parts.size());
   std::vector<TermId> parts;
   for (const TermId part : term.parts) parts.push_back(without(part, loops, known));
@@ -144,6 +138,7 @@ TermId LanguageTerms::without(TermId id, const std::vector<TermId>& loops, std::
 
 bool LanguageTerms::contains_empty(TermId id) {
   if (const auto found = with_empty_.find(id); found != with_empty_.end()) return found->second;
+  const Descent descent(*this);
   const Term& term = terms_[id];
   budget_.charge(1 + term.parts.size());
   const auto holds = [&](TermId part) { return contains_empty(part); };
@@ -158,6 +153,7 @@ bool LanguageTerms::contains_empty(TermId id) {
 TermId LanguageTerms::derivative(TermId id, std::size_t character_class) {
   const std::uint64_t key = std::uint64_t{id} << 8 | character_class;
   if (const auto found = derivatives_.find(key); found != derivatives_.end()) return found->second;
+  const Descent descent(*this);
   const TermId result = derivative_of(Term(terms_[id]), character_class);
   derivatives_[key] = result;
   return result;

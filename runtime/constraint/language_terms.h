@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -49,18 +48,21 @@ class LanguageTerms {
     Kind kind;
     std::uint32_t set = 0;        // index into sets_, of a step
     std::vector<TermId> parts{};  // of a step what follows; of a loop its definition
-    std::size_t depth = 0;        // of terms in terms, without a step between them
   };
+
+  // Counts how deep functions that walk through terms have called themselves. A term's own depth is not
+  // known: loops are defined after the terms around them.
+  class Descent;
 
   TermId intern(Term term);
   TermId combined(Kind kind, std::vector<TermId> parts);
   std::vector<TermId> with_joined_steps(const std::vector<TermId>& parts);
-  void set_depth(Term& term) const;
   std::uint32_t index_of(const CharacterSet256& set);
   TermId without(TermId term, const std::vector<TermId>& loops, std::map<TermId, TermId>& known);
   TermId derivative_of(const Term& term, std::size_t character_class);
 
   LanguageBudget& budget_;
+  std::size_t depth_ = 0;
   std::vector<Term> terms_;
   std::map<std::tuple<Kind, std::uint32_t, std::vector<TermId>>, TermId> ids_;
   std::vector<CharacterSet256> sets_;

@@ -25,8 +25,7 @@ ExprId matching_text(ByteGrammar& grammar, const RegexNode& node) {
     return found->second;
   };
   if (is_plain(node)) return regex_expr(grammar, node, RegexMatch::whole, character);
-  LanguageBudget budget;
-  return language_expr(grammar, intersection({{node, RegexMatch::whole}}, budget), {0, kUnbounded},
+  return language_expr(grammar, intersection({{node, RegexMatch::whole}}, grammar.budget()), {0, kUnbounded},
                        character);
 }
 

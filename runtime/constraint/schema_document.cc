@@ -71,13 +71,14 @@ class ParseLimits {
   std::size_t comparisons_ = 0;
 };
 
-// The first schema that `is_it` holds for.
+// The first schema that `is_it` holds for. `visited` counts parts.
 template <class IsIt>
-const SchemaJson* find_schema(const SchemaJson& json, const IsIt& is_it) {
+const SchemaJson* find_schema(const SchemaJson& json, std::size_t& visited, const IsIt& is_it) {
+  ++visited;
   if (json.is_object() && is_it(json)) return &json;
   if (!json.is_structured()) return nullptr;
   for (const SchemaJson& part : json) {
-    if (const SchemaJson* found = find_schema(part, is_it)) return found;
+    if (const SchemaJson* found = find_schema(part, visited, is_it)) return found;
   }
   return nullptr;
 }
@@ -88,16 +89,16 @@ bool has_text(const SchemaJson& schema, const char* keyword, std::string_view te
 }
 
 // The names of all drafts.
-const SchemaJson* find_anchor(const SchemaJson& json, const std::string& name) {
-  return find_schema(json, [&](const SchemaJson& schema) {
+const SchemaJson* find_anchor(const SchemaJson& json, std::size_t& visited, const std::string& name) {
+  return find_schema(json, visited, [&](const SchemaJson& schema) {
     return has_text(schema, "$anchor", name) || has_text(schema, "$dynamicAnchor", name) ||
            has_text(schema, "$id", "#" + name) || has_text(schema, "id", "#" + name);
   });
 }
 
 // A schema with this `$id`, which may be relative to that of a schema around it.
-const SchemaJson* find_resource(const SchemaJson& json, const std::string& uri) {
-  return find_schema(json, [&](const SchemaJson& schema) {
+const SchemaJson* find_resource(const SchemaJson& json, std::size_t& visited, const std::string& uri) {
+  return find_schema(json, visited, [&](const SchemaJson& schema) {
     for (const char* keyword : {"$id", "id"}) {
       const auto id = schema.find(keyword);
       if (id == schema.end() || !id->is_string()) continue;
@@ -134,7 +135,7 @@ void SchemaPlace::fail_unsupported(std::string_view what, std::string_view advic
                             pointer.empty() ? "/" : pointer, what, advice);
 }
 
-SchemaDocument::SchemaDocument(std::string_view text) {
+SchemaDocument::SchemaDocument(std::string_view text, LanguageBudget& budget) : budget_(budget) {
   constexpr std::size_t kMostBytes = std::size_t{512} << 10;
   require<RequestError>(text.size() <= kMostBytes,
                         "the JSON Schema has {} bytes (expected at most {}); shorten it", text.size(),
@@ -152,19 +153,28 @@ SchemaDocument::SchemaDocument(std::string_view text) {
 }
 
 const SchemaJson& SchemaDocument::resolve(const std::string& reference, const SchemaPlace& place) const {
+  const auto [target, is_new] = targets_.try_emplace(reference);
+  if (is_new) target->second = find(reference, place);
+  if (target->second == nullptr)
+    place.at("$ref").fail("a reference to a part of the same document", shown(reference),
+                          "copy the schema to `$defs`, and write \"#/$defs/NAME\"");
+  return *target->second;
+}
+
+const SchemaJson* SchemaDocument::find(const std::string& reference, const SchemaPlace& place) const {
+  constexpr std::size_t kVisitedPerPart = 16;
   const std::size_t hash = std::min(reference.find('#'), reference.size());
   const std::string uri = reference.substr(0, hash);
   const std::string fragment = hash < reference.size() ? reference.substr(hash + 1) : "";
-  const SchemaJson* found = uri.empty() ? &root_ : find_resource(root_, uri);
+  std::size_t visited = 0;
+  const SchemaJson* found = uri.empty() ? &root_ : find_resource(root_, visited, uri);
   if (found != nullptr && !fragment.empty() && fragment.front() != '/') {
-    found = find_anchor(*found, fragment);
+    found = find_anchor(*found, visited, fragment);
   } else if (found != nullptr) {
     found = find_pointer(*found, fragment);
   }
-  if (found == nullptr)
-    place.at("$ref").fail("a reference to a part of the same document", shown(reference),
-                          "copy the schema to `$defs`, and write \"#/$defs/NAME\"");
-  return *found;
+  charge(visited / kVisitedPerPart, place);
+  return found;
 }
 
 void SchemaDocument::charge(std::size_t parts, const SchemaPlace& place) const {
@@ -173,6 +183,7 @@ void SchemaDocument::charge(std::size_t parts, const SchemaPlace& place) const {
   if (work_ > kMostParts)
     place.fail(fmt::format("at most {} parts when references and combinations are written out", kMostParts),
                "more", "combine fewer schemas");
+  budget_.charge(parts);
 }
 
 std::string SchemaDocument::shown(const SchemaJson& json) {

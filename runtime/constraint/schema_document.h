@@ -1,9 +1,11 @@
 // A JSON Schema and its parts.
 #pragma once
 
+#include "runtime/constraint/language_budget.h"
 #include "tp/internal/require.h"
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +30,15 @@ struct SchemaPlace {
 class SchemaDocument {
  public:
   // Throws RequestError for what is not JSON, or nested too deeply.
-  explicit SchemaDocument(std::string_view text);
+  // `budget` must outlive it.
+  SchemaDocument(std::string_view text, LanguageBudget& budget);
 
   const SchemaJson& root() const { return root_; }
   // The target of a $ref, which must be in this document: "#", "#/$defs/name", "#name", "URI#/$defs/name".
   const SchemaJson& resolve(const std::string& reference, const SchemaPlace& place) const;
 
   // Counts parts of schemas that are read or joined, since these can multiply: throws RequestError for too
-  // many.
+  // many of this document, or of all documents that share the budget.
   void charge(std::size_t parts, const SchemaPlace& place) const;
 
   // A short piece of JSON for an error.
@@ -43,7 +46,11 @@ class SchemaDocument {
 
  private:
   SchemaJson root_;
+  const SchemaJson* find(const std::string& reference, const SchemaPlace& place) const;
+
+  LanguageBudget& budget_;
   mutable std::size_t work_ = 0;
+  mutable std::map<std::string, const SchemaJson*> targets_;  // of references that were resolved
 };
 
 // Whether a keyword says nothing about which values are allowed, once schemas are normalized(). JSON Schema

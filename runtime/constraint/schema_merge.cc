@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -110,8 +109,8 @@ SchemaJson merged_branches(const SchemaJson& a, const SchemaJson& b, const Schem
 }
 
 SchemaJson joined_patterns(const SchemaJson& a, const SchemaJson& b, const SchemaPlace& place) {
-  check_pattern(a, place);
-  check_pattern(b, place);
+  read_pattern(a, place);
+  read_pattern(b, place);
   return both_patterns(a.get<std::string>(), b.get<std::string>());
 }
 

@@ -143,7 +143,7 @@ class Negation {
       for (SchemaJson& choice : other_values(keyword == "enum" ? value : SchemaJson::array({value})))
         add_choice(std::move(choice));
     } else if (keyword == "pattern") {
-      check_pattern(value, place_);
+      read_pattern(value, place_);
       add_choice({{"type", "string"}, {"pattern", no_pattern(value.get<std::string>())}});
     } else if (keyword == "required" && value.is_array()) {
       for (const SchemaJson& name : value) {

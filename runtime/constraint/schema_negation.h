@@ -13,8 +13,8 @@ struct NegationOptions {
   std::size_t depth = 0;
 };
 
-// A schema whose values the given one does not allow. It may not list all of these values: if a keyword has no
-// opposite, only the other keywords are negated. Throws RequestError if no keyword has an opposite.
+// A schema whose values the given one does not allow. It may not list all of these values: if a keyword has
+// no opposite, only the other keywords are negated. Throws RequestError if no keyword has an opposite.
 SchemaJson negated(const SchemaJson& schema, const SchemaDocument& document, const SchemaPlace& place,
                    const NegationOptions& options);
 

@@ -1,6 +1,7 @@
 #include "runtime/constraint/schema_objects.h"
 
 #include "model/tokenizer/utf8.h"
+#include "runtime/constraint/character_automaton.h"
 #include "runtime/constraint/schema_scalars.h"
 #include "runtime/constraint/schema_strings.h"
 
@@ -13,6 +14,8 @@
 
 namespace tp::constraint {
 namespace {
+
+constexpr std::size_t kMaxTreeDepth = 200;
 
 // The names that a key must not have, as a tree of their characters.
 struct NameTree {
@@ -100,9 +103,18 @@ class ObjectReader {
   SchemaJson patterns_of(const std::string& name) {
     SchemaJson all = SchemaJson::array();
     for (const auto& [pattern, schema] : patterns_.items()) {
-      if (pattern_matches(pattern, name, json_, pattern_place(pattern))) all.push_back(schema);
+      grammar_.budget().charge(1 + name.size());
+      if (automaton_of(pattern).matches(name)) all.push_back(schema);
     }
     return all;
+  }
+
+  // For texts with a match of the pattern.
+  const CharacterAutomaton& automaton_of(const std::string& pattern) {
+    const auto found = automata_.find(pattern);
+    if (found != automata_.end()) return found->second;
+    const TextPattern searched{read_pattern(pattern, pattern_place(pattern)), RegexMatch::search};
+    return automata_[pattern] = intersection({searched}, grammar_.budget());
   }
 
   SchemaPlace pattern_place(const std::string& pattern) const {
@@ -136,7 +148,10 @@ class ObjectReader {
   }
 
   ExprId other_key() {
-    if (!patterns_.empty() || schema_.contains("propertyNames")) return key_expr(other_names(nullptr));
+    const bool has_long_name =
+        std::ranges::any_of(names_, [](const std::string& name) { return name.size() > kMaxTreeDepth; });
+    if (!patterns_.empty() || schema_.contains("propertyNames") || has_long_name)
+      return key_expr(other_names(nullptr));
     if (names_.empty()) return json_.string();
     NameTree tree;
     for (const std::string& name : names_) tree.add(name);
@@ -149,7 +164,7 @@ class ObjectReader {
     const auto add = [&](const std::string& pattern) { all.push_back({{"pattern", pattern}}); };
     if (!names_.empty()) add(other_than({names_.begin(), names_.end()}));
     for (const auto& [pattern, schema] : patterns_.items()) {
-      check_pattern(pattern, pattern_place(pattern));
+      read_pattern(pattern, pattern_place(pattern));
       add(wanted != nullptr && pattern == *wanted ? pattern : no_pattern(pattern));
     }
     return {{"allOf", all}};
@@ -229,7 +244,8 @@ class ObjectReader {
   const SchemaJson& schema_;
   const SchemaPlace& place_;
   const Subschemas& subschemas_;
-  SchemaJson patterns_;                 // patternProperties
+  SchemaJson patterns_;  // patternProperties
+  std::map<std::string, CharacterAutomaton> automata_;
   const SchemaJson* others_ = nullptr;  // the schema of properties that are not listed, if there is one
   SchemaPlace others_place_;
   std::set<std::string> names_;

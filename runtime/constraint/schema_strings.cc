@@ -20,24 +20,18 @@ class StringReader {
     const std::uint32_t max = count_of(schema_, "maxLength", kUnbounded, place_);
     if (max < min) return json_.grammar().never();
     length_ = {min, max};
-    const std::vector<TextPattern> patterns = patterns_of();
-    if (patterns.empty()) return json_.string_of_length(min, max);
-    const std::string key =
-        fmt::format("{} {} {} {}", min, max, schema_.value("pattern", SchemaJson()).dump(),
-                    schema_.value("format", SchemaJson()).dump());
-    return json_.string_of(key, [&] { return json_.quoted(matching(patterns)); });
+    const SchemaJson pattern = schema_.value("pattern", SchemaJson());
+    const SchemaJson format = schema_.value("format", SchemaJson());
+    if (!schema_.contains("pattern") && !format_pattern(format)) return json_.string_of_length(min, max);
+    const std::string key = fmt::format("{} {} {} {}", min, max, pattern.dump(), format.dump());
+    return json_.string_of(key, [&] { return json_.quoted(matching(patterns_of())); });
   }
 
  private:
   std::vector<TextPattern> patterns_of() const {
     std::vector<TextPattern> patterns;
-    if (schema_.contains("pattern")) {
-      const SchemaPlace where = place_.at("pattern");
-      check_pattern(schema_["pattern"], place_);
-      patterns.push_back({read_regex(fmt::format("the JSON Schema at `{}`", where.pointer),
-                                     schema_["pattern"].get<std::string>()),
-                          RegexMatch::search});
-    }
+    if (schema_.contains("pattern"))
+      patterns.push_back({read_pattern(schema_["pattern"], place_), RegexMatch::search});
     if (const auto format = format_pattern(schema_.value("format", SchemaJson())))
       patterns.push_back({read_regex("the format", *format), RegexMatch::whole});
     return patterns;
@@ -61,7 +55,8 @@ class StringReader {
   }
 
   ExprId counted(const std::vector<TextPattern>& patterns) {
-    return language_expr(json_.grammar(), intersection(patterns, json_.budget()), length_, character());
+    return language_expr(json_.grammar(), intersection(patterns, json_.grammar().budget()), length_,
+                         character());
   }
 
   ExprId anything() {
@@ -97,16 +92,11 @@ ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlac
   return StringReader(json, schema, place).read();
 }
 
-void check_pattern(const SchemaJson& pattern, const SchemaPlace& place) {
+RegexNode read_pattern(const SchemaJson& pattern, const SchemaPlace& place) {
   const SchemaPlace where = place.at("pattern");
   if (!pattern.is_string()) where.fail("a text", SchemaDocument::shown(pattern), "correct it");
-  read_regex(fmt::format("the JSON Schema at `{}`", where.pointer), pattern.get<std::string>());
-}
-
-bool pattern_matches(const std::string& pattern, const std::string& text, JsonGrammar& json,
-                     const SchemaPlace& place) {
-  const RegexNode node = read_regex(fmt::format("the JSON Schema at `{}`", place.pointer), pattern);
-  return intersection({{node, RegexMatch::search}}, json.budget()).matches(text);
+  return read_regex(fmt::format("the JSON Schema at `{}`", where.pointer),
+                    pattern.get_ref<const std::string&>());
 }
 
 std::string both_patterns(const std::string& a, const std::string& b) {

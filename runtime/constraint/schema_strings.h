@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/constraint/json_grammar.h"
+#include "runtime/constraint/regex_tree.h"
 #include "runtime/constraint/schema_document.h"
 
 #include <string>
@@ -14,11 +15,8 @@ namespace tp::constraint {
 // rest is ignored: it is an annotation. Throws RequestError.
 ExprId string_expr(JsonGrammar& json, const SchemaJson& schema, const SchemaPlace& place);
 
-// Throws RequestError unless it is a regular expression.
-void check_pattern(const SchemaJson& pattern, const SchemaPlace& place);
-// Whether a text has a match of a `pattern`.
-bool pattern_matches(const std::string& pattern, const std::string& text, JsonGrammar& json,
-                     const SchemaPlace& place);
+// The `pattern` of a schema. Throws RequestError unless it is a regular expression.
+RegexNode read_pattern(const SchemaJson& pattern, const SchemaPlace& place);
 
 // Patterns for texts that match both of two, that do not match one, and that are one of a list, or none.
 std::string both_patterns(const std::string& a, const std::string& b);

@@ -1,0 +1,15 @@
+// A limit of the work on patterns and schemas, which come from strangers.
+#pragma once
+
+#include <cstdint>
+
+namespace tp::constraint {
+
+// The work that all automata of a grammar may take together, in units of roughly 100 ns.
+struct LanguageBudget {
+  std::uint64_t left = 2'000'000;
+
+  void charge(std::uint64_t units);  // throws RequestError if none are left
+};
+
+}  // namespace tp::constraint
