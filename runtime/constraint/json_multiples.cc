@@ -176,7 +176,8 @@ std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::
   const std::size_t digits = std::min(kMaxStates / (2 * remainders), kMostDigits);
   if ((!least || !greatest) && digits < kLeastDigits) return std::nullopt;
   const auto reach = [&](const std::optional<Bound>& bound) {  // a given bound may be larger
-    return std::min<std::size_t>(bound ? bound->value.whole.size() + digits : digits, kMaxDigits);
+    return std::min<std::size_t>(bound ? std::max(bound->value.whole.size() + 1, digits) : digits,
+                                 kMaxDigits);
   };
   if (!least) least = largest(greatest && greatest->value.negative ? reach(greatest) : digits, true);
   if (!greatest) greatest = largest(least->value.negative ? digits : reach(least), false);
