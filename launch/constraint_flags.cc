@@ -19,7 +19,9 @@ bool is_schema(const std::string& text) {
 
 void ConstraintFlags::add_to(CLI::App& command) {
   constexpr const char* kGroup = "Constraints (one of them): what a continuation must look like as a whole";
-  command.add_option("--json-schema", json_schema, "JSON that this schema of JSON Schema 2020-12 allows")
+  command
+      .add_option("--json-schema", json_schema,
+                  "JSON that this JSON Schema allows (drafts 4 to 2020-12, OpenAPI)")
       ->check(not_empty("a file or a schema"))
       ->type_name("FILE|TEXT")
       ->group(kGroup);

@@ -17,8 +17,8 @@ enum class JsonSpace : std::uint8_t {
   compact,   // none
 };
 
-// JSON for which a schema of JSON Schema 2020-12 holds. Properties come in the schema's order. Where a schema
-// has `properties` but no `additionalProperties`, no others are generated.
+// JSON for which a JSON Schema (drafts 4 to 2020-12, OpenAPI) holds. Properties come in the schema's order.
+// Where a schema has `properties` but no `additionalProperties`, no others are generated.
 struct JsonSchema {
   std::string schema;  // as JSON
   JsonSpace space = JsonSpace::flexible;
