@@ -6,7 +6,6 @@
 #include "tp/internal/require.h"
 #include "tp/request.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <string>

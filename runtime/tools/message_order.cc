@@ -159,19 +159,21 @@ Json with_probe_texts(Json messages) {
   return messages;
 }
 
-bool is_counted(const Json& message) { return (is_system(message) || is_user(message)) && has_text(message); }
+bool must_be_shown(const Json& message) {
+  return (is_system(message) || is_user(message)) && has_text(message);
+}
 
 // One more than the number of texts of the system and the user that are in a text; 0 if there is no text.
 std::size_t count_shown(const Json& messages, const std::optional<std::string>& text) {
   if (!text) return 0;
   const std::set<std::size_t> shown = probes_in(*text);
   return 1 + static_cast<std::size_t>(std::ranges::count_if(shown, [&](std::size_t message) {
-           return message < messages.size() && is_counted(messages[message]);
+           return message < messages.size() && must_be_shown(messages[message]);
          }));
 }
 
 std::size_t count_all(const Json& messages) {
-  return 1 + static_cast<std::size_t>(std::count_if(messages.begin(), messages.end(), is_counted));
+  return 1 + static_cast<std::size_t>(std::count_if(messages.begin(), messages.end(), must_be_shown));
 }
 
 }  // namespace
