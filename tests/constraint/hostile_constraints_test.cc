@@ -48,10 +48,11 @@ TEST(HostileConstraints, RepeatNothingVeryOften) {
 }
 
 // Each loop around the others is a term whose definition is known only when they are there.
-TEST(HostileConstraints, NestLoopsThatMayBeEmpty) {
+TEST(HostileConstraints, NestPartsThatMayBeEmpty) {
   std::string pattern = "(?:b)*";
   for (int level = 0; level < 60; ++level) pattern = "(?:" + pattern + times(40, "(a*)") + ")*";
   EXPECT_NE(error_of(Regex{"(?=a?)" + pattern}), "");
+  expect_refused(Regex{"^" + times(1800, "(?:$|\\b|a)")}, "nested too deeply");
 }
 
 TEST(HostileConstraints, HaveLongNames) {
