@@ -37,6 +37,18 @@ std::vector<float> divisors(const ModelMetadata& model, std::string_view tensor,
   return values;
 }
 
+// The elements of a head that RoPE rotates.
+std::uint64_t rotated_elements(const ModelMetadata& model) {
+  constexpr std::uint64_t kMost = 65536;
+  const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
+  require<ConfigError>(
+      rotated <= kMost,
+      "{}: rope.dimension_count, or else the size of a head, is {}, expected at most {}; convert "
+      "the checkpoint to GGUF again",
+      model.files().name(), rotated, kMost);
+  return rotated;
+}
+
 std::uint64_t original_context(const ModelMetadata& model) {
   return model.whole_or("rope.scaling.original_context_length", model.whole("context_length"));
 }
@@ -51,6 +63,21 @@ void require_value(const ModelMetadata& model, const char* key, double expected)
   const double found = model.number_or(key, expected);
   require<ConfigError>(found == expected, "{}: {} is {}, expected {}; use the model's original checkpoint",
                        model.files().name(), key, found, expected);
+}
+
+constexpr const char* kCommonFactors = "rope_freqs.weight";
+constexpr const char* kShortFactors = "rope_factors_short.weight";
+constexpr const char* kLongFactors = "rope_factors_long.weight";
+
+// YaRN computes the frequencies from the metadata alone.
+void require_no_factors(const ModelMetadata& model) {
+  for (const char* const tensor : {kCommonFactors, kShortFactors, kLongFactors}) {
+    require<ConfigError>(
+        model.files().find(tensor) == nullptr,
+        "{}: expected no tensor {} beside rope.scaling.type yarn, found one; use the model's "
+        "original checkpoint",
+        model.files().name(), tensor);
+  }
 }
 
 json yarn_scaling(const ModelMetadata& model, double factor, double attention_factor) {
@@ -72,16 +99,16 @@ json yarn_scaling(const ModelMetadata& model, double factor, double attention_fa
 // Frequency factors that are stored as tensors are Llama 3's scaling, or Phi-3's, which has two sets of them.
 // Llama.cpp applies them together with a linear factor and a factor of attention.
 json longrope_scaling(const ModelMetadata& model, double factor, double attention_factor) {
-  std::vector<float> short_factors = divisors(model, "rope_freqs.weight", factor);
+  std::vector<float> short_factors = divisors(model, kCommonFactors, factor);
   std::vector<float> long_factors = short_factors;
   if (short_factors.empty()) {
-    short_factors = divisors(model, "rope_factors_short.weight", factor);
-    long_factors = divisors(model, "rope_factors_long.weight", factor);
+    short_factors = divisors(model, kShortFactors, factor);
+    long_factors = divisors(model, kLongFactors, factor);
   }
   if (short_factors.empty() && long_factors.empty()) {
     if (attention_factor == 1.0) return nullptr;
-    const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
-    short_factors = long_factors = std::vector<float>(rotated / 2, static_cast<float>(factor));
+    short_factors = long_factors =
+        std::vector<float>(rotated_elements(model) / 2, static_cast<float>(factor));
   }
   return {{"rope_type", "longrope"},
           {"short_factor", short_factors},
@@ -97,6 +124,7 @@ json rope_scaling(const ModelMetadata& model) {
   const double factor = type == "none" ? 1.0 : stored_factor;
   const double attention_factor = model.number_or("rope.scaling.attn_factor", 1.0);
   if (type == "yarn") {
+    require_no_factors(model);
     require_value(model, "rope.scaling.yarn_ext_factor", 1.0);
     require_value(model, "rope.scaling.yarn_attn_factor", 1.0);
     return yarn_scaling(model, factor, attention_factor);
@@ -113,7 +141,7 @@ json gguf_rope(const ModelMetadata& model) {
   json rope = {{"rope_theta", model.number_or("rope.freq_base", 10000.0)},
                {"rope_scaling", rope_scaling(model)}};
   // Models without RoPE may have 0.
-  const std::uint64_t rotated = model.whole_or("rope.dimension_count", model.head_dim());
+  const std::uint64_t rotated = rotated_elements(model);
   if (rotated != 0) rope["rotary_dim"] = rotated;
   return rope;
 }

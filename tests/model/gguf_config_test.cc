@@ -104,6 +104,29 @@ TEST(GgufConfig, ReadsHowManyElementsOfAHeadAreRotated) {
             6U);
 }
 
+TEST(GgufConfig, RefusesToRotateMoreElementsThanHeadsHave) {
+  // A factor of attention alone needs a divisor for every pair of elements.
+  for (const bool has_factor : {false, true}) {
+    EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
+                      file.whole("llama.rope.dimension_count", 65538);
+                      if (has_factor) add_number(file, "scaling.attn_factor", 0.5F);
+                    }),
+                    "rope.dimension_count, or else the size of a head, is 65538, expected at most 65536");
+  }
+}
+
+TEST(GgufConfig, RefusesFactorsOfFrequenciesBesideYarn) {
+  for (const char* const tensor :
+       {"rope_freqs.weight", "rope_factors_short.weight", "rope_factors_long.weight"}) {
+    EXPECT_CONTAINS(refusal_with([&](GgufBuilder& file) {
+                      add_number(file, "scaling.factor", 2.0F)
+                          .text("llama.rope.scaling.type", "yarn")
+                          .tensor(tensor, {4}, "F32", test::bytes_of(std::vector<float>{1, 2, 3, 4}));
+                    }),
+                    std::string("expected no tensor ") + tensor + " beside rope.scaling.type yarn");
+  }
+}
+
 TEST(GgufConfig, RefusesWhatItDoesNotHonourOfRope) {
   const std::string unknown = "is not supported for the architecture llama";
   for (const char* key : {"scaling.alpha", "freq_base_swa", "freq_base_per_layer", "scaling.something_new"}) {
