@@ -5,6 +5,8 @@
 #include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -14,12 +16,12 @@
 namespace tp {
 namespace {
 
-// A whole number, of which Python may have written 50.0.
+// A whole number, which Python may have written as 50.0. Numbers beyond int become its bounds.
 int whole_number(const JsonNode& field) {
+  using Limits = std::numeric_limits<int>;
   const double number = field.number();
-  const auto whole = static_cast<int>(std::clamp(number, -1e9, 1e9));
-  if (static_cast<double>(whole) != number) field.fail_type("a whole number");
-  return whole;
+  if (std::trunc(number) != number) field.fail_type("a whole number");
+  return static_cast<int>(std::clamp<double>(number, Limits::min(), Limits::max()));
 }
 
 // Reads a number whose values below 1 set no limit.
@@ -28,7 +30,8 @@ void read_count(const JsonNode& fields, const char* name, std::size_t& count) {
     count = static_cast<std::size_t>(std::max(whole_number(*field), 0));
 }
 
-// A token id or a list of them. Negative ones are in files that mean none.
+// A token id or a list of them. Negative ids are in files that mean none. Larger ids than TokenId holds
+// become its largest, which no vocabulary has.
 std::vector<TokenId> token_ids(const JsonNode& field) {
   std::vector<TokenId> ids;
   for (const JsonNode& node : field.is_array() ? field.elements() : std::vector<JsonNode>{field}) {

@@ -4,6 +4,7 @@
 #include "tests/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include <fmt/ranges.h>
@@ -243,6 +244,18 @@ TEST(GenerationConfig, SaysNothingOfValuesThatChangeNothing) {
            "guidance_scale": 1.0, "token_healing": false, "diversity_penalty": 0.0, "penalty_alpha": 0,
            "encoder_repetition_penalty": 1, "force_words_ids": [], "num_return_sequences": 1, "made_up": 3})");
   EXPECT_EQ(config.notice, "");
+}
+
+TEST(GenerationConfig, TakesNumbersThatLimitNothing) {
+  const GenerationConfig config =
+      load(R"({"max_length": 1e12, "max_new_tokens": 4294967296, "do_sample": true, "top_k": 1e10,
+           "eos_token_id": [2, 4294967295], "forced_eos_token_id": 4294967295})");
+  constexpr auto kMost = std::numeric_limits<int>::max();
+  EXPECT_EQ(config.generation.max_length, static_cast<std::size_t>(kMost));
+  EXPECT_EQ(config.generation.max_new_tokens, static_cast<std::size_t>(kMost));
+  EXPECT_EQ(config.sampling.top_k, kMost);
+  EXPECT_EQ(config.eos_token_ids, (std::vector<TokenId>{2, kMost})) << "the engine says that it is unknown";
+  EXPECT_EQ(config.generation.forced_last, kMost);
 }
 
 TEST(GenerationConfig, RefusesValuesThatCannotWork) {

@@ -97,6 +97,8 @@ TEST(EngineNotices, SpecialTokensOutsideOfACheckpointsVocabularyAreIgnored) {
                                      {"bad_words_ids", {{1, 2}, {1, 40}}}};
   directory.write("generation_config.json", generation.dump());
   expect({39}, {"forced_bos_token_id 41", "forced_eos_token_id -1", "bad_words_ids [1, 40]"});
+  directory.write("generation_config.json", R"({"eos_token_id": [39, 4294967295]})");
+  expect({39}, {"eos_token_id 2147483647"});
 }
 
 }  // namespace

@@ -154,11 +154,12 @@ std::size_t JsonNode::size() const {
 }
 
 std::vector<TokenId> JsonNode::token_ids() const {
+  constexpr double kLeast = std::numeric_limits<TokenId>::min();
+  constexpr double kMost = std::numeric_limits<TokenId>::max();
   std::vector<TokenId> ids;
   for (const JsonNode& node : is_array() ? elements() : std::vector<JsonNode>{*this}) {
-    if (!node.is_integer_within(std::numeric_limits<TokenId>::min(), std::numeric_limits<TokenId>::max()))
-      node.fail_type("a token id or a list of token ids");
-    ids.push_back(node.value().get<TokenId>());
+    if (!node.value().is_number_integer()) node.fail_type("a token id or a list of token ids");
+    ids.push_back(static_cast<TokenId>(std::clamp(node.number(), kLeast, kMost)));
   }
   return ids;
 }

@@ -57,7 +57,8 @@ class JsonNode {
   // A whole number from 0, or from 1, to 2^31 - 1.
   std::size_t count() const;
   std::size_t size() const;
-  // A token id, or a list of them.
+  // A token id, or a list of them. Integers that TokenId cannot hold become its bounds, which no vocabulary
+  // has.
   std::vector<TokenId> token_ids() const;
   // A string that is one character.
   const std::string& character() const;
