@@ -34,7 +34,7 @@ void Decoder::forward(Communicator& comm, const Batch& batch, const KvCache& cac
 }
 
 Residual Decoder::begin(Communicator* comm, const StepContext& step, const StageLinks& links) const {
-  if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), {}, nullptr, 1, step};
+  if (next_token_) return {comm, (*next_token_)(comm, (*embedding_)(step), step), step};
   if (stage_.is_first())
     return {comm, (*embedding_)(step), embedding_norm_, embedding_projection_.get(), streams_, step};
   const TensorView<float> x = step.workspace.take(step.batch.tokens.size(), hidden_size_);

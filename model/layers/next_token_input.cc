@@ -15,15 +15,18 @@ NextTokenInput::NextTokenInput(WeightLoader& loader, const NextTokenNames& names
                   {names.projection, {hidden_size, 2 * hidden_size}, "hidden_size", "2 * hidden_size"},
                   columns_, false, loader.leaf_of_columns(2 * hidden_size)) {}
 
-PartialSum NextTokenInput::operator()(Communicator* comm, PartialSum embedding,
-                                      const StepContext& step) const {
+TensorView<float> NextTokenInput::operator()(Communicator* comm, PartialSum embedding,
+                                             const StepContext& step) const {
   const std::size_t tokens = embedding.shape().rows();
   const std::size_t size = embedding.shape().columns();
+  const TensorView<float> input = step.workspace.take(tokens, size);
+  const Workspace::Frame frame(step.workspace);
   const TensorView<float> states = step.workspace.take(tokens, size);
   const TensorView<float> own = step.workspace.take(tokens, columns_.size());
   if (comm == nullptr) {
     step.count_sum(embedding);
-    return projection_(own, step);
+    step.count_sum(projection_(own, step));
+    return input;
   }
   const TensorView<float> vectors = all_reduce(*comm, std::move(embedding));
   for (std::size_t row = 0; row < tokens; ++row) {
@@ -41,7 +44,8 @@ PartialSum NextTokenInput::operator()(Communicator* comm, PartialSum embedding,
     float* const behind = std::copy_n(vectors.row(row) + of_vectors.begin, of_vectors.size(), own.row(row));
     std::copy_n(states.row(row) + of_states.begin, of_states.size(), behind);
   }
-  return projection_(own, step);
+  all_reduce(*comm, projection_(own, step), input);
+  return input;
 }
 
 }  // namespace tp

@@ -16,9 +16,9 @@ class NextTokenInput {
   NextTokenInput(WeightLoader& loader, const NextTokenNames& names, std::size_t hidden_size,
                  const NextTokenSpec& spec);
 
-  // `embedding` and the batch's states, [tokens, hidden_size] -> an addend of [tokens, hidden_size].
+  // `embedding` and the batch's states, [tokens, hidden_size] -> [tokens, hidden_size], equal on every rank.
   // Collective, unless there is no `comm` as the step is of shapes; throws CommError.
-  PartialSum operator()(Communicator* comm, PartialSum embedding, const StepContext& step) const;
+  TensorView<float> operator()(Communicator* comm, PartialSum embedding, const StepContext& step) const;
 
  private:
   Norm embedding_norm_;

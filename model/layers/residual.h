@@ -11,7 +11,7 @@
 namespace tp {
 
 // [tokens, hidden_size], equal on every rank; some models have two of them, side by side. All sums over ranks
-// of a step are taken here, apart from those of a ProjectionNorm.
+// of a step are taken here, apart from those of a ProjectionNorm and a NextTokenInput.
 class Residual {
  public:
   // Begins, in all streams, with the embedding, normed and projected to hidden_size where a model has these
@@ -24,7 +24,7 @@ class Residual {
         x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
         stream_size_(x_.columns() / streams),
         frame_(step.workspace) {}
-  // Begins with what the stage before has left, [tokens, hidden_size].
+  // Begins with the previous stage's stream or a multi-token prediction layer's input, [tokens, hidden_size].
   Residual(Communicator* comm, TensorView<float> x, const StepContext& step)
       : comm_(comm), step_(step), x_(x), stream_size_(x.columns()), frame_(step.workspace) {}
 

@@ -131,7 +131,8 @@ TEST(NextTokenLayer, ComputesWhatAModelOfItsBlockComputesOfWhatItReads) {
         states.push_back(model.hidden[i].data());
         rows.push_back(what_it_reads(checkpoint.config, checkpoint.tensors, tokens[i], states.back()));
       }
-      const DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
+      DecoderSpec spec = make_next_token_spec(checkpoint.parsed);
+      spec.same_bits = own_tables;  // addends are doubles
       const Results layer = compute(test::world(), spec, *checkpoint.source, tokens, 7, states);
 
       const auto [alone_config, alone_tensors] = model_of_layer(checkpoint.config, checkpoint.tensors, rows);

@@ -39,8 +39,11 @@ TEST(Mtp, IsRightAlwaysWhereItKnowsWhatFollowsFromStates) {
     for (const std::size_t chunk : {8, 64}) {
       SCOPED_TRACE(testing::Message()
                    << "chunks of " << chunk << (ranks == DraftRanks::all ? ", all ranks" : ""));
-      EngineOptions options{
-          .model = folder.path(), .prefill_chunk = chunk, .max_sequences = 4, .block_size = 4};
+      EngineOptions options{.model = folder.path(),
+                            .same_bits = chunk == 8,
+                            .prefill_chunk = chunk,
+                            .max_sequences = 4,
+                            .block_size = 4};
       options.speculation = mtp(ranks);
       run_engine(test::world(), options, [&](Engine& engine) {
         for (const std::size_t size : {1, 2, 9, 30, 41, 30}) {
