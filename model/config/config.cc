@@ -61,34 +61,30 @@ std::size_t size_of(const JsonNode& fields, std::initializer_list<std::string> n
 
 // The program has an object for each layer, expert and head, and a vector as long as the hidden size,
 // whatever it does with the model.
-void require_countable_parts(const JsonNode& fields) {
-  const auto require_most = [&](std::int64_t most, std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      const std::optional<JsonNode> parts = fields.find(name);
-      if (parts && parts->value().is_number()) parts->integer_below(most + 1);
-    }
+void require_countable_parts(const std::string& where, const ModelConfig& config) {
+  const auto require_most = [&](std::size_t most, std::string_view name, std::size_t found) {
+    require<ConfigError>(found <= most, "{}: {} must be at most {}, found {}; check config.json", where, name,
+                         most, found);
   };
-  require_most(65536, {"num_hidden_layers",
-                       "n_layer",
-                       "num_layers",
-                       "n_layers",
-                       "decoder_layers",
-                       "num_decoder_layers",
-                       "encoder_layers",
-                       "num_experts",
-                       "num_local_experts",
-                       "n_routed_experts",
-                       "moe_num_experts",
-                       "num_attention_heads",
-                       "n_head",
-                       "num_heads",
-                       "n_heads",
-                       "decoder_attention_heads",
-                       "encoder_attention_heads",
-                       "num_key_value_heads",
-                       "linear_num_value_heads",
-                       "head_dim"});
-  require_most(1 << 24, {"hidden_size", "n_embd", "n_embed", "d_model", "dim"});
+  constexpr std::size_t kMostParts = 65536;
+  require_most(std::size_t{1} << 24, "hidden_size", config.hidden_size);
+  require_most(kMostParts, "num_hidden_layers", config.num_hidden_layers);
+  require_most(kMostParts, "encoder_layers", config.encoder_layers);
+  require_most(kMostParts, "num_nextn_predict_layers", config.num_nextn_predict_layers);
+  require_most(kMostParts, "num_experts", config.num_experts);
+  require_most(kMostParts, "num_attention_heads", config.num_attention_heads);
+  require_most(kMostParts, "num_key_value_heads", config.num_key_value_heads);
+  require_most(kMostParts, "encoder_attention_heads", config.encoder_attention_heads);
+  require_most(kMostParts, "head_dim", config.head_dim);
+  require_most(kMostParts, "qk_nope_head_dim", config.qk_nope_head_dim);
+  require_most(kMostParts, "v_head_dim", config.v_head_dim);
+  require_most(kMostParts, "linear_num_key_heads", config.linear_num_key_heads);
+  require_most(kMostParts, "linear_num_value_heads", config.linear_num_value_heads);
+  require_most(kMostParts, "linear_key_head_dim", config.linear_key_head_dim);
+  require_most(kMostParts, "linear_value_head_dim", config.linear_value_head_dim);
+  require_most(kMostParts, "linear_conv_kernel_dim", config.linear_conv_kernel_dim);
+  require_most(std::size_t{1} << 20, "num_hidden_layers * num_experts",
+               config.num_hidden_layers * config.num_experts);
 }
 
 void read_heads(const JsonNode& fields, const std::string& where, ModelConfig& config) {
@@ -317,9 +313,9 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   config.parallel_attn = fields.boolean_or("parallel_attn", config.parallel_attn);
   config.num_ln_in_parallel_attn = fields.count_or("num_ln_in_parallel_attn", config.num_ln_in_parallel_attn);
   config.use_parallel_residual = fields.boolean_or("use_parallel_residual", config.use_parallel_residual);
-  require_countable_parts(fields);
   read_sizes(fields, family.intermediate_per_hidden, config);
   read_heads(fields, name, config);
+  require_countable_parts(name, config);  // before lists of layers are made
   read_rope(fields, name, config);
   read_layers(fields, name, config);
   read_attention(fields, name, config);
@@ -347,6 +343,7 @@ ModelConfig read_config(const nlohmann::json& document, const std::string& name)
   if (const std::optional<JsonNode> eos = fields.find("eos_token_id"))
     config.eos_token_ids = eos->token_ids();
   if (family.kind == ModelKind::seq2seq) read_seq2seq(fields, name, config);
+  require_countable_parts(name, config);
   return config;
 }
 

@@ -10,11 +10,15 @@ namespace tp {
 namespace {
 
 // The names of a classifier's labels: id2label, or else num_labels without names.
-void read_labels(const JsonNode& fields, ModelConfig& config) {
+void read_labels(const JsonNode& fields, const std::string& where, ModelConfig& config) {
+  constexpr std::size_t kMostLabels = std::size_t{1} << 20;
   const std::optional<JsonNode> names = fields.find("id2label");
   if (!names) {
-    for (std::size_t i = 0; i < fields.size_or("num_labels", 2); ++i)
-      config.labels.push_back("LABEL_" + std::to_string(i));
+    const std::size_t labels = fields.size_or("num_labels", 2);
+    require<ConfigError>(labels <= kMostLabels,
+                         "{}: num_labels must be at most {}, found {}; check config.json", where, kMostLabels,
+                         labels);
+    for (std::size_t i = 0; i < labels; ++i) config.labels.push_back("LABEL_" + std::to_string(i));
     return;
   }
   for (std::size_t i = 0; i < names->value().size(); ++i)
@@ -59,7 +63,7 @@ void read_encoder(const JsonNode& fields, const std::string& where, ModelConfig&
   config.num_random_blocks = fields.count_or("num_random_blocks", config.num_random_blocks);
   config.classifier_pooling = fields.string_or("classifier_pooling", config.classifier_pooling);
   config.classifier_activation = fields.string_or("classifier_activation", config.classifier_activation);
-  read_labels(fields, config);
+  read_labels(fields, where, config);
 }
 
 void read_mask_token(const JsonNode& fields, const std::string& where, ModelConfig& config) {

@@ -43,16 +43,27 @@ void read_window_pattern(const JsonNode& fields, ModelConfig& config) {
   }
 }
 
+void require_every_layer(std::size_t types, const std::string& where, const ModelConfig& config) {
+  require<ConfigError>(
+      types == config.num_hidden_layers,
+      "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
+      config.num_hidden_layers, types);
+}
+
 // GPT-Neo has its own names of them, and instead of their list perhaps lists that are repeated.
-std::vector<std::string> read_layer_types(const JsonNode& fields) {
+std::vector<std::string> read_layer_types(const JsonNode& fields, const std::string& where,
+                                          const ModelConfig& config) {
   std::vector<std::string> types =
       fields.list_or_empty(fields.name_of({"layer_types", "attention_layers"}), &JsonNode::string);
   if (types.empty() && fields.has("attention_types")) {
     for (const JsonNode& entry : fields.at("attention_types").elements()) {
       const std::vector<JsonNode> list_and_count = entry.elements();
       if (list_and_count.size() != 2) entry.fail_type("a list of types and how often it is repeated");
-      for (std::size_t i = 0; i < list_and_count.back().size(); ++i) {
-        for (const JsonNode& type : list_and_count.front().elements()) types.push_back(type.string());
+      const std::vector<JsonNode> list = list_and_count.front().elements();
+      const std::size_t total = types.size() + list.size() * list_and_count.back().size();
+      if (total > config.num_hidden_layers) require_every_layer(total, where, config);
+      while (types.size() < total) {
+        for (const JsonNode& type : list) types.push_back(type.string());
       }
     }
   }
@@ -77,12 +88,9 @@ void read_windows(const JsonNode& fields, const std::string& where, ModelConfig&
   config.sliding_window = fields.is_null(window) ? 0 : fields.size_or(window, config.sliding_window);
   config.use_sliding_window = fields.boolean_or("use_sliding_window", config.use_sliding_window);
   config.max_window_layers = fields.count_or("max_window_layers", config.max_window_layers);
-  config.layer_types = read_layer_types(fields);
+  config.layer_types = read_layer_types(fields, where, config);
   read_window_pattern(fields, config);
-  require<ConfigError>(
-      config.layer_types.empty() || config.layer_types.size() == config.num_hidden_layers,
-      "{}: layer_types must have an entry for every layer, expected {} (num_hidden_layers), found {}", where,
-      config.num_hidden_layers, config.layer_types.size());
+  if (!config.layer_types.empty()) require_every_layer(config.layer_types.size(), where, config);
   config.attention_chunk_size = fields.is_null("attention_chunk_size")
                                     ? 0
                                     : fields.size_or("attention_chunk_size", config.attention_chunk_size);

@@ -104,8 +104,8 @@ TEST(Config, RefusesSizesThatAreNoSizes) {
                         "from 1 to 2147483647") +
                 kAdvice);
   EXPECT_EQ(damage_with("num_hidden_layers", -1),
-            std::string("config.json: cannot use num_hidden_layers: found -1, expected an integer from 0 "
-                        "to 65536") +
+            std::string("config.json: cannot use num_hidden_layers: found -1, expected a whole number "
+                        "from 1 to 2147483647") +
                 kAdvice);
   EXPECT_EQ(
       damage_with("vocab_size", 3.5),

@@ -188,10 +188,14 @@ TEST(LayerNormFamilies, GiveGptNeoItsWindowsByEitherListOrByDefault) {
             (Windows{8, 0, 0, 8}));
   const json twice = {{{"local", "global"}, 2}};
   EXPECT_EQ(windows({{"attention_types", twice}}), (Windows{256, 0, 256, 0}));
-  const json thrice = {{{"local", "global"}, 3}};
-  EXPECT_NE(test::refusal_of(with(small("GPTNeoForCausalLM"), {{"attention_types", thrice}}))
-                .find("an entry for every layer, expected 4 (num_hidden_layers), found 6"),
-            std::string::npos);
+  const auto refusal_of_types = [](const json& types) {
+    return test::refusal_of(with(small("GPTNeoForCausalLM"), {{"attention_types", types}}));
+  };
+  EXPECT_CONTAINS(refusal_of_types({{{"local", "global"}, 3}}),
+                  "an entry for every layer, expected 4 (num_hidden_layers), found 6");
+  EXPECT_CONTAINS(refusal_of_types({{{"global"}, 2147483647}}), "found 2147483647");
+  EXPECT_EQ(windows({{"attention_types", {{json::array(), 2147483647}, {{"local", "global"}, 2}}}}),
+            (Windows{256, 0, 256, 0}));
 }
 
 TEST(LayerNormFamilies, RotateAsManyElementsAsGptJsConfigSays) {
