@@ -156,7 +156,7 @@ TEST_P(PrecisionOfFixture, StaysWithinTheBoundOfItsTypes) {
   if (config_.num_attention_heads < comm_.size()) GTEST_SKIP() << "more ranks than heads";
   const std::vector<float> exact = logits_in({WeightType::f32, KvType::f32});
   if (comm_.is_root()) {
-    ASSERT_LE(GetParam().rows.difference(exact), std::max(1e-4, 4 * GetParam().noise));
+    EXPECT_LE(GetParam().rows.difference(exact), std::max(1e-4, 4 * GetParam().noise));
   }
   if (hashes()) return;
   for (const Precision& precision :

@@ -114,7 +114,7 @@ double ExpectedRows::difference(std::span<const float> found) const {
 double ExpectedRows::difference(std::size_t position, std::span<const float> found) const {
   if (position >= positions() || found.size() != columns()) return kInfinity;
   const auto row = std::ranges::find(table().rows, position, &ExpectedRow::position);
-  return row == table().rows.end() ? 0.0 : difference_of(*row, found);
+  return row == table().rows.end() ? kInfinity : difference_of(*row, found);
 }
 
 const RowTable& ExpectedRows::table() const {

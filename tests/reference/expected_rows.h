@@ -54,7 +54,7 @@ class ExpectedRows {
   // of the differences of values, of projections divided by sqrt(columns), and of log-sum-exps. Infinite for
   // another shape, and for what is not a number.
   double difference(std::span<const float> found) const;
-  // The difference at one position; 0 if the fixture has no row for it.
+  // The difference at one position; infinite if the fixture has no row for it.
   double difference(std::size_t position, std::span<const float> found) const;
 
  private:
