@@ -314,8 +314,8 @@ void inspect(const InspectFlags& flags) {
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
   const auto describe = flags.json ? json_of : table_of;
-  output.write(describe(plan.config, parameters, described, unsupported_tokenizer(model), shares, cache,
-                        described.usual_type(), plan.kv_type));
+  output.write(describe(plan.config, parameters, described, find_tokenizer_flaws(model).unsupported, shares,
+                        cache, described.usual_type(), plan.kv_type));
   output.finish();
 }
 

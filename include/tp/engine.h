@@ -230,9 +230,10 @@ class Engine {
   std::vector<TokenId> encode(std::string_view text, bool add_special = true) const;
   std::vector<TokenId> encode(const MarkedText& text, bool add_special = false) const;
   std::string decode(std::span<const TokenId> ids) const;
-  // The parts of that text that each of the tokens completes.
+  // The parts of decode(ids) that each of the ids completes, [ids]. Throws as decode does.
   std::vector<std::string> decode_parts(std::span<const TokenId> ids) const;
-  // The bytes that a token adds to a text, which may be part of a character.
+  // The bytes that a token adds to a text, which may be part of a character; none for an id outside the
+  // vocabulary. Throws CheckpointError if the model has no tokenizer.
   std::string bytes_of(TokenId id) const;
   // As the tokenizer's template for pairs says. Throws CheckpointError if it has none.
   EncodedPair encode_pair(std::string_view first, std::string_view second) const;

@@ -93,14 +93,11 @@ bool holds_tokenizer(const fs::path& model) {
          has_vocabulary_files(model) || has_file(model / kWordPieceFile);
 }
 
-std::optional<std::string> unsupported_tokenizer(const fs::path& model) {
+TokenizerFlaws find_tokenizer_flaws(const fs::path& model) {
   const std::optional<fs::path> gguf = find_gguf(model);
-  return gguf ? unsupported_tokenizer(GgufFiles(*gguf).metadata()) : std::nullopt;
-}
-
-std::vector<std::string> unknown_token_ids(const fs::path& model) {
-  const std::optional<fs::path> gguf = find_gguf(model);
-  return gguf ? unknown_token_ids(GgufFiles(*gguf).metadata()) : std::vector<std::string>();
+  if (!gguf) return {};
+  const GgufFiles files(*gguf);
+  return {unsupported_tokenizer(files.metadata()), unknown_token_ids(files.metadata())};
 }
 
 TokenizerParts load_tokenizer_parts(const fs::path& path) {

@@ -13,9 +13,12 @@ namespace tp {
 // damaged GGUF file.
 bool holds_tokenizer(const std::filesystem::path& model);
 
-// For a model in a GGUF file: see gguf_vocabulary.h. Nothing for others.
-std::optional<std::string> unsupported_tokenizer(const std::filesystem::path& model);
-std::vector<std::string> unknown_token_ids(const std::filesystem::path& model);
+// What gguf_vocabulary.h says of a vocabulary in a GGUF file; nothing for others.
+struct TokenizerFlaws {
+  std::optional<std::string> unsupported{};  // see unsupported_tokenizer
+  std::vector<std::string> unknown_ids{};    // see unknown_token_ids
+};
+TokenizerFlaws find_tokenizer_flaws(const std::filesystem::path& model);
 
 // Reads the tokenizer of a folder, from the first of these that it has:
 //   *.gguf                       a vocabulary in the weights' file

@@ -70,8 +70,9 @@ void complete(EngineInfo& info, const EnginePlan& plan) {
   info.generation = defaults.generation;
   info.generation_notice = defaults.notice;
   info.eos_token_ids = defaults.eos_token_ids.empty() ? plan.config.eos_token_ids : defaults.eos_token_ids;
-  info.tokenizer_notice = unsupported_tokenizer(folder_of(plan)).value_or("");
-  info.unknown_token_ids = unknown_token_ids(folder_of(plan));
+  TokenizerFlaws flaws = find_tokenizer_flaws(folder_of(plan));
+  info.tokenizer_notice = flaws.unsupported.value_or("");
+  info.unknown_token_ids = std::move(flaws.unknown_ids);
   ignore_unknown_ids(info);
 }
 
@@ -347,7 +348,7 @@ std::string Engine::decode(std::span<const TokenId> ids) const {
 }
 
 std::vector<std::string> Engine::decode_parts(std::span<const TokenId> ids) const {
-  require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
+  impl_->require_tokenizer("cannot detokenize");
   Detokenizer detokenizer(*impl_->tokenizer(), {}, SkipSpecial::yes);
   std::vector<std::string> parts;
   for (const TokenId id : ids) parts.push_back(detokenizer.push(id));
@@ -356,7 +357,7 @@ std::vector<std::string> Engine::decode_parts(std::span<const TokenId> ids) cons
 }
 
 std::string Engine::bytes_of(TokenId id) const {
-  require<CheckpointError>(has_tokenizer(), "cannot detokenize: the model has no tokenizer");
+  impl_->require_tokenizer("cannot detokenize");
   return impl_->tokenizer()->bytes_of(id);
 }
 

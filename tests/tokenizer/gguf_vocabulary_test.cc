@@ -121,9 +121,9 @@ TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
   const TemporaryDirectory folder;
   const auto file = folder.write("m.gguf", byte_level().text("tokenizer.ggml.pre", "unheard-of").file());
   EXPECT_FALSE(holds_tokenizer(file));
-  EXPECT_CONTAINS(*unsupported_tokenizer(file),
+  EXPECT_CONTAINS(*find_tokenizer_flaws(file).unsupported,
                   "m.gguf: the vocabulary is for the pre-tokenizer 'unheard-of'");
-  EXPECT_EQ(unsupported_tokenizer(folder.write("n.gguf", byte_level().file())), std::nullopt);
+  EXPECT_EQ(find_tokenizer_flaws(folder.write("n.gguf", byte_level().file())).unsupported, std::nullopt);
 }
 
 TEST(GgufVocabulary, MayBeAbsent) {
