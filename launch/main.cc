@@ -70,7 +70,7 @@ void say_once(const std::string& message) {
   if (launched.rank == 0) {
     tp::print_message(message);
   } else if (launched.by_mpirun) {
-    std::this_thread::sleep_for(std::chrono::seconds(10));
+    std::this_thread::sleep_for(std::chrono::seconds(5));
     tp::print_message(fmt::format("{} [rank {}/{}]", message, launched.rank, launched.size));
   }
 }

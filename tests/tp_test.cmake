@@ -2,8 +2,8 @@
 #
 # One GoogleTest program. Without RANKS it is a plain process and one CTest test, or SHARDS tests named NAME/1 to NAME/n
 # that divide its TESTs. With TP_DISCOVER_TESTS every TEST is a CTest test instead. With RANKS mpirun starts the program
-# once for each rank count, as one CTest test named NAME@ranks. Collectives, sharding, fixtures and same bits are tested
-# at 1 to 8 ranks, the engine at 1 to 4 (stages of several ranks), others at 2 and 3; TP_EVERYTHING adds 1 and 4.
+# once for each rank count, as one CTest test named NAME@ranks. Collectives, fixtures and same bits are tested at 1 to 8
+# ranks, layers and the engine at 1 to 4, others at 2 and 3; TP_EVERYTHING adds 1 and 4.
 include(GoogleTest)
 option(TP_DISCOVER_TESTS "Make every TEST of a plain program a test of CTest: slower, but each has a process of its own" OFF)
 

@@ -87,6 +87,7 @@ std::set<std::string> subcommands() {
   std::set<std::string> names;
   bool is_listed = false;
   for (std::string line; std::getline(help, line);) {
+    if (is_listed && line.empty()) break;
     if (is_listed && line.starts_with("  ") && line[2] != ' ')
       names.insert(line.substr(2, line.find(' ', 2) - 2));
     is_listed = is_listed || line.find("ubcommands:") != line.npos;

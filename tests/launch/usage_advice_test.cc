@@ -141,7 +141,7 @@ TEST(UsageAdvice, AbsurdSizesAreAnErrorInOurWords) {
     for (const char* command : {"inspect", "plan"}) {
       SCOPED_TRACE(field + " " + command);
       expect_one_error(run(kNoMpirun, {command, "--model", (model / "config.json").string()}), 1,
-                       "cannot use " + field + ": found 1000000000, expected an integer from 0 to " + most);
+                       field + " must be at most " + most + ", found 1000000000; check config.json");
     }
   }
 }
