@@ -38,7 +38,7 @@ class Chat : public testing::Test {
   const std::string template_ = directory_.write("chat.jinja", kDemoTemplate);
 };
 
-TEST_F(Chat, ContinuesTheRenderedTextAtEveryRankCount) {
+TEST_F(Chat, ContinuesTheRenderedTextOnSeveralRanks) {
   // generate puts BOS in front; here the template has written it, and it must not be there twice.
   const std::string expected = run(kNoMpirun, {"generate", "--prompt", "Once upon a time", "--no-echo",
                                                "--greedy", "--max-tokens", "40"})

@@ -82,13 +82,13 @@ class TextDiffusion {
   TemporaryDirectory directory_;
 };
 
-TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesAtEveryRankCount) {
+TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesOnSeveralRanks) {
   for (const DiffusionFixture& fixture : reference::diffusion_fixtures()) {
     const std::size_t prompt = fixture.prompt.size();
     std::vector<DiffusionCase> cases = fixture.cases;
     cases.insert(cases.end(), fixture.cached_cases.begin(), fixture.cached_cases.end());
     for (const DiffusionCase& one : cases) {
-      for (const std::size_t ranks : {0, 2, 3}) {
+      for (const std::size_t ranks : {0, 3}) {
         const Finished finished = run(ranks, generation_of(fixture, one));
         expect_success_of(generation_of(fixture, one), finished);
         const std::vector<json> lines = json_lines(finished.out);
@@ -110,10 +110,10 @@ TEST(Diffusion, GeneratesWhatTheFamiliesOwnCodeDoesAtEveryRankCount) {
   }
 }
 
-TEST(Diffusion, DrawsTheSameTextFromASeedAtEveryRankCount) {
+TEST(Diffusion, DrawsTheSameTextFromASeedOnSeveralRanks) {
   for (const DiffusionFixture& fixture : reference::diffusion_fixtures()) {
     std::vector<json> texts;
-    for (const std::size_t ranks : {1, 2, 3, 4}) {
+    for (const std::size_t ranks : {2, 3}) {
       const Finished finished =
           run(ranks,
               {"generate", "--model", fixture.folder, "--batch", "-", "--same-bits", "--seed", "5",
@@ -135,7 +135,7 @@ TEST(Diffusion, DrawsTheSameTextFromASeedAtEveryRankCount) {
   }
 }
 
-TEST(Diffusion, DrawsTheSameTextFromApproximateCachesAtEveryRankCount) {
+TEST(Diffusion, DrawsTheSameTextFromApproximateCachesOnSeveralRanks) {
   for (const char* name : {"llada", "dream"}) {
     const DiffusionFixture fixture = reference::diffusion_fixture(name);
     const json line = {{"ids", fixture.prompt}, {"max_tokens", 12}, {"steps", 6}, {"block_length", 6}};
@@ -146,7 +146,7 @@ TEST(Diffusion, DrawsTheSameTextFromApproximateCachesAtEveryRankCount) {
       input += cached.dump() + "\n";
     }
     std::vector<std::vector<json>> texts;
-    for (const std::size_t ranks : {1, 2, 3, 4}) {
+    for (const std::size_t ranks : {2, 3}) {
       const Arguments arguments = {
           "generate",      "--model", fixture.folder, "--batch",        "-",   "--same-bits", "--seed", "5",
           "--temperature", "0.8",     "--ignore-eos", "--unmask-cache", "dual"};

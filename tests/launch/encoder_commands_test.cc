@@ -27,12 +27,12 @@ double apart(const std::vector<float>& a, const std::vector<float>& b) {
 
 std::string input_of(const EncoderFixture& fixture) { return (fixture.folder / "input.json").string(); }
 
-TEST(Encoders, EmbeddingsAreThoseOfTheOriginalPipelineAtEveryRankCount) {
+TEST(Encoders, EmbeddingsAreThoseOfTheOriginalPipelineOnSeveralRanks) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const EncoderFixture& fixture : reference::encoder_fixtures()) {
     if (!fixture.embedding) continue;
-    for (const std::size_t ranks : {0, 1, 2, 3}) {
+    for (const std::size_t ranks : {0, 3}) {
       expect_success(run(
           ranks, {"embed", "--model", fixture.folder, "--tokens", input_of(fixture), "--output", output}));
       EXPECT_LE(apart(read_npy(output).values, *fixture.embedding), 1e-4)

@@ -57,11 +57,11 @@ json perplexity(std::size_t ranks, Arguments arguments, const StartOptions& opti
   return lines.size() == 1 ? lines[0] : json();
 }
 
-TEST(Perplexity, IsThatOfTheLogitsAtEveryRankCountAndChunk) {
+TEST(Perplexity, IsThatOfTheLogitsOnSeveralRanksAndChunk) {
   const reference::Fixture fixture = reference::fixture("llama-gqa");
   ASSERT_EQ(fixture.prompt.size(), 36U);
   const double nll = expected_nll(fixture.folder, fixture.prompt, 16, 6) / 35;
-  for (const std::size_t ranks : {0, 1, 2, 3}) {
+  for (const std::size_t ranks : {0, 3}) {
     for (const char* chunk : {"512", "5"}) {
       const json found =
           perplexity(ranks, {"--model", fixture.folder, "--tokens", (fixture.folder / "prompt.json").string(),

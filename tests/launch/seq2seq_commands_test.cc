@@ -18,12 +18,12 @@ using reference::Seq2SeqFixture;
 
 std::string model_folder(const std::string& name) { return reference::seq2seq_fixture(name).folder.string(); }
 
-TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeAtEveryRankCount) {
+TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeOnSeveralRanks) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const Seq2SeqFixture& fixture : reference::seq2seq_fixtures()) {
     const std::string input = (fixture.folder / "input.json").string();
-    for (const std::size_t ranks : {0, 1, 2, 3}) {
+    for (const std::size_t ranks : {0, 3}) {
       expect_success(
           run(ranks, {"logits", "--model", fixture.folder, "--tokens", input, "--output", output}));
       EXPECT_LE(fixture.logits.difference(read_npy(output).values), 1e-4)
@@ -36,13 +36,13 @@ TEST(Seq2Seq, LogitsAndHiddenStatesAreThoseOfTheOriginalCodeAtEveryRankCount) {
   }
 }
 
-TEST(Seq2Seq, WithSameBitsLogitsHaveTheSameBitsAtEveryRankCount) {
+TEST(Seq2Seq, WithSameBitsLogitsHaveTheSameBitsOnSeveralRanks) {
   const TemporaryDirectory directory;
   const std::string output = (directory.path() / "x.npy").string();
   for (const Seq2SeqFixture& fixture : reference::seq2seq_fixtures()) {
     const std::string input = (fixture.folder / "input.json").string();
     std::vector<float> of_one_rank;
-    for (const std::size_t ranks : {1, 2, 3}) {
+    for (const std::size_t ranks : {1, 3}) {
       expect_success(run(ranks, {"logits", "--model", fixture.folder, "--tokens", input, "--output", output,
                                  "--same-bits"}));
       const std::vector<float> logits = read_npy(output).values;

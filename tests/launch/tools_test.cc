@@ -21,10 +21,10 @@ Arguments logits(const reference::Fixture& fixture, const std::filesystem::path&
           "--output", output};
 }
 
-TEST(Logits, AreThoseOfTheModelsOwnCodeAtEveryRankCount) {
+TEST(Logits, AreThoseOfTheModelsOwnCodeOnSeveralRanks) {
   const TemporaryDirectory directory;
   const reference::Fixture fixture = reference::fixture("llama-gqa");
-  for (const std::size_t ranks : {0, 1, 2, 3, 4}) {
+  for (const std::size_t ranks : {0, 3}) {
     const auto output = directory.path() / (std::to_string(ranks) + ".npy");
     const Finished finished = run(ranks, logits(fixture, output));
     expect_success(finished);
@@ -118,7 +118,7 @@ void expect_tiles(const json& ranks, const std::string& field, std::size_t end) 
 
 TEST(Inspect, SharesAreThoseThatTheRanksThenHold) {
   const TextModel model;
-  for (const std::size_t ranks : {1, 3, 4}) {
+  for (const std::size_t ranks : {1, 3}) {
     const Finished finished =
         run(kNoMpirun, {"inspect", "--model", model.path(), "--json", "--ranks", std::to_string(ranks)},
             {.variables = {"OMP_NUM_THREADS=1"}});  // as many as run() gives ranks
@@ -300,7 +300,7 @@ TEST(Bench, HeadersAreTwoSpacesApart) {
   EXPECT_CONTAINS(finished.out, "  of streaming  of arithmetic  collective  waiting\n");
 }
 
-TEST(Bench, TheTokensAreTheSameAtEveryRankCount) {
+TEST(Bench, TheTokensAreTheSameOnSeveralRanks) {
   const auto tokens = [&](std::size_t ranks) {
     return json_lines(
                run(ranks, {"bench", "--synthetic", (fixture_folder("llama-gqa") / "config.json").string(),
