@@ -46,7 +46,8 @@ TEST(Mtp, UsesTheModelsTablesWhereItsOwnAreTheSame) {
   copies[embedding] = without.at("model.embed_tokens.weight");
   copies[head] = without.at("lm_head.weight");
   Tensors other_head = copies;
-  std::ranges::rotate(other_head[head].elements, other_head[head].elements.begin() + 7);
+  std::vector<float>& rotated = other_head[head].elements;
+  std::rotate(rotated.begin(), rotated.begin() + 7, rotated.end());
   Tensors others = other_head;
   others[embedding].elements.front() += 1.0F;
   Tensors other_last_row = copies;
