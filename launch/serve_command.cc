@@ -100,11 +100,13 @@ struct Preparation {
 
   PidFile pid_file;
   std::optional<ChatTemplate> chat_template;
+  std::optional<ShutdownSignals> signals{};  // the server's thread takes them until it ends
   Server server;
 };
 
 // The first signal drains, the second one leaves, a third one ends the process.
-void obey(ShutdownSignals& signals, Preparation& prepared, std::chrono::milliseconds drain_time) {
+void obey_signals(Preparation& prepared, std::chrono::milliseconds drain_time) {
+  ShutdownSignals& signals = prepared.signals.emplace();
   Server& server = prepared.server;
   const bool by_mpirun = launched_rank().by_mpirun;
   auto count = std::make_shared<int>(0);
@@ -160,9 +162,8 @@ void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
 }
 
 int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::size_t ranks) {
-  ShutdownSignals signals;
   Server& server = prepared.server;
-  obey(signals, prepared, std::chrono::seconds(flags.drain_seconds));
+  obey_signals(prepared, std::chrono::seconds(flags.drain_seconds));
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
   model.defaults.sampling = engine.info().default_sampling;
   if (flags.max_thinking_tokens)
