@@ -15,7 +15,7 @@ using constraint::JsonSpace;
 
 constexpr const char* kConstraintSpace = "json_space";
 
-std::string text_of(const nlohmann::json& value) {
+std::string text_value(const nlohmann::json& value) {
   require<RequestError>(value.is_string(), "expected a text, found {}", shown_part(value));
   return value.get<std::string>();
 }
@@ -108,7 +108,7 @@ const std::vector<std::string>& constraint_fields() {
 
 void set_constraint_field(const std::string& name, const nlohmann::json& value,
                           std::optional<Constraint>& constraint) {
-  if (name == kConstraintSpace) return set_space(text_of(value), constraint);
+  if (name == kConstraintSpace) return set_space(text_value(value), constraint);
   if (name == "json_object") {
     require<RequestError>(value.is_boolean(), "expected true or false, found {}", shown_part(value));
     if (value.get<bool>()) constraint = constraint::JsonObject{};
@@ -120,9 +120,9 @@ void set_constraint_field(const std::string& name, const nlohmann::json& value,
     require<RequestError>(texts, "expected a list of texts, found {}", shown_part(value));
     constraint = constraint::Choice{value.get<std::vector<std::string>>()};
   } else if (name == "regex") {
-    constraint = constraint::Regex{text_of(value)};
+    constraint = constraint::Regex{text_value(value)};
   } else {
-    constraint = constraint::Grammar{text_of(value)};
+    constraint = constraint::Grammar{text_value(value)};
   }
 }
 

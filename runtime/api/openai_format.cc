@@ -50,7 +50,7 @@ Json timings_of(const Answer& answer) {
   return timings;
 }
 
-Json usage_of(const Answer& answer) {
+Json answer_usage(const Answer& answer) {
   return openai_usage(answer.prompt_tokens(), answer.cached_tokens(), answer.generated_tokens(),
                       answer.reasoning_tokens());
 }
@@ -125,7 +125,7 @@ Json OpenAiFormat::body(const Answer& answer) const {
   }
   Json body = head(answer, false);
   body["choices"] = std::move(choices);
-  body["usage"] = usage_of(answer);
+  body["usage"] = answer_usage(answer);
   body["timings"] = timings_of(answer);
   add_warnings(answer, body);
   return body;
@@ -243,7 +243,7 @@ std::string OpenAiFormat::end(const Answer& answer) {
   if (answer.call.include_usage) {
     Json body = head(answer, true);
     body["choices"] = Json::array();
-    body["usage"] = usage_of(answer);
+    body["usage"] = answer_usage(answer);
     body["timings"] = timings_of(answer);
     events += sse_event(body);
   }

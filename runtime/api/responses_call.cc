@@ -15,10 +15,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The members that become those of a chat.
-constexpr std::pair<std::string_view, std::string_view> kNames[] = {{"messages", "input"},
-                                                                    {"response_format", "text"},
-                                                                    {"reasoning_effort", "reasoning"},
-                                                                    {"max_tokens", "max_output_tokens"}};
+constexpr std::pair<std::string_view, std::string_view> kResponsesNames[] = {
+    {"messages", "input"},
+    {"response_format", "text"},
+    {"reasoning_effort", "reasoning"},
+    {"max_tokens", "max_output_tokens"}};
 
 Json messages_of(const Json& body, ItemReader& items) {
   Json messages = Json::array();
@@ -107,12 +108,12 @@ ApiCall read_responses_call(const Json& body) {
   try {
     ApiCall call = read_openai_call(std::move(chat), ApiRequest::Form::chat_completion);
     call.repeated = repeated_of(body);
-    call.names = kNames;
+    call.names = kResponsesNames;
     call.namespaces = std::move(offered.namespaces);
     for (const auto& warnings : {offered.warnings, items.warnings()}) call.warn(warnings);
     return call;
   } catch (const RequestError& error) {
-    throw ApiException(renamed(api_error_of(error), kNames));
+    throw ApiException(renamed(api_error_of(error), kResponsesNames));
   }
 }
 

@@ -13,12 +13,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = MessagePiece::Kind;
 
-const Continuation& continuation_of(const Answer& answer) {
+const Continuation& only_continuation(const Answer& answer) {
   return answer.completions.front().continuations.front();
 }
 
 bool is_incomplete(const Answer& answer) {
-  return continuation_of(answer).finish_reason == FinishReason::length;
+  return only_continuation(answer).finish_reason == FinishReason::length;
 }
 
 std::string item_id(const Answer& answer, const MessageBlock& block) {
@@ -26,7 +26,7 @@ std::string item_id(const Answer& answer, const MessageBlock& block) {
   return fmt::format("{}_{}_{}", prefix, answer.id.substr(answer.id.find('_') + 1), block.index);
 }
 
-Json part_of(const MessageBlock& block, const std::string& text) {
+Json content_part(const MessageBlock& block, const std::string& text) {
   if (block.kind == Kind::reasoning) return {{"type", "reasoning_text"}, {"text", text}};
   return {
       {"type", "output_text"}, {"text", text}, {"annotations", Json::array()}, {"logprobs", Json::array()}};
@@ -49,7 +49,7 @@ Json item_of(const Answer& answer, const MessageBlock& block, const char* status
     item.update({{"type", "reasoning"}, {"summary", Json::array()}});
   else
     item["role"] = "assistant";
-  item["content"] = is_empty ? Json::array() : Json::array({part_of(block, block.text)});
+  item["content"] = is_empty ? Json::array() : Json::array({content_part(block, block.text)});
   return item;
 }
 
@@ -101,7 +101,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
 
   Json body(const Answer& answer) const override {
     Json output = Json::array();
-    for (const MessageBlock& block : blocks_of(continuation_of(answer).message))
+    for (const MessageBlock& block : blocks_of(only_continuation(answer).message))
       output.push_back(item_of(answer, block, status_of(answer, block), false));
     return finished_response(answer, std::move(output));
   }
@@ -115,7 +115,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
 
   std::string token(const Answer& answer, std::size_t, const TokenEvent&) override {
     answer_ = &answer;
-    add(continuation_of(answer).news);
+    add(only_continuation(answer).news);
     return std::exchange(events_, {});
   }
 
@@ -142,7 +142,8 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
   void begin_block(const MessageBlock& block) override {
     event("response.output_item.added",
           {{"output_index", block.index}, {"item", item_of(*answer_, block, "in_progress", true)}});
-    if (block.kind != Kind::call) about("response.content_part.added", block, {{"part", part_of(block, "")}});
+    if (block.kind != Kind::call)
+      about("response.content_part.added", block, {{"part", content_part(block, "")}});
   }
 
   void extend_block(const MessageBlock& block, const std::string& text) override {
@@ -156,7 +157,7 @@ class ResponsesFormat final : public AnswerFormat, BlockStream {
     if (block.kind == Kind::text) whole["logprobs"] = Json::array();
     about(name_of(block, "done"), block, whole);
     if (block.kind != Kind::call)
-      about("response.content_part.done", block, {{"part", part_of(block, block.text)}});
+      about("response.content_part.done", block, {{"part", content_part(block, block.text)}});
     const Json& item = output_.emplace_back(item_of(*answer_, block, status_of(*answer_, block), false));
     event("response.output_item.done", {{"output_index", block.index}, {"item", item}});
   }

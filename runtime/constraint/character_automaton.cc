@@ -11,7 +11,7 @@
 namespace tp::constraint {
 namespace {
 
-using Kind = RegexNode::Kind;
+using RegexKind = RegexNode::Kind;
 
 constexpr std::size_t kMaxClasses = 256;
 constexpr std::size_t kMaxRanges = 20000;
@@ -21,7 +21,7 @@ constexpr std::size_t kMaxStates = 6000;
 using Ranges = std::vector<std::pair<char32_t, char32_t>>;
 
 bool has_word_edge(const RegexNode& node) {
-  return node.kind == Kind::word_edge || std::ranges::any_of(node.parts, has_word_edge);
+  return node.kind == RegexKind::word_edge || std::ranges::any_of(node.parts, has_word_edge);
 }
 
 // Characters that no set of the patterns tells apart are in the same class.
@@ -50,7 +50,7 @@ class CharacterClasses {
 
  private:
   void collect(const RegexNode& node) {
-    if (node.kind == Kind::characters) add_set(node.characters.ranges());
+    if (node.kind == RegexKind::characters) add_set(node.characters.ranges());
     for (const RegexNode& part : node.parts) collect(part);
   }
 
@@ -139,28 +139,28 @@ class PatternTerms {
   ByBefore before(const RegexNode& node, const ByBefore& rest) {
     budget_.charge(1);
     switch (node.kind) {
-      case Kind::characters:
+      case RegexKind::characters:
         budget_.charge(node.characters.parts());
         return one_of(classes_.of(node.characters), rest);
-      case Kind::sequence: {
+      case RegexKind::sequence: {
         ByBefore all = rest;
         for (auto part = node.parts.rbegin(); part != node.parts.rend(); ++part) all = before(*part, all);
         return all;
       }
-      case Kind::choice: {
+      case RegexKind::choice: {
         ByBefore all = everywhere(terms_.never());
         for (const RegexNode& part : node.parts) all = either(all, before(part, rest));
         return all;
       }
-      case Kind::repeat:
+      case RegexKind::repeat:
         return repeated(node, rest);
-      case Kind::text_begin:
+      case RegexKind::text_begin:
         return {rest[nothing], terms_.never(), terms_.never()};
-      case Kind::text_end:
+      case RegexKind::text_end:
         return for_each([&](Before where) { return terms_.both({terms_.end(), rest[where]}); });
-      case Kind::ahead:
+      case RegexKind::ahead:
         return ahead(node, rest);
-      case Kind::word_edge:
+      case RegexKind::word_edge:
         return at_edge(node.negated, rest);
     }
     return rest;

@@ -15,7 +15,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxDepth = 200;
+constexpr std::size_t kMaxGroupDepth = 200;
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -89,7 +89,8 @@ class GbnfReader {
   }
 
   ExprId read_choice(std::size_t depth) {
-    if (depth > kMaxDepth) cursor_.fail(fmt::format("at most {} nested groups", kMaxDepth), "simplify it");
+    if (depth > kMaxGroupDepth)
+      cursor_.fail(fmt::format("at most {} nested groups", kMaxGroupDepth), "simplify it");
     std::vector<ExprId> choices;
     do choices.push_back(read_sequence(depth));
     while (cursor_.accept("|"));

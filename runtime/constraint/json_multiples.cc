@@ -17,7 +17,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxStates = 15000;
+constexpr std::size_t kMaxRemainders = 15000;
 constexpr std::size_t kMostDigits = 15;
 constexpr std::size_t kLeastDigits = 6;
 
@@ -115,7 +115,7 @@ class BoundedMultiples {
   std::optional<std::vector<CountedSteps::State>> states(ByteGrammar& grammar) {
     number_of({bounds_.start(), Reading()});
     std::vector<CountedSteps::State> states;
-    for (std::size_t i = 0; i < found_.size() && found_.size() <= kMaxStates; ++i) {
+    for (std::size_t i = 0; i < found_.size() && found_.size() <= kMaxRemainders; ++i) {
       const auto [bound, reading] = found_[i];
       CountedSteps::State& state =
           states.emplace_back(CountedSteps::State{.ends = bounds_.ends(bound) && reader_.ends(reading)});
@@ -123,7 +123,7 @@ class BoundedMultiples {
         state.steps.push_back({expr_of(bytes, grammar), target});
     }
     grammar.budget().charge(kWorkPerState * found_.size());
-    if (found_.size() > kMaxStates) return std::nullopt;
+    if (found_.size() > kMaxRemainders) return std::nullopt;
     return states;
   }
 
@@ -171,9 +171,9 @@ Bound largest(std::size_t digits, bool negative) {
 std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::optional<Bound> least,
                                 std::optional<Bound> greatest, bool integer) {
   const std::optional<DecimalStep> decimal = decimal_step(step, integer);
-  if (!decimal || decimal->divisor > kMaxStates) return std::nullopt;
+  if (!decimal || decimal->divisor > kMaxRemainders) return std::nullopt;
   const std::size_t remainders = decimal->divisor * (decimal->places + 1) + decimal->zeros;
-  const std::size_t digits = std::min(kMaxStates / (2 * remainders), kMostDigits);
+  const std::size_t digits = std::min(kMaxRemainders / (2 * remainders), kMostDigits);
   if ((!least || !greatest) && digits < kLeastDigits) return std::nullopt;
   const auto reach = [&](const std::optional<Bound>& bound) {  // a given bound may be larger
     return std::min<std::size_t>(bound ? std::max(bound->value.whole.size() + 1, digits) : digits,

@@ -21,7 +21,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxDepth = 150;
+constexpr std::size_t kMaxSchemaDepth = 150;
 constexpr std::size_t kMaxReferences = 32;  // one to the next, without a value in between
 
 bool derives(StateMachine& machine, const std::string& text) {
@@ -37,8 +37,8 @@ class SchemaReader {
       : document_(document), json_(grammar, space), grammar_(grammar), space_(space) {}
 
   ExprId read(const SchemaJson& given, const SchemaPlace& place, std::size_t depth = 0) {
-    if (depth > kMaxDepth)
-      place.fail(fmt::format("at most {} levels", kMaxDepth), "more",
+    if (depth > kMaxSchemaDepth)
+      place.fail(fmt::format("at most {} levels", kMaxSchemaDepth), "more",
                  "use fewer, or repeat them by one $ref");
     const SchemaJson schema = normalized(given, document_, place);
     if (schema == true) return json_.value();

@@ -7,9 +7,9 @@
 namespace tp::constraint {
 namespace {
 
-using Kind = RegexNode::Kind;
+using RegexKind = RegexNode::Kind;
 
-constexpr std::size_t kMaxDepth = 200;
+constexpr std::size_t kMaxRegexDepth = 200;
 
 CodePoints digits() { return {{'0', '9'}}; }
 CodePoints word_characters() { return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}; }
@@ -41,7 +41,7 @@ CodePoints in_both_cases(const CodePoints& set) {
   return both;
 }
 
-RegexNode one_of(CodePoints set) { return {.kind = Kind::characters, .characters = std::move(set)}; }
+RegexNode one_of(CodePoints set) { return {.kind = RegexKind::characters, .characters = std::move(set)}; }
 
 class RegexReader {
  public:
@@ -55,8 +55,9 @@ class RegexReader {
 
  private:
   RegexNode read_choice(std::size_t depth) {
-    if (depth > kMaxDepth) cursor_.fail(fmt::format("at most {} nested groups", kMaxDepth), "simplify it");
-    RegexNode choice{.kind = Kind::choice};
+    if (depth > kMaxRegexDepth)
+      cursor_.fail(fmt::format("at most {} nested groups", kMaxRegexDepth), "simplify it");
+    RegexNode choice{.kind = RegexKind::choice};
     do choice.parts.push_back(read_sequence(depth));
     while (cursor_.accept("|"));
     if (choice.parts.size() > 1) return choice;
@@ -65,7 +66,7 @@ class RegexReader {
   }
 
   RegexNode read_sequence(std::size_t depth) {
-    RegexNode sequence{.kind = Kind::sequence};
+    RegexNode sequence{.kind = RegexKind::sequence};
     while (!cursor_.at_end() && cursor_.peek() != '|' && cursor_.peek() != ')')
       sequence.parts.push_back(read_quantified(depth));
     return sequence;
@@ -74,11 +75,12 @@ class RegexReader {
   RegexNode read_quantified(std::size_t depth) {
     RegexNode node = read_atom(depth);
     while (const auto bounds = read_quantifier()) {
-      if (node.kind == Kind::text_begin || node.kind == Kind::text_end || node.kind == Kind::ahead ||
-          node.kind == Kind::word_edge)
+      if (node.kind == RegexKind::text_begin || node.kind == RegexKind::text_end ||
+          node.kind == RegexKind::ahead || node.kind == RegexKind::word_edge)
         cursor_.fail_unsupported("a repeated anchor");
-      if (node.kind == Kind::repeat) cursor_.fail("no second quantifier", "put the first one into a group");
-      RegexNode repeat{.kind = Kind::repeat, .min = bounds->first, .max = bounds->second};
+      if (node.kind == RegexKind::repeat)
+        cursor_.fail("no second quantifier", "put the first one into a group");
+      RegexNode repeat{.kind = RegexKind::repeat, .min = bounds->first, .max = bounds->second};
       repeat.parts.push_back(std::move(node));
       node = std::move(repeat);
       if (!cursor_.accept("?") && cursor_.peek() == '+') cursor_.fail_unsupported("a possessive quantifier");
@@ -110,8 +112,8 @@ class RegexReader {
   RegexNode read_atom(std::size_t depth) {
     if (cursor_.peek() == '(') return read_group(depth);
     if (cursor_.peek() == '[') return one_of(read_class());
-    if (cursor_.accept("^")) return {.kind = Kind::text_begin};
-    if (cursor_.accept("$")) return {.kind = Kind::text_end};
+    if (cursor_.accept("^")) return {.kind = RegexKind::text_begin};
+    if (cursor_.accept("$")) return {.kind = RegexKind::text_end};
     if (cursor_.accept(".")) return one_of(flags_.dot_is_all ? CodePoints::all() : line_ends().complement());
     if (cursor_.peek() == '\\') return read_escape();
     const char next = cursor_.peek();
@@ -128,7 +130,7 @@ class RegexReader {
         "a group that is not `(`, `(?:`, `(?<name>`, `(?=`, `(?!`, `(?i)` or `(?i:`";
     const Flags outside = flags_;
     cursor_.skip(1);
-    RegexNode group{.kind = Kind::sequence};
+    RegexNode group{.kind = RegexKind::sequence};
     bool is_over = false;  // flags for the rest of the group around it
     if (cursor_.accept("?")) {
       const bool is_named = cursor_.peek() == '<' || cursor_.peek() == 'P';
@@ -136,7 +138,7 @@ class RegexReader {
       if (is_named && behind != '=' && behind != '!' && behind != '>')
         read_name();
       else if (cursor_.peek() == '=' || cursor_.peek() == '!')
-        group = {.kind = Kind::ahead, .negated = cursor_.accept("!") || !cursor_.accept("=")};
+        group = {.kind = RegexKind::ahead, .negated = cursor_.accept("!") || !cursor_.accept("=")};
       else if (!cursor_.accept(":"))
         is_over = read_flags(kOther);
     }
@@ -177,12 +179,12 @@ class RegexReader {
     const char kind = cursor_.peek(1);
     if (kind == 'A' || kind == 'z') {
       cursor_.skip(2);
-      return {.kind = kind == 'A' ? Kind::text_begin : Kind::text_end};
+      return {.kind = kind == 'A' ? RegexKind::text_begin : RegexKind::text_end};
     }
     if (kind >= '1' && kind <= '9') cursor_.fail_unsupported("a back reference");
     if (kind == 'b' || kind == 'B') {
       cursor_.skip(2);
-      return {.kind = Kind::word_edge, .negated = kind == 'B'};
+      return {.kind = RegexKind::word_edge, .negated = kind == 'B'};
     }
     return characters(read_escaped_set(flags_.is_inverted));
   }

@@ -6,12 +6,12 @@
 namespace tp::constraint {
 namespace {
 
-using Kind = RegexNode::Kind;
+using RegexKind = RegexNode::Kind;
 
 constexpr std::uint64_t kNoLimit = kUnbounded;
 
 bool has_anchor(const RegexNode& node) {
-  if (node.kind == Kind::text_begin || node.kind == Kind::text_end) return true;
+  if (node.kind == RegexKind::text_begin || node.kind == RegexKind::text_end) return true;
   return std::ranges::any_of(node.parts, has_anchor);
 }
 
@@ -35,12 +35,12 @@ class BranchFinder {
   bool failed() const { return failed_; }
 
   std::vector<Branch> branches_of(const RegexNode& node) {
-    if (node.kind == Kind::text_begin) return {{.at_begin = true}};
-    if (node.kind == Kind::text_end) return {{.at_end = true}};
+    if (node.kind == RegexKind::text_begin) return {{.at_begin = true}};
+    if (node.kind == RegexKind::text_end) return {{.at_end = true}};
     if (!has_anchor(node)) return {{.node = node}};
-    if (node.kind == Kind::sequence) return branches_of_sequence(node);
+    if (node.kind == RegexKind::sequence) return branches_of_sequence(node);
     std::vector<Branch> all;
-    failed_ |= node.kind != Kind::choice;
+    failed_ |= node.kind != RegexKind::choice;
     for (const RegexNode& part : node.parts) {
       std::vector<Branch> some = branches_of(part);
       std::ranges::move(some, std::back_inserter(all));
@@ -63,7 +63,7 @@ class BranchFinder {
       const bool ended = std::ranges::any_of(branches, &Branch::at_end);
       // Behind an end there may only be another one.
       copied_ += branches.size() * next.size() * (next.size() == 1 ? nodes_of(next.front().node) : nodes);
-      failed_ |= (begins && !is_first) || (ended && part.kind != Kind::text_end) ||
+      failed_ |= (begins && !is_first) || (ended && part.kind != RegexKind::text_end) ||
                  branches.size() * next.size() > kMaxBranches || copied_ > kMaxCopied;
       if (failed_) break;
       if (next.size() > 1) branches = repeated(branches, next.size());
@@ -83,7 +83,7 @@ class BranchFinder {
   static void append(const Branch& next, Branch& branch) {
     branch.at_begin |= next.at_begin;
     branch.at_end |= next.at_end;
-    const bool is_anchor = next.node.kind == Kind::sequence && next.node.parts.empty();
+    const bool is_anchor = next.node.kind == RegexKind::sequence && next.node.parts.empty();
     if (!is_anchor || !branch.node.parts.empty()) branch.node.parts.push_back(next.node);
   }
 
@@ -92,7 +92,7 @@ class BranchFinder {
 };
 
 bool looks_around(const RegexNode& node) {
-  return node.kind == Kind::ahead || node.kind == Kind::word_edge ||
+  return node.kind == RegexKind::ahead || node.kind == RegexKind::word_edge ||
          std::ranges::any_of(node.parts, looks_around);
 }
 
@@ -102,12 +102,12 @@ class RegexEmitter {
       : grammar_(grammar), character_(character) {}
 
   ExprId operator()(const RegexNode& node) const {
-    if (node.kind == Kind::characters) return character_(node.characters);
+    if (node.kind == RegexKind::characters) return character_(node.characters);
     std::vector<ExprId> parts;
     for (const RegexNode& part : node.parts) parts.push_back((*this)(part));
-    if (node.kind == Kind::repeat) return grammar_.repeat(parts.front(), node.min, node.max);
-    return node.kind == Kind::choice ? grammar_.choice(std::move(parts))
-                                     : grammar_.sequence(std::move(parts));
+    if (node.kind == RegexKind::repeat) return grammar_.repeat(parts.front(), node.min, node.max);
+    return node.kind == RegexKind::choice ? grammar_.choice(std::move(parts))
+                                          : grammar_.sequence(std::move(parts));
   }
 
  private:
@@ -118,15 +118,15 @@ class RegexEmitter {
 }  // namespace
 
 MatchLength match_length(const RegexNode& node) {
-  if (node.kind == Kind::characters) return {1, 1};
-  if (node.kind == Kind::text_begin || node.kind == Kind::text_end) return {0, 0};
+  if (node.kind == RegexKind::characters) return {1, 1};
+  if (node.kind == RegexKind::text_begin || node.kind == RegexKind::text_end) return {0, 0};
   MatchLength all;
-  if (node.kind == Kind::choice) all.min = kNoLimit;
+  if (node.kind == RegexKind::choice) all.min = kNoLimit;
   for (const RegexNode& node_part : node.parts) {
     const MatchLength part = match_length(node_part);
-    if (node.kind == Kind::choice) {
+    if (node.kind == RegexKind::choice) {
       all = {std::min(all.min, part.min), std::max(all.max, part.max)};
-    } else if (node.kind == Kind::repeat) {
+    } else if (node.kind == RegexKind::repeat) {
       const bool unbounded = part.max > 0 && (node.max == kUnbounded || part.max == kNoLimit);
       all = {part.min * node.min, unbounded ? kNoLimit : part.max * node.max};
     } else {
@@ -140,7 +140,7 @@ namespace {
 
 // The parts of a sequence, without the sequences in it.
 void add_parts(const RegexNode& node, std::vector<RegexNode>& parts) {
-  if (node.kind != Kind::sequence) return parts.push_back(node);
+  if (node.kind != RegexKind::sequence) return parts.push_back(node);
   for (const RegexNode& part : node.parts) add_parts(part, parts);
 }
 
@@ -152,7 +152,7 @@ bool fit_length(std::vector<RegexNode>& parts, MatchLength wanted) {
     const MatchLength length = match_length(part);
     if (length.min == length.max) {
       others.min += length.min;
-    } else if (varying == nullptr && part.kind == Kind::repeat) {
+    } else if (varying == nullptr && part.kind == RegexKind::repeat) {
       varying = &part;
     } else {
       return false;
@@ -180,21 +180,21 @@ bool is_plain(const RegexNode& node) {
 }
 
 std::optional<RegexNode> with_length(const RegexNode& node, RegexMatch match, MatchLength wanted) {
-  RegexNode fitting{.kind = Kind::choice};
+  RegexNode fitting{.kind = RegexKind::choice};
   for (const Branch& branch : BranchFinder().branches_of(node)) {
     const bool is_whole = match == RegexMatch::whole || (branch.at_begin && branch.at_end);
     const MatchLength length = match_length(branch.node);
     const bool has_it =
         length.min >= wanted.min && (wanted.max == kNoLimit || (is_whole && length.max <= wanted.max));
-    RegexNode& fitted = fitting.parts.emplace_back(RegexNode{.kind = Kind::sequence});
+    RegexNode& fitted = fitting.parts.emplace_back(RegexNode{.kind = RegexKind::sequence});
     if (has_it) {
       fitted.parts.push_back(branch.node);
     } else {
       add_parts(branch.node, fitted.parts);
       if (!is_whole || !fit_length(fitted.parts, wanted)) return std::nullopt;
     }
-    if (branch.at_begin) fitted.parts.insert(fitted.parts.begin(), RegexNode{.kind = Kind::text_begin});
-    if (branch.at_end) fitted.parts.push_back({.kind = Kind::text_end});
+    if (branch.at_begin) fitted.parts.insert(fitted.parts.begin(), RegexNode{.kind = RegexKind::text_begin});
+    if (branch.at_end) fitted.parts.push_back({.kind = RegexKind::text_end});
   }
   return fitting;
 }

@@ -10,7 +10,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxDepth = 8;
+constexpr std::size_t kMaxComparedDepth = 8;
 
 // As validators see it: without `type`, all of them.
 bool may_have_type(const SchemaJson& schema, const std::string& type) {
@@ -90,7 +90,7 @@ bool part_is_disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t dept
 
 bool disjoint(const SchemaJson& a, const SchemaJson& b, std::size_t depth) {
   if (a == false || b == false) return true;
-  if (depth > kMaxDepth || !a.is_object() || !b.is_object()) return false;
+  if (depth > kMaxComparedDepth || !a.is_object() || !b.is_object()) return false;
   if (part_is_disjoint(a, b, depth) || part_is_disjoint(b, a, depth)) return true;
   if (values_differ(a, b) || values_differ(b, a)) return true;
   for (const char* type : {"object", "array", "string", "number", "boolean", "null"}) {

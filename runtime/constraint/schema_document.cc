@@ -10,7 +10,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxDocumentDepth = 64;
 
 constexpr std::array<std::string_view, 33> kAssertions = {"$ref",
                                                           "allOf",
@@ -50,11 +50,11 @@ constexpr std::array<std::string_view, 33> kAssertions = {"$ref",
 class ParseLimits {
  public:
   bool operator()(int depth, SchemaJson::parse_event_t event, SchemaJson&) {
-    require<RequestError>(depth <= kMaxDepth,
+    require<RequestError>(depth <= kMaxDocumentDepth,
                           "the JSON Schema is nested too deeply (expected at most {} levels); move parts of "
                           "it to `$defs`",
-                          kMaxDepth);
-    members_.resize(kMaxDepth + 2);
+                          kMaxDocumentDepth);
+    members_.resize(kMaxDocumentDepth + 2);
     if (event == SchemaJson::parse_event_t::object_start) members_[static_cast<std::size_t>(depth) + 1] = 0;
     if (event == SchemaJson::parse_event_t::key) comparisons_ += members_[static_cast<std::size_t>(depth)]++;
     require<RequestError>(

@@ -12,7 +12,7 @@
 namespace tp::constraint {
 namespace {
 
-constexpr std::size_t kMaxDepth = 20;
+constexpr std::size_t kMaxNegationDepth = 20;
 
 // The bound that holds for values beyond another bound; `difference` is for counted things.
 struct Opposite {
@@ -96,8 +96,9 @@ class Negation {
  public:
   Negation(const SchemaDocument& document, const SchemaPlace& place, NegationOptions options)
       : document_(document), place_(place), options_(options) {
-    if (options_.depth > kMaxDepth)
-      place_.fail(fmt::format("at most {} levels under `not` or `if`", kMaxDepth), "more", "simplify it");
+    if (options_.depth > kMaxNegationDepth)
+      place_.fail(fmt::format("at most {} levels under `not` or `if`", kMaxNegationDepth), "more",
+                  "simplify it");
   }
 
   SchemaJson of(const SchemaJson& given) {
