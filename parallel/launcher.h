@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// 0 if it cannot be seen.
+// The parent of a process; 0 if it cannot be seen.
 pid_t parent_of(pid_t process);
 
 // The closest ancestor of this process that starts ranks.

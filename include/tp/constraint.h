@@ -18,7 +18,7 @@ enum class JsonSpace : std::uint8_t {
 };
 
 // JSON for which a JSON Schema (drafts 4 to 2020-12, OpenAPI) holds. Properties come in the schema's order.
-// Where a schema has `properties` but no `additionalProperties`, no others are generated.
+// No properties beside `properties` are generated unless the schema has `additionalProperties`.
 struct JsonSchema {
   std::string schema;  // as JSON
   JsonSpace space = JsonSpace::flexible;

@@ -13,11 +13,12 @@ namespace tp {
 // damaged GGUF file.
 bool holds_tokenizer(const std::filesystem::path& model);
 
-// What gguf_vocabulary.h says of a vocabulary in a GGUF file; nothing for others.
+// The faults of a vocabulary in a GGUF file, as gguf_vocabulary.h finds them. Other tokenizers have none.
 struct TokenizerFlaws {
   std::optional<std::string> unsupported{};  // see unsupported_tokenizer
   std::vector<std::string> unknown_ids{};    // see unknown_token_ids
 };
+// Reads the file's metadata once. Throws CheckpointError for a damaged GGUF file.
 TokenizerFlaws find_tokenizer_flaws(const std::filesystem::path& model);
 
 // Reads the tokenizer of a folder, from the first of these that it has:

@@ -14,7 +14,7 @@ namespace tp {
 namespace {
 
 // Throws RequestError for a search whose steps would look at so many tokens that others would wait for it.
-// What depends on texts is checked in every step: see BeamRun.
+// BeamRun checks in every step how many tokens the texts so far add.
 void require_few_candidates(const BeamRun::Setup& setup) {
   const auto beams = static_cast<std::size_t>(setup.request.beam_search->beams);
   const std::size_t of_beam =

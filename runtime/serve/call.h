@@ -64,7 +64,7 @@ class Call : public std::enable_shared_from_this<Call> {
   virtual void on_event(std::size_t request, const Event& event, Clock::time_point time) = 0;
   // All requests have ended, and the client is still there.
   virtual void finish() = 0;
-  // What the client is told of an exception, in the words of its API.
+  // The error that an exception becomes for the client, in the words of its API.
   virtual ApiError error_of(const std::exception& error) const { return api_error_of(error); }
   virtual void send_error(const ApiError& error);
   virtual Usage usage() const = 0;

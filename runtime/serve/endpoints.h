@@ -13,7 +13,7 @@ namespace tp::endpoints {
 
 using Exchange = std::shared_ptr<HttpExchange>;
 
-// Takes the request's body, once. Throws ApiError if it is not JSON.
+// Takes the request's body, once. Throws RequestError if it is not a JSON object, or nested too deeply.
 nlohmann::ordered_json body_of(const Exchange& exchange);
 
 void chat_completions(Service& service, const Exchange& exchange);

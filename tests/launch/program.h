@@ -42,8 +42,8 @@ void expect_one_error(const Finished& finished, int status, const std::string& m
 // That it ended well and printed nothing on stderr.
 void expect_success(const Finished& finished);
 
-// What `tp-infer COMMAND --help` prints, or `tp-infer --help` without a command. Each is started once per
-// process.
+// The output of `tp-infer COMMAND --help`, or of `tp-infer --help` without a command. A test program starts
+// each of them once.
 const std::string& help_text(const std::string& command = {});
 
 // The lines of a text, without their ends.
