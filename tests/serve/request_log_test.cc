@@ -1,0 +1,32 @@
+#include "runtime/serve/request_log.h"
+
+#include <memory>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+std::string line_of(const LoggedRequest& request, bool as_json) {
+  const auto lines = std::make_shared<std::vector<std::string>>();
+  {
+    const RequestLog log([lines](const std::string& line) { lines->push_back(line); }, as_json);
+    log.add(request);
+  }
+  return lines->empty() ? "" : lines->front();
+}
+
+// A terminal that shows the log would obey them.
+TEST(RequestLog, HasNoControlCharactersOfClients) {
+  const LoggedRequest request{.method = "POST", .param = "\x1b[2Jmember", .reason = "found \x1b[2Jtext"};
+  for (const bool as_json : {false, true}) {
+    const std::string line = line_of(request, as_json);
+    EXPECT_NE(line.find("member"), line.npos) << line;
+    EXPECT_NE(line.find("text"), line.npos) << line;
+    EXPECT_EQ(line.find('\x1b'), line.npos) << line;
+    EXPECT_EQ(line.find("\\u001b"), line.npos) << line;
+  }
+}
+
+}  // namespace
+}  // namespace tp::test
