@@ -13,7 +13,7 @@
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
 #include "launch/speculate_flag.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/trace_file.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
@@ -302,7 +302,7 @@ int run_bench(const CLI::App& command, BenchFlags flags) {
 }  // namespace
 
 // `tp-infer bench`: tokens per second of prefill and decode.
-static void add(CLI::App& app, int& status) {
+void add_bench_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<BenchFlags>();
   CLI::App* command = app.add_subcommand("bench", "Measure tokens per second of prefill and decode");
   add_bench_options(*command, *flags);
@@ -311,7 +311,5 @@ static void add(CLI::App& app, int& status) {
     status = run_bench(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::bench, add);
 
 }  // namespace tp

@@ -14,7 +14,7 @@
 #include "launch/rank_program.h"
 #include "launch/server_backend.h"
 #include "launch/speculate_flag.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "parallel/fail_together.h"
 #include "parallel/launcher.h"
 #include "tp/error.h"
@@ -37,7 +37,7 @@
 namespace tp {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kChatFooter =
     "Examples:\n"
     "  tp-infer chat --model DIR\n"
     "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
@@ -88,12 +88,12 @@ int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CL
 }
 
 // What rank 0 reads before the engine is opened, so that mistakes are reported early.
-struct Preparation {
+struct ChatPreparation {
   ChatTemplate chat_template;
   nlohmann::ordered_json conversation;
 };
 
-Preparation prepare(const ChatFlags& flags) {
+ChatPreparation prepare(const ChatFlags& flags) {
   const std::filesystem::path model = find_model(flags.engine.options.model);
   require_task(model, Task::generate);  // before a template is looked for, which an encoder has none of
   return {open_chat_template(flags.template_file, model), open_conversation(flags)};
@@ -103,7 +103,7 @@ int run_chat(const CLI::App& command, const ChatFlags& flags) {
   // Launchers forward signals to every rank; only the first one has an answer to stop.
   if (launched_rank().rank != 0) Interruptions::ignore();
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
-    std::optional<Preparation> prepared;
+    std::optional<ChatPreparation> prepared;
     fail_together(comm, [&] {
       if (comm.is_root()) prepared.emplace(prepare(flags));
     });
@@ -166,7 +166,7 @@ void check_server_options(const ChatFlags& flags, const std::vector<const CLI::O
 }  // namespace
 
 // `tp-infer chat`: a conversation with a model.
-static void add(CLI::App& app, int& status) {
+void add_chat_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<ChatFlags>();
   CLI::App* command = app.add_subcommand("chat", "Converse with a model");
   flags->engine.add_to(*command);
@@ -205,14 +205,12 @@ static void add(CLI::App& app, int& status) {
       ->group(server_group);
   flags->sampling.add_to(*command);
   flags->sampling.add_thinking_option_to(*command);
-  command->footer(kFooter);
+  command->footer(kChatFooter);
   command->callback([flags, command, of_model, &status] {
     check_server_options(*flags, of_model);
     flags->sampling.check();
     status = flags->server.empty() ? run_chat(*command, *flags) : chat_with_server(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::chat, add);
 
 }  // namespace tp

@@ -2,7 +2,7 @@
 #include "launch/engine_command.h"
 #include "launch/json_text.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/text_inputs.h"
 #include "runtime/api/rounded.h"
 #include "runtime/text/probabilities.h"
@@ -79,7 +79,7 @@ int run_classify(const CLI::App& command, const ClassifyFlags& flags) {
 }  // namespace
 
 // `tp-infer classify`: which of its labels a classifier gives texts.
-static void add(CLI::App& app, int& status) {
+void add_classify_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<ClassifyFlags>();
   flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("classify", "Say which label a classifier gives texts");
@@ -98,7 +98,5 @@ static void add(CLI::App& app, int& status) {
     status = run_classify(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::classify, add);
 
 }  // namespace tp

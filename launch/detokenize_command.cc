@@ -5,7 +5,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
@@ -20,7 +20,7 @@
 namespace tp {
 namespace {
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* kDetokenizeExamples = R"(Examples:
   echo '[1, 15043, 3186]' | tp-infer detokenize --model DIR
   echo '{"ids": [1, 15043]}' | tp-infer detokenize --model DIR --jsonl
   tp-infer tokenize --model DIR < in.txt | tp-infer detokenize --model DIR --skip-special
@@ -62,14 +62,14 @@ std::vector<TokenId> ids_of_line(const std::string& line) {
   return ids;
 }
 
-struct Arguments {
+struct DetokenizeArguments {
   std::string model;
   bool skip_special = false;
   std::string output;
   DetokenizeOptions options;
 };
 
-void run(Arguments& arguments) {
+void run(DetokenizeArguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.skip_special) arguments.options.skip_special = SkipSpecial::yes;
   const std::filesystem::path model = find_model(arguments.model, {".json", ".model"});
@@ -91,9 +91,9 @@ void detokenize_lines(const Tokenizer& tokenizer, const DetokenizeOptions& optio
 }
 
 // `tp-infer detokenize`: ids to text.
-static void add(CLI::App& app, int& /*status*/) {
+void add_detokenize_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("detokenize", "Print the texts of token ids");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<DetokenizeArguments>();
   command
       ->add_option("-m,--model", arguments->model,
                    "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
@@ -104,10 +104,8 @@ static void add(CLI::App& app, int& /*status*/) {
   command->add_flag("--skip-special", arguments->skip_special,
                     "Leave out control tokens such as BOS and EOS");
   add_output_option(*command, arguments->output);
-  command->footer(examples);
+  command->footer(kDetokenizeExamples);
   command->callback(on_first_rank(*command, [arguments] { run(*arguments); }));
 }
-
-static const Subcommand kRegistered(Subcommand::Place::detokenize, add);
 
 }  // namespace tp

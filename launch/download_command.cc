@@ -10,7 +10,7 @@
 #include "launch/option_checks.h"
 #include "launch/progress_line.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "model/weights/checkpoint/printable.h"
 #include "runtime/text/format_bytes.h"
 #include "tp/internal/require.h"
@@ -197,7 +197,7 @@ CLI::Validator revision() {
 }  // namespace
 
 // `tp-infer download`: a model from the Hugging Face Hub.
-static void add(CLI::App& app, int& /*status*/) {
+void add_download_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<DownloadFlags>();
   CLI::App* command = app.add_subcommand("download", "Fetch a model from the Hugging Face Hub");
   command
@@ -234,7 +234,5 @@ static void add(CLI::App& app, int& /*status*/) {
       "  tp-infer download org/name --list");
   command->callback(on_first_rank(*command, [flags] { run(*flags); }));
 }
-
-static const Subcommand kRegistered(Subcommand::Place::download, add);
 
 }  // namespace tp

@@ -3,7 +3,7 @@
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/sequence_batch.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/text_inputs.h"
 #include "model/weights/checkpoint/npy.h"
 #include "tp/internal/require.h"
@@ -84,7 +84,7 @@ int run_embed(const CLI::App& command, const EmbedFlags& flags) {
 }  // namespace
 
 // `tp-infer embed`: texts to vectors.
-static void add(CLI::App& app, int& status) {
+void add_embed_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<EmbedFlags>();
   flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
@@ -125,7 +125,5 @@ static void add(CLI::App& app, int& status) {
     status = run_embed(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::embed, add);
 
 }  // namespace tp

@@ -3,7 +3,7 @@
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/sequence_batch.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/text_inputs.h"
 #include "runtime/api/rounded.h"
 #include "runtime/engine/finite_results.h"
@@ -116,7 +116,7 @@ int run_fill_mask(const CLI::App& command, const FillMaskFlags& flags) {
 }  // namespace
 
 // `tp-infer fill-mask`: which words a masked language model puts in place of masks.
-static void add(CLI::App& app, int& status) {
+void add_fill_mask_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<FillMaskFlags>();
   flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("fill-mask", "Find the most likely words for masks in texts");
@@ -140,7 +140,5 @@ static void add(CLI::App& app, int& status) {
     status = run_fill_mask(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::fill_mask, add);
 
 }  // namespace tp

@@ -16,7 +16,7 @@
 #include "launch/result_output.h"
 #include "launch/sampling_flags.h"
 #include "launch/speculate_flag.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/trace_file.h"
 #include "launch/unmasking_flags.h"
 #include "parallel/collectives.h"
@@ -77,7 +77,7 @@ std::size_t check_batch(const GenerateFlags& flags) {
 }
 
 // What rank 0 reads before the engine is opened, so that mistakes are reported early.
-struct Preparation {
+struct GeneratePreparation {
   std::vector<ApiRequest> requests;  // except those of a batch, which are read as the engine takes them
   std::size_t known_requests = 0;    // how many there are; 0: more may come
   std::optional<Constraint> constraint;
@@ -86,7 +86,7 @@ struct Preparation {
   std::optional<ResultOutput> output;
 };
 
-void prepare(const GenerateFlags& flags, Preparation& prepared) {
+void prepare(const GenerateFlags& flags, GeneratePreparation& prepared) {
   if (flags.batch_file.empty()) {
     prepared.requests = read_requests(flags);
     prepared.known_requests = prepared.requests.size();
@@ -127,7 +127,7 @@ TokenId token_named(const Engine& engine, const std::string& text) {
 }
 
 // Rank 0: continues all prompts. Returns the exit status.
-int generate(Engine& engine, const GenerateFlags& flags, Preparation& prepared) {
+int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& prepared) {
   const std::filesystem::path model = find_model(flags.engine.options.model);
   GenerateOutput output(*prepared.output, engine,
                         {.json = flags.json,
@@ -177,7 +177,7 @@ int refuse_nothing(const Communicator& comm) {
 
 int run_generate(const CLI::App& command, const GenerateFlags& flags) {
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
-    Preparation prepared;
+    GeneratePreparation prepared;
     fail_together(comm, [&] {
       if (comm.is_root()) prepare(flags, prepared);
     });
@@ -259,7 +259,7 @@ void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
 }  // namespace
 
 // `tp-infer generate`: continues prompts.
-static void add(CLI::App& app, int& status) {
+void add_generate_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<GenerateFlags>();
   CLI::App* command = app.add_subcommand("generate", "Continue prompts");
   flags->engine.add_to(*command);
@@ -309,8 +309,6 @@ static void add(CLI::App& app, int& status) {
     status = run_generate(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::generate, add);
 
 int run_demo(const CLI::App& app) {
   GenerateFlags flags;

@@ -1,7 +1,7 @@
 #include "launch/engine_command.h"
 #include "launch/option_checks.h"
 #include "launch/sequence_batch.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/text_inputs.h"
 #include "model/weights/checkpoint/npy.h"
 
@@ -39,7 +39,7 @@ int run_hidden(const CLI::App& command, const HiddenFlags& flags) {
 }  // namespace
 
 // `tp-infer hidden`: the last hidden state of every token.
-static void add(CLI::App& app, int& status) {
+void add_hidden_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<HiddenFlags>();
   CLI::App* command = app.add_subcommand("hidden", "Write the last hidden state of every token to a file");
   flags->engine.add_to(*command);
@@ -54,7 +54,5 @@ static void add(CLI::App& app, int& status) {
       "  mpirun -np 2 tp-infer hidden --model DIR --tokens ids.json --output hidden.npy");
   command->callback([flags, command, &status] { status = run_hidden(*command, *flags); });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::hidden, add);
 
 }  // namespace tp

@@ -5,7 +5,7 @@
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
 #include "launch/split_flag.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/table.h"
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
@@ -150,9 +150,9 @@ std::string_view kind_name(const ModelConfig& config) {
 }
 
 // `unusable`: why the tokenizer in the model's file is.
-std::string table_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
-                     const std::optional<std::string>& unusable, const std::vector<RankShare>& shares,
-                     const CacheUse& cache, WeightType weights, KvType kv_type) {
+std::string table_report(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
+                         const std::optional<std::string>& unusable, const std::vector<RankShare>& shares,
+                         const CacheUse& cache, WeightType weights, KvType kv_type) {
   const std::optional<StoredWeights>& stored = model.stored();
   std::string text;
   const auto out = std::back_inserter(text);
@@ -227,9 +227,9 @@ std::string table_of(const ModelConfig& config, const Parameters& parameters, co
   return text + table.text();
 }
 
-std::string json_of(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
-                    const std::optional<std::string>& unusable, const std::vector<RankShare>& shares,
-                    const CacheUse& cache, WeightType weights, KvType kv_type) {
+std::string json_report(const ModelConfig& config, const Parameters& parameters, const DescribedModel& model,
+                        const std::optional<std::string>& unusable, const std::vector<RankShare>& shares,
+                        const CacheUse& cache, WeightType weights, KvType kv_type) {
   const std::optional<StoredWeights>& stored = model.stored();
   const auto range = [](Range r) { return nlohmann::json::array({r.begin, r.end}); };
   nlohmann::json ranks = nlohmann::json::array();
@@ -313,7 +313,7 @@ void inspect(const InspectFlags& flags) {
   const std::vector<RankShare> shares = shares_of(plan, spec, described.weights(), cache.blocks, flags.ranks);
   const Parameters parameters{count_parameters(spec), count_active_parameters(spec)};
   ResultOutput output(flags.output);
-  const auto describe = flags.json ? json_of : table_of;
+  const auto describe = flags.json ? json_report : table_report;
   output.write(describe(plan.config, parameters, described, find_tokenizer_flaws(model).unsupported, shares,
                         cache, described.usual_type(), plan.kv_type));
   output.finish();
@@ -322,7 +322,7 @@ void inspect(const InspectFlags& flags) {
 }  // namespace
 
 // `tp-infer inspect`: what a model is and what each rank would own. Loads no weights and starts no MPI.
-static void add(CLI::App& app, int& /*status*/) {
+void add_inspect_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command = app.add_subcommand("inspect", "Show a model's shape and what each rank would own");
   command
@@ -363,7 +363,5 @@ static void add(CLI::App& app, int& /*status*/) {
       "  tp-infer inspect --model bench/shapes/llama-1b.json --ranks 4 --json");
   command->callback(on_first_rank(*command, [flags] { inspect(*flags); }));
 }
-
-static const Subcommand kRegistered(Subcommand::Place::inspect, add);
 
 }  // namespace tp

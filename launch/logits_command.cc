@@ -2,7 +2,7 @@
 #include "launch/engine_command.h"
 #include "launch/option_checks.h"
 #include "launch/progress.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/text_inputs.h"
 #include "model/weights/checkpoint/npy.h"
 #include "tp/internal/require.h"
@@ -103,7 +103,7 @@ int run_logits(const CLI::App& command, const LogitsFlags& flags) {
 }  // namespace
 
 // `tp-infer logits`: the logits of every position of a prompt, as an .npy file.
-static void add(CLI::App& app, int& status) {
+void add_logits_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<LogitsFlags>();
   CLI::App* command =
       app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
@@ -126,7 +126,5 @@ static void add(CLI::App& app, int& status) {
       "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
   command->callback([flags, command, &status] { status = run_logits(*command, *flags); });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::logits, add);
 
 }  // namespace tp

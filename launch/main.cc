@@ -6,7 +6,7 @@
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
 #include "launch/standard_streams.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/usage_error.h"
 #include "launch/version_text.h"
 #include "parallel/available_memory.h"
@@ -43,6 +43,16 @@ const char* const kFooter =
     "  tp-infer inspect --model DIR --ranks 8\n"
     "Help for a subcommand: tp-infer help generate\n"
     "Exit status: 0 success, 1 error, 2 usage error";
+
+// In the order of --help.
+constexpr void (*kSubcommands[])(CLI::App& app, int& status) = {
+    tp::add_generate_command,    tp::add_chat_command,       tp::add_serve_command,
+    tp::add_render_chat_command, tp::add_embed_command,      tp::add_rank_command,
+    tp::add_classify_command,    tp::add_fill_mask_command,  tp::add_logits_command,
+    tp::add_hidden_command,      tp::add_perplexity_command, tp::add_tokenize_command,
+    tp::add_detokenize_command,  tp::add_download_command,   tp::add_quantize_command,
+    tp::add_inspect_command,     tp::add_plan_command,       tp::add_bench_command,
+};
 
 void say_what_to_try_next() {
   tp::print_note(
@@ -108,7 +118,7 @@ int run(int argc, char** argv) {
   // An option given again replaces what was given before; those that may be given several times keep all.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
-  tp::Subcommand::add_all(app, status);
+  for (const auto add_subcommand : kSubcommands) add_subcommand(app, status);
   const std::vector<std::string> arguments = tp::arguments_of(argc, argv);
   tp::remember_flags(app, arguments);
   try {

@@ -5,7 +5,7 @@
 #include "launch/prompts.h"
 #include "launch/rank_program.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "model/tokenizer/utf8.h"
 #include "parallel/fail_together.h"
 #include "parallel/stopwatch.h"
@@ -195,7 +195,7 @@ int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
 }  // namespace
 
 // `tp-infer perplexity`: how well a model predicts a text.
-static void add(CLI::App& app, int& status) {
+void add_perplexity_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PerplexityFlags>();
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
   flags->engine.add_to(*command);
@@ -238,7 +238,5 @@ static void add(CLI::App& app, int& status) {
     status = run_perplexity(*command, *flags);
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::perplexity, add);
 
 }  // namespace tp

@@ -8,7 +8,7 @@
 #include "launch/plan_text.h"
 #include "launch/result_output.h"
 #include "launch/split_flag.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/wire_flag.h"
 #include "parallel/processors.h"
 
@@ -131,7 +131,7 @@ void add_workload_options(CLI::App& command, PlanFlags& flags) {
 }  // namespace
 
 // `tp-infer plan`: what a model would do on other machines. Needs neither MPI nor weights, but to probe.
-static void add(CLI::App& app, int& status) {
+void add_plan_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<PlanFlags>();
   CLI::App* command = app.add_subcommand("plan", "Predict memory and speed of a model on many hosts");
   add_model_options(*command, *flags);
@@ -163,7 +163,5 @@ static void add(CLI::App& app, int& status) {
       on_first_rank(*command, [flags] { plan(*flags); })();
   });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::plan, add);
 
 }  // namespace tp

@@ -7,7 +7,7 @@
 #include "launch/progress.h"
 #include "launch/progress_line.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "model/quantize/quantize_model.h"
 #include "model/quantize/type_choice.h"
 #include "parallel/processors.h"
@@ -25,7 +25,7 @@
 namespace tp {
 namespace {
 
-constexpr const char* kExamples =
+constexpr const char* kQuantizeExamples =
     R"(Types: f32, f16, bf16; int8 (Q8_0) and int4 (Q4_0), groups of 32 with a scale; q2_k to q6_k; q4_k_m and
 q5_k_m, llama.cpp's mixes, which give the most sensitive matrices Q6_K; others that llama.cpp knows. Norms and
 biases stay f32, and the LM head gets Q6_K where other matrices have fewer bits.
@@ -138,7 +138,7 @@ CLI::Validator gguf_name() {
 }  // namespace
 
 // `tp-infer quantize`: a checkpoint as a GGUF file.
-static void add(CLI::App& app, int& /*status*/) {
+void add_quantize_command(CLI::App& app, int& /*status*/) {
   auto flags = std::make_shared<QuantizeFlags>();
   CLI::App* command = app.add_subcommand("quantize", "Write a model as a GGUF file of quantized weights");
   command
@@ -164,10 +164,8 @@ static void add(CLI::App& app, int& /*status*/) {
       ->check(whole_number(1, kMostThreads))
       ->type_name("N");
   command->add_flag("--json", flags->json, "Print the summary as JSON");
-  command->footer(kExamples);
+  command->footer(kQuantizeExamples);
   command->callback(on_first_rank(*command, [flags] { run(*flags); }));
 }
-
-static const Subcommand kRegistered(Subcommand::Place::quantize, add);
 
 }  // namespace tp

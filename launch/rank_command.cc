@@ -3,7 +3,7 @@
 #include "launch/json_text.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/text_inputs.h"
 #include "runtime/api/rounded.h"
 #include "runtime/text/probabilities.h"
@@ -77,7 +77,7 @@ int run_rank(const CLI::App& command, const RankFlags& flags) {
 }  // namespace
 
 // `tp-infer rank`: how well documents answer a query, by a cross-encoder.
-static void add(CLI::App& app, int& status) {
+void add_rank_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<RankFlags>();
   flags->engine.options.max_sequences = 64;
   CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");
@@ -104,7 +104,5 @@ static void add(CLI::App& app, int& status) {
       "  mpirun -np 2 tp-infer rank --model DIR --query \"Who wrote Faust?\" --batch documents.txt");
   command->callback([flags, command, &status] { status = run_rank(*command, *flags); });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::rank, add);
 
 }  // namespace tp

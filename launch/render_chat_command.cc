@@ -4,7 +4,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/tokenize_command.h"
 #include "tp/error.h"
 
@@ -17,14 +17,14 @@
 namespace tp {
 namespace {
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kRenderChatExamples = R"(Examples:
   tp-infer render-chat --model DIR --messages messages.json
   tp-infer render-chat --template chat.jinja --messages - < messages.json
   tp-infer render-chat --model DIR --messages FILE --ids       the prompt's token ids
 The file is a JSON object: `messages`, and perhaps `add_generation_prompt` (false unless given), `tools`,
 `bos_token`, `eos_token` and whatever else the template knows by name.)";
 
-struct Arguments {
+struct RenderChatArguments {
   std::string model;
   std::string template_file;
   std::string messages;
@@ -33,7 +33,7 @@ struct Arguments {
   std::string output;
 };
 
-void run(const Arguments& arguments) {
+void run(const RenderChatArguments& arguments) {
   const std::filesystem::path model = arguments.model.empty() ? "" : find_model(arguments.model);
   const ChatTemplate chat = open_chat_template(arguments.template_file, model);
   const MarkedText text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
@@ -48,9 +48,9 @@ void run(const Arguments& arguments) {
 }  // namespace
 
 // `tp-infer render-chat`: prints what a model's chat template makes of messages.
-static void add(CLI::App& app, int& /*status*/) {
+void add_render_chat_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("render-chat", "Render messages with the chat template");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<RenderChatArguments>();
   command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
       ->check(not_empty("a model"))
       ->type_name("DIR");
@@ -68,7 +68,7 @@ static void add(CLI::App& app, int& /*status*/) {
   command->add_flag("--ids", arguments->prints_ids,
                     "Print the token ids as a JSON list; texts of the messages cannot become control tokens");
   add_output_option(*command, arguments->output);
-  command->footer(kExamples);
+  command->footer(kRenderChatExamples);
   command->callback(on_first_rank(*command, [arguments] {
     if (arguments->model.empty() && arguments->template_file.empty())
       throw CLI::ValidationError("no chat template; give --model DIR or --template FILE");
@@ -77,7 +77,5 @@ static void add(CLI::App& app, int& /*status*/) {
     run(*arguments);
   }));
 }
-
-static const Subcommand kRegistered(Subcommand::Place::render_chat, add);
 
 }  // namespace tp

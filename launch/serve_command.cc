@@ -5,7 +5,7 @@
 #include "launch/rank_program.h"
 #include "launch/serve_flags.h"
 #include "launch/shutdown_signals.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "parallel/fail_together.h"
 #include "parallel/launcher.h"
 #include "runtime/serve/server.h"
@@ -32,7 +32,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr const char* kFooter =
+constexpr const char* kServeFooter =
     "Examples:\n"
     "  tp-infer serve --model DIR\n"
     "  mpirun -np 4 tp-infer serve --model DIR --host 0.0.0.0 --api-key-file keys.txt\n"
@@ -91,8 +91,8 @@ ServeOptions options_of(const ServeFlags& flags) {
 }
 
 // What rank 0 sets up before the engine is opened, so that mistakes are reported early.
-struct Preparation {
-  explicit Preparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(options_of(flags)) {
+struct ServePreparation {
+  explicit ServePreparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(options_of(flags)) {
     const std::filesystem::path model = find_model(flags.engine.options.model);
     chat_template = flags.template_file.empty() ? ChatTemplate::load(model)
                                                 : open_chat_template(flags.template_file, model);
@@ -105,7 +105,7 @@ struct Preparation {
 };
 
 // The first signal drains, the second one leaves, a third one ends the process.
-void obey_signals(Preparation& prepared, std::chrono::milliseconds drain_time) {
+void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_time) {
   ShutdownSignals& signals = prepared.signals.emplace();
   Server& server = prepared.server;
   const bool by_mpirun = launched_rank().by_mpirun;
@@ -161,7 +161,7 @@ void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
   }
 }
 
-int serve(Engine& engine, const ServeFlags& flags, Preparation& prepared, std::size_t ranks) {
+int serve(Engine& engine, const ServeFlags& flags, ServePreparation& prepared, std::size_t ranks) {
   Server& server = prepared.server;
   obey_signals(prepared, std::chrono::seconds(flags.drain_seconds));
   OpenModel model{.engine = &engine, .chat_error = kNoChat};
@@ -181,10 +181,10 @@ int run_serve(const CLI::App& command, const ServeFlags& flags) {
   if (launched_rank().rank != 0) ShutdownSignals::ignore();
   std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the server
   return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
-    std::unique_ptr<Preparation> prepared;
+    std::unique_ptr<ServePreparation> prepared;
     fail_together(comm, [&] {
       if (!comm.is_root()) return;
-      prepared = std::make_unique<Preparation>(flags);
+      prepared = std::make_unique<ServePreparation>(flags);
     });
     const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
     return lead_or_follow(comm, *engine, flags.engine.verbose,
@@ -195,14 +195,12 @@ int run_serve(const CLI::App& command, const ServeFlags& flags) {
 }  // namespace
 
 // `tp-infer serve`: answers requests over HTTP.
-static void add(CLI::App& app, int& status) {
+void add_serve_command(CLI::App& app, int& status) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command = app.add_subcommand("serve", "Answer requests over HTTP, with OpenAI's API");
   flags->add_to(*command);
-  command->footer(kFooter);
+  command->footer(kServeFooter);
   command->callback([flags, command, &status] { status = run_serve(*command, *flags); });
 }
-
-static const Subcommand kRegistered(Subcommand::Place::serve, add);
 
 }  // namespace tp

@@ -4,7 +4,7 @@
 #include "launch/on_first_rank.h"
 #include "launch/option_checks.h"
 #include "launch/result_output.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "model/weights/checkpoint/strict_json.h"
 #include "tp/internal/require.h"
 
@@ -19,7 +19,7 @@
 namespace tp {
 namespace {
 
-constexpr const char* examples = R"(Examples:
+constexpr const char* kTokenizeExamples = R"(Examples:
   tp-infer tokenize --model DIR "Hello world"
   tp-infer tokenize --model DIR < texts.txt          a list of ids for every line
   tp-infer tokenize --model DIR --jsonl < texts.jsonl
@@ -44,7 +44,7 @@ std::string text_of_json_line(const std::string& line) {
   }
 }
 
-struct Arguments {
+struct TokenizeArguments {
   std::string model;
   std::string text;
   bool has_text = false;
@@ -53,7 +53,7 @@ struct Arguments {
   TokenizeOptions options;
 };
 
-void run(Arguments& arguments) {
+void run(TokenizeArguments& arguments) {
   std::ios::sync_with_stdio(false);
   if (arguments.no_special) arguments.options.add_special = AddSpecial::no;
   const std::filesystem::path model = find_model(arguments.model, {".json", ".model"});
@@ -80,9 +80,9 @@ void tokenize_lines(const Tokenizer& tokenizer, const TokenizeOptions& options, 
 }
 
 // `tp-infer tokenize`: text to ids.
-static void add(CLI::App& app, int& /*status*/) {
+void add_tokenize_command(CLI::App& app, int& /*status*/) {
   CLI::App* command = app.add_subcommand("tokenize", "Print the token ids of texts");
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<TokenizeArguments>();
   command
       ->add_option("-m,--model", arguments->model,
                    "The folder of a model, a GGUF file, a tokenizer.json, or a *.model of SentencePiece")
@@ -98,7 +98,7 @@ static void add(CLI::App& app, int& /*status*/) {
   command->add_flag("--no-special", arguments->no_special,
                     "Do not add BOS and EOS; they are still recognised within the text");
   add_output_option(*command, arguments->output);
-  command->footer(examples);
+  command->footer(kTokenizeExamples);
   command->callback(on_first_rank(*command, [arguments, text] {
     arguments->has_text = text->count() > 0;
     if (arguments->has_text && arguments->options.jsonl) {
@@ -108,7 +108,5 @@ static void add(CLI::App& app, int& /*status*/) {
     run(*arguments);
   }));
 }
-
-static const Subcommand kRegistered(Subcommand::Place::tokenize, add);
 
 }  // namespace tp

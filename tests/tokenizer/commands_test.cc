@@ -1,5 +1,5 @@
 #include "launch/detokenize_command.h"
-#include "launch/subcommand.h"
+#include "launch/subcommands.h"
 #include "launch/tokenize_command.h"
 #include "tests/tokenizer/test_tokenizer.h"
 #include "tp/error.h"
@@ -120,7 +120,8 @@ TEST(Commands, UndoEachOther) {
 std::string run(const std::vector<std::string>& arguments) {
   CLI::App app;
   int status = 0;
-  Subcommand::add_all(app, status);
+  add_tokenize_command(app, status);
+  add_detokenize_command(app, status);
   ::testing::internal::CaptureStdout();
   std::string output;
   try {
