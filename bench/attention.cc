@@ -10,7 +10,7 @@
 #include "bench/attention_problem.h"
 #include "bench/decode_attention.h"
 #include "bench/latent_attention.h"
-#include "model/kernels/isa.h"
+#include "model/kernels/simd/isa.h"
 #include "tp/internal/require.h"
 
 #include <CLI/CLI.hpp>

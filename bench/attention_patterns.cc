@@ -1,7 +1,7 @@
 #include "bench/attention_patterns.h"
 
 #include "model/kernels/favor.h"
-#include "model/kernels/isa.h"
+#include "model/kernels/simd/isa.h"
 #include "tp/internal/require.h"
 
 #include <string>

@@ -4,7 +4,7 @@
 #include "model/kernels/attention.h"
 #include "model/kernels/openblas.h"
 #include "model/memory/buffer.h"
-#include "parallel/stopwatch.h"
+#include "parallel/machine/stopwatch.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,14 +3,14 @@
 //
 //   mpirun -np 2 build/bin/bench_collectives [--json] [--largest BYTES] [--wire int8]
 
-#include "parallel/collectives.h"
+#include "parallel/exchange/collectives.h"
 
-#include "parallel/all_reduce.h"
-#include "parallel/mpi_call.h"
-#include "parallel/mpi_session.h"
-#include "parallel/placement.h"
-#include "parallel/processors.h"
-#include "parallel/stopwatch.h"
+#include "parallel/exchange/all_reduce.h"
+#include "parallel/exchange/mpi_call.h"
+#include "parallel/exchange/mpi_session.h"
+#include "parallel/exchange/placement.h"
+#include "parallel/machine/processors.h"
+#include "parallel/machine/stopwatch.h"
 #include "tp/internal/require.h"
 #include "tp/mpi.h"
 

@@ -3,12 +3,12 @@
 //
 //   OMP_NUM_THREADS=1 bench_kernels [--json] [--tokens 4,8] [bf16 int8 ...]
 
-#include "model/kernels/isa.h"
 #include "model/kernels/matmul.h"
 #include "model/kernels/openblas.h"
-#include "model/peak_rates.h"
+#include "model/kernels/simd/isa.h"
+#include "model/rates/peak_rates.h"
 #include "model/weights/local_weight.h"
-#include "parallel/stopwatch.h"
+#include "parallel/machine/stopwatch.h"
 
 #include <algorithm>
 #include <cmath>

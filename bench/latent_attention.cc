@@ -1,8 +1,8 @@
 #include "bench/latent_attention.h"
 
 #include "bench/attention_problem.h"
-#include "model/kernels/isa.h"
-#include "model/peak_rates.h"
+#include "model/kernels/simd/isa.h"
+#include "model/rates/peak_rates.h"
 #include "tp/internal/require.h"
 
 #include <random>

@@ -4,7 +4,7 @@
 
 #include "model/tokenizer/tokenizer.h"
 
-#include "parallel/stopwatch.h"
+#include "parallel/machine/stopwatch.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

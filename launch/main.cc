@@ -1,16 +1,16 @@
 // tp-infer: tensor-parallel inference of language models on CPUs.
 
-#include "launch/generate_command.h"
-#include "launch/message.h"
-#include "launch/option_names.h"
-#include "launch/rank_program.h"
-#include "launch/result_output.h"
-#include "launch/standard_streams.h"
-#include "launch/subcommands.h"
-#include "launch/usage_error.h"
-#include "launch/version_text.h"
-#include "parallel/available_memory.h"
-#include "parallel/launcher.h"
+#include "launch/commands/generate_command.h"
+#include "launch/commands/subcommands.h"
+#include "launch/common/message.h"
+#include "launch/common/option_names.h"
+#include "launch/common/result_output.h"
+#include "launch/common/standard_streams.h"
+#include "launch/common/version_text.h"
+#include "launch/options/usage_error.h"
+#include "launch/ranks/rank_program.h"
+#include "parallel/machine/available_memory.h"
+#include "parallel/machine/launcher.h"
 
 #include <chrono>
 #include <cstdio>

@@ -1,10 +1,10 @@
 // main() of a GoogleTest program that mpirun starts on several ranks. Every rank runs the same tests in the
 // same order. Rank 0 prints as usual; other ranks print what failed, with their number. The exit status is 1
 // if a test failed on any rank.
-#include "parallel/collectives.h"
-#include "parallel/mpi_call.h"
-#include "parallel/mpi_session.h"
-#include "parallel/stopwatch.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/mpi_call.h"
+#include "parallel/exchange/mpi_session.h"
+#include "parallel/machine/stopwatch.h"
 #include "tests/mpi_test.h"
 #include "tp/mpi.h"
 

@@ -2,8 +2,8 @@
 
 #include "launch/hub/destination.h"
 #include "launch/hub/gguf_models.h"
-#include "model/weights/checkpoint/printable.h"
-#include "model/weights/checkpoint/safetensors_files.h"
+#include "model/files/printable.h"
+#include "model/weights/safetensors/safetensors_files.h"
 #include "tp/error.h"
 
 #include <fstream>

@@ -1,6 +1,6 @@
 #include "launch/hub/fetch_file.h"
 
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "launch/hub/gguf_models.h"
 
-#include "model/weights/checkpoint/gguf_part_name.h"
+#include "model/weights/gguf/gguf_part_name.h"
 
 #include <algorithm>
 #include <cctype>

@@ -1,7 +1,7 @@
 #include "launch/hub/hub_client.h"
 
 #include "launch/hub/url.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
 #include "tp/internal/require.h"
 
 #include <charconv>

@@ -2,8 +2,8 @@
 
 #include "launch/hub/hub_name.h"
 #include "launch/hub/url.h"
-#include "model/weights/checkpoint/printable.h"
-#include "model/weights/checkpoint/strict_json.h"
+#include "model/files/printable.h"
+#include "model/files/strict_json.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "launch/hub/url.h"
 
 #include "launch/hub/download_error.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

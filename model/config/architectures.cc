@@ -1,7 +1,7 @@
 #include "model/config/architectures.h"
 
-#include "model/weights/checkpoint/gguf_model_metadata.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // From a family's name to the parts of its decoder.
 #pragma once
 
-#include "model/config/families/family.h"
+#include "model/config/family.h"
 #include "model/config/spec.h"
 #include "tp/model_config.h"
 

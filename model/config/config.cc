@@ -8,8 +8,8 @@
 #include "model/config/reformer_config.h"
 #include "model/config/rope_scaling.h"
 #include "model/config/seq2seq_config.h"
-#include "model/weights/checkpoint/has_file.h"
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/has_file.h"
+#include "model/files/json_node.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/json_node.h"
 #include "tp/model_config.h"
 
 namespace tp {

@@ -1,7 +1,7 @@
 // The fields of transformers' GenerationConfig, and what becomes of each.
 #pragma once
 
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/json_node.h"
 
 #include <span>
 #include <string>

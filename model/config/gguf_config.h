@@ -1,7 +1,7 @@
 // The metadata of a GGUF model as a Hugging Face config.json.
 #pragma once
 
-#include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/gguf/gguf_files.h"
 
 #include <nlohmann/json.hpp>
 

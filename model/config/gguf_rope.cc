@@ -1,7 +1,7 @@
 #include "model/config/gguf_rope.h"
 
-#include "model/weights/checkpoint/gguf_dequantize.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
+#include "model/weights/gguf/gguf_dequantize.h"
 #include "tp/internal/require.h"
 
 #include <cmath>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // The fields of config.json that only Reformer has.
 #pragma once
 
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/json_node.h"
 #include "tp/model_config.h"
 
 namespace tp {

@@ -1,7 +1,7 @@
 // rope_scaling of config.json.
 #pragma once
 
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/json_node.h"
 #include "tp/model_config.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // What config.json says about encoder-decoders only.
 #pragma once
 
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/json_node.h"
 #include "tp/model_config.h"
 
 #include <string>

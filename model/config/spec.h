@@ -3,9 +3,9 @@
 #pragma once
 
 #include "model/config/diffusion_spec.h"
-#include "model/kernels/activation.h"
+#include "model/config/tensor_names.h"
 #include "model/kernels/attention_pattern.h"
-#include "model/weights/tensor_names.h"
+#include "model/kernels/simd/vector/activation.h"
 #include "tp/model_config.h"
 #include "tp/model_kind.h"
 

@@ -2,8 +2,8 @@
 
 #include "model/kernels/attention_scratch.h"
 #include "model/kernels/attention_sight.h"
-#include "model/kernels/isa.h"
-#include "model/kernels/simd/attention_tile.h"
+#include "model/kernels/simd/attention/attention_tile.h"
+#include "model/kernels/simd/isa.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/kernels/paged_cache.h"
-#include "model/kernels/simd/attention_tile.h"
+#include "model/kernels/simd/attention/attention_tile.h"
 
 #include <algorithm>
 #include <cstddef>

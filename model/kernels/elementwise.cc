@@ -1,7 +1,7 @@
 #include "model/kernels/elementwise.h"
 
 #include "model/kernels/simd/elementwise.h"
-#include "model/kernels/simd/leaf_sum.h"
+#include "model/kernels/simd/matmul/leaf_sum.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Kernels that treat every token, or every element, by itself.
 #pragma once
 
-#include "model/kernels/activation.h"
+#include "model/kernels/simd/vector/activation.h"
 #include "tp/tensor.h"
 
 #include <span>

@@ -1,12 +1,12 @@
 #include "model/kernels/matmul.h"
 
 #include "model/kernels/elementwise.h"
-#include "model/kernels/isa.h"
 #include "model/kernels/matmul_operands.h"
 #include "model/kernels/openblas.h"
 #include "model/kernels/simd/elementwise.h"
-#include "model/kernels/simd/packed.h"
-#include "model/kernels/simd/tile_product.h"
+#include "model/kernels/simd/isa.h"
+#include "model/kernels/simd/matmul/packed.h"
+#include "model/kernels/simd/tiles/tile_product.h"
 #include "tp/internal/threads.h"
 
 #include <algorithm>

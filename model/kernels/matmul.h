@@ -1,7 +1,7 @@
 #pragma once
 
-#include "model/kernels/activation.h"
 #include "model/kernels/packed_weight.h"
+#include "model/kernels/simd/vector/activation.h"
 #include "tp/tensor.h"
 
 #include <cstddef>

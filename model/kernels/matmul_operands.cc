@@ -1,6 +1,6 @@
 #include "model/kernels/matmul_operands.h"
 
-#include "model/kernels/simd/tile_product.h"
+#include "model/kernels/simd/tiles/tile_product.h"
 
 #include <cstdint>
 

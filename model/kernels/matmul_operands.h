@@ -3,7 +3,7 @@
 
 #include "model/kernels/matmul.h"
 #include "model/kernels/packed_weight.h"
-#include "model/kernels/simd/packed.h"
+#include "model/kernels/simd/matmul/packed.h"
 #include "tp/internal/threads.h"
 #include "tp/tensor.h"
 

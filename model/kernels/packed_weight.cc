@@ -2,7 +2,7 @@
 
 #include "model/kernels/half.h"
 #include "model/kernels/scaled_weight.h"
-#include "model/kernels/simd/pack.h"
+#include "model/kernels/simd/pack/pack.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 // Weights in the layouts that the kernels read.
 #pragma once
 
-#include "model/kernels/simd/quant_format.h"
-#include "model/kernels/simd/scaled_format.h"
+#include "model/kernels/simd/pack/quant_format.h"
+#include "model/kernels/simd/pack/scaled_format.h"
 #include "model/kernels/stored_rows.h"
 #include "tp/memory_types.h"
 #include "tp/tensor.h"

@@ -2,7 +2,7 @@
 
 #include "model/kernels/experts.h"
 #include "model/layers/half_batches.h"
-#include "parallel/tracer.h"
+#include "parallel/exchange/tracer.h"
 
 #include <algorithm>
 #include <span>

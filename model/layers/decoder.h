@@ -3,18 +3,18 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/layers/batch.h"
-#include "model/layers/decoder_block.h"
+#include "model/layers/attention/relative_bias.h"
+#include "model/layers/blocks/decoder_block.h"
+#include "model/layers/blocks/residual.h"
 #include "model/layers/embedding.h"
 #include "model/layers/head_transform.h"
+#include "model/layers/linear/batch.h"
+#include "model/layers/linear/rope.h"
 #include "model/layers/next_token_input.h"
-#include "model/layers/relative_bias.h"
-#include "model/layers/residual.h"
-#include "model/layers/rope.h"
 #include "model/layers/sequence_head.h"
 #include "model/layers/vocab_tables.h"
 #include "model/memory/kv_cache.h"
-#include "parallel/stage.h"
+#include "parallel/shard/stage.h"
 
 #include <cstddef>
 #include <functional>

@@ -1,6 +1,6 @@
 // What a decoder loads.
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/weights/synthetic/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
 #include "tp/internal/require.h"
 

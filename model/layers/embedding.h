@@ -2,11 +2,11 @@
 #pragma once
 
 #include "model/layers/axial_positions.h"
-#include "model/layers/linear.h"
-#include "model/layers/step_context.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/step_context.h"
 #include "model/memory/workspace.h"
-#include "parallel/partial_sum.h"
-#include "parallel/shard.h"
+#include "parallel/shard/partial_sum.h"
+#include "parallel/shard/shard.h"
 
 #include <memory>
 #include <optional>

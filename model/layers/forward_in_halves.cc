@@ -1,7 +1,7 @@
 #include "model/layers/forward_in_halves.h"
 
 #include "model/layers/half_batches.h"
-#include "parallel/overlap.h"
+#include "parallel/exchange/overlap.h"
 
 #include <optional>
 

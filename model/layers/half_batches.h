@@ -1,7 +1,7 @@
 // A batch as two, which are computed in turns.
 #pragma once
 
-#include "model/layers/batch.h"
+#include "model/layers/linear/batch.h"
 
 #include <cstddef>
 #include <optional>

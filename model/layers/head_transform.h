@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/layers/linear.h"
-#include "model/layers/norm.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/norm.h"
 
 #include <cstddef>
 #include <optional>

@@ -1,6 +1,6 @@
 #include "model/layers/next_token_input.h"
 
-#include "parallel/collectives.h"
+#include "parallel/exchange/collectives.h"
 
 #include <algorithm>
 

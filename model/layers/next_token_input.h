@@ -1,10 +1,10 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/layers/linear.h"
-#include "model/layers/norm.h"
-#include "model/layers/step_context.h"
-#include "parallel/partial_sum.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/norm.h"
+#include "model/layers/linear/step_context.h"
+#include "parallel/shard/partial_sum.h"
 
 namespace tp {
 

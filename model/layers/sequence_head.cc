@@ -1,6 +1,6 @@
 #include "model/layers/sequence_head.h"
 
-#include "model/weights/tensor_names.h"
+#include "model/config/tensor_names.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/layers/norm.h"
+#include "model/layers/linear/norm.h"
 #include "model/weights/weight_loader.h"
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 
 #include "model/config/spec.h"
 #include "model/layers/embedding.h"
-#include "model/weights/checkpoint/weight_source.h"
-#include "parallel/shard.h"
+#include "model/weights/source/weight_source.h"
+#include "parallel/shard/shard.h"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 // Which layers share the tables of their cache blocks.
 #pragma once
 
-#include "parallel/shard.h"
+#include "parallel/shard/shard.h"
 
 #include <cstddef>
 #include <optional>

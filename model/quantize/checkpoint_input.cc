@@ -1,10 +1,10 @@
 #include "model/quantize/checkpoint_input.h"
 
+#include "model/chat/chat_template.h"
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/generation_config.h"
 #include "model/quantize/model_tensors.h"
-#include "model/tokenizer/chat_template.h"
 #include "model/tokenizer/embed_vocabulary.h"
 #include "model/tokenizer/gguf_vocabulary.h"
 #include "model/tokenizer/tokenizer_files.h"

@@ -3,8 +3,8 @@
 #include "model/config/spec.h"
 #include "model/quantize/hyperparameters.h"
 #include "model/quantize/quantize_input.h"
-#include "model/weights/checkpoint/weight_source.h"
 #include "model/weights/gguf_names.h"
+#include "model/weights/source/weight_source.h"
 
 #include <map>
 #include <memory>

@@ -1,8 +1,8 @@
 #include "model/quantize/gguf_input.h"
 
-#include "model/weights/checkpoint/gguf_dequantize.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
+#include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/quantize/quantize_input.h"
-#include "model/weights/checkpoint/gguf_files.h"
+#include "model/weights/gguf/gguf_files.h"
 
 namespace tp {
 

@@ -3,8 +3,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/gguf_config.h"
-#include "model/layers/rope.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/layers/linear/rope.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

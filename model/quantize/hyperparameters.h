@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/weights/checkpoint/gguf_values.h"
+#include "model/weights/gguf/gguf_values.h"
 #include "tp/model_config.h"
 
 #include <filesystem>

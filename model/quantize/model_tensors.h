@@ -1,7 +1,7 @@
 #pragma once
 
 #include "model/config/spec.h"
-#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/source/weight_source.h"
 
 #include <string>
 #include <vector>

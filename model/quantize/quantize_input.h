@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/quantize/type_choice.h"
-#include "model/weights/checkpoint/gguf_values.h"
-#include "parallel/shard.h"
+#include "model/weights/gguf/gguf_values.h"
+#include "parallel/shard/shard.h"
 
 #include <cstddef>
 #include <filesystem>

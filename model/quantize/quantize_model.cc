@@ -1,10 +1,10 @@
 #include "model/quantize/quantize_model.h"
 
+#include "model/files/printable.h"
 #include "model/quantize/checkpoint_input.h"
 #include "model/quantize/gguf_input.h"
-#include "model/weights/checkpoint/gguf_quantize.h"
-#include "model/weights/checkpoint/gguf_writer.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/weights/gguf/gguf_quantize.h"
+#include "model/weights/gguf/gguf_writer.h"
 #include "tp/internal/require.h"
 #include "tp/internal/threads.h"
 

@@ -1,7 +1,7 @@
 // Which type each tensor of a quantized file gets.
 #pragma once
 
-#include "model/weights/checkpoint/gguf_type.h"
+#include "model/weights/gguf/gguf_type.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "model/tokenizer/embed_vocabulary.h"
 
-#include "model/tokenizer/named_pre_tokenizer.h"
+#include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

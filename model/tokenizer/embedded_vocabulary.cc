@@ -1,8 +1,8 @@
 #include "model/tokenizer/embedded_vocabulary.h"
 
-#include "model/tokenizer/named_pre_tokenizer.h"
-#include "model/tokenizer/scored_merges.h"
-#include "model/tokenizer/utf8.h"
+#include "model/tokenizer/models/scored_merges.h"
+#include "model/tokenizer/steps/named_pre_tokenizer.h"
+#include "model/tokenizer/text/utf8.h"
 #include "tp/internal/require.h"
 
 #include <cmath>

@@ -2,7 +2,7 @@
 // files have one in their metadata.
 #pragma once
 
-#include "model/tokenizer/token_type.h"
+#include "model/tokenizer/text/token_type.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tp/token_id.h"
 

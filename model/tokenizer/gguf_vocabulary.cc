@@ -1,7 +1,7 @@
 #include "model/tokenizer/gguf_vocabulary.h"
 
-#include "model/tokenizer/named_pre_tokenizer.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
+#include "model/tokenizer/steps/named_pre_tokenizer.h"
 #include "tp/internal/require.h"
 
 #include <limits>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/tokenizer/embedded_vocabulary.h"
-#include "model/weights/checkpoint/gguf_metadata.h"
-#include "model/weights/checkpoint/gguf_values.h"
+#include "model/weights/gguf/gguf_metadata.h"
+#include "model/weights/gguf/gguf_values.h"
 
 #include <optional>
 #include <string>

@@ -1,10 +1,10 @@
 #include "model/tokenizer/seq2seq_files.h"
 
-#include "model/tokenizer/renumbered_model.h"
-#include "model/tokenizer/sentencepiece_file.h"
-#include "model/tokenizer/sentencepiece_normalizer.h"
-#include "model/weights/checkpoint/has_file.h"
-#include "model/weights/checkpoint/json_node.h"
+#include "model/files/has_file.h"
+#include "model/files/json_node.h"
+#include "model/tokenizer/models/renumbered_model.h"
+#include "model/tokenizer/steps/sentencepiece_normalizer.h"
+#include "model/tokenizer/text/sentencepiece_file.h"
 #include "tp/internal/require.h"
 
 #include <string>

@@ -1,8 +1,8 @@
 #include "model/tokenizer/tekken_json.h"
 
-#include "model/tokenizer/base64.h"
-#include "model/tokenizer/byte_level.h"
-#include "model/tokenizer/scored_merges.h"
+#include "model/tokenizer/models/scored_merges.h"
+#include "model/tokenizer/steps/byte_level.h"
+#include "model/tokenizer/text/base64.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include "model/tokenizer/tokenizer.h"
 
-#include "model/tokenizer/normalized_marks.h"
+#include "model/tokenizer/steps/normalized_marks.h"
+#include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_files.h"
-#include "model/tokenizer/utf8.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,17 +1,17 @@
 // Text to token ids and back, as the tokenizer of a checkpoint does it.
 #pragma once
 
-#include "model/tokenizer/added_tokens.h"
-#include "model/tokenizer/bpe.h"
-#include "model/tokenizer/normalizer.h"
-#include "model/tokenizer/post_processor.h"
-#include "model/tokenizer/pre_tokenizer.h"
-#include "model/tokenizer/renumbered_model.h"
-#include "model/tokenizer/sentencepiece_model.h"
-#include "model/tokenizer/token_decoder.h"
-#include "model/tokenizer/unigram.h"
-#include "model/tokenizer/word_level.h"
-#include "model/tokenizer/word_piece.h"
+#include "model/tokenizer/models/bpe.h"
+#include "model/tokenizer/models/renumbered_model.h"
+#include "model/tokenizer/models/sentencepiece_model.h"
+#include "model/tokenizer/models/unigram.h"
+#include "model/tokenizer/models/word_level.h"
+#include "model/tokenizer/models/word_piece.h"
+#include "model/tokenizer/steps/added_tokens.h"
+#include "model/tokenizer/steps/normalizer.h"
+#include "model/tokenizer/steps/post_processor.h"
+#include "model/tokenizer/steps/pre_tokenizer.h"
+#include "model/tokenizer/steps/token_decoder.h"
 #include "tp/marked_text.h"
 #include "tp/token_id.h"
 

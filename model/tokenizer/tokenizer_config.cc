@@ -1,9 +1,9 @@
 #include "model/tokenizer/tokenizer_config.h"
 
-#include "model/tokenizer/vocabulary.h"
-#include "model/weights/checkpoint/has_file.h"
-#include "model/weights/checkpoint/json_node.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/has_file.h"
+#include "model/files/json_node.h"
+#include "model/files/printable.h"
+#include "model/tokenizer/text/vocabulary.h"
 
 #include <charconv>
 #include <unordered_map>

@@ -1,16 +1,16 @@
 #include "model/tokenizer/tokenizer_files.h"
 
+#include "model/files/has_file.h"
 #include "model/tokenizer/gguf_vocabulary.h"
-#include "model/tokenizer/sentencepiece_file.h"
-#include "model/tokenizer/sentencepiece_normalizer.h"
 #include "model/tokenizer/seq2seq_files.h"
+#include "model/tokenizer/steps/sentencepiece_normalizer.h"
 #include "model/tokenizer/tekken_json.h"
+#include "model/tokenizer/text/sentencepiece_file.h"
 #include "model/tokenizer/tokenizer_config.h"
 #include "model/tokenizer/tokenizer_json.h"
 #include "model/tokenizer/vocabulary_files.h"
 #include "model/tokenizer/word_piece_file.h"
-#include "model/weights/checkpoint/gguf_files.h"
-#include "model/weights/checkpoint/has_file.h"
+#include "model/weights/gguf/gguf_files.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 #include "model/tokenizer/tokenizer_json.h"
 
-#include "model/tokenizer/bpe_json.h"
-#include "model/tokenizer/unigram_json.h"
-#include "model/tokenizer/word_json.h"
+#include "model/tokenizer/models/bpe_json.h"
+#include "model/tokenizer/models/unigram_json.h"
+#include "model/tokenizer/models/word_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

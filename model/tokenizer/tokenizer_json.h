@@ -1,7 +1,7 @@
 #pragma once
 
+#include "model/files/json_node.h"
 #include "model/tokenizer/tokenizer.h"
-#include "model/weights/checkpoint/json_node.h"
 
 namespace tp {
 

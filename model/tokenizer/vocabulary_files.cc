@@ -1,8 +1,8 @@
 #include "model/tokenizer/vocabulary_files.h"
 
+#include "model/files/has_file.h"
+#include "model/files/json_node.h"
 #include "model/tokenizer/embedded_vocabulary.h"
-#include "model/weights/checkpoint/has_file.h"
-#include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 #include "model/tokenizer/word_piece_file.h"
 
-#include "model/tokenizer/bert_normalizer.h"
+#include "model/files/has_file.h"
+#include "model/files/json_node.h"
+#include "model/tokenizer/steps/bert_normalizer.h"
+#include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_config.h"
-#include "model/tokenizer/utf8.h"
-#include "model/weights/checkpoint/has_file.h"
-#include "model/weights/checkpoint/json_node.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "model/weights/finite_weights.h"
 
-#include "model/weights/checkpoint/printable.h"
-#include "parallel/vector_clones.h"
+#include "model/files/printable.h"
+#include "parallel/shard/vector_clones.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

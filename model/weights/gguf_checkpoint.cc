@@ -1,10 +1,10 @@
 #include "model/weights/gguf_checkpoint.h"
 
-#include "model/weights/checkpoint/gguf_dequantize.h"
-#include "model/weights/checkpoint/gguf_quantized.h"
-#include "model/weights/checkpoint/printable.h"
-#include "model/weights/checkpoint/similar_name.h"
-#include "model/weights/checkpoint/slice_check.h"
+#include "model/files/printable.h"
+#include "model/files/similar_name.h"
+#include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_quantized.h"
+#include "model/weights/source/slice_check.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

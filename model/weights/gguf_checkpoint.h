@@ -1,10 +1,10 @@
 // The weights of a GGUF model, read slice by slice.
 #pragma once
 
-#include "model/weights/checkpoint/gguf_files.h"
-#include "model/weights/checkpoint/gguf_split_kv_b.h"
-#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/gguf/gguf_files.h"
+#include "model/weights/gguf/gguf_split_kv_b.h"
 #include "model/weights/gguf_names.h"
+#include "model/weights/source/weight_source.h"
 
 #include <atomic>
 #include <cstddef>

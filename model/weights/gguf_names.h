@@ -5,9 +5,9 @@
 // undone here, by index.
 #pragma once
 
-#include "model/weights/checkpoint/gguf_header.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
-#include "model/weights/tensor_names.h"
+#include "model/config/tensor_names.h"
+#include "model/weights/gguf/gguf_header.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <cmath>
 #include <cstddef>

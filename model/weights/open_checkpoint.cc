@@ -1,7 +1,7 @@
 #include "model/weights/open_checkpoint.h"
 
-#include "model/weights/checkpoint/group_checkpoint.h"
 #include "model/weights/gguf_checkpoint.h"
+#include "model/weights/quantized/group_checkpoint.h"
 
 namespace tp {
 

@@ -1,7 +1,7 @@
 // The weights of a model, in whichever format they are.
 #pragma once
 
-#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/source/weight_source.h"
 
 #include <filesystem>
 #include <memory>

@@ -1,7 +1,7 @@
 #include "model/weights/packed_cache.h"
 
 #include "model/weights/packing_fingerprint.h"
-#include "parallel/hash.h"
+#include "parallel/machine/hash.h"
 #include "tp/internal/require.h"
 #include "tp/internal/threads.h"
 #include "tp/version.h"

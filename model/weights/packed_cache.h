@@ -7,8 +7,8 @@
 // by the hashes while reading.
 #pragma once
 
-#include "parallel/shard.h"
-#include "parallel/stage.h"
+#include "parallel/shard/shard.h"
+#include "parallel/shard/stage.h"
 #include "tp/memory_types.h"
 
 #include <cstddef>

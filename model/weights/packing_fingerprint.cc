@@ -2,7 +2,7 @@
 
 #include "model/kernels/packed_weight.h"
 #include "model/kernels/scaled_weight.h"
-#include "parallel/hash.h"
+#include "parallel/machine/hash.h"
 
 #include <cstddef>
 #include <vector>

@@ -1,7 +1,7 @@
 // Which of a rank's threads packs which panels.
 #pragma once
 
-#include "parallel/shard.h"
+#include "parallel/shard/shard.h"
 
 #include <atomic>
 #include <cstddef>

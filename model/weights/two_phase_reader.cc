@@ -1,7 +1,7 @@
 #include "model/weights/two_phase_reader.h"
 
-#include "parallel/collectives.h"
-#include "parallel/fail_together.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 // With this, each rank reads a part of the rows, whole and contiguous, and the ranks exchange their columns.
 #pragma once
 
-#include "model/weights/checkpoint/fetched_columns.h"
+#include "model/weights/source/fetched_columns.h"
 #include "tp/communicator.h"
 
 #include <cstddef>

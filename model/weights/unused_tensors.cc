@@ -1,7 +1,7 @@
 #include "model/weights/unused_tensors.h"
 
-#include "model/weights/checkpoint/activation_scales.h"
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
+#include "model/weights/quantized/activation_scales.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Tensors of a checkpoint that its model does not use.
 #pragma once
 
-#include "model/weights/tensor_names.h"
+#include "model/config/tensor_names.h"
 
 #include <span>
 #include <string>

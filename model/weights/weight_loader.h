@@ -1,11 +1,11 @@
 // Reads this rank's slices and reports progress.
 #pragma once
 
-#include "model/weights/checkpoint/weight_source.h"
+#include "model/config/tensor_names.h"
 #include "model/weights/local_weight.h"
 #include "model/weights/packed_cache.h"
-#include "model/weights/tensor_names.h"
-#include "parallel/shard.h"
+#include "model/weights/source/weight_source.h"
+#include "parallel/shard/shard.h"
 
 #include <cstddef>
 #include <cstdint>

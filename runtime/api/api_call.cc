@@ -2,7 +2,7 @@
 
 #include "runtime/api/api_error.h"
 #include "runtime/api/openai_request.h"
-#include "runtime/tools/bounded_json.h"
+#include "runtime/chat/bounded_json.h"
 #include "tp/internal/require.h"
 #include "tp/request.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/api/api_error.h"
 
-#include "model/tokenizer/jinja/template.h"
+#include "model/chat/jinja/template.h"
 
 #include <algorithm>
 #include <new>

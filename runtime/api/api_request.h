@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/tools/call_rules.h"
+#include "runtime/chat/call_rules.h"
 #include "tp/token_id.h"
 
 #include <cstdint>

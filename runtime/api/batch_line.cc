@@ -1,6 +1,6 @@
 #include "runtime/api/batch_line.h"
 
-#include "model/weights/checkpoint/strict_json.h"
+#include "model/files/strict_json.h"
 #include "runtime/api/messages.h"
 #include "runtime/api/openai_request.h"
 #include "runtime/api/prompt_ids.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/tools/message_reader.h"
+#include "runtime/chat/message_reader.h"
 #include "tp/request.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "runtime/api/api_request.h"
-#include "runtime/text/chat_prompts.h"
+#include "runtime/chat/chat_prompts.h"
 #include "tp/engine.h"
 #include "tp/request.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/tools/message.h"
+#include "runtime/chat/message.h"
 
 #include <cstddef>
 #include <string>

@@ -1,7 +1,7 @@
 // Anthropic's Messages API.
 #include "runtime/api/answer_format.h"
 #include "runtime/api/message_blocks.h"
-#include "runtime/tools/bounded_json.h"
+#include "runtime/chat/bounded_json.h"
 
 #include <string>
 #include <utility>

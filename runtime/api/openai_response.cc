@@ -1,6 +1,6 @@
 #include "runtime/api/openai_response.h"
 
-#include "model/tokenizer/utf8.h"
+#include "model/tokenizer/text/utf8.h"
 #include "runtime/api/rounded.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/tokenizer/utf8.h"
+#include "model/tokenizer/text/utf8.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/tokenizer/tokenizer.h"
-#include "runtime/constraint/byte_grammar.h"
+#include "runtime/constraint/grammar/byte_grammar.h"
 #include "runtime/constraint/token_trie.h"
 #include "tp/token_id.h"
 

@@ -1,11 +1,11 @@
 // A constraint in the form that generates masks. Compiled once for all requests that have it.
 #pragma once
 
-#include "runtime/constraint/automaton.h"
-#include "runtime/constraint/byte_grammar.h"
 #include "runtime/constraint/byte_vocabulary.h"
 #include "runtime/constraint/forced_tokens.h"
-#include "runtime/constraint/state_machine.h"
+#include "runtime/constraint/grammar/automaton.h"
+#include "runtime/constraint/grammar/byte_grammar.h"
+#include "runtime/constraint/grammar/state_machine.h"
 #include "runtime/constraint/token_masks.h"
 
 #include <memory>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
+#include "runtime/constraint/grammar/state_machine.h"
 #include "runtime/constraint/shortest_texts.h"
-#include "runtime/constraint/state_machine.h"
 #include "runtime/constraint/token_trie.h"
 #include "tp/token_mask.h"
 

@@ -1,10 +1,10 @@
 #include "runtime/constraint/constraint_compiler.h"
 
-#include "model/tokenizer/utf8.h"
-#include "runtime/constraint/code_points.h"
+#include "model/tokenizer/text/utf8.h"
 #include "runtime/constraint/gbnf_reader.h"
-#include "runtime/constraint/json_schema.h"
-#include "runtime/constraint/matching_texts.h"
+#include "runtime/constraint/grammar/code_points.h"
+#include "runtime/constraint/grammar/matching_texts.h"
+#include "runtime/constraint/schema/json_schema.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

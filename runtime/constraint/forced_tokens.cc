@@ -1,6 +1,6 @@
 #include "runtime/constraint/forced_tokens.h"
 
-#include "model/tokenizer/utf8.h"
+#include "model/tokenizer/text/utf8.h"
 
 #include <cstddef>
 #include <optional>

@@ -1,10 +1,10 @@
 #include "runtime/constraint/gbnf_reader.h"
 
-#include "runtime/constraint/code_points.h"
-#include "runtime/constraint/json_schema.h"
-#include "runtime/constraint/matching_texts.h"
-#include "runtime/constraint/text_cursor.h"
-#include "runtime/constraint/text_search.h"
+#include "runtime/constraint/grammar/code_points.h"
+#include "runtime/constraint/grammar/matching_texts.h"
+#include "runtime/constraint/grammar/text_cursor.h"
+#include "runtime/constraint/grammar/text_search.h"
+#include "runtime/constraint/schema/json_schema.h"
 
 #include <map>
 #include <optional>

@@ -12,8 +12,8 @@
 // find it either way.
 #pragma once
 
-#include "runtime/constraint/byte_grammar.h"
 #include "runtime/constraint/byte_vocabulary.h"
+#include "runtime/constraint/grammar/byte_grammar.h"
 
 #include <string_view>
 

@@ -1,7 +1,7 @@
 // How far states are from an end of the text.
 #pragma once
 
-#include "runtime/constraint/state_machine.h"
+#include "runtime/constraint/grammar/state_machine.h"
 
 #include <cstdint>
 #include <limits>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "runtime/constraint/byte_vocabulary.h"
-#include "runtime/constraint/state_machine.h"
+#include "runtime/constraint/grammar/state_machine.h"
 #include "tp/token_mask.h"
 
 #include <cstddef>

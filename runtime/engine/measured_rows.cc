@@ -1,8 +1,8 @@
 #include "runtime/engine/measured_rows.h"
 
 #include "model/memory/cache_groups.h"
-#include "parallel/collectives.h"
-#include "parallel/stopwatch.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/machine/stopwatch.h"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "runtime/engine/engine_setup.h"
-#include "runtime/engine/worker.h"
+#include "runtime/setup/engine_setup.h"
 #include "runtime/speculation/row_costs.h"
+#include "runtime/step/worker.h"
 #include "tp/communicator.h"
 #include "tp/speculation.h"
 

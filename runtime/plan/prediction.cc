@@ -1,7 +1,7 @@
 #include "runtime/plan/prediction.h"
 
-#include "parallel/placement.h"
-#include "runtime/engine/memory_plan.h"
+#include "parallel/exchange/placement.h"
+#include "runtime/setup/memory_plan.h"
 #include "tp/error.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // What a model would do on a cluster: whether it fits, and how fast it would be.
 #pragma once
 
-#include "runtime/engine/engine_setup.h"
 #include "runtime/plan/cluster.h"
 #include "runtime/plan/step_time.h"
+#include "runtime/setup/engine_setup.h"
 
 #include <cstddef>
 #include <cstdint>

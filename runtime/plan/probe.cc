@@ -1,11 +1,11 @@
 #include "runtime/plan/probe.h"
 
-#include "model/product_rates.h"
-#include "parallel/available_memory.h"
-#include "parallel/collectives.h"
-#include "parallel/fail_together.h"
-#include "parallel/network_probe.h"
-#include "parallel/placement.h"
+#include "model/rates/product_rates.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/network_probe.h"
+#include "parallel/exchange/placement.h"
+#include "parallel/machine/available_memory.h"
 
 #include <algorithm>
 #include <cmath>

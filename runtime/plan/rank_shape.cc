@@ -1,6 +1,6 @@
 #include "runtime/plan/rank_shape.h"
 
-#include "parallel/wire_format.h"
+#include "parallel/exchange/wire_format.h"
 
 #include <algorithm>
 #include <variant>

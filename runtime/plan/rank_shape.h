@@ -2,10 +2,10 @@
 #pragma once
 
 #include "model/layers/decoder.h"
-#include "parallel/shard.h"
-#include "parallel/stage.h"
-#include "runtime/engine/engine_setup.h"
-#include "runtime/engine/footprint.h"
+#include "parallel/shard/shard.h"
+#include "parallel/shard/stage.h"
+#include "runtime/setup/engine_setup.h"
+#include "runtime/setup/footprint.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The endpoints of encoders: embeddings in OpenAI's form, and documents ranked by a cross-encoder in that of
 // Jina and Cohere.
-#include "model/tokenizer/base64.h"
+#include "model/tokenizer/text/base64.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/openai_response.h"
 #include "runtime/api/prompt_ids.h"

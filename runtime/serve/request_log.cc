@@ -1,6 +1,6 @@
 #include "runtime/serve/request_log.h"
 
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
 #include "runtime/api/rounded.h"
 
 #include <chrono>

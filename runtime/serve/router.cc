@@ -1,6 +1,6 @@
 #include "runtime/serve/router.h"
 
-#include "model/weights/checkpoint/printable.h"
+#include "model/files/printable.h"
 #include "runtime/serve/page.h"
 
 #include <algorithm>

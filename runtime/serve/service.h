@@ -1,13 +1,13 @@
 // What answers requests, once the model is loaded.
 #pragma once
 
+#include "runtime/chat/chat_prompts.h"
 #include "runtime/http/http_exchange.h"
 #include "runtime/http/http_server.h"
 #include "runtime/serve/access.h"
 #include "runtime/serve/metrics.h"
 #include "runtime/serve/request_log.h"
 #include "runtime/serve/worker_pool.h"
-#include "runtime/text/chat_prompts.h"
 #include "runtime/text/embedder.h"
 #include "tp/engine.h"
 

@@ -1,6 +1,6 @@
 // The endpoints about the server and its model.
 #include "runtime/api/rounded.h"
-#include "runtime/constraint/json_pointer.h"
+#include "runtime/constraint/schema/json_pointer.h"
 #include "runtime/serve/endpoints.h"
 #include "tp/internal/require.h"
 #include "tp/version.h"

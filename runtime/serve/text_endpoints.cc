@@ -1,5 +1,5 @@
 // The endpoints about prompts: tokens, templates.
-#include "model/tokenizer/utf8.h"
+#include "model/tokenizer/text/utf8.h"
 #include "runtime/api/api_call.h"
 #include "runtime/api/engine_request.h"
 #include "runtime/api/prompt_ids.h"

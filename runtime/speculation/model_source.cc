@@ -1,7 +1,7 @@
 #include "runtime/speculation/model_source.h"
 
-#include "parallel/stopwatch.h"
-#include "runtime/engine/logit_ops.h"
+#include "parallel/machine/stopwatch.h"
+#include "runtime/sampling/logit_ops.h"
 
 #include <algorithm>
 #include <cmath>

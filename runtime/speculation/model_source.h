@@ -1,11 +1,11 @@
 // Draft tokens of a smaller model.
 #pragma once
 
-#include "runtime/engine/block_manager.h"
-#include "runtime/engine/cache_shape.h"
-#include "runtime/engine/command.h"
-#include "runtime/engine/outputs.h"
-#include "runtime/engine/step_times.h"
+#include "runtime/cache/block_manager.h"
+#include "runtime/cache/cache_shape.h"
+#include "runtime/protocol/command.h"
+#include "runtime/protocol/outputs.h"
+#include "runtime/protocol/step_times.h"
 #include "runtime/speculation/calibration.h"
 #include "tp/draft_source.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/engine/step_times.h"
+#include "runtime/protocol/step_times.h"
 
 #include <cstddef>
 #include <vector>

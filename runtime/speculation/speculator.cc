@@ -1,6 +1,6 @@
 #include "runtime/speculation/speculator.h"
 
-#include "parallel/stopwatch.h"
+#include "parallel/machine/stopwatch.h"
 #include "runtime/speculation/mixed_source.h"
 #include "runtime/speculation/ngram_source.h"
 #include "tp/error.h"

@@ -1,7 +1,7 @@
 // Decides which draft tokens a step has, and counts what becomes of them.
 #pragma once
 
-#include "runtime/engine/step_times.h"
+#include "runtime/protocol/step_times.h"
 #include "runtime/speculation/draft_budget.h"
 #include "runtime/speculation/row_costs.h"
 #include "tp/draft_source.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/tokenizer/token_decoder.h"
+#include "model/tokenizer/steps/token_decoder.h"
 #include "model/tokenizer/tokenizer.h"
 #include "tp/token_id.h"
 

@@ -1,7 +1,7 @@
 #include "runtime/text/embedder.h"
 
-#include "model/tokenizer/unicode.h"
-#include "runtime/engine/finite_results.h"
+#include "model/tokenizer/text/unicode.h"
+#include "runtime/text/finite_results.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

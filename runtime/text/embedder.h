@@ -1,7 +1,7 @@
 // Sequences to vectors, with what is stored beside a model about it.
 #pragma once
 
-#include "model/sentence_pipeline.h"
+#include "model/layers/sentence_pipeline.h"
 #include "tp/engine.h"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "runtime/text/stop_matcher.h"
 
-#include "runtime/text/overlap.h"
+#include "runtime/chat/overlap.h"
 
 #include <algorithm>
 #include <string_view>

@@ -3,8 +3,8 @@
 //
 // CTest runs a few seconds of it. By hand, for an hour, from another seed:
 //   TP_DIFFERENTIAL_SECONDS=3600 TP_DIFFERENTIAL_SEED=1000 mpirun -np 3 build/bin/differential_test
-#include "parallel/collectives.h"
-#include "parallel/stopwatch.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/machine/stopwatch.h"
 #include "tests/differential/random_trial.h"
 #include "tests/model/next_token_checkpoint.h"
 #include "tests/mpi_test.h"

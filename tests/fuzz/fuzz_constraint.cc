@@ -1,8 +1,8 @@
 // Constraints of any text: the first byte says whether it is a JSON Schema, a regular expression or a
 // grammar. What compiles is walked through by the rest of the input. Seeds: tests/data/constraints.
-#include "runtime/constraint/automaton.h"
 #include "runtime/constraint/constraint_compiler.h"
-#include "runtime/constraint/state_machine.h"
+#include "runtime/constraint/grammar/automaton.h"
+#include "runtime/constraint/grammar/state_machine.h"
 #include "tp/error.h"
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // GGUF files of any bytes: everything that is read of a model before it runs.
 #include "model/config/gguf_config.h"
 #include "model/tokenizer/gguf_vocabulary.h"
-#include "model/weights/checkpoint/gguf_dequantize.h"
-#include "model/weights/checkpoint/gguf_quantized.h"
+#include "model/weights/gguf/gguf_dequantize.h"
+#include "model/weights/gguf/gguf_quantized.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tp/error.h"
 

@@ -1,5 +1,5 @@
 // Chat templates of any text, rendered with a conversation. Seeds: the `template`s of tests/data/jinja.
-#include "model/tokenizer/jinja/template.h"
+#include "model/chat/jinja/template.h"
 #include "tp/error.h"
 
 #include <cstdint>

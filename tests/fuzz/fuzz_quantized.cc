@@ -1,6 +1,6 @@
 // Quantized checkpoints of any config and tensors: everything that is read of their weights. An input is the
 // text of config.json, a zero byte and a safetensors file.
-#include "model/weights/checkpoint/group_checkpoint.h"
+#include "model/weights/quantized/group_checkpoint.h"
 #include "tp/error.h"
 
 #include <algorithm>

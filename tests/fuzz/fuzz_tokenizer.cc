@@ -1,6 +1,6 @@
 // A tokenizer.json of any bytes: it is refused, or encodes a text and decodes any ids.
+#include "model/tokenizer/text/utf8.h"
 #include "model/tokenizer/tokenizer_json.h"
-#include "model/tokenizer/utf8.h"
 #include "tp/error.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // --attention favor: on decoders, beside exact attention, and where it does not fit.
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/readme_examples.h"
 #include "tests/launch/text_encoder.h"

@@ -1,8 +1,8 @@
 // The forms of bench's results, and what repeated runs amount to.
-#include "launch/bench_summary.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "launch/bench/bench_summary.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <cmath>

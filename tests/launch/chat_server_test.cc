@@ -1,6 +1,6 @@
 // tp-infer chat --server: with a server in the test that can misbehave, and with tp-infer serve.
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/hub/http_server.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Constraints as a user gives them, with the demo model.
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,7 +1,7 @@
 // Changes weights of a checkpoint in one file.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <fstream>

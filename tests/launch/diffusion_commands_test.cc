@@ -1,5 +1,5 @@
 // tp-infer generate, logits and inspect with diffusion language models.
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/diffusion_fixture.h"

@@ -1,8 +1,8 @@
 // No command writes over a file that it reads.
 
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <fstream>

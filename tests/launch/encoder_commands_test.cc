@@ -1,5 +1,5 @@
 // tp-infer embed, hidden, rank, classify, fill-mask and logits with encoders.
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/launch/text_model.h"

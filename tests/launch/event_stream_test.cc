@@ -1,4 +1,4 @@
-#include "launch/event_stream.h"
+#include "launch/chat/event_stream.h"
 
 #include "tp/error.h"
 

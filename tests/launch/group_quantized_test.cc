@@ -1,8 +1,8 @@
 // Checkpoints of 4 bits wherever --model is taken.
 #include "tests/reference/group_quantized.h"
 
-#include "model/weights/checkpoint/mapped_file.h"
-#include "model/weights/checkpoint/safetensors_header.h"
+#include "model/files/mapped_file.h"
+#include "model/weights/safetensors/safetensors_header.h"
 #include "tests/launch/program.h"
 #include "tests/reference/fixture.h"
 

@@ -1,7 +1,7 @@
 // What mpirun and srun say of a rank: the cores it may use, and whether it can find the others.
 
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <cstdlib>
 #include <sstream>

@@ -1,9 +1,9 @@
 // Models that do not fit into memory: said before anything is loaded, instead of a process that the kernel
 // kills.
 
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // What is said of NUMA nodes, on machines that have several and on this one.
-#include "launch/numa_report.h"
+#include "launch/ranks/numa_report.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <cstring>
 #include <filesystem>

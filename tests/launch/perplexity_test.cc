@@ -1,6 +1,6 @@
 // tp-infer perplexity.
 
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"

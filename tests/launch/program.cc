@@ -1,6 +1,6 @@
 #include "tests/launch/program.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 // Bars of commands that take long: at a terminal, and nowhere else.
 
-#include "launch/progress_line.h"
+#include "launch/common/progress_line.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 

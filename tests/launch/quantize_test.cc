@@ -1,6 +1,6 @@
 // Checkpoints written as GGUF files by the program.
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <fstream>

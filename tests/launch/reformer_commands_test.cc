@@ -1,5 +1,5 @@
 // Reformer, as a user runs it.
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"

@@ -1,8 +1,8 @@
 // The scripts of bench/: scaling from beginning to end, and what all of them say without the programs they
 // run.
 
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/program.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <fstream>

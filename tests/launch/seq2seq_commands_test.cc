@@ -1,8 +1,8 @@
 // tp-infer generate, logits, hidden and inspect with encoder-decoders, and beam search.
-#include "model/weights/checkpoint/npy.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/files/npy.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_seq2seq.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/seq2seq_fixture.h"
 
 #include <cmath>

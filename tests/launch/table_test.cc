@@ -1,6 +1,6 @@
-#include "launch/table.h"
+#include "launch/common/table.h"
 
-#include "launch/rate.h"
+#include "launch/common/rate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Encoders of tests/data, with a tokenizer.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
 // A checkpoint with a tokenizer, and variants of checkpoints that are broken in one way.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <string>

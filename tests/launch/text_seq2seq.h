@@ -1,7 +1,7 @@
 // An encoder-decoder of tests/data with a tokenizer.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/seq2seq_fixture.h"
 
 #include <filesystem>

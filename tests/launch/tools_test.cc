@@ -1,6 +1,6 @@
 // tp-infer logits, inspect and bench.
 
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"

@@ -1,6 +1,6 @@
 // Advice of usage errors: names from other programs, units, places of arguments, and absurd numbers.
 
-#include "launch/network_hint.h"
+#include "launch/ranks/network_hint.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 

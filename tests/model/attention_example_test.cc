@@ -1,9 +1,9 @@
 // The attention worked example of the founding texts: two heads of width 2 over three tokens, no mask, every
 // step as the runtime does it, on as many ranks as there are heads.
 #include "model/kernels/attention.h"
-#include "model/layers/linear.h"
+#include "model/layers/linear/linear.h"
 #include "model/memory/kv_cache.h"
-#include "parallel/collectives.h"
+#include "parallel/exchange/collectives.h"
 #include "tests/model/memory_weights.h"
 #include "tests/mpi_test.h"
 

@@ -1,8 +1,8 @@
 // config.json as a file: its text, its folder, and other files in its place.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/file_notices.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/files/file_notices.h"
 #include "tests/model/small_config.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <string>

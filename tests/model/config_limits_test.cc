@@ -1,6 +1,6 @@
 #include "model/config/config.h"
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/model/small_config.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <cstddef>
 #include <string>

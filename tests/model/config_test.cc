@@ -2,9 +2,9 @@
 
 #include "model/config/architectures.h"
 #include "model/config/config_archive.h"
-#include "parallel/archive.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "parallel/exchange/archive.h"
 #include "tests/model/small_config.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 
 #include <boost/serialization/string.hpp>

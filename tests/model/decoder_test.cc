@@ -1,8 +1,8 @@
 #include "model/layers/decoder.h"
 
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

@@ -2,8 +2,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/weights/synthetic/synthetic_weights.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <cmath>
 

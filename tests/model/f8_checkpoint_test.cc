@@ -1,11 +1,11 @@
 // A DeepSeek-V3 checkpoint as it is published: weights in F8 with scales, and a layer that only training
 // needs.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/mapped_file.h"
-#include "model/weights/checkpoint/safetensors_header.h"
+#include "model/files/mapped_file.h"
 #include "model/weights/open_checkpoint.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/weights/safetensors/safetensors_header.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

@@ -1,7 +1,7 @@
 #include "model/config/generation_config.h"
 
 #include "model/config/generation_fields.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <limits>

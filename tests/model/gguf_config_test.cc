@@ -1,7 +1,7 @@
 // The meaning of metadata in GGUF files.
 #include "model/config/config.h"
-#include "tests/checkpoint/checkpoint_files.h"
-#include "tests/checkpoint/gguf_builder.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_builder.h"
 
 #include <cmath>
 #include <functional>

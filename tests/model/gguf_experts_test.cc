@@ -1,12 +1,12 @@
 // Families with experts as llama.cpp's converter writes them: the fixtures' tensors under GGUF's names.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "tests/checkpoint/checkpoint_files.h"
-#include "tests/checkpoint/gguf_builder.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/computed_sequence.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/model/next_token_checkpoint.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

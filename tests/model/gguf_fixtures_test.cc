@@ -1,7 +1,7 @@
 // GGUF models: values, logits and tokens that others computed from them.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/gguf_dequantize.h"
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
+#include "model/weights/gguf/gguf_dequantize.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"

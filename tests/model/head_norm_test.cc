@@ -1,6 +1,6 @@
-#include "model/layers/head_norm.h"
+#include "model/layers/linear/head_norm.h"
 
-#include "tests/kernels/expect_close.h"
+#include "tests/model/kernels/expect_close.h"
 #include "tests/model/memory_weights.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"

@@ -3,9 +3,9 @@
 #include "model/config/config.h"
 #include "model/config/config_archive.h"
 #include "model/layers/decoder.h"
-#include "parallel/archive.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "parallel/exchange/archive.h"
 #include "tests/model/small_config.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <cmath>
 

@@ -1,9 +1,9 @@
-#include "model/layers/linear.h"
+#include "model/layers/linear/linear.h"
 
 #include "model/layers/embedding.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
-#include "parallel/collectives.h"
-#include "tests/kernels/expect_close.h"
+#include "model/weights/synthetic/synthetic_weights.h"
+#include "parallel/exchange/collectives.h"
+#include "tests/model/kernels/expect_close.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"

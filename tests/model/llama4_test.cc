@@ -1,8 +1,8 @@
 // Llama 4 as a part of a multimodal model, as it is published.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

@@ -2,8 +2,8 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "parallel/collectives.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "parallel/exchange/collectives.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

@@ -1,7 +1,7 @@
 // Weights that a test writes down.
 #pragma once
 
-#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/source/weight_source.h"
 
 #include <map>
 #include <stdexcept>

@@ -1,8 +1,8 @@
-#include "model/layers/mixture_of_experts.h"
+#include "model/layers/feed_forward/mixture_of_experts.h"
 
-#include "model/weights/checkpoint/synthetic_weights.h"
-#include "parallel/collectives.h"
-#include "tests/kernels/expect_close.h"
+#include "model/weights/synthetic/synthetic_weights.h"
+#include "parallel/exchange/collectives.h"
+#include "tests/model/kernels/expect_close.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/experts.h"
 #include "tests/reference/kernels.h"

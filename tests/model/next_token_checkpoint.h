@@ -2,8 +2,8 @@
 // weights.
 #pragma once
 
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/random.h"
 

@@ -1,7 +1,7 @@
 // Packed weights in a file.
 #include "model/weights/packed_cache.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <csignal>
 #include <fstream>

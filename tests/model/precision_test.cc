@@ -16,9 +16,9 @@
 // close routing decision, and the token is then computed by other experts. As few decisions are close, the
 // bound then holds for the median position, with 16-bit types; with fewer bits too many decisions flip.
 #include "model/config/config.h"
-#include "model/kernels/simd/tile_product.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/kernels/simd/tiles/tile_product.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

@@ -1,9 +1,9 @@
-#include "model/layers/projection_norm.h"
+#include "model/layers/linear/projection_norm.h"
 
 #include "model/kernels/projection_norm.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
-#include "parallel/shard.h"
-#include "tests/kernels/expect_close.h"
+#include "model/weights/synthetic/synthetic_weights.h"
+#include "parallel/shard/shard.h"
+#include "tests/model/kernels/expect_close.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/kernels.h"
 #include "tests/reference/random.h"

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "model/config/config.h"
-#include "model/weights/checkpoint/json_node.h"
-#include "model/weights/checkpoint/mapped_file.h"
-#include "model/weights/checkpoint/safetensors_header.h"
+#include "model/files/json_node.h"
+#include "model/files/mapped_file.h"
+#include "model/weights/safetensors/safetensors_header.h"
 #include "tests/model/small_config.h"
 #include "tests/reference/fixture.h"
 #include "tests/reference/group_quantized.h"

@@ -1,9 +1,9 @@
 // Qwen3-Next, three of four layers of which are recurrent: what the fixture alone does not show.
 #include "model/config/architectures.h"
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 #include "tp/error.h"

@@ -1,4 +1,4 @@
-#include "model/layers/rope.h"
+#include "model/layers/linear/rope.h"
 
 #include "tests/reference/rope.h"
 

@@ -1,4 +1,4 @@
-#include "model/layers/router.h"
+#include "model/layers/feed_forward/router.h"
 
 #include "tests/reference/experts.h"
 #include "tests/reference/random.h"

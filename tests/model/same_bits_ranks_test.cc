@@ -1,11 +1,11 @@
 // With DecoderSpec::same_bits the logits of a model have the same bits on any number of ranks, in any chunks
 // and on any number of threads.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
 #include "model/weights/gguf_checkpoint.h"
 #include "model/weights/open_checkpoint.h"
-#include "parallel/mpi_call.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "model/weights/synthetic/synthetic_weights.h"
+#include "parallel/exchange/mpi_call.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/model/quantized_model.h"
 #include "tests/mpi_test.h"

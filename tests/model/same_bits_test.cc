@@ -2,9 +2,9 @@
 // any chunk, beside any other rows and on any number of threads. This holds for the types that the active
 // instruction set computes by one rule for any number of rows; others round large steps to bf16.
 #include "model/config/config.h"
-#include "model/kernels/isa.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/kernels/simd/isa.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "model/weights/synthetic/synthetic_weights.h"
 #include "tests/model/decoder_under_test.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"

@@ -1,6 +1,6 @@
-#include "model/sentence_pipeline.h"
+#include "model/layers/sentence_pipeline.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <gtest/gtest.h>
 

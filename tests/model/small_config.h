@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/config/config.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <string>
 

@@ -1,6 +1,6 @@
-#include "model/weights/synthetic_blocks.h"
+#include "model/weights/synthetic/synthetic_blocks.h"
 
-#include "tests/kernels/random_quantized.h"
+#include "tests/model/kernels/random_quantized.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "model/weights/synthetic_scaled.h"
+#include "model/weights/synthetic/synthetic_scaled.h"
 
 #include "model/weights/weight_loader.h"
 

@@ -1,13 +1,13 @@
 // What checkpoints call and keep together, and errors that speak of it.
-#include "model/weights/tensor_names.h"
+#include "model/config/tensor_names.h"
 
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
 #include "model/weights/stored_projection.h"
 #include "model/weights/unused_tensors.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/reference/fixture.h"
 
 namespace tp {

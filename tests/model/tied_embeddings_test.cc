@@ -1,10 +1,10 @@
 // Tied embeddings: one matrix, which checkpoints store as the embedding, as the LM head, or as both.
 #include "model/config/config.h"
-#include "model/weights/checkpoint/safetensors_checkpoint.h"
 #include "model/weights/gguf_checkpoint.h"
-#include "parallel/fail_together.h"
-#include "tests/checkpoint/gguf_builder.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "parallel/exchange/fail_together.h"
 #include "tests/model/decoder_under_test.h"
+#include "tests/model/weights/gguf_builder.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

@@ -5,10 +5,10 @@
 #include "model/weights/open_checkpoint.h"
 #include "model/weights/packed_cache.h"
 #include "model/weights/two_phase_reader.h"
-#include "parallel/collectives.h"
-#include "parallel/fail_together.h"
-#include "tests/checkpoint/checkpoint_files.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
 #include "tests/model/quantized_model.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/fixture.h"
 

@@ -2,7 +2,7 @@
 
 #include "model/config/architectures.h"
 #include "model/layers/decoder.h"
-#include "model/weights/checkpoint/synthetic_weights.h"
+#include "model/weights/synthetic/synthetic_weights.h"
 #include "tp/error.h"
 
 #include <cstdint>

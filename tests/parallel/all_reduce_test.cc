@@ -1,8 +1,8 @@
 // The ways of an all-reduce: through shared memory and by messages, on one host and on several.
-#include "parallel/all_reduce.h"
+#include "parallel/exchange/all_reduce.h"
 
-#include "parallel/collectives.h"
-#include "parallel/numa.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/machine/numa.h"
 #include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"

@@ -1,4 +1,4 @@
-#include "parallel/archive.h"
+#include "parallel/exchange/archive.h"
 
 #include <cstdint>
 #include <string>

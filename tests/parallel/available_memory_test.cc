@@ -1,7 +1,7 @@
 // What control groups leave of memory, read from trees of files as kernels and containers show them.
-#include "parallel/available_memory.h"
+#include "parallel/machine/available_memory.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/binding.h"
+#include "parallel/machine/binding.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "parallel/archive.h"
-#include "parallel/collectives.h"
+#include "parallel/exchange/archive.h"
+#include "parallel/exchange/collectives.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/collectives.h"
+#include "parallel/exchange/collectives.h"
 
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"

@@ -1,6 +1,6 @@
-#include "parallel/control_groups.h"
+#include "parallel/machine/control_groups.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <fstream>
 

@@ -1,6 +1,6 @@
-#include "parallel/fabric_devices.h"
+#include "parallel/machine/fabric_devices.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <string>

@@ -1,7 +1,7 @@
-#include "parallel/fail_together.h"
+#include "parallel/exchange/fail_together.h"
 
-#include "parallel/agreement.h"
-#include "parallel/collectives.h"
+#include "parallel/exchange/agreement.h"
+#include "parallel/exchange/collectives.h"
 #include "tests/mpi_test.h"
 #include "tp/internal/require.h"
 

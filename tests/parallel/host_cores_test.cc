@@ -1,4 +1,4 @@
-#include "parallel/host_cores.h"
+#include "parallel/machine/host_cores.h"
 
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "parallel/link_loss.h"
+#include "parallel/machine/link_loss.h"
 
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
-#include "parallel/mca_parameters.h"
+#include "parallel/machine/mca_parameters.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
 #include <string>

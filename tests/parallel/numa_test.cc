@@ -1,6 +1,6 @@
-#include "parallel/numa.h"
+#include "parallel/machine/numa.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <algorithm>
 #include <cerrno>

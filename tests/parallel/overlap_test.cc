@@ -1,9 +1,9 @@
-#include "parallel/overlap.h"
+#include "parallel/exchange/overlap.h"
 
-#include "parallel/all_reduce.h"
-#include "parallel/collectives.h"
-#include "parallel/fiber.h"
-#include "parallel/tracer.h"
+#include "parallel/exchange/all_reduce.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/tracer.h"
+#include "parallel/machine/fiber.h"
 #include "tests/mpi_test.h"
 #include "tp/error.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/shard.h"
+#include "parallel/shard/shard.h"
 
 #include "tp/error.h"
 

@@ -1,4 +1,4 @@
-#include "parallel/shared_window.h"
+#include "parallel/exchange/shared_window.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "parallel/slice.h"
+#include "parallel/shard/slice.h"
 
 #include <cstdint>
 #include <vector>

@@ -1,9 +1,9 @@
 // The groups of ranks: stages, tensor-parallel groups and hosts.
-#include "parallel/topology.h"
+#include "parallel/exchange/topology.h"
 
-#include "parallel/collectives.h"
-#include "parallel/placement.h"
-#include "parallel/tracer.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/placement.h"
+#include "parallel/exchange/tracer.h"
 #include "tests/mpi_test.h"
 #include "tp/error.h"
 

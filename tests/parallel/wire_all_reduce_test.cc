@@ -1,10 +1,10 @@
 // Sums that are rounded on their way between hosts.
-#include "parallel/wire_all_reduce.h"
+#include "parallel/exchange/wire_all_reduce.h"
 
-#include "parallel/all_reduce.h"
-#include "parallel/collectives.h"
-#include "parallel/placement.h"
-#include "parallel/wire_choice.h"
+#include "parallel/exchange/all_reduce.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/placement.h"
+#include "parallel/exchange/wire_choice.h"
 #include "tests/environment_variable.h"
 #include "tests/mpi_test.h"
 #include "tests/reference/random.h"

@@ -1,5 +1,5 @@
 // The choice of how sums cross the wire, on networks with a clock of their own.
-#include "parallel/wire_choice.h"
+#include "parallel/exchange/wire_choice.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Values as they are sent between hosts.
-#include "parallel/wire_format.h"
+#include "parallel/exchange/wire_format.h"
 
 #include "tests/reference/random.h"
 

@@ -6,7 +6,7 @@
 // all logits, for tests that need more.
 #pragma once
 
-#include "model/weights/checkpoint/npy.h"
+#include "model/files/npy.h"
 #include "tests/reference/expected_rows.h"
 #include "tp/token_id.h"
 

@@ -2,7 +2,7 @@
 // blocks; their values by definition.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <cstddef>
 #include <cstdint>

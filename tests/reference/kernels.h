@@ -1,7 +1,7 @@
 // Reference implementations of model/kernels: one loop per index, double precision.
 #pragma once
 
-#include "model/kernels/activation.h"
+#include "model/kernels/simd/vector/activation.h"
 #include "tests/reference/matrix.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // A checkpoint's weights in double precision, whole.
 #pragma once
 
-#include "model/weights/checkpoint/weight_source.h"
+#include "model/weights/source/weight_source.h"
 #include "tests/reference/matrix.h"
 
 #include <cstddef>

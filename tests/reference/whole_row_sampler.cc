@@ -1,6 +1,6 @@
 #include "tests/reference/whole_row_sampler.h"
 
-#include "runtime/engine/exponential.h"
+#include "runtime/sampling/exponential.h"
 
 #include <algorithm>
 #include <cmath>

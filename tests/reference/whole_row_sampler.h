@@ -1,9 +1,9 @@
 // The sampler that sees whole rows: what choosing on the ranks must agree with to the bit, text by text.
 #pragma once
 
-#include "runtime/engine/candidates.h"
-#include "runtime/engine/random_draw.h"
-#include "runtime/engine/token_history.h"
+#include "runtime/sampling/candidates.h"
+#include "runtime/sampling/random_draw.h"
+#include "runtime/sampling/token_history.h"
 #include "tp/request.h"
 
 #include <span>

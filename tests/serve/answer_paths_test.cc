@@ -1,6 +1,6 @@
 // Whole and streamed answers of the APIs are the same message, whatever a model writes.
 #include "runtime/api/answer_format.h"
-#include "tests/tools/read_messages.h"
+#include "tests/runtime/chat/read_messages.h"
 
 namespace tp::test {
 namespace {

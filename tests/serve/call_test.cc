@@ -2,7 +2,7 @@
 #include "runtime/serve/call.h"
 
 #include "tests/mpi_test.h"
-#include "tests/runtime/engine_run.h"
+#include "tests/runtime/engine/engine_run.h"
 
 #include <future>
 #include <memory>

@@ -1,7 +1,7 @@
 // One server without mpirun, for tests that do not depend on the number of ranks.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 
 #include <fstream>

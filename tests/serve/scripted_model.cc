@@ -1,6 +1,6 @@
 #include "tests/serve/scripted_model.h"
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <fstream>
 

@@ -1,5 +1,5 @@
 // /v1/embeddings and /v1/rerank.
-#include "model/tokenizer/base64.h"
+#include "model/tokenizer/text/base64.h"
 #include "tests/launch/damaged_weights.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/reference/encoder_fixture.h"

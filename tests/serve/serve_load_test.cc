@@ -1,6 +1,6 @@
 // Many clients at once, hostile ones among them.
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 
 #include <fstream>

@@ -1,6 +1,6 @@
 // How a server ends: well, at once, and when it loses a rank.
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/served_program.h"
 
 #include <csignal>

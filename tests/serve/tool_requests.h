@@ -1,7 +1,7 @@
 // Requests with tools, to a model that says what it is told to.
 #pragma once
 
-#include "tests/checkpoint/checkpoint_files.h"
+#include "tests/model/weights/checkpoint_files.h"
 #include "tests/serve/one_server.h"
 #include "tests/serve/scripted_model.h"
 

@@ -1,7 +1,7 @@
 // Arcee's AFM: Llama whose MLP has no gate. Apertus: the same with xIELU for an activation, whose parameters
 // every layer learns, and norms of queries and keys.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // BLOOM: Falcon's first generation with biases, sequential blocks, ALiBi and a norm of the embedding.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

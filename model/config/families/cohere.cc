@@ -2,7 +2,7 @@
 // and scaled logits. Cohere 2, Command R7B and A: most layers have a sliding window, and the others no
 // positions.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

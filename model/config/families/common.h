@@ -1,7 +1,7 @@
 // What several families have in common, to start from.
 #pragma once
 
-#include "model/config/families/family.h"
+#include "model/config/family.h"
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // DeepSeek-V2 and V3: latent attention and experts, some of them shared.
 #include "model/config/config.h"
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // ERNIE 4.5 with experts, chosen by a softmax and a bias.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Falcon: GPT-NeoX with fewer KV heads, without most biases, and with one norm for both halves of a block or
 // one each.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 // norms after the halves of a block too, softcaps, and a window in every other layer. Gemma 3 has norms of
 // queries and keys instead of softcaps, and RoPE of its own in layers with a window.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // GLM-4.5 and dots.llm1: Llama with DeepSeek-V3's experts.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // GPT-2: GPT-NeoX with a table of positions, and weights that are stored transposed.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

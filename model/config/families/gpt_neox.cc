@@ -1,6 +1,6 @@
 // GPT-NeoX: Llama with layer norms, a plain MLP, biases, and blocks whose halves read the same.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // GPT-OSS: Mistral with windows in every second layer, attention sinks, biases everywhere, and experts with a
 // clamped activation, which are stored in stacks.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Granite: Llama with multipliers of the embedding, of attention scores, of what the halves of a block add,
 // and of logits.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <cmath>
 

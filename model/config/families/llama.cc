@@ -2,7 +2,7 @@
 #include "model/config/architectures.h"
 #include "model/config/config.h"
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Llama 4: Llama whose layers see their own chunk of a sequence, except some without RoPE that see all of it,
 // and whose experts weigh what they read.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Mistral: Llama with a sliding window; Ministral: in some layers only. Mixtral: Mistral whose feed-forward
 // halves are mixtures of experts.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 // keys and values. As in Hugging Face's code, feed-forward layers are four times as wide as the model,
 // whatever its config says (expansion_ratio).
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

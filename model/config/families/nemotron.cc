@@ -1,7 +1,7 @@
 // Nemotron and Minitron: Llama with layer norms whose gains are stored less 1, a plain MLP, and heads of
 // which a part is rotated.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // OLMo: Llama whose layer norms have no parameters, and which may clip queries, keys and values.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

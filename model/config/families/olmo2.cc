@@ -1,7 +1,7 @@
 // OLMo 2: Llama that norms what the halves of a block add instead of what they read, and queries and keys as
 // a whole. OLMo 3 has windows in three of four layers; the others' RoPE may be scaled.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

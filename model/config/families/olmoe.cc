@@ -1,6 +1,6 @@
 // OLMoE: Llama with norms of whole projections, clipped queries, keys and values, and experts.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Phi (1, 1.5 and 2): GPT-NeoX with one norm for both halves of a block, a bias of the LM head, and queries,
 // keys and values in tensors of their own.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

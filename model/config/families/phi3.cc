@@ -1,6 +1,6 @@
 // Phi-3: Mistral whose projections are stored as one, with rotary scaling of its own (longrope).
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

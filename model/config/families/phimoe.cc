@@ -1,6 +1,6 @@
 // Phi-3.5-MoE: Mixtral with layer norms, biases, and experts chosen one after the other.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 // Qwen: Llama with biases of queries, keys and values (2) or norms of queries and keys (3), and both with
 // experts.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 // Qwen3-Next: Qwen3 with experts, three of four layers of which have a recurrence in place of attention.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 #include "tp/internal/require.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // StableLM: Llama with layer norms, of which a part of every head is rotated. Larger models norm every head
 // of queries and keys with a gain of its own, and the halves of their blocks read the same.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

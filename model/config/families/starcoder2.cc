@@ -1,6 +1,6 @@
 // StarCoder2: GPT-NeoX with Llama's names and wiring, biases everywhere and perhaps a sliding window.
 #include "model/config/families/common.h"
-#include "model/weights/checkpoint/gguf_model_metadata.h"
+#include "model/weights/gguf/gguf_model_metadata.h"
 
 #include <nlohmann/json.hpp>
 

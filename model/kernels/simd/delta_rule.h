@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/kernels/simd/simd.h"
-#include "model/kernels/simd/vector.h"
+#include "model/kernels/simd/vector/vector.h"
 
 namespace tp::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // The inner loops that treat every row, or every element, by itself; see simd.h for the rules.
 #pragma once
 
-#include "model/kernels/activation.h"
+#include "model/kernels/simd/vector/activation.h"
 
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 // Compiled once for every instruction set; see simd.h for what may not be used here.
 
 #include "model/kernels/simd/elementwise.h"
-#include "model/kernels/simd/exp.h"
+#include "model/kernels/simd/vector/exp.h"
 
 #include <math.h>
 

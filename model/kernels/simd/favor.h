@@ -1,9 +1,9 @@
 // The inner loops of attention by random features, for simd_kernels.cc.
 #pragma once
 
-#include "model/kernels/simd/exp.h"
 #include "model/kernels/simd/simd.h"
-#include "model/kernels/simd/vector.h"
+#include "model/kernels/simd/vector/exp.h"
+#include "model/kernels/simd/vector/vector.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
 #include "model/kernels/simd/simd.h"
 
-#include "model/kernels/isa.h"
-#include "model/kernels/simd/attention_tile.h"
+#include "model/kernels/simd/attention/attention_tile.h"
 #include "model/kernels/simd/elementwise.h"
-#include "model/kernels/simd/pack.h"
-#include "model/kernels/simd/packed.h"
-#include "model/kernels/simd/tile_product.h"
+#include "model/kernels/simd/isa.h"
+#include "model/kernels/simd/matmul/packed.h"
+#include "model/kernels/simd/pack/pack.h"
+#include "model/kernels/simd/tiles/tile_product.h"
 
 // One namespace for each compilation of this folder's *_kernels.cc.
 #define TP_DECLARE_LEVEL(level)                        \

@@ -3,7 +3,7 @@
 #include "model/kernels/simd/delta_rule.h"
 #include "model/kernels/simd/favor.h"
 #include "model/kernels/simd/simd.h"
-#include "model/kernels/simd/vector.h"
+#include "model/kernels/simd/vector/vector.h"
 
 #ifndef TP_ISA_NAMESPACE
 #error "compile with -DTP_ISA_NAMESPACE=portable, avx2 or avx512"

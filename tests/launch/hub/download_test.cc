@@ -1,8 +1,8 @@
 // tp-infer download, and --model with the name of what it downloaded.
 
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/hub/fake_hub.h"
 #include "tests/launch/program.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <csignal>
 #include <cstdlib>

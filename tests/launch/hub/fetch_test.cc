@@ -4,8 +4,8 @@
 #include "launch/hub/download.h"
 #include "launch/hub/fetch_file.h"
 #include "launch/hub/hub_listing.h"
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/hub/hub_under_test.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <atomic>
 #include <memory>

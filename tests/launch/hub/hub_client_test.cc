@@ -3,9 +3,9 @@
 #include "launch/hub/hub_listing.h"
 #include "launch/hub/hub_settings.h"
 #include "launch/hub/url.h"
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/environment_variable.h"
 #include "tests/launch/hub/hub_under_test.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

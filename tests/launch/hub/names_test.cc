@@ -4,8 +4,8 @@
 #include "launch/hub/gguf_models.h"
 #include "launch/hub/hub_name.h"
 #include "launch/hub/selection.h"
-#include "tests/checkpoint/checkpoint_files.h"
 #include "tests/launch/hub/fake_hub.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

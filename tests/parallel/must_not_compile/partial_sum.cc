@@ -1,8 +1,8 @@
 // What may be done with a PartialSum, and, one at a time, what may not.
-#include "parallel/partial_sum.h"
+#include "parallel/shard/partial_sum.h"
 
 #include "model/kernels/elementwise.h"
-#include "parallel/collectives.h"
+#include "parallel/exchange/collectives.h"
 
 namespace tp {
 

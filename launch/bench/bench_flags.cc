@@ -1,0 +1,151 @@
+#include "launch/bench/bench_flags.h"
+
+#include "launch/common/option_checks.h"
+#include "launch/common/result_output.h"
+#include "launch/common/trace_file.h"
+#include "launch/options/speculate_flag.h"
+#include "tp/error.h"
+
+#include <fmt/format.h>
+
+namespace tp {
+
+BenchFormat BenchFlags::format() const {
+  if (json) return BenchFormat::json;
+  if (csv) return BenchFormat::csv;
+  return markdown ? BenchFormat::markdown : BenchFormat::table;
+}
+
+SamplingParams BenchFlags::chosen_by() const {
+  SamplingParams chosen = sampling;
+  const bool draws = sampling.top_k > 0 || sampling.top_p < 1.0F;
+  chosen.temperature = temperature.value_or(draws ? 1.0F : 0.0F);
+  chosen.seed = 1;
+  return chosen;
+}
+
+void add_bench_options(CLI::App& command, BenchFlags& flags) {
+  flags.engine.add_to(command, WeightNames::all);
+  add_speculate_option(command, flags.engine.options.speculation);
+  command
+      .add_option("--synthetic", flags.synthetic,
+                  "A config.json: weights of its shapes are generated, no checkpoint is needed")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command.add_option("--prompt", flags.prompts, "Prompt length in tokens, or a list: 128,512")
+      ->delimiter(',')
+      ->check(whole_number(1, 1 << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--generate", flags.generate, "Tokens to generate; 0 measures prefill only")
+      ->check(whole_number(0, 1 << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--batch", flags.batches, "Concurrent sequences, or a list: 1,16")
+      ->delimiter(',')
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_flag("--constraint", flags.constraint,
+                   "Also decode with a JSON Schema for each sequence; needs a tokenizer beside the model");
+  command
+      .add_option(
+          "--acceptance-trace", flags.acceptance_trace,
+          "Texts, as lines {\"name\", \"prompt_ids\", \"token_ids\"}, perhaps with the \"sampling\" of "
+          "generate --json: decode as many tokens without and with draft tokens, as many of which "
+          "are accepted as of these texts")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command
+      .add_option("--repeat", flags.repeat,
+                  "Runs per row, of which the median counts; of several an additional first one does not")
+      ->check(whole_number(1, 1000))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--temperature", flags.temperature,
+                  "Sample with this temperature, instead of taking the most likely token")
+      ->check(number())
+      ->type_name("T");
+  command.add_option("--top-k", flags.sampling.top_k, "Sample among the k most likely tokens")
+      ->check(whole_number(0, 1 << 30))
+      ->type_name("K");
+  command
+      .add_option("--top-p", flags.sampling.top_p,
+                  "Sample from the smallest set of tokens with cumulative probability p")
+      ->check(number())
+      ->type_name("P");
+  command
+      .add_option("--pretend-ranks", flags.engine.options.pretend_ranks,
+                  "Let the ranks do what they would as the first of so many; tokens are then meaningless")
+      ->check(whole_number(1, 4096))
+      ->type_name("N");
+  command.add_flag("--json", flags.json, "One JSON object per row");
+  command.add_flag("--csv", flags.csv, "Rows separated by commas, behind one with the names");
+  command.add_flag("--markdown", flags.markdown, "A table in Markdown");
+  add_output_option(command, flags.output);
+  add_trace_option(command, flags.trace);
+  command.footer(
+      "If the model's maximum sequence length is short, the defaults of --prompt and --generate are "
+      "reduced.\n"
+      "A decode row measures the steps in which all sequences generate. `collective` is the share of time\n"
+      "spent in all-reduces, `waiting` that of waiting for slower ranks, both averaged over the ranks.\n"
+      "`of streaming` is the rate at which weights and cache are read (of experts, those that tokens are\n"
+      "routed to, if each is as likely as another), as a fraction of the peak memory bandwidth measured\n"
+      "with the same ranks and threads; `of arithmetic` that of multiplications and additions, as\n"
+      "a fraction of the peak measured in registers. Both peaks are the means of those before and behind a\n"
+      "row's runs. `spread` is how far the fastest run is from the slowest.\n"
+      "`over` marks a rate above the measured peak, which makes the peak meaningless; a line below has the\n"
+      "numbers, and JSON lists the rates in `peaks_exceeded`.\n"
+      "Examples:\n"
+      "  mpirun -np 2 tp-infer bench --model DIR --prompt 512 --generate 64 --batch 1,16\n"
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --repeat 5 --markdown\n"
+      "  mpirun -np 2 tp-infer bench --synthetic bench/shapes/llama-1b.json --weights q4_k --batch 1,16\n"
+      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --pretend-ranks 16\n"
+      "  tp-infer bench --synthetic bench/shapes/llama-1b.json --weights int4 --acceptance-trace \\\n"
+      "    bench/texts.jsonl --repeat 5");
+}
+
+void check_bench_options(const CLI::App& command, BenchFlags& flags) {
+  flags.has_prompts = command.get_option("--prompt")->count() > 0;
+  flags.has_generate = command.get_option("--generate")->count() > 0;
+  if (int{flags.json} + int{flags.csv} + int{flags.markdown} > 1) {
+    throw CLI::ValidationError(
+        "--json, --csv and --markdown are three forms of the result: expected at most one of them, found "
+        "several; run bench once for each, or convert its JSON");
+  }
+  if (!flags.acceptance_trace.empty() && (flags.has_prompts || flags.has_generate || flags.constraint)) {
+    throw CLI::ValidationError(
+        "--acceptance-trace takes the lengths from its texts, and has no constraints: expected none of "
+        "--prompt, --generate and --constraint beside it, found some; leave them out");
+  }
+  if (!flags.acceptance_trace.empty() && flags.engine.options.speculation.drafts == DraftKind::mtp) {
+    throw CLI::ValidationError(
+        "--acceptance-trace replays texts of another model: expected guesses that need no hidden states of "
+        "it, found --speculate mtp; take ngram or draft:DIR");
+  }
+  const std::size_t batch = flags.largest_batch();
+  if (command.get_option("--max-batch")->count() > 0 && flags.engine.options.max_sequences < batch) {
+    throw CLI::ValidationError(fmt::format(
+        "--batch needs {} sequences at once, but --max-batch allows {}; raise it, or leave it out", batch,
+        flags.engine.options.max_sequences));
+  }
+  if (!flags.synthetic.empty() && !flags.engine.options.model.empty()) {
+    throw CLI::ValidationError(
+        "--synthetic generates weights, but --model names a checkpoint; leave out one of them");
+  }
+  const std::optional<WeightType> type = flags.engine.options.weights;
+  if (type && !is_convertible(*type) && flags.synthetic.empty()) {
+    throw CLI::ValidationError(fmt::format(
+        "--weights: expected a type to which weights can be converted, found {0}; files that store {0} "
+        "weights keep it with auto, and --synthetic generates such weights",
+        name_of(*type)));
+  }
+  try {
+    flags.chosen_by().validate();
+  } catch (const RequestError& error) {
+    throw CLI::ValidationError(error.what());
+  }
+}
+
+}  // namespace tp

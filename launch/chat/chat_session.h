@@ -1,0 +1,69 @@
+// A conversation at a terminal or from a script: messages in, answers out.
+#pragma once
+
+#include "launch/chat/chat_backend.h"
+#include "launch/chat/chat_input.h"
+#include "launch/common/console.h"
+#include "launch/common/result_output.h"
+#include "launch/ranks/distinct_files.h"
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+struct ChatOptions {
+  Console console{};
+  bool reports_speed = false;  // tokens, cached tokens and speed after every answer
+  UsedFiles files{};           // that /save must not replace
+};
+
+// Answers go to stdout, everything else to the console.
+class ChatSession {
+ public:
+  // `conversation` is what a messages file holds: `messages`, and other members that the template uses.
+  // `backend` must outlive it.
+  ChatSession(ChatBackend& backend, nlohmann::ordered_json conversation, ChatOptions options);
+
+  // Sets the conversation's first message, of the role system; removes it if the text is empty.
+  void set_system(std::string_view text);
+
+  // Runs until the input ends or /exit. Returns the exit status: 1 if a message could not be answered.
+  int run();
+
+ private:
+  enum class Next { go_on, leave };
+
+  // Of several lines only a system message is one: what is pasted may begin with a slash.
+  static bool is_command(std::string_view message);
+  Next obey(std::string_view line);
+  void save(const std::string& path);
+  void reset();
+
+  // A message of the user; after a call of a tool, what it returns.
+  void say(const std::string& text);
+  // The first call of the last answer whose result is not there; null if there is none.
+  const nlohmann::ordered_json* open_call() const;
+  void ask_for_result() const;
+  void answer();
+  // Prints the answer as it comes.
+  ChatAnswer stream();
+  void report(const ChatAnswer& answer, double seconds) const;
+  // Reports to the user what went wrong with a message.
+  void complain(std::string_view error);
+  nlohmann::ordered_json& messages() { return conversation_.at("messages"); }
+  const nlohmann::ordered_json& messages() const { return conversation_.at("messages"); }
+
+  ChatBackend& backend_;
+  nlohmann::ordered_json conversation_;
+  ChatOptions options_;
+  std::unique_ptr<ChatInput> input_;
+  ResultOutput output_;
+  bool failed_ = false;
+};
+
+}  // namespace tp

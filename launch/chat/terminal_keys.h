@@ -1,0 +1,48 @@
+#pragma once
+
+#include "launch/common/input_buffer.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace tp {
+
+// What is typed at a terminal, one character at a time.
+class TerminalKeys {
+ public:
+  enum class Event : std::uint8_t { key, interrupted, terminal_changed, end };
+
+  // A terminal writes these around what is pasted, once it is asked to.
+  static constexpr std::string_view kPasteBegin = "\x1b[200~";
+  static constexpr std::string_view kPasteEnd = "\x1b[201~";
+
+  // Of the escape sequences of keys those pass for which `is_known` holds; others are dropped.
+  explicit TerminalKeys(std::function<bool(std::string_view sequence)> is_known)
+      : is_known_(std::move(is_known)) {}
+
+  // Waits for the next key. Bytes that are no UTF-8 become U+FFFD.
+  Event next(char32_t& key);
+
+  // Waits for the rest of what is pasted, and gives it with its lines ended by '\n'. An interruption ends it
+  // too.
+  std::string paste();
+
+  // Takes Enter if that is what was typed next, and drops keys without a character before it. Does not
+  // wait.
+  bool take_enter();
+
+ private:
+  // Drops the next escape sequence if it is complete and not known.
+  bool drop_sequence();
+  // Takes a character if there is a whole one.
+  bool take_character(char32_t& key);
+
+  std::function<bool(std::string_view)> is_known_;
+  InputBuffer input_;
+  std::size_t passing_ = 0;  // bytes of a known sequence that are still to be given out
+};
+
+}  // namespace tp

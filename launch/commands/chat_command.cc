@@ -1,0 +1,216 @@
+#include "launch/chat/chat_session.h"
+#include "launch/chat/engine_backend.h"
+#include "launch/chat/messages_file.h"
+#include "launch/chat/server_backend.h"
+#include "launch/commands/subcommands.h"
+#include "launch/common/console.h"
+#include "launch/common/interruptions.h"
+#include "launch/common/message.h"
+#include "launch/common/option_checks.h"
+#include "launch/hub/curl_http.h"
+#include "launch/options/chat_templates.h"
+#include "launch/options/model_path.h"
+#include "launch/options/speculate_flag.h"
+#include "launch/ranks/distinct_files.h"
+#include "launch/ranks/model_task.h"
+#include "launch/ranks/open_engine.h"
+#include "launch/ranks/rank_program.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/machine/launcher.h"
+#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+constexpr const char* kChatFooter =
+    "Examples:\n"
+    "  tp-infer chat --model DIR\n"
+    "  mpirun -np 4 tp-infer chat --model DIR --temperature 0.7\n"
+    "  tp-infer chat --model DIR --greedy < questions.txt > answers.txt\n"
+    "  tp-infer chat --server http://node1:8080 --api-key-file key.txt\n"
+    "Every line is a message; /help lists commands (/reset, /system, /save, /exit). Answers go to standard\n"
+    "output, and so do prompts and notes at a terminal; a script gets them on standard error.\n"
+    "At a terminal Up and Ctrl-R find earlier lines, a paste of several lines is one message, and Alt-Enter\n"
+    "starts a new line. Not under mpirun, which forwards whole lines.\n"
+    "To stop an answer press Enter, or, without mpirun, Ctrl-C. mpirun ends the whole job at Ctrl-C and\n"
+    "cannot be configured; it forwards SIGUSR1, which stops an answer, too: kill -USR1 PID-OF-MPIRUN";
+
+constexpr const char* kUnderMpirun =
+    "tp-infer: under mpirun every line is a message, and there is no line editing, history or paste of "
+    "several lines; Enter alone stops an answer, Ctrl-C ends the job, /help lists commands";
+
+struct ChatFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  std::string server;  // its address; empty: the model runs here
+  std::string api_key_file;
+  std::string template_file;
+  std::string load_file;
+  std::string system;
+};
+
+nlohmann::ordered_json open_conversation(const ChatFlags& flags) {
+  if (!flags.load_file.empty()) return read_messages_file(flags.load_file);
+  return {{"messages", nlohmann::ordered_json::array()}};
+}
+
+// A conversation may go back to the file that it came from.
+UsedFiles files_to_keep(const CLI::App& command) {
+  UsedFiles files = UsedFiles::of(command);
+  std::erase_if(files.read, [](const UsedFile& file) { return file.option == "--load"; });
+  return files;
+}
+
+int converse(ChatBackend& backend, nlohmann::ordered_json conversation, const CLI::App& command,
+             const ChatFlags& flags) {
+  const Console console = find_console();
+  if (console.is_launchers) print_message(kUnderMpirun, console.notes);
+  ChatSession session(
+      backend, std::move(conversation),
+      {.console = console, .reports_speed = flags.engine.verbose, .files = files_to_keep(command)});
+  if (!flags.system.empty()) session.set_system(flags.system);
+  return session.run();
+}
+
+// What rank 0 reads before the engine is opened, so that mistakes are reported early.
+struct ChatPreparation {
+  ChatTemplate chat_template;
+  nlohmann::ordered_json conversation;
+};
+
+ChatPreparation prepare(const ChatFlags& flags) {
+  const std::filesystem::path model = find_model(flags.engine.options.model);
+  require_task(model, Task::generate);  // before a template is looked for, which an encoder has none of
+  return {open_chat_template(flags.template_file, model), open_conversation(flags)};
+}
+
+int run_chat(const CLI::App& command, const ChatFlags& flags) {
+  // Launchers forward signals to every rank; only the first one has an answer to stop.
+  if (launched_rank().rank != 0) Interruptions::ignore();
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
+    std::optional<ChatPreparation> prepared;
+    fail_together(comm, [&] {
+      if (comm.is_root()) prepared.emplace(prepare(flags));
+    });
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
+    return lead_or_follow(comm, *engine, flags.engine.verbose, [&] {
+      EngineBackend backend(*engine, std::move(prepared->chat_template), flags.sampling);
+      return converse(backend, std::move(prepared->conversation), command, flags);
+    });
+  });
+}
+
+// The key of --api-key-file or OPENAI_API_KEY; empty if there is none.
+std::string find_api_key(const std::string& file) {
+  if (file.empty()) {
+    const char* const variable = std::getenv("OPENAI_API_KEY");
+    return variable == nullptr ? "" : variable;
+  }
+  std::ifstream stream(file);
+  require<ConfigError>(stream.is_open(), "cannot read {} of --api-key-file: {}", file, std::strerror(errno));
+  std::string key;
+  stream >> key;
+  require<ConfigError>(!key.empty(), "{} of --api-key-file: expected a key, found none", file);
+  return key;
+}
+
+// The model that was asked for, else the first that the server has.
+ServedModel find_served_model(ServerClient& client, const std::string& name) {
+  if (!name.empty()) return {.name = name};
+  return client.models().front();
+}
+
+int chat_with_server(const CLI::App& command, const ChatFlags& flags) {
+  int status = 0;
+  run_on_first_rank(CommandLine::of(command), [&] {
+    CurlHttp http(std::chrono::seconds(30));
+    ServerClient client(http, flags.server, find_api_key(flags.api_key_file));
+    nlohmann::ordered_json conversation = open_conversation(flags);
+    ServerBackend backend(client, find_served_model(client, flags.engine.options.model.string()),
+                          flags.sampling);
+    status = converse(backend, std::move(conversation), command, flags);
+  });
+  return status;
+}
+
+// With a server, options of the model that would run here make no sense; without one, its key.
+void check_server_options(const ChatFlags& flags, const std::vector<const CLI::Option*>& of_model) {
+  if (flags.server.empty()) {
+    if (!flags.api_key_file.empty())
+      throw CLI::ValidationError("expected --server URL with --api-key-file, found none; add it");
+    return;
+  }
+  for (const CLI::Option* option : of_model) {
+    if (option->count() == 0) continue;
+    throw CLI::ValidationError(
+        fmt::format("expected no {} with --server, which has its own settings, found one; remove it",
+                    option->get_name()));
+  }
+}
+
+}  // namespace
+
+// `tp-infer chat`: a conversation with a model.
+void add_chat_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ChatFlags>();
+  CLI::App* command = app.add_subcommand("chat", "Converse with a model");
+  flags->engine.add_to(*command);
+  add_speculate_option(*command, flags->engine.options.speculation);
+  std::vector<const CLI::Option*> of_model;
+  for (const CLI::Option* option : command->get_options()) {
+    const std::string name = option->get_name();
+    if (name != "--help" && name != "--model" && name != "--verbose") of_model.push_back(option);
+  }
+  const std::string group = "Conversation";
+  command->add_option("--system", flags->system, "System prompt")->type_name("TEXT")->group(group);
+  command->add_option("--load", flags->load_file, "Continue a conversation that /save wrote")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+  of_model.push_back(command
+                         ->add_option("--template", flags->template_file,
+                                      "A chat template (Jinja) to use instead of the model's")
+                         ->check(not_empty("a file"))
+                         ->type_name("FILE")
+                         ->group(group));
+  const std::string server_group = "Chatting with a server";
+  command
+      ->add_option(
+          "--server", flags->server,
+          "The address of a server with OpenAI's API, which has the model: http://node1:8080. --model is "
+          "the model's name there (default: its first one)")
+      ->check(not_empty("an address"))
+      ->type_name("URL")
+      ->group(server_group);
+  command
+      ->add_option("--api-key-file", flags->api_key_file,
+                   "A file with the server's API key (default: the variable OPENAI_API_KEY)")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(server_group);
+  flags->sampling.add_to(*command);
+  flags->sampling.add_thinking_option_to(*command);
+  command->footer(kChatFooter);
+  command->callback([flags, command, of_model, &status] {
+    check_server_options(*flags, of_model);
+    flags->sampling.check();
+    status = flags->server.empty() ? run_chat(*command, *flags) : chat_with_server(*command, *flags);
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,129 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/result_output.h"
+#include "launch/generate/sequence_batch.h"
+#include "launch/options/model_path.h"
+#include "launch/options/text_inputs.h"
+#include "launch/ranks/engine_command.h"
+#include "model/files/npy.h"
+#include "tp/internal/require.h"
+
+#include <map>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+namespace {
+
+struct EmbedFlags {
+  EngineFlags engine;
+  TextInputFlags inputs;
+  std::string pooling = "auto";
+  std::string prompt_name;
+  bool normalize = false;
+  bool truncate = false;
+  bool json = false;
+  std::string output;
+};
+
+EmbedOptions options_of(const EmbedFlags& flags) {
+  static const std::map<std::string, Pooling> names = {
+      {"mean", Pooling::mean}, {"cls", Pooling::first}, {"last", Pooling::last}};
+  EmbedOptions options{.through_pooler = flags.pooling == "pooler", .normalize = flags.normalize};
+  if (const auto found = names.find(flags.pooling); found != names.end()) options.pooling = found->second;
+  return options;
+}
+
+std::string json_line(std::size_t index, std::size_t tokens, const std::vector<float>& embedding) {
+  return fmt::format("{{\"index\":{},\"tokens\":{},\"embedding\":[{}]}}\n", index, tokens,
+                     fmt::join(embedding, ","));
+}
+
+void write_npy(const std::string& path, const std::vector<std::vector<float>>& embeddings, std::size_t size) {
+  NpyWriter writer(path, embeddings.size(), size);
+  for (const std::vector<float>& embedding : embeddings)
+    writer.append(TensorView<const float>(embedding.data(), 1, embedding.size()));
+  writer.finish();
+}
+
+// All of them, in the order of the inputs.
+void write_embeddings(Engine& engine, const EmbedFlags& flags, const std::vector<BatchText>& inputs,
+                      ResultOutput* json) {
+  const Embedder embedder(engine, find_model(flags.engine.options.model), options_of(flags));
+  std::vector<NamedRequest> requests;
+  std::vector<std::size_t> tokens;
+  for (const BatchText& input : inputs) {
+    EncoderInput ids =
+        tokens_of(input, [&](const std::string& text) { return embedder.encode(text, flags.prompt_name); });
+    if (flags.truncate)
+      truncate(ids, embedder.max_length(), [&](TokenId id) { return engine.is_special(id); });
+    tokens.push_back(ids.ids.size());
+    requests.push_back({embedder.make_request(std::move(ids)), input.where});
+  }
+  std::vector<std::vector<float>> embeddings = pooled_states(engine, std::move(requests), "embedding");
+  for (std::vector<float>& embedding : embeddings) embedding = embedder.embedding(std::move(embedding));
+  if (json == nullptr) return write_npy(flags.output, embeddings, embedder.embedding_size());
+  for (std::size_t i = 0; i < embeddings.size(); ++i) json->write(json_line(i, tokens[i], embeddings[i]));
+  json->finish();
+}
+
+int run_embed(const CLI::App& command, const EmbedFlags& flags) {
+  std::vector<BatchText> inputs;
+  std::optional<ResultOutput> json;
+  const auto prepare = [&] {
+    inputs = flags.inputs.read();
+    if (flags.json || flags.output.empty()) json.emplace(flags.output);
+  };
+  const auto compute = [&](Engine& engine) {
+    write_embeddings(engine, flags, inputs, json ? &*json : nullptr);
+  };
+  return run_engine_command(command, flags.engine, Task::embed, prepare, compute);
+}
+
+}  // namespace
+
+// `tp-infer embed`: texts to vectors.
+void add_embed_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<EmbedFlags>();
+  flags->engine.options.max_sequences = 64;
+  CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
+  flags->engine.add_to(*command);
+  flags->inputs.add_to(*command);
+  command
+      ->add_option(
+          "--pooling", flags->pooling,
+          "How the tokens' hidden states become one vector: mean, cls (the first token's), last, pooler "
+          "(cls through BERT's pooler), auto (as modules.json says; else mean, of decoders last)")
+      ->check(one_of({"auto", "mean", "cls", "last", "pooler"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--prompt-name", flags->prompt_name,
+          "Put this prompt of config_sentence_transformers.json in front of texts (default: the model's)")
+      ->check(not_empty("a name"))
+      ->type_name("NAME");
+  command->add_flag("--normalize", flags->normalize,
+                    "Scale vectors to length 1, even if modules.json does not say so");
+  command->add_flag("--truncate", flags->truncate, "Cut off what is longer than the model's maximum length");
+  command->add_flag("--json", flags->json, "A JSON object per text, also to the file of --output");
+  command
+      ->add_option("-o,--output", flags->output,
+                   "An .npy file, float32 [texts, size], or with --json JSON lines (default: JSON lines to "
+                   "standard output)")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command->footer(
+      "Pooling, dense layers, normalization and prompts are those of the files that Sentence Transformers\n"
+      "stores beside a model: modules.json, 1_Pooling, 2_Dense, config_sentence_transformers.json.\n"
+      "Examples:\n"
+      "  mpirun -np 2 tp-infer embed --model DIR --prompt \"A sentence.\" --prompt \"Another one.\"\n"
+      "  mpirun -np 2 tp-infer embed --model DIR --batch texts.txt --normalize --output vectors.npy");
+  command->callback([flags, command, &status] {
+    flags->inputs.require_one();
+    status = run_embed(*command, *flags);
+  });
+}
+
+}  // namespace tp

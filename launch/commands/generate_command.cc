@@ -1,0 +1,319 @@
+#include "launch/commands/generate_command.h"
+
+#include "launch/commands/subcommands.h"
+#include "launch/common/message.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/result_output.h"
+#include "launch/common/trace_file.h"
+#include "launch/generate/earlier_results.h"
+#include "launch/generate/generate_output.h"
+#include "launch/generate/generate_run.h"
+#include "launch/generate/piped_text.h"
+#include "launch/generate/request_source.h"
+#include "launch/options/chat_templates.h"
+#include "launch/options/constraint_flags.h"
+#include "launch/options/model_path.h"
+#include "launch/options/prompts.h"
+#include "launch/options/sampling_flags.h"
+#include "launch/options/speculate_flag.h"
+#include "launch/options/unmasking_flags.h"
+#include "launch/ranks/open_engine.h"
+#include "launch/ranks/rank_program.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/machine/launcher.h"
+#include "tp/internal/require.h"
+
+#include <charconv>
+#include <optional>
+
+namespace tp {
+namespace {
+
+constexpr const char* kDemoPrompt = "Once upon a time";
+
+struct GenerateFlags {
+  EngineFlags engine;
+  SamplingFlags sampling;
+  ConstraintFlags constraint;
+  UnmaskingFlags unmasking;
+  std::vector<std::string> prompts;
+  std::string prompt_file;
+  std::string token_file;
+  std::string batch_file;
+  std::string template_file;
+  std::string forced_bos;
+  bool json = false;
+  bool no_echo = false;
+  std::string output;
+  bool resume = false;
+  std::string trace;
+};
+
+std::vector<ApiRequest> read_requests(const GenerateFlags& flags) {
+  std::vector<ApiRequest> requests;
+  for (const std::string& text : flags.prompts) requests.push_back({.text = text});
+  if (!flags.prompt_file.empty()) requests.push_back({.text = read_prompt_file(flags.prompt_file)});
+  if (flags.token_file.empty()) return requests;
+  EncoderInput input = read_input_file(flags.token_file);
+  ApiRequest& request = requests.emplace_back();
+  request.ids = std::move(input.ids);
+  if (!input.decoder_ids.empty()) request.settings["decoder_ids"] = input.decoder_ids;
+  return requests;
+}
+
+// How many requests a batch has, see count_requests. Throws RequestError unless --resume can distinguish
+// them.
+std::size_t check_batch(const GenerateFlags& flags) {
+  if (!flags.resume) return count_requests(flags.batch_file);
+  DistinctIds ids;
+  return count_requests(flags.batch_file, [&](const ApiRequest& request) {
+    try {
+      if (request.error.empty()) ids.add(request.id);
+    } catch (const RequestError& error) {
+      throw_error<RequestError>("{}: {}", request.where, error.what());
+    }
+  });
+}
+
+// What rank 0 reads before the engine is opened, so that mistakes are reported early.
+struct GeneratePreparation {
+  std::vector<ApiRequest> requests;  // except those of a batch, which are read as the engine takes them
+  std::size_t known_requests = 0;    // how many there are; 0: more may come
+  std::optional<Constraint> constraint;
+  std::optional<EarlierResults> earlier;
+  std::optional<TraceFile> trace;
+  std::optional<ResultOutput> output;
+};
+
+void prepare(const GenerateFlags& flags, GeneratePreparation& prepared) {
+  if (flags.batch_file.empty()) {
+    prepared.requests = read_requests(flags);
+    prepared.known_requests = prepared.requests.size();
+    if (prepared.requests.empty()) return;  // see refuse_nothing
+  } else {
+    prepared.known_requests = check_batch(flags);
+  }
+  const std::filesystem::path model = find_model(flags.engine.options.model);
+  flags.unmasking.require_fit(model);
+  if (!flags.template_file.empty()) open_chat_template(flags.template_file, model);
+  prepared.constraint = flags.constraint.read();
+  if (flags.resume) require_resumable(flags.output);
+  using Existing = ResultOutput::Existing;
+  prepared.output.emplace(flags.output, flags.resume ? Existing::append : Existing::replace);
+  prepared.trace.emplace(flags.trace);
+  if (flags.resume) {
+    prepared.earlier.emplace(flags.output);
+    print_note(fmt::format("tp-infer: {} has the results of {} requests\n", flags.output,
+                           prepared.earlier->requests()));
+  }
+}
+
+void report_speed(std::size_t tokens, double seconds) {
+  print_note(fmt::format("{} tokens generated in {:.2f} s, {:.1f} tokens/s over all sequences\n", tokens,
+                         seconds, static_cast<double>(tokens) / seconds));
+}
+
+// A token as it is in the vocabulary, such as "fr_XX", or an id.
+TokenId token_named(const Engine& engine, const std::string& text) {
+  if (const std::optional<TokenId> known = engine.find_token(text)) return *known;
+  TokenId id = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  require<RequestError>(error == std::errc() && end == text.data() + text.size(),
+                        "--forced-bos: expected a token of the vocabulary or an id, found \"{}\"; see "
+                        "tokenizer.json",
+                        text);
+  return id;
+}
+
+// Rank 0: continues all prompts. Returns the exit status.
+int generate(Engine& engine, const GenerateFlags& flags, GeneratePreparation& prepared) {
+  const std::filesystem::path model = find_model(flags.engine.options.model);
+  GenerateOutput output(*prepared.output, engine,
+                        {.json = flags.json,
+                         .echo = !flags.no_echo && engine.info().kind != ModelKind::seq2seq,
+                         .settled = flags.json && flags.batch_file.empty(),
+                         .headings = prepared.requests.size() > 1 || flags.sampling.n > 1,
+                         .model = (model / "").parent_path().filename().string()});
+  RequestSource source = flags.batch_file.empty() ? RequestSource(std::move(prepared.requests))
+                                                  : RequestSource::lines_of(flags.batch_file);
+  Request defaults =
+      flags.sampling.make_request(engine.info().default_sampling, engine.info().generation.beams);
+  defaults.constraint = prepared.constraint;
+  flags.unmasking.apply(defaults);
+  if (!flags.forced_bos.empty()) defaults.forced_first = token_named(engine, flags.forced_bos);
+  GenerateRun run(engine, source, output,
+                  {.defaults = std::move(defaults),
+                   .model = model,
+                   .template_file = flags.template_file,
+                   .earlier = prepared.earlier ? &*prepared.earlier : nullptr,
+                   // As many requests wait as run at once, so that no step runs short of sequences.
+                   .most_at_once = 2 * flags.engine.options.max_sequences,
+                   .reports_times = flags.json,
+                   // A reader of a pipe may show texts on the same terminal.
+                   .shows_progress = !prepared.output->is_terminal() &&
+                                     (!flags.batch_file.empty() || !flags.output.empty()),
+                   .requests = prepared.known_requests});
+  prepared.trace->begin(engine);
+  run.run();
+  prepared.output->finish();
+  prepared.trace->finish(engine);
+  if (flags.engine.verbose) report_speed(output.generated_tokens(), run.seconds());
+  if (flags.engine.verbose && flags.engine.options.speculation.drafts != DraftKind::none)
+    print_note(describe_drafts(engine.status().speculation));
+  output.report_failures();
+  return output.failed_requests() != 0 ? 1 : 0;
+}
+
+// Wrong usage that only rank 0 sees, as it alone has read standard input. Returns the exit status.
+int refuse_nothing(const Communicator& comm) {
+  if (comm.is_root()) {
+    print_message(
+        "tp-infer generate: nothing to continue; give --prompt TEXT, --prompt-file, --tokens or --batch, "
+        "or a text through a pipe (see tp-infer generate --help)");
+  }
+  return 2;
+}
+
+int run_generate(const CLI::App& command, const GenerateFlags& flags) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
+    GeneratePreparation prepared;
+    fail_together(comm, [&] {
+      if (comm.is_root()) prepare(flags, prepared);
+    });
+    const auto requests = static_cast<std::int64_t>(prepared.requests.size());
+    if (flags.batch_file.empty() && max_over_ranks(comm, requests) == 0) return refuse_nothing(comm);
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::generate);
+    return lead_or_follow(comm, *engine, flags.engine.verbose,
+                          [&] { return generate(*engine, flags, prepared); });
+  });
+}
+
+bool has_prompt(const GenerateFlags& flags) {
+  return !flags.prompts.empty() || !flags.prompt_file.empty() || !flags.token_file.empty();
+}
+
+// Without a prompt, text from a pipe is the prompt, and the demo model has a default one. Rank 0.
+void find_prompt(GenerateFlags& flags) {
+  if (has_prompt(flags) || !flags.batch_file.empty()) return;
+  if (const std::optional<std::string> text = read_piped_text()) flags.prompts = {*text};
+  if (flags.prompts.empty() && flags.engine.options.model.empty()) flags.prompts = {kDemoPrompt};
+}
+
+// Throws CLI::ValidationError for options that contradict each other.
+void check_flags(const GenerateFlags& flags) {
+  const auto check = [](bool condition, const char* message) {
+    if (!condition) throw CLI::ValidationError(message);
+  };
+  const bool has_batch = !flags.batch_file.empty();
+  check(
+      !has_prompt(flags) || !has_batch,
+      "a --batch has all prompts in its lines; give it alone, without --prompt, --prompt-file and --tokens");
+  const bool has_file = !flags.output.empty() && flags.output != "-";
+  check(!flags.resume || (has_batch && has_file),
+        "--resume continues the results of a batch; give it with --batch and --output");
+  check(flags.template_file.empty() || has_batch,
+        "--template is for the conversations of a batch; give it with --batch, or render a prompt with "
+        "render-chat");
+  check(flags.prompt_file != "-" || flags.token_file != "-",
+        "--prompt-file and --tokens cannot both be standard input; give one of them a file");
+  check(!flags.sampling.logprobs || flags.json,
+        "--logprobs are part of the JSON output only; give --json too");
+  flags.sampling.check();
+  flags.constraint.check();
+  flags.unmasking.check();
+}
+
+void add_prompt_options(CLI::App& command, GenerateFlags& flags) {
+  const std::string group = "Prompts (FILE may be - for standard input)";
+  command.add_option("-p,--prompt", flags.prompts, "A text to continue; may be given several times")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group(group);
+  command.add_option("--prompt-file", flags.prompt_file, "A file that is one prompt")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option(
+          "--tokens", flags.token_file,
+          "A JSON file: a list of token ids, or an object with `ids`, and of encoder-decoders perhaps "
+          "`decoder_ids`")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--batch", flags.batch_file,
+                  "One JSON request per line; implies --json. With -, requests are answered as they arrive")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option("--template", flags.template_file,
+                  "With --batch: a chat template (Jinja) to use instead of the model's")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+}
+
+}  // namespace
+
+// `tp-infer generate`: continues prompts.
+void add_generate_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<GenerateFlags>();
+  CLI::App* command = app.add_subcommand("generate", "Continue prompts");
+  flags->engine.add_to(*command);
+  command->add_flag("--json", flags->json, "One JSON object per continuation");
+  command->add_flag("--no-echo", flags->no_echo, "Print continuations without their prompts");
+  add_output_option(*command, flags->output);
+  command->add_flag("--resume", flags->resume,
+                    "With --batch: append the results that --output lacks, by `id`; errors are retried");
+  add_trace_option(*command, flags->trace);
+  command
+      ->add_option("--forced-bos", flags->forced_bos,
+                   "What continuations begin with, such as a language's token (default: as the model's "
+                   "forced_bos_token_id says)")
+      ->check(not_empty("a token"))
+      ->type_name("TOKEN");
+  add_prompt_options(*command, *flags);
+  add_speculate_option(*command, flags->engine.options.speculation);
+  flags->sampling.add_to(*command);
+  flags->sampling.add_result_options_to(*command);
+  flags->constraint.add_to(*command);
+  flags->unmasking.add_to(*command);
+  command->footer(
+      "With an encoder-decoder a prompt is what the encoder reads, and is not echoed.\n"
+      "Without a prompt, text from a pipe is continued, without its final newline.\n"
+      "Examples:\n"
+      "  mpirun -np 4 tp-infer generate --model DIR --prompt \"Once upon a time\"\n"
+      "  mpirun -np 2 tp-infer generate --model DIR --prompt Hello --n 3 --temperature 0.8 --seed 7\n"
+      "  echo \"Once upon a time\" | tp-infer generate --model DIR\n"
+      "  tp-infer generate --model DIR --batch requests.jsonl --output continuations.jsonl\n"
+      "A line of a batch has `prompt` (a text), `ids` (token ids) or `messages` (a conversation, for the\n"
+      "model's chat template), and perhaps `id` (any label, repeated in the output) and its own settings,\n"
+      "which override the flags:\n"
+      "  {\"prompt\": \"Hello\", \"max_tokens\": 20, \"temperature\": 0.7, \"stop\": [\"\\n\"]}\n"
+      "  {\"id\": 7, \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}\n"
+      "Lines of OpenAI's batch API are answered in its form:\n"
+      "  {\"custom_id\": \"a\", \"method\": \"POST\", \"url\": \"/v1/chat/completions\", \"body\": {...}}\n"
+      "Answers are written as soon as they are complete; `index` counts the requests from 0.\n"
+      "Diffusion language models fill in masked tokens over several passes; with --json, but not with\n"
+      "--batch, a line for every pass has the `position` and `token` of what it settles:\n"
+      "  tp-infer generate --model DIR --prompt Hello --max-tokens 64 --steps 32 --block-length 32 --json\n"
+      "A request that cannot be served does not stop the others; its line of output has an `error`.\n"
+      "Exit status: 0 success, 1 error (also of a single request), 2 usage error");
+  command->callback([flags, command, &status] {
+    flags->json = flags->json || !flags->batch_file.empty();
+    check_flags(*flags);
+    if (launched_rank().rank == 0) find_prompt(*flags);
+    status = run_generate(*command, *flags);
+  });
+}
+
+int run_demo(const CLI::App& app) {
+  GenerateFlags flags;
+  flags.prompts = {kDemoPrompt};
+  return run_generate(app, flags);
+}
+
+}  // namespace tp

@@ -1,0 +1,130 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/progress.h"
+#include "launch/generate/classifier.h"
+#include "launch/options/text_inputs.h"
+#include "launch/ranks/engine_command.h"
+#include "model/files/npy.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+namespace {
+
+struct LogitsFlags {
+  EngineFlags engine;
+  std::string token_file;
+  std::string output;
+  bool bidirectional = false;
+};
+
+// Logits that are not finite: they are written nevertheless, as they help to find the reason.
+class UnusableLogits {
+ public:
+  void look_at(std::size_t position, std::span<const float> row) {
+    const auto found = std::ranges::find_if_not(row, [](float logit) { return std::isfinite(logit); });
+    if (found == row.end()) return;
+    if (positions_++ > 0) return;
+    first_ = fmt::format("the first at position {}, token {}: {}", position, found - row.begin(),
+                         std::isnan(*found) ? "NaN" : "infinity");
+  }
+
+  // Throws RequestError if there are any.
+  void refuse(const std::string& path, std::size_t positions) const {
+    require<RequestError>(positions_ == 0,
+                          "{} is written, but {} of its {} rows have logits that are not finite numbers "
+                          "({}); check the checkpoint, "
+                          "and try --weights f32 if it is stored as f16",
+                          path, positions_, positions, first_);
+  }
+
+ private:
+  std::size_t positions_ = 0;
+  std::string first_;
+};
+
+// A classifier's, of the sequence: [1, labels].
+void write_scores(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
+  const std::vector<float> scores =
+      label_scores(engine, {{request_of(input), flags.token_file}}, "computing logits").front();
+  NpyWriter writer(flags.output, 1, scores.size());
+  writer.append(TensorView<const float>(scores.data(), 1, scores.size()));
+  writer.finish();
+}
+
+// Of all tokens, or those of the decoder: [tokens, vocab_size].
+void write_logits(Engine& engine, const EncoderInput& input, const LogitsFlags& flags) {
+  const std::string& path = flags.output;
+  const bool is_seq2seq = engine.info().kind == ModelKind::seq2seq;
+  // A decoder without ids begins with one that the model has for it.
+  const std::size_t rows = is_seq2seq ? std::max<std::size_t>(input.decoder_ids.size(), 1) : input.ids.size();
+  NpyWriter writer(path, rows, engine.info().config.vocab_size);
+  ProgressBar bar("computing logits");
+  // An error of the disk must not leave the step while other ranks are in it.
+  std::exception_ptr error;
+  UnusableLogits unusable;
+  const auto write_row = [&](std::size_t position, std::span<const float> row) {
+    unusable.look_at(position, row);
+    try {
+      if (!error) writer.append(TensorView<const float>(row.data(), 1, row.size()));
+    } catch (const Error&) {
+      error = std::current_exception();
+    }
+    bar.update(static_cast<double>(position + 1) / static_cast<double>(rows));
+  };
+  Request request = request_of(input);
+  request.prompt_logits = true;
+  if (flags.bidirectional) request.attention = AttentionMask::bidirectional;
+  engine.run(std::move(request), [&](const Event& event) {
+    const auto* rows = std::get_if<PromptLogits>(&event);
+    for (std::size_t i = 0; rows != nullptr && i < rows->positions(); ++i)
+      write_row(rows->first + i, rows->row(i));
+  });
+  if (error) std::rethrow_exception(error);
+  writer.finish();
+  unusable.refuse(path, rows);
+}
+
+int run_logits(const CLI::App& command, const LogitsFlags& flags) {
+  EncoderInput input;
+  const auto prepare = [&] { input = read_input_file(flags.token_file); };
+  const auto compute = [&](Engine& engine) {
+    const bool of_sequence = engine.info().kind == ModelKind::classifier;
+    (of_sequence ? write_scores : write_logits)(engine, input, flags);
+  };
+  return run_engine_command(command, flags.engine, Task::logits, prepare, compute);
+}
+
+}  // namespace
+
+// `tp-infer logits`: the logits of every position of a prompt, as an .npy file.
+void add_logits_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<LogitsFlags>();
+  CLI::App* command =
+      app.add_subcommand("logits", "Write the logits of every position of a prompt to a file");
+  flags->engine.add_to(*command);
+  add_token_file_option(*command, flags->token_file)->required();
+  command->add_option("-o,--output", flags->output, "The .npy file: float32 [tokens, vocab_size]")
+      ->required()
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command->add_flag(
+      "--bidirectional", flags->bidirectional,
+      "Every token attends to the whole prompt, which must fit into one step (--prefill-chunk)");
+  command->footer(
+      "Row i has the logits for the token after position i, of a masked language model for the token at it; "
+      "a\n"
+      "classifier's file has one row, of its labels. Rows of an encoder-decoder are those of `decoder_ids`.\n"
+      "Compare them with another implementation's to\n"
+      "check a conversion. Logits that are not finite numbers are written as well; the exit status is 1.\n"
+      "Example:\n"
+      "  mpirun -np 2 tp-infer logits --model DIR --tokens ids.json --output logits.npy");
+  command->callback([flags, command, &status] { status = run_logits(*command, *flags); });
+}
+
+}  // namespace tp

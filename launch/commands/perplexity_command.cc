@@ -1,0 +1,242 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/json_text.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/progress.h"
+#include "launch/common/result_output.h"
+#include "launch/options/prompts.h"
+#include "launch/ranks/open_engine.h"
+#include "launch/ranks/rank_program.h"
+#include "model/tokenizer/text/utf8.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/machine/stopwatch.h"
+#include "runtime/api/rounded.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+// Long contexts predict better, but their attention takes its time.
+constexpr std::size_t kDefaultWindow = 2048;
+
+struct PerplexityFlags {
+  EngineFlags engine;
+  std::string text_file;
+  std::string token_file;
+  std::size_t window = 0;  // tokens; 0: as many as the model's positions, up to kDefaultWindow
+  std::size_t stride = 0;  // tokens; 0: half of the window
+  bool json = false;
+  std::string output;
+};
+
+// What is measured.
+struct Material {
+  std::string name;                   // of the file
+  std::optional<std::string> text{};  // else ids are given
+  std::optional<std::vector<TokenId>> ids{};
+};
+
+// A step of the sliding window: the tokens [scored_from, end) are predicted from what is before them in
+// [begin, end).
+struct Window {
+  std::size_t begin;
+  std::size_t scored_from;
+  std::size_t end;
+};
+
+struct Result {
+  double nll = 0.0;                    // sum of the negative logarithms of the tokens' probabilities
+  std::size_t tokens = 0;              // that were scored
+  std::size_t computed = 0;            // the contexts' tokens included
+  std::optional<std::size_t> bytes{};  // of the scored tokens' text; unknown without a tokenizer
+  std::size_t windows = 0;
+  double seconds = 0.0;
+
+  double nll_per_token() const { return nll / static_cast<double>(tokens); }
+  double perplexity() const { return std::exp(nll_per_token()); }
+  double tokens_per_second() const { return static_cast<double>(computed) / seconds; }
+  std::optional<double> bits_per_byte() const {
+    if (!bytes || *bytes == 0) return std::nullopt;
+    return nll / std::log(2.0) / static_cast<double>(*bytes);
+  }
+};
+
+// Rank 0 only. Throws RequestError.
+Material read_material(const PerplexityFlags& flags) {
+  if (!flags.token_file.empty()) return {.name = flags.token_file, .ids = read_token_file(flags.token_file)};
+  std::string text = read_prompt_file(flags.text_file);
+  require<RequestError>(!text.empty(), "{}: the file is empty; expected a text to measure", flags.text_file);
+  const std::size_t broken = utf8::valid_length(text);
+  require<RequestError>(broken == text.size(),
+                        "{}: byte {} is not UTF-8; expected a text in UTF-8, convert the file",
+                        flags.text_file, broken);
+  return {.name = flags.text_file, .text = std::move(text)};
+}
+
+// Every token but the first is in [scored_from, end) of exactly one window. As many as `stride` are scored
+// at a time, so each has at least window - stride tokens before it, once there are as many.
+std::vector<Window> slide(std::size_t tokens, std::size_t window, std::size_t stride) {
+  std::vector<Window> windows;
+  for (std::size_t begin = 0, done = 1; done < tokens; begin += stride) {
+    const std::size_t end = std::min(begin + window, tokens);
+    windows.push_back({begin, done, end});
+    done = end;
+  }
+  return windows;
+}
+
+// Fills in what was not given. Throws RequestError.
+void settle_window(PerplexityFlags& flags, const EngineInfo& info) {
+  if (flags.window == 0) flags.window = std::min(kDefaultWindow, info.max_length);
+  if (flags.stride == 0) flags.stride = std::max<std::size_t>(1, flags.window / 2);
+  require<RequestError>(flags.window <= info.max_length,
+                        "a window of {} tokens is longer than the {} of a sequence (max_position_embeddings, "
+                        "or --max-length); give a smaller --window",
+                        flags.window, info.max_length);
+  require<RequestError>(flags.stride < flags.window,
+                        "a stride of {} tokens leaves the first tokens of a window of {} nothing to be "
+                        "predicted from; give a --stride that is smaller than the --window",
+                        flags.stride, flags.window);
+}
+
+// Bytes of the text of the scored tokens: all but the first, which may be a control token without a text.
+std::optional<std::size_t> scored_bytes(const Engine& engine, const Material& material,
+                                        const std::vector<TokenId>& tokens) {
+  if (!engine.has_tokenizer()) return std::nullopt;
+  const std::size_t all = (material.text ? *material.text : engine.decode(tokens)).size();
+  return all - std::min(all, engine.decode(std::span(tokens).first(1)).size());
+}
+
+Result measure(Engine& engine, const PerplexityFlags& flags, const Material& material) {
+  const std::vector<TokenId> tokens = material.ids ? *material.ids : engine.encode(*material.text);
+  require<RequestError>(tokens.size() >= 2,
+                        "{}: {} token{}; expected at least 2, one to be predicted from another",
+                        material.name, tokens.size(), tokens.size() == 1 ? "" : "s");
+  Result result;
+  result.tokens = tokens.size() - 1;
+  const Stopwatch watch;
+  ProgressBar bar("measuring perplexity");
+  for (const auto& [begin, scored_from, end] : slide(tokens.size(), flags.window, flags.stride)) {
+    const auto window = std::span(tokens).subspan(begin, end - begin);
+    for (const double logprob : engine.logprobs(window, scored_from - begin)) result.nll -= logprob;
+    result.windows += 1;
+    result.computed += window.size() - 1;
+    bar.update(static_cast<double>(end) / static_cast<double>(tokens.size()));
+  }
+  result.seconds = watch.seconds();
+  result.bytes = scored_bytes(engine, material, tokens);
+  return result;
+}
+
+std::string json_of(const Result& result, const PerplexityFlags& flags, const EngineInfo& info,
+                    std::size_t ranks) {
+  nlohmann::json object = {{"perplexity", rounded(result.perplexity(), 8)},
+                           {"nll_per_token", rounded(result.nll_per_token(), 8)},
+                           {"bits_per_byte", nullptr},
+                           {"tokens", result.tokens},
+                           {"bytes", nullptr},
+                           {"windows", result.windows},
+                           {"window", flags.window},
+                           {"stride", flags.stride},
+                           {"weights", name_of(info.weights)},
+                           {"kv_type", name_of(info.kv_type)},
+                           {"ranks", ranks},
+                           {"seconds", rounded(result.seconds)},
+                           {"tokens_per_s", rounded(result.tokens_per_second())}};
+  if (result.bytes) object["bytes"] = *result.bytes;
+  if (const auto bits = result.bits_per_byte()) object["bits_per_byte"] = rounded(*bits, 8);
+  return json_text(object) + "\n";
+}
+
+std::string text_of(const Result& result, const PerplexityFlags& flags, const EngineInfo& info) {
+  std::string text = fmt::format("perplexity     {:.4f}\nnats per token {:.5f}\n", result.perplexity(),
+                                 result.nll_per_token());
+  if (const auto bits = result.bits_per_byte()) text += fmt::format("bits per byte  {:.5f}\n", *bits);
+  return text + fmt::format(
+                    "tokens         {}, in {} windows of {} with stride {}\n"
+                    "speed          {:.1f} tokens/s, the windows' contexts included; weights in {}, keys and "
+                    "values in {}\n",
+                    result.tokens, result.windows, flags.window, flags.stride, result.tokens_per_second(),
+                    name_of(info.weights), name_of(info.kv_type));
+}
+
+int lead(Engine& engine, PerplexityFlags flags, const Material& material, std::size_t ranks,
+         ResultOutput& output) {
+  settle_window(flags, engine.info());
+  const Result result = measure(engine, flags, material);
+  const std::string text =
+      flags.json ? json_of(result, flags, engine.info(), ranks) : text_of(result, flags, engine.info());
+  output.write(text);
+  output.finish();
+  return 0;
+}
+
+int run_perplexity(const CLI::App& command, const PerplexityFlags& flags) {
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
+    Material material;
+    std::optional<ResultOutput> output;
+    fail_together(comm, [&] {
+      if (!comm.is_root()) return;
+      material = read_material(flags);
+      output.emplace(flags.output);
+    });
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine, Task::score);
+    return lead_or_follow(comm, *engine, flags.engine.verbose,
+                          [&] { return lead(*engine, flags, material, comm.size(), *output); });
+  });
+}
+
+}  // namespace
+
+// `tp-infer perplexity`: how well a model predicts a text.
+void add_perplexity_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
+  flags->engine.add_to(*command);
+  const std::string input = "Input (one of them; FILE may be - for standard input)";
+  command->add_option("--file", flags->text_file, "A text, in UTF-8")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(input);
+  command
+      ->add_option("--tokens", flags->token_file, "A JSON file: a list of token ids, or an object with `ids`")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(input);
+  command
+      ->add_option("--window", flags->window,
+                   "Window size in tokens (default: the maximum sequence length, at most 2048)")
+      ->check(whole_number(2))
+      ->type_name("N");
+  command->add_option("--stride", flags->stride, "Stride in tokens, less than --window (default: half of it)")
+      ->check(whole_number(1))
+      ->type_name("N");
+  command->add_flag("--json", flags->json, "One JSON object");
+  add_output_option(*command, flags->output);
+  command->footer(
+      "The window slides over the text, and every token is predicted once, from the tokens before it in the\n"
+      "window: at least window - stride, apart from the text's beginning. The control tokens with which the\n"
+      "model's prompts begin (BOS) stand before the text's first token, once, and are not scored; without\n"
+      "one the text's first token is not scored. Token ids are measured as they are. Bits per byte compare\n"
+      "models with different vocabularies.\n"
+      "Examples:\n"
+      "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt\n"
+      "  mpirun -np 4 tp-infer perplexity --model DIR --file text.txt --weights int4 --window 1024 --stride "
+      "512 --json");
+  command->callback([flags, command, &status] {
+    if (flags->text_file.empty() == flags->token_file.empty()) {
+      throw CLI::ValidationError(
+          fmt::format("expected either --file FILE or --tokens FILE, found {}; give one text to measure",
+                      flags->text_file.empty() ? "neither" : "both"));
+    }
+    status = run_perplexity(*command, *flags);
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,167 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/result_output.h"
+#include "launch/options/model_path.h"
+#include "launch/options/split_flag.h"
+#include "launch/options/wire_flag.h"
+#include "launch/plan/described_model.h"
+#include "launch/plan/plan_flags.h"
+#include "launch/plan/plan_probe.h"
+#include "launch/plan/plan_rows.h"
+#include "launch/plan/plan_text.h"
+#include "launch/ranks/on_first_rank.h"
+#include "parallel/machine/processors.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+struct PlanFlags {
+  std::string model;
+  std::size_t hosts = 0;
+  Cluster cluster;
+  std::vector<std::size_t> batches = {1, 16};
+  Workload workload;
+  std::size_t prefill_chunk = 512;
+  std::string weights = "auto";
+  std::string kv_type = "auto";
+  bool same_bits = false;
+  WireType wire = WireType::f32;
+  std::vector<double> split;
+  bool json = false;
+  std::string output;
+  ProbeFlags probe;
+  bool probes = false;
+};
+
+struct PlannedWork {
+  EnginePlan plan;
+  Workload workload;
+  std::size_t longest = 0;  // tokens that the model takes, if less than is asked for; else 0
+};
+
+// Memory and times are those of one context. The engine's plan stops at the longest sequence of the model;
+// the usual lengths, which nobody has asked for, do so, too.
+PlannedWork planned_work(const EnginePlan& plan, const Workload& asked) {
+  PlannedWork work{plan, asked};
+  const auto limit = [&](std::size_t& tokens, std::size_t usual) {
+    if (tokens == usual) tokens = std::min<std::size_t>(tokens, plan.max_length);
+  };
+  limit(work.workload.context, Workload{}.context);
+  limit(work.workload.prompt, Workload{}.prompt);
+  const std::size_t longest = std::max(work.workload.context, work.workload.prompt);
+  if (longest <= plan.max_length) return work;
+  work.longest = plan.max_length;
+  work.plan.max_length = longest + 1;
+  return work;
+}
+
+void plan(const PlanFlags& flags) {
+  const std::filesystem::path model = find_model(flags.model, {".json"});
+  omp_set_num_threads(static_cast<int>(default_threads(flags.cluster.ranks_per_host)));
+  const std::size_t ranks = std::max<std::size_t>(flags.split.size(), 1);
+  const std::size_t longest = std::max(flags.workload.context, flags.workload.prompt);
+  const DescribedModel described({.model = model,
+                                  .weights = find_weight_type(flags.weights),
+                                  .kv_type = find_kv_type(flags.kv_type),
+                                  .same_bits = flags.same_bits,
+                                  .wire = flags.wire,
+                                  .prefill_chunk = flags.prefill_chunk,
+                                  .max_sequences = *std::ranges::max_element(flags.batches),
+                                  .max_length = longest + 1,
+                                  .split = flags.split},
+                                 ranks, flags.kv_type == "auto");
+  const PlannedWork work = planned_work(described.plan(), flags.workload);
+  const Prediction prediction(work.plan, described.spec(), described.weights(), flags.cluster, work.workload);
+  const PlanResult result = make_plan_result(
+      prediction, flags.cluster, work.workload, flags.batches,
+      {.wanted = work.plan.max_sequences * work.plan.max_length, .longest = work.longest}, flags.hosts);
+  ResultOutput output(flags.output);
+  output.write(flags.json ? plan_json(described, result) : plan_text(described, result));
+  output.finish();
+}
+
+void add_model_options(CLI::App& command, PlanFlags& flags) {
+  command
+      .add_option("-m,--model", flags.model,
+                  "Folder of a checkpoint, or with its config.json only, a GGUF file, or a config.json "
+                  "(default: the demo model)")
+      ->check(not_empty("a model"))
+      ->type_name("DIR");
+  command.add_option("--weights", flags.weights, "In-memory weight type")
+      ->check(weight_type())
+      ->type_name("TYPE")
+      ->capture_default_str();
+  command.add_option("--kv-type", flags.kv_type, "KV cache type")
+      ->check(one_of({"auto", "f32", "bf16", "int8"}))
+      ->type_name("TYPE")
+      ->capture_default_str();
+  command.add_flag("--same-bits", flags.same_bits, "Plan for runs with --same-bits");
+  add_wire_option(command, flags.wire);
+  add_split_option(command, flags.split);
+}
+
+void add_workload_options(CLI::App& command, PlanFlags& flags) {
+  command.add_option("--batch", flags.batches, "Concurrent sequences, or a list: 1,16")
+      ->delimiter(',')
+      ->check(whole_number(1, 4096))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--context", flags.workload.context,
+                  "Tokens of each sequence, for which the cache has room and with which it is decoded")
+      ->check(whole_number(1, 1 << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--prompt", flags.workload.prompt, "Tokens of the prompt whose prefill is predicted")
+      ->check(whole_number(1, 1 << 24))
+      ->type_name("N")
+      ->capture_default_str();
+  command.add_option("--prefill-chunk", flags.prefill_chunk, "Maximum prompt tokens per step")
+      ->check(whole_number(1, 65536))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+}  // namespace
+
+// `tp-infer plan`: what a model would do on other machines. Needs neither MPI nor weights, but to probe.
+void add_plan_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<PlanFlags>();
+  CLI::App* command = app.add_subcommand("plan", "Predict memory and speed of a model on many hosts");
+  add_model_options(*command, *flags);
+  command->add_option("--hosts", flags->hosts, "Hosts to look at in particular")
+      ->check(whole_number(1, 1024))
+      ->type_name("N");
+  add_cluster_options(*command, flags->cluster);
+  add_workload_options(*command, *flags);
+  command->add_flag("--json", flags->json, "One JSON object");
+  add_output_option(*command, flags->output);
+  CLI::Option* const probe = command->add_flag("--probe", flags->probes,
+                                               "Measure these hosts, under mpirun, and print "
+                                               "--ranks-per-host, --memory, --bandwidth, --flops and --net");
+  add_probe_options(*command, flags->probe, *probe);
+  command->footer(
+      "Loads no weights and needs no mpirun, except with --probe. Memory is computed as the engine does "
+      "before\n"
+      "it loads a model; times are a model's (bench/README.md compares\n"
+      "them with measurements). `limit` is what most of a step's time goes to.\n"
+      "Examples:\n"
+      "  tp-infer plan --model DIR --hosts 8 --ranks-per-host 2 --memory 256G --bandwidth 300GB/s --flops 4T "
+      "\\\n"
+      "    --net 30us,10Gb --batch 1,16 --context 8192 --weights int4\n"
+      "  mpirun --hostfile hosts --map-by ppr:2:node tp-infer plan --probe --weights int4");
+  command->callback([=, &status] {
+    if (flags->probes)
+      status = run_probe(*command, flags->probe, find_weight_type(flags->weights), flags->output);
+    else
+      on_first_rank(*command, [flags] { plan(*flags); })();
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,108 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/json_text.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/result_output.h"
+#include "launch/generate/classifier.h"
+#include "launch/options/text_inputs.h"
+#include "launch/ranks/engine_command.h"
+#include "runtime/api/rounded.h"
+#include "runtime/text/probabilities.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+struct RankFlags {
+  EngineFlags engine;
+  std::string query;
+  std::string batch_file;
+  std::size_t top = 0;  // 0: all
+  bool json = false;
+  std::string output;
+};
+
+// The query with a document, or ids of both together.
+NamedRequest request_for(const Engine& engine, const std::string& query, const BatchText& document) {
+  if (!document.text) return {request_of(document.tokens), document.where};
+  require<RequestError>(!query.empty(), "{}: a text, which needs a query; give --query TEXT", document.where);
+  return {pair_request(engine, query, *document.text), document.where};
+}
+
+std::string ranked_line(const RankFlags& flags, const BatchText& document, std::size_t index, float score) {
+  if (!flags.json) return fmt::format("{:.4f}  {}\n", score, document.text.value_or(document.where));
+  nlohmann::ordered_json object = {{"index", index},
+                                   {"score", rounded(score, 8)},
+                                   {"relevance", rounded(probabilities_of({score}).front(), 8)}};
+  if (document.text) object["text"] = *document.text;
+  return json_text(object) + "\n";
+}
+
+void rank(Engine& engine, const RankFlags& flags, const std::vector<BatchText>& documents,
+          ResultOutput& output) {
+  const std::size_t labels = engine.info().config.labels.size();
+  require<ConfigError>(
+      labels == 1,
+      "cannot rank documents with {}: expected a model with one label, found {}; use a model "
+      "that scores pairs, or `tp-infer classify`",
+      engine.info().config.architecture, labels);
+  std::vector<NamedRequest> requests;
+  for (const BatchText& document : documents) requests.push_back(request_for(engine, flags.query, document));
+  const std::vector<std::vector<float>> scores = label_scores(engine, std::move(requests), "ranking");
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return scores[i].front(); });
+  if (flags.top != 0) order.resize(std::min(order.size(), flags.top));
+  for (const std::size_t i : order) output.write(ranked_line(flags, documents[i], i, scores[i].front()));
+  output.finish();
+}
+
+int run_rank(const CLI::App& command, const RankFlags& flags) {
+  std::vector<BatchText> documents;
+  std::optional<ResultOutput> output;
+  const auto prepare = [&] {
+    documents = read_texts(flags.batch_file);
+    output.emplace(flags.output);
+  };
+  const auto compute = [&](Engine& engine) { rank(engine, flags, documents, *output); };
+  return run_engine_command(command, flags.engine, Task::rank, prepare, compute);
+}
+
+}  // namespace
+
+// `tp-infer rank`: how well documents answer a query, by a cross-encoder.
+void add_rank_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<RankFlags>();
+  flags->engine.options.max_sequences = 64;
+  CLI::App* command = app.add_subcommand("rank", "Order documents by how well they answer a query");
+  flags->engine.add_to(*command);
+  command->add_option("--query", flags->query, "What is searched for")->type_name("TEXT");
+  command
+      ->add_option(
+          "--batch", flags->batch_file,
+          "A document per line (- is standard input), as it is, as a JSON string or as an object with "
+          "`text`; or with `ids`, of query and document together")
+      ->required()
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command->add_option("--top", flags->top, "Print only so many (default: all)")
+      ->check(whole_number(1))
+      ->type_name("N");
+  command->add_flag("--json", flags->json, "A JSON object per document");
+  add_output_option(*command, flags->output);
+  command->footer(
+      "Prints the model's score of every document, the highest first. With --json also its place in the "
+      "file\n"
+      "(index) and the score as a number from 0 to 1 (relevance).\n"
+      "Example:\n"
+      "  mpirun -np 2 tp-infer rank --model DIR --query \"Who wrote Faust?\" --batch documents.txt");
+  command->callback([flags, command, &status] { status = run_rank(*command, *flags); });
+}
+
+}  // namespace tp

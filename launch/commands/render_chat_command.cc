@@ -1,0 +1,81 @@
+#include "launch/chat/messages_file.h"
+#include "launch/commands/subcommands.h"
+#include "launch/commands/tokenize_command.h"
+#include "launch/common/option_checks.h"
+#include "launch/common/result_output.h"
+#include "launch/options/chat_templates.h"
+#include "launch/options/model_path.h"
+#include "launch/ranks/on_first_rank.h"
+#include "tp/error.h"
+
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+constexpr const char* kRenderChatExamples = R"(Examples:
+  tp-infer render-chat --model DIR --messages messages.json
+  tp-infer render-chat --template chat.jinja --messages - < messages.json
+  tp-infer render-chat --model DIR --messages FILE --ids       the prompt's token ids
+The file is a JSON object: `messages`, and perhaps `add_generation_prompt` (false unless given), `tools`,
+`bos_token`, `eos_token` and whatever else the template knows by name.)";
+
+struct RenderChatArguments {
+  std::string model;
+  std::string template_file;
+  std::string messages;
+  std::optional<std::string> now;
+  bool prints_ids = false;
+  std::string output;
+};
+
+void run(const RenderChatArguments& arguments) {
+  const std::filesystem::path model = arguments.model.empty() ? "" : find_model(arguments.model);
+  const ChatTemplate chat = open_chat_template(arguments.template_file, model);
+  const MarkedText text = chat.render(read_messages_file(arguments.messages), {.now = arguments.now});
+  const std::string result = arguments.prints_ids
+                                 ? list_of(Tokenizer::load(model).encode(text, AddSpecial::no)) + "\n"
+                                 : text.text();
+  ResultOutput output(arguments.output);
+  output.write(result);
+  output.finish();
+}
+
+}  // namespace
+
+// `tp-infer render-chat`: prints what a model's chat template makes of messages.
+void add_render_chat_command(CLI::App& app, int& /*status*/) {
+  CLI::App* command = app.add_subcommand("render-chat", "Render messages with the chat template");
+  const auto arguments = std::make_shared<RenderChatArguments>();
+  command->add_option("-m,--model", arguments->model, "The folder of a model with a chat template")
+      ->check(not_empty("a model"))
+      ->type_name("DIR");
+  command->add_option("--template", arguments->template_file, "A Jinja template, in place of the model's")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command->add_option("--messages", arguments->messages, "The conversation as JSON; - is standard input")
+      ->required()
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command
+      ->add_option("--now", arguments->now,
+                   "The result of strftime_now in any format (default: the local time)")
+      ->type_name("TEXT");
+  command->add_flag("--ids", arguments->prints_ids,
+                    "Print the token ids as a JSON list; texts of the messages cannot become control tokens");
+  add_output_option(*command, arguments->output);
+  command->footer(kRenderChatExamples);
+  command->callback(on_first_rank(*command, [arguments] {
+    if (arguments->model.empty() && arguments->template_file.empty())
+      throw CLI::ValidationError("no chat template; give --model DIR or --template FILE");
+    if (arguments->prints_ids && arguments->model.empty())
+      throw CLI::ValidationError("--ids needs a tokenizer; give --model DIR");
+    run(*arguments);
+  }));
+}
+
+}  // namespace tp

@@ -1,0 +1,206 @@
+#include "launch/commands/subcommands.h"
+#include "launch/common/message.h"
+#include "launch/options/chat_templates.h"
+#include "launch/options/model_path.h"
+#include "launch/options/serve_flags.h"
+#include "launch/ranks/open_engine.h"
+#include "launch/ranks/rank_program.h"
+#include "launch/ranks/shutdown_signals.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/machine/launcher.h"
+#include "runtime/serve/server.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kServeFooter =
+    "Examples:\n"
+    "  tp-infer serve --model DIR\n"
+    "  mpirun -np 4 tp-infer serve --model DIR --host 0.0.0.0 --api-key-file keys.txt\n"
+    "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+    "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'\n"
+    "A page to try it is at http://127.0.0.1:8080/. The API is OpenAI's, at /v1; Prometheus reads /metrics.\n"
+    "To end it without losing answers: Ctrl-C without mpirun; kill -USR1 PID-OF-MPIRUN, or kill -TERM and "
+    "the\n"
+    "process id in --pid-file, with it (mpirun itself ends all ranks within two seconds of Ctrl-C and "
+    "SIGTERM).\n"
+    "A second signal ends it after the current step.\n"
+    "Exit status: 0 ended by a signal, 1 error, 2 usage error";
+
+constexpr std::chrono::milliseconds kTimeOfMpirun{600};
+
+constexpr const char* kNoChat =
+    "this model has no chat template: start the server with --chat-template FILE, or send texts to "
+    "/v1/completions";
+
+// A file that holds the process id, as long as the process lives.
+class PidFile {
+ public:
+  explicit PidFile(const std::string& file) : file_(file) {
+    if (file_.empty()) return;
+    std::ofstream stream(file_);
+    stream << ::getpid() << std::endl;
+    require<ConfigError>(stream.good(), "cannot write {} of --pid-file: {}", file_, std::strerror(errno));
+  }
+  ~PidFile() { remove(); }
+  void remove() const {
+    std::error_code ignored;
+    if (!file_.empty()) std::filesystem::remove(file_, ignored);
+  }
+  PidFile(const PidFile&) = delete;
+  PidFile& operator=(const PidFile&) = delete;
+
+ private:
+  std::string file_;
+};
+
+// Every connection is a descriptor, and the usual limit is 1024. Returns how many there may be.
+std::size_t allow_many_connections(std::size_t wanted) {
+  constexpr rlim_t kOthers = 48;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur == RLIM_INFINITY) return wanted;
+  return std::min<std::size_t>(wanted, limit.rlim_cur > 2 * kOthers ? limit.rlim_cur - kOthers : kOthers);
+}
+
+ServeOptions options_of(const ServeFlags& flags) {
+  ServeOptions options = flags.options();
+  options.limits.connections = allow_many_connections(options.limits.connections);
+  return options;
+}
+
+// What rank 0 sets up before the engine is opened, so that mistakes are reported early.
+struct ServePreparation {
+  explicit ServePreparation(const ServeFlags& flags) : pid_file(flags.pid_file), server(options_of(flags)) {
+    const std::filesystem::path model = find_model(flags.engine.options.model);
+    chat_template = flags.template_file.empty() ? ChatTemplate::load(model)
+                                                : open_chat_template(flags.template_file, model);
+  }
+
+  PidFile pid_file;
+  std::optional<ChatTemplate> chat_template;
+  std::optional<ShutdownSignals> signals{};  // the server's thread takes them until it ends
+  Server server;
+};
+
+// The first signal drains, the second one leaves, a third one ends the process.
+void obey_signals(ServePreparation& prepared, std::chrono::milliseconds drain_time) {
+  ShutdownSignals& signals = prepared.signals.emplace();
+  Server& server = prepared.server;
+  const bool by_mpirun = launched_rank().by_mpirun;
+  auto count = std::make_shared<int>(0);
+  server.when_readable(signals.descriptor(), [&signals, &prepared, &server, drain_time, by_mpirun, count] {
+    while (const std::optional<ShutdownSignals::Signal> signal = signals.take()) {
+      // mpirun ends what is left of a job a second after this.
+      const bool job_ends = by_mpirun && signal->sender == ::getppid() && signal->number == SIGTERM;
+      if (job_ends) server.suspect_loss(300ms);
+      if (++*count == 1) {
+        print_message(
+            "tp-infer: ending when the requests that have come are done; a second signal ends it now");
+        server.drain(job_ends ? std::min(drain_time, kTimeOfMpirun) : drain_time);
+      } else {
+        ShutdownSignals::restore();
+        server.leave([&prepared] {
+          prepared.pid_file.remove();
+          std::_Exit(1);
+        });
+      }
+    }
+    return true;
+  });
+}
+
+bool is_loopback(const std::string& host) {
+  return host.starts_with("127.") || host == "::1" || host == "localhost";
+}
+
+void welcome(const ServeFlags& flags, const Server& server, const std::string& name, std::size_t ranks) {
+  const bool is_ipv6 = flags.host.find(':') != std::string::npos;
+  const std::string host = is_ipv6 ? fmt::format("[{}]", flags.host) : flags.host;
+  const std::string url = fmt::format("http://{}:{}", host, server.port());
+  print_note(fmt::format("tp-infer: serving {} on {} rank{}\n  page  {}/\n  API   {}/v1\n", name, ranks,
+                         ranks == 1 ? "" : "s", url, url));
+  if (is_loopback(flags.host) || !flags.api_keys.empty() || !flags.api_key_file.empty()) return;
+  print_message(
+      fmt::format("tp-infer: everyone who can reach --host {} may use this server; give clients a key with "
+                  "--api-key-file",
+                  flags.host));
+}
+
+// What is wrong with the files for embeddings must not keep others from being served.
+void add_embedder(const std::filesystem::path& folder, OpenModel& model) {
+  try {
+    model.embedder.emplace(*model.engine, folder, EmbedOptions{});
+  } catch (const Error& error) {
+    // Clients need not know where the model is.
+    model.no_embedder = error.what();
+    const std::string place = (folder / "").string();
+    for (std::size_t at = 0; (at = model.no_embedder.find(place)) != std::string::npos;)
+      model.no_embedder.erase(at, place.size());
+  }
+}
+
+int serve(Engine& engine, const ServeFlags& flags, ServePreparation& prepared, std::size_t ranks) {
+  Server& server = prepared.server;
+  obey_signals(prepared, std::chrono::seconds(flags.drain_seconds));
+  OpenModel model{.engine = &engine, .chat_error = kNoChat};
+  model.defaults.sampling = engine.info().default_sampling;
+  if (flags.max_thinking_tokens)
+    model.defaults.thinking = ThinkingLimit{.max_tokens = *flags.max_thinking_tokens};
+  if (prepared.chat_template && engine.has_tokenizer())
+    model.chat.emplace(engine, *std::move(prepared.chat_template));
+  if (model.chat) model.chat->require_thinking(flags.max_thinking_tokens.has_value());
+  add_embedder(find_model(flags.engine.options.model), model);
+  server.run(std::move(model), [&] { welcome(flags, server, server.model_name(), ranks); });
+  return 0;
+}
+
+int run_serve(const CLI::App& command, const ServeFlags& flags) {
+  // Launchers forward signals to every rank, and rank 0 ends the others.
+  if (launched_rank().rank != 0) ShutdownSignals::ignore();
+  std::signal(SIGPIPE, SIG_IGN);  // a log that nobody reads must not end the server
+  return run_on_ranks(CommandLine::of(command), flags.engine.timeout, [&](Communicator& comm) {
+    std::unique_ptr<ServePreparation> prepared;
+    fail_together(comm, [&] {
+      if (!comm.is_root()) return;
+      prepared = std::make_unique<ServePreparation>(flags);
+    });
+    const std::unique_ptr<Engine> engine = open_engine(comm, flags.engine);
+    return lead_or_follow(comm, *engine, flags.engine.verbose,
+                          [&] { return serve(*engine, flags, *prepared, comm.size()); });
+  });
+}
+
+}  // namespace
+
+// `tp-infer serve`: answers requests over HTTP.
+void add_serve_command(CLI::App& app, int& status) {
+  auto flags = std::make_shared<ServeFlags>();
+  CLI::App* command = app.add_subcommand("serve", "Answer requests over HTTP, with OpenAI's API");
+  flags->add_to(*command);
+  command->footer(kServeFooter);
+  command->callback([flags, command, &status] { status = run_serve(*command, *flags); });
+}
+
+}  // namespace tp

@@ -1,0 +1,57 @@
+#include "launch/common/progress.h"
+
+#include "launch/common/console.h"
+#include "launch/common/message.h"
+#include "launch/common/progress_line.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+// A terminal of another process, such as mpirun's, is taken for a usual one.
+std::size_t terminal_columns() {
+  constexpr std::size_t kUsual = 80;
+  winsize size{};
+  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : kUsual;
+}
+
+}  // namespace
+
+ProgressBar::ProgressBar(std::string label, bool own_terminal)
+    : label_(std::move(label)),
+      visible_(own_terminal ? ::isatty(STDERR_FILENO) == 1 : leads_to_terminal(STDERR_FILENO)) {}
+
+// The bar is gone when what it announced is there.
+ProgressBar::~ProgressBar() { hide(); }
+
+void ProgressBar::update(std::optional<double> fraction, std::string_view details) {
+  const auto now = Clock::now();
+  if (!visible_ || now - drawn_ < std::chrono::milliseconds(200)) return;
+  drawn_ = now;
+  if (fraction) fraction = std::clamp(*fraction, 0.0, 1.0);
+  const std::string left = fraction ? time_left(*fraction) : "";
+  show_status(progress_line(label_, fraction, std::string(details) + left, terminal_columns()));
+}
+
+void ProgressBar::hide() {
+  if (visible_) show_status({});
+}
+
+std::string ProgressBar::time_left(double fraction) {
+  if (!first_fraction_) {
+    first_fraction_ = fraction;
+    begun_ = drawn_;
+  }
+  const double seconds = std::chrono::duration<double>(drawn_ - begun_).count();
+  const double done = fraction - *first_fraction_;
+  if (seconds < 1 || done <= 0) return {};  // too early to tell
+  return fmt::format(", {} left", format_duration(seconds * (1 - fraction) / done));
+}
+
+}  // namespace tp

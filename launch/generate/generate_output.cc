@@ -1,0 +1,248 @@
+#include "launch/generate/generate_output.h"
+
+#include "launch/common/json_text.h"
+#include "launch/common/message.h"
+#include "launch/common/option_names.h"
+#include "runtime/api/openai_response.h"
+#include "runtime/api/request_fields.h"
+#include "runtime/api/rounded.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+nlohmann::json logprob_entry(const ScoredToken& token) {
+  nlohmann::json top = nlohmann::json::array();
+  for (const TokenLogprob& other : token.top)
+    top.push_back({{"id", other.id}, {"logprob", rounded(other.logprob)}});
+  return {{"id", token.chosen.id}, {"logprob", rounded(token.chosen.logprob)}, {"top", top}};
+}
+
+// Where the time from `begin` to `end` went, for each of `tokens`.
+nlohmann::json milliseconds(const TimeParts& begin, const TimeParts& end, std::size_t tokens) {
+  const auto each = [&](double from, double to) {
+    return tokens == 0 ? 0.0 : rounded(1000 * (to - from) / static_cast<double>(tokens));
+  };
+  return {{"compute", each(begin.compute, end.compute)},
+          {"collectives", each(begin.collectives, end.collectives)},
+          {"waiting", each(begin.waiting, end.waiting)},
+          {"sampling", each(begin.sampling, end.sampling)},
+          {"control", each(begin.control, end.control)}};
+}
+
+// What every line has that answers a request of our own form.
+nlohmann::json line_for(const ApiRequest& asked, std::size_t index, std::size_t sample) {
+  nlohmann::json line = {{"index", index}, {"sample", sample}};
+  if (!asked.id.is_null()) line["id"] = asked.id;
+  return line;
+}
+
+// Of a line of a batch, with its place.
+std::string text_of(const ApiRequest& asked, const std::string& error) {
+  return asked.where.empty() ? error : fmt::format("{}: {}", asked.where, error);
+}
+
+// Whether it ended because the context was full, before max_tokens.
+bool filled_context(const Completion& completion, const Continuation& continuation) {
+  return continuation.finish_reason == FinishReason::length &&
+         continuation.token_ids.size() < completion.settings.at("max_tokens").get<std::size_t>();
+}
+
+void add_error(nlohmann::json& line, const std::string& error) {
+  line["error"] = error;
+  line["finish_reason"] = name_of(FinishReason::error);
+}
+
+}  // namespace
+
+void GenerateOutput::expect(std::uint64_t id, const ApiRequest& asked, const EngineRequest& accepted,
+                            Written written) {
+  const Request& request = accepted.request;
+  Answer answer{.index = requests_++, .asked = asked, .written = std::move(written), .submitted = now()};
+  answer.completion.settings = accepted.settings();
+  answer.completion.prompt_tokens = request.prompt.size();
+  answer.completion.syntax = accepted.syntax;
+  answer.completion.continuations.resize(static_cast<std::size_t>(request.n));
+  answer.first_tokens.resize(answer.completion.continuations.size());
+  answer.passes.resize(answer.completion.continuations.size());
+  answers_.emplace(id, std::move(answer));
+}
+
+void GenerateOutput::fail(const ApiRequest& asked, const std::string& error) {
+  const std::size_t index = requests_++;
+  failed_requests_ += 1;
+  if (!style_.json) {
+    print_message(fmt::format("tp-infer: prompt {}: {}", index + 1, with_flags(error)));
+  } else if (asked.form != ApiRequest::Form::line) {
+    write_json(
+        openai_batch_line(asked.id, 400, openai_error(text_of(asked, error), "invalid_request_error")));
+  } else {
+    nlohmann::json line = line_for(asked, index, 0);
+    add_error(line, text_of(asked, error));
+    write_json(line);
+  }
+}
+
+void GenerateOutput::report_failures() const {
+  if (!style_.json || failed_requests_ == 0) return;
+  print_note(fmt::format("tp-infer: {} of {} requests failed; see `error` in the output\n", failed_requests_,
+                         requests_));
+}
+
+bool GenerateOutput::begins_or_ends(const std::vector<Event>& events) const {
+  return std::any_of(events.begin(), events.end(), [&](const Event& event) {
+    const auto* token = std::get_if<TokenEvent>(&event);
+    if (token == nullptr) return false;
+    const Completion& completion = answers_.at(token->request).completion;
+    return token->finish_reason != FinishReason::none ||
+           completion.continuations.at(static_cast<std::size_t>(token->sample)).token_ids.empty();
+  });
+}
+
+void GenerateOutput::add(const TokenEvent& event) {
+  const auto found = answers_.find(event.request);
+  Answer& answer = found->second;
+  const auto sample = static_cast<std::size_t>(event.sample);
+  const Continuation& continuation = answer.completion.add(event);
+  if (event.finish_reason == FinishReason::error) {
+    failed_requests_ += answer.failed ? 0 : 1;
+    answer.failed = true;
+  } else {
+    if (continuation.token_ids.size() == 1) answer.first_tokens[sample] = now();
+    generated_tokens_ += 1;
+  }
+  if (!style_.json) return write_texts();
+  const bool is_line = answer.asked.form == ApiRequest::Form::line;
+  if (is_line && continuation.finished() && !answer.written[sample]) write_line(answer, sample);
+  if (!answer.completion.finished()) return;
+  if (!is_line) write_openai_line(answer);
+  answers_.erase(found);
+}
+
+void GenerateOutput::add(const TokensSettled& settled) {
+  const auto sample = static_cast<std::size_t>(settled.sample);
+  Answer& answer = answers_.at(settled.request);
+  answer.passes[sample] = settled.pass;
+  if (!style_.settled) return;
+  nlohmann::json line = line_for(answer.asked, answer.index, sample);
+  line["pass"] = settled.pass;
+  for (const auto& [position, id] : settled.tokens) {
+    nlohmann::json token = {{"position", position}, {"token", id}};
+    if (engine_.has_tokenizer()) token["text"] = engine_.decode(std::array{id});
+    line["settled"].push_back(std::move(token));
+  }
+  write_json(line);
+}
+
+// Writes what can be written without breaking the order.
+void GenerateOutput::write_texts() {
+  while (!answers_.empty()) {
+    Answer& answer = answers_.begin()->second;
+    const std::vector<Continuation>& continuations = answer.completion.continuations;
+    while (answer.writing < continuations.size()) {
+      write_text(answer);
+      if (!continuations[answer.writing].finished()) return;
+      ++answer.writing;
+      answer.written_bytes = 0;
+      answer.begun = false;
+    }
+    answers_.erase(answers_.begin());
+  }
+}
+
+void GenerateOutput::write_text(Answer& answer) {
+  const Continuation& continuation = answer.completion.continuations[answer.writing];
+  if (!continuation.error.empty()) {
+    print_message(fmt::format("tp-infer: prompt {}: {}", answer.index + 1, with_flags(continuation.error)));
+  }
+  std::string out;
+  if (!answer.begun) {
+    // Nothing is written before the first token: there may be an error instead.
+    if (continuation.token_ids.empty()) return;
+    answer.begun = true;
+    if (style_.headings) out += heading_of(answer);
+    if (style_.echo) out += answer.asked.text;
+  }
+  if (engine_.has_tokenizer()) {
+    out += continuation.text.substr(answer.written_bytes);
+    answer.written_bytes = continuation.text.size();
+  } else if (continuation.finished()) {
+    out += nlohmann::json(continuation.token_ids).dump();
+  }
+  if (continuation.finished()) out += "\n";
+  file_.write(out);
+  if (!filled_context(answer.completion, continuation)) return;
+  print_message(fmt::format("tp-infer: prompt {}: stopped after {} tokens, as the context of {} is full",
+                            answer.index + 1, continuation.token_ids.size(), engine_.info().max_length));
+}
+
+std::string GenerateOutput::heading_of(const Answer& answer) {
+  const char* const space = headed_ ? "\n" : "";
+  headed_ = true;
+  if (answer.completion.continuations.size() == 1)
+    return fmt::format("{}--- prompt {} ---\n", space, answer.index + 1);
+  return fmt::format("{}--- prompt {}, sample {} ---\n", space, answer.index + 1, answer.writing + 1);
+}
+
+void GenerateOutput::write_line(const Answer& answer, std::size_t sample) const {
+  const Continuation& continuation = answer.completion.continuations[sample];
+  nlohmann::json line = line_for(answer.asked, answer.index, sample);
+  if (!continuation.error.empty()) {
+    add_error(line, text_of(answer.asked, continuation.error));
+  } else {
+    line["text"] = engine_.has_tokenizer() ? nlohmann::json(continuation.text) : nlohmann::json(nullptr);
+    line["token_ids"] = continuation.token_ids;
+    line["finish_reason"] = name_of(continuation.finish_reason);
+    if (!continuation.stop_reason.is_null()) line["stop_reason"] = continuation.stop_reason;
+    line["sampling"] = answer.completion.settings;
+    if (answer.passes[sample] > 0) line["passes"] = answer.passes[sample];
+    line["timings"] = timings_of(answer, sample);
+    for (const ScoredToken& token : continuation.logprobs) line["logprobs"].push_back(logprob_entry(token));
+  }
+  write_json(line);
+}
+
+nlohmann::json GenerateOutput::timings_of(const Answer& answer, std::size_t sample) const {
+  const std::size_t generated = answer.completion.continuations[sample].token_ids.size();
+  const Moment& first_token = answer.first_tokens[sample];
+  const double decode_seconds = now_ - first_token.seconds;
+  nlohmann::json timings = {
+      {"load_s", rounded(engine_.info().load_seconds)},
+      {"prompt_tokens", answer.completion.prompt_tokens},
+      {"generated_tokens", generated},
+      {"first_token_s", rounded(first_token.seconds - answer.submitted.seconds)},
+      {"decode_s", rounded(decode_seconds)},
+      {"decode_tokens_per_s", generated > 1 && decode_seconds > 0
+                                  ? rounded(static_cast<double>(generated - 1) / decode_seconds)
+                                  : 0.0},
+      {"first_token_ms", milliseconds(answer.submitted.time, first_token.time, 1)},
+      {"ms_per_token", milliseconds(first_token.time, time_, generated - 1)}};
+  const Continuation& continuation = answer.completion.continuations[sample];
+  if (continuation.drafted_tokens > 0) {
+    timings["drafted_tokens"] = continuation.drafted_tokens;
+    timings["accepted_tokens"] = continuation.accepted_tokens;
+  }
+  return timings;
+}
+
+void GenerateOutput::write_openai_line(const Answer& answer) const {
+  const std::vector<Continuation>& continuations = answer.completion.continuations;
+  const auto failed = std::find_if(
+      continuations.begin(), continuations.end(),
+      [](const Continuation& continuation) { return continuation.finish_reason == FinishReason::error; });
+  if (failed != continuations.end())
+    return write_json(openai_batch_line(answer.asked.id, 500,
+                                        openai_error(text_of(answer.asked, failed->error), "server_error")));
+  write_json(openai_batch_line(answer.asked.id, 200,
+                               openai_body(answer.asked, answer.completion, engine_, style_.model)));
+}
+
+void GenerateOutput::write_json(const nlohmann::ordered_json& line) const {
+  file_.write(json_text(line) + "\n");
+}
+
+}  // namespace tp

@@ -1,0 +1,109 @@
+// Writes generated text.
+#pragma once
+
+#include "launch/common/result_output.h"
+#include "runtime/api/api_request.h"
+#include "runtime/api/completion.h"
+#include "runtime/api/engine_request.h"
+#include "tp/engine.h"
+#include "tp/rank_report.h"
+#include "tp/request.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+
+struct OutputStyle {
+  bool json = false;      // one object per line; else text
+  bool echo = true;       // text: the prompt before its continuation
+  bool settled = false;   // JSON: a line for every pass of a diffusion language model
+  bool headings = false;  // text: a line that says which continuation follows
+  std::string model{};    // the name that answers in OpenAI's form give it
+};
+
+// Collects the tokens of many requests and writes the results. JSON is written as results complete: one line
+// per continuation, or per request in OpenAI's form. Texts are written in the order of the requests, and the
+// next one is streamed.
+class GenerateOutput {
+ public:
+  // All of them must outlive it.
+  GenerateOutput(ResultOutput& file, const Engine& engine, OutputStyle style)
+      : file_(file), engine_(engine), style_(std::move(style)) {}
+
+  // Of the continuations of a request, those that are not to be written.
+  using Written = std::vector<bool>;
+
+  // Each of these three gets the next request in order: `id` is the engine's number of it.
+  void expect(std::uint64_t id, const ApiRequest& asked, const EngineRequest& accepted, Written written);
+  // It cannot be served.
+  void fail(const ApiRequest& asked, const std::string& error);
+  // It needs no answer.
+  void skip() { ++requests_; }
+
+  // The time, in seconds since any fixed point, of what comes next: requests or events.
+  void set_now(double seconds) { now_ = seconds; }
+  // Where time went since then, which is asked for in JSON.
+  void set_time(const TimeParts& time) { time_ = time; }
+  // Whether a continuation begins or ends with one of these, so that set_time is wanted.
+  bool begins_or_ends(const std::vector<Event>& events) const;
+  void add(const TokenEvent& event);
+  // What a pass of a diffusion language model has settled.
+  void add(const TokensSettled& settled);
+
+  // With JSON, whose lines carry the errors, says on stderr that there are any.
+  void report_failures() const;
+
+  std::size_t unfinished_requests() const { return answers_.size(); }
+  std::size_t finished_requests() const { return requests_ - answers_.size(); }
+  std::size_t failed_requests() const { return failed_requests_; }
+  std::size_t generated_tokens() const { return generated_tokens_; }
+
+ private:
+  struct Moment {
+    double seconds = 0.0;
+    TimeParts time{};
+  };
+
+  // What has come of one request.
+  struct Answer {
+    std::size_t index = 0;  // of the request, in the order given
+    ApiRequest asked{};
+    Written written{};
+    Completion completion{};
+    Moment submitted{};
+    std::vector<Moment> first_tokens{};  // of every continuation
+    std::vector<std::size_t> passes{};   // of every continuation, of a diffusion language model
+    bool failed = false;
+    // Text: the continuation that is being written, and how much of it has been.
+    std::size_t writing = 0;
+    std::size_t written_bytes = 0;
+    bool begun = false;
+  };
+
+  Moment now() const { return {now_, time_}; }
+  void write_texts();
+  void write_text(Answer& answer);
+  std::string heading_of(const Answer& answer);
+  void write_line(const Answer& answer, std::size_t sample) const;
+  nlohmann::json timings_of(const Answer& answer, std::size_t sample) const;
+  void write_openai_line(const Answer& answer) const;
+  void write_json(const nlohmann::ordered_json& line) const;
+
+  ResultOutput& file_;
+  const Engine& engine_;
+  OutputStyle style_;
+  std::map<std::uint64_t, Answer> answers_;  // not finished; in the order of the requests
+  std::size_t requests_ = 0;
+  std::size_t failed_requests_ = 0;
+  std::size_t generated_tokens_ = 0;
+  double now_ = 0.0;
+  TimeParts time_;
+  bool headed_ = false;  // a heading is written
+};
+
+}  // namespace tp

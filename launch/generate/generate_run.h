@@ -1,0 +1,63 @@
+#pragma once
+
+#include "launch/common/progress.h"
+#include "launch/generate/earlier_results.h"
+#include "launch/generate/generate_output.h"
+#include "launch/generate/request_source.h"
+#include "parallel/machine/stopwatch.h"
+#include "runtime/chat/chat_prompts.h"
+#include "tp/engine.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+struct GenerateSettings {
+  Request defaults{};                       // for fields that a request leaves out
+  std::filesystem::path model{};            // whose chat template conversations need ...
+  std::string template_file{};              // ... unless there is a file of it
+  const EarlierResults* earlier = nullptr;  // what is already done; null: nothing is
+  std::size_t most_at_once = 1;             // requests that the engine is given
+  bool reports_times = false;               // the output reports where the time went
+  bool shows_progress = false;              // at a terminal, on stderr
+  std::size_t requests = 0;                 // how many there are; 0: more may come
+};
+
+// Rank 0's part of `tp-infer generate`: takes requests as they arrive, while the engine works on earlier
+// ones, and passes the results to the output.
+class GenerateRun {
+ public:
+  // All of them must outlive it.
+  GenerateRun(Engine& engine, RequestSource& source, GenerateOutput& output, GenerateSettings settings);
+
+  // Returns when all requests are answered and no more can come.
+  void run();
+
+  // Since run() began.
+  double seconds() const { return watch_.seconds(); }
+
+ private:
+  void take_requests();
+  void submit(const ApiRequest& asked);
+  void add(const std::vector<Event>& events);
+  GenerateOutput::Written written_before(const ApiRequest& asked, const Request& request) const;
+  const ChatPrompts& chat();
+  void note_time();
+  void show_progress();
+
+  Engine& engine_;
+  RequestSource& source_;
+  GenerateOutput& output_;
+  GenerateSettings settings_;
+  DistinctIds ids_;
+  std::vector<Event> events_;  // since the last step
+  std::optional<ChatPrompts> chat_;
+  std::string chat_error_;
+  Stopwatch watch_;
+  std::optional<ProgressBar> bar_;
+};
+
+}  // namespace tp

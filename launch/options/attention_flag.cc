@@ -1,0 +1,55 @@
+#include "launch/options/attention_flag.h"
+
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kUsualFeatures = 256;
+constexpr std::size_t kMostFeatures = 65536;
+
+// "favor:512"; nothing if it is none of those that the option takes.
+std::optional<std::size_t> favor_features_of(std::string_view text) {
+  constexpr std::string_view kFavor = "favor";
+  if (text == "exact") return 0;
+  if (!text.starts_with(kFavor)) return std::nullopt;
+  text.remove_prefix(kFavor.size());
+  if (text.empty()) return kUsualFeatures;
+  if (text.front() != ':') return std::nullopt;
+  text.remove_prefix(1);
+  std::size_t features = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), features);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || features < 1 || features > kMostFeatures) return std::nullopt;
+  return features;
+}
+
+std::string check_attention(const std::string& text) {
+  if (favor_features_of(text)) return "";
+  return fmt::format("expected exact, favor, or favor:N with 1 to {} features, found {}", kMostFeatures,
+                     text.empty() ? "an empty value" : text);
+}
+
+}  // namespace
+
+void add_attention_option(CLI::App& command, std::size_t& favor_features) {
+  command
+      .add_option_function<std::string>(
+          "--attention",
+          [&favor_features](const std::string& text) {
+            favor_features = favor_features_of(text).value_or(0);
+          },
+          "exact, or favor[:N]: an approximation by N random features (256), which are summed up in place of "
+          "a "
+          "cache; other results than the model's")
+      ->check(check_attention)
+      ->type_name("KIND")
+      ->default_str("exact");
+}
+
+}  // namespace tp

@@ -1,0 +1,15 @@
+// The chat template that a command uses.
+#pragma once
+
+#include "model/chat/chat_template.h"
+
+#include <filesystem>
+#include <string>
+
+namespace tp {
+
+// The template in `file`, or, if that is empty, the model's own. Throws CheckpointError if
+// there is none.
+ChatTemplate open_chat_template(const std::string& file, const std::filesystem::path& model);
+
+}  // namespace tp

@@ -1,0 +1,133 @@
+#include "launch/options/model_path.h"
+
+#include "launch/hub/cached_model.h"
+#include "launch/hub/hub_settings.h"
+#include "model/weights/gguf/gguf_files.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <string>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path demo_model() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path folder = program.parent_path().parent_path() / "share/tp-infer/demo";
+  require<CheckpointError>(fs::exists(folder / "config.json"),
+                           "the demo model is not at {}, beside the program; give --model DIR",
+                           folder.string());
+  return folder;
+}
+
+// A name on the Hub means what is of it in the local cache.
+fs::path find_by_name(const fs::path& given) {
+  const std::optional<HubName> name = parse_hub_name(given.string());
+  require<CheckpointError>(name.has_value(),
+                           "cannot open {}: no such file or folder; check the path, on every host",
+                           given.string());
+  const CachedModel cached = find_cached_model(*name, hub_cache());
+  require<CheckpointError>(
+      cached.path.has_value(),
+      "cannot open {0}: expected a path, or a model of that name on the Hugging Face Hub that "
+      "has been downloaded, {1}; `tp-infer download {0}` downloads it, on every host",
+      given.string(), cached.reason);
+  return *cached.path;
+}
+
+bool has_gguf_magic(const fs::path& file) {
+  char magic[4] = {};
+  std::ifstream(file, std::ios::binary).read(magic, sizeof(magic));
+  return std::string_view(magic, sizeof(magic)) == "GGUF";
+}
+
+[[noreturn]] void refuse_file(const fs::path& given, std::initializer_list<std::string_view> extensions) {
+  const fs::path folder = given.has_parent_path() ? given.parent_path() : fs::path(".");
+  if (given.extension() == ".safetensors") {
+    throw_error<CheckpointError>(
+        "cannot load {}: expected the folder of a checkpoint, found one of its files; give --model {}, where "
+        "config.json and a tokenizer are to be beside it",
+        given.string(), folder.string());
+  }
+  if (has_gguf_magic(given)) {
+    throw_error<CheckpointError>(
+        "cannot load {}: expected a name that ends in .gguf, as the content is GGUF; rename the file or make "
+        "a "
+        "link to it",
+        given.string());
+  }
+  throw_error<CheckpointError>(
+      "cannot load {}: expected the folder of a checkpoint (config.json, *.safetensors, a tokenizer) or a "
+      "file "
+      "*.gguf{}{}, found a file that is neither; give one of these",
+      given.string(), extensions.size() == 0 ? "" : ", *", fmt::join(extensions, ", *"));
+}
+
+// Models may have further JSON files one day, with such words in their names. Results have other names, such
+// as results.json or tokens.json.
+bool is_of_model(const fs::path& file) {
+  static const std::set<std::string> kExtensions = {".safetensors", ".model", ".jinja", ".tiktoken"};
+  static const std::set<std::string> kNames = {"vocab.txt", "merges.txt"};
+  static constexpr const char* kWords[] = {"config",  "tokenizer", "added_tokens", "special_tokens", "vocab",
+                                           ".index.", "modules",   "template",     "tekken"};
+  const std::string extension = file.extension().string();
+  const std::string name = file.filename().string();
+  const auto is_in_name = [&](const char* word) { return name.find(word) != name.npos; };
+  return kExtensions.contains(extension) || kNames.contains(name) ||
+         (extension == ".json" && std::ranges::any_of(kWords, is_in_name));
+}
+
+// A folder of a checkpoint may hold GGUF files that are made of it, and that it is not read from.
+void add_files_in(const fs::path& folder, int depth, std::vector<fs::path>& files) {
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored)) {
+      if (depth > 0) add_files_in(entry->path(), depth - 1, files);
+    } else if (is_of_model(entry->path())) {
+      files.push_back(entry->path());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> model_files(const fs::path& given) {
+  constexpr int kDepth = 2;
+  try {
+    const fs::path model = find_model(given, {".json", ".model"});
+    if (const std::optional<fs::path> gguf = find_gguf(model)) return gguf_parts(*gguf);
+    std::error_code error;
+    const bool is_folder = fs::is_directory(model, error);
+    const fs::path folder = is_folder ? model : fs::absolute(model, error).parent_path();
+    std::vector<fs::path> files = {model, folder / "../../refs/main"};  // how the cache names a commit
+    add_files_in(folder, kDepth, files);
+    return files;
+  } catch (const CheckpointError&) {
+    return {};  // whoever opens the model reports the error
+  }
+}
+
+fs::path find_model(const fs::path& given, std::initializer_list<std::string_view> other_extensions) {
+  if (given.empty()) return demo_model();
+  std::error_code error;
+  const fs::file_type type = fs::status(given, error).type();
+  if (type == fs::file_type::not_found) return find_by_name(given);
+  require<CheckpointError>(type != fs::file_type::none, "cannot open {}: {}; check the path, on every host",
+                           given.string(), error.message());
+  const std::string extension = given.extension().string();
+  const bool is_known = extension == ".gguf" || std::find(other_extensions.begin(), other_extensions.end(),
+                                                          extension) != other_extensions.end();
+  if (type == fs::file_type::regular && !is_known) refuse_file(given, other_extensions);
+  return given;
+}
+
+}  // namespace tp

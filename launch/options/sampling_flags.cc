@@ -1,0 +1,164 @@
+#include "launch/options/sampling_flags.h"
+
+#include "launch/common/option_checks.h"
+#include "tp/error.h"
+
+#include <limits>
+
+namespace tp {
+namespace {
+
+constexpr const char* kGroup = "Sampling (defaults: the model's generation_config.json)";
+constexpr auto kLargest = static_cast<std::uint64_t>(std::numeric_limits<int>::max());
+
+}  // namespace
+
+void SamplingFlags::add_to(CLI::App& command) {
+  const auto add = [&](const char* name, auto& target, const char* type, const CLI::Validator& check,
+                       const char* help) {
+    return command.add_option(name, target, help)->check(check)->type_name(type)->group(kGroup);
+  };
+  add("--max-tokens", max_tokens, "N", whole_number(1, kLargest),
+      "Maximum tokens to generate (default: the model's, or 256; with --server 256)");
+  command.add_flag("--greedy", greedy, "Always the most likely token; the same as --temperature 0")
+      ->group(kGroup);
+  add("--temperature", temperature, "T", number(), "0 is greedy, 1 the model's own distribution");
+  add("--top-k", top_k, "K", whole_number(0, kLargest), "Keep the k most likely tokens; 0 keeps all");
+  add("--top-p", top_p, "P", number(),
+      "Nucleus sampling: keep the smallest set of tokens with cumulative probability p");
+  add("--min-p", min_p, "P", number(), "Keep tokens at least p times as likely as the most likely one");
+  add("--repetition-penalty", repetition_penalty, "X", number(),
+      "Values above 1 make tokens that occurred less likely");
+  add("--presence-penalty", presence_penalty, "X", number(),
+      "Subtracted from the logits of generated tokens");
+  add("--frequency-penalty", frequency_penalty, "X", number(),
+      "Subtracted for each time a token was generated");
+  add("--seed", seed, "N", whole_number(0, std::numeric_limits<std::uint64_t>::max()),
+      "The same seed gives the same text (default: a random one)");
+  command.add_option("--stop", stop, "A text that ends a continuation; may be given several times")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  command.add_flag("--include-stop", include_stop, "Include the stop text in the output")->group(kGroup);
+  command
+      .add_option("--bad-word", bad_words,
+                  "A text that a continuation must not contain; may be given several times")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(kGroup);
+  add("--min-tokens", min_tokens, "N", whole_number(0, kLargest),
+      "Minimum tokens before an end-of-sequence token or a stop text ends it");
+  command.add_flag("--ignore-eos", ignore_eos, "Continue past the end-of-sequence token")->group(kGroup);
+}
+
+void SamplingFlags::add_result_options_to(CLI::App& command) {
+  command.add_option("--n", n, "Continuations per prompt, at most 4096")
+      ->check(whole_number(1, kMaxSamples))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--beams", beams,
+                  "Beam search with so many beams: the likeliest texts in place of drawn ones")
+      ->check(whole_number(1, BeamSearch::kMaxBeams))
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kGroup);
+  command
+      .add_option("--length-penalty", length_penalty,
+                  "With --beams: log-probabilities are divided by length ^ F (default: the model's, or 1)")
+      ->check(number())
+      ->type_name("F")
+      ->group(kGroup);
+  command
+      .add_option(
+          "--early-stopping", early_stopping,
+          "With --beams: yes ends the search when as many texts as beams are finished, no when better "
+          "ones are unlikely, never when they are impossible (default: the model's, or no)")
+      ->check(one_of({"yes", "no", "never"}))
+      ->type_name("WHEN")
+      ->group(kGroup);
+  command
+      .add_option("--logprobs", logprobs,
+                  "With --json: log-probabilities of the token and the k most likely ones")
+      ->check(whole_number(0, 1 << 20))
+      ->type_name("K")
+      ->group(kGroup);
+}
+
+void SamplingFlags::add_thinking_option_to(CLI::App& command) {
+  add_thinking_option(command, max_thinking_tokens, kGroup);
+}
+
+void add_thinking_option(CLI::App& command, std::optional<int>& target, const std::string& group) {
+  command
+      .add_option("--max-thinking-tokens", target,
+                  "Tokens that a model may think before its answer; 0: none at all (default: no limit)")
+      ->check(whole_number(0, kLargest))
+      ->type_name("N")
+      ->group(group);
+}
+
+void SamplingFlags::check() const {
+  if (beams == 1 && (length_penalty || early_stopping))
+    throw CLI::ValidationError(
+        "--length-penalty and --early-stopping are settings of beam search; give --beams too, more than 1");
+  Request request = make_request(SamplingParams{.temperature = 0.0F});
+  request.prompt = {0};  // any
+  request.thinking.reset();
+  try {
+    request.validate();
+  } catch (const RequestError& error) {
+    throw CLI::ValidationError(error.what());
+  }
+}
+
+std::optional<BeamSearch> SamplingFlags::beam_search(const BeamSearch& defaults) const {
+  using Stop = BeamSearch::Stop;
+  if (beams == 1) return std::nullopt;
+  BeamSearch search = defaults;
+  search.beams = beams;
+  if (length_penalty) search.length_penalty = *length_penalty;
+  if (early_stopping)
+    search.stop = *early_stopping == "yes"  ? Stop::early
+                  : *early_stopping == "no" ? Stop::likely
+                                            : Stop::never;
+  return search;
+}
+
+Request SamplingFlags::make_request(const SamplingParams& defaults, const BeamSearch& beam_defaults) const {
+  Request request;
+  SamplingParams& sampling = request.sampling;
+  sampling = defaults;
+  // A filter has no effect on greedy decoding: a user who gives one wants to sample.
+  const bool wants_sampling = top_k || top_p || min_p;
+  if (wants_sampling && sampling.greedy()) sampling.temperature = 1.0F;
+  const auto set = [](auto& target, const auto& given) {
+    if (given) target = *given;
+  };
+  request.beam_search = beam_search(beam_defaults);
+  if (request.beam_search) sampling.temperature = 0.0F;
+  set(sampling.temperature, temperature);
+  set(sampling.top_k, top_k);
+  set(sampling.top_p, top_p);
+  set(sampling.min_p, min_p);
+  set(sampling.repetition_penalty, repetition_penalty);
+  set(sampling.presence_penalty, presence_penalty);
+  set(sampling.frequency_penalty, frequency_penalty);
+  set(sampling.logprobs, logprobs);
+  if (seed) sampling.seed = seed;
+  if (greedy) sampling.temperature = 0.0F;
+  request.max_tokens = max_tokens.value_or(kDefaultMaxTokens);
+  request.max_tokens_is_default = !max_tokens;
+  request.n = n;
+  request.ignore_eos = ignore_eos;
+  request.stop = stop;
+  request.min_tokens = min_tokens;
+  request.include_stop_str_in_output = include_stop;
+  request.bad_words = bad_words;
+  // Its markers are the chat template's.
+  if (max_thinking_tokens) request.thinking = ThinkingLimit{.max_tokens = *max_thinking_tokens};
+  return request;
+}
+
+}  // namespace tp

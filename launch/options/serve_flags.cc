@@ -1,0 +1,163 @@
+#include "launch/options/serve_flags.h"
+
+#include "launch/common/message.h"
+#include "launch/common/option_checks.h"
+#include "launch/options/model_path.h"
+#include "launch/options/sampling_flags.h"
+#include "launch/options/speculate_flag.h"
+#include "tp/internal/require.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace tp {
+namespace {
+
+constexpr std::size_t kMaxSequences = 64;
+constexpr double kStepMs = 200.0;
+
+// One key per line; empty lines and those that begin with # are none.
+std::vector<std::string> read_keys(const std::string& file) {
+  std::ifstream stream(file);
+  require<ConfigError>(stream.is_open(), "cannot read {} of --api-key-file: {}", file, std::strerror(errno));
+  std::vector<std::string> keys;
+  for (std::string line; std::getline(stream, line);) {
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) line.pop_back();
+    if (!line.empty() && !line.starts_with('#')) keys.push_back(line);
+  }
+  require<ConfigError>(!keys.empty(), "{} of --api-key-file: expected one key per line, found none", file);
+  return keys;
+}
+
+void add_address_options(CLI::App& command, ServeFlags& flags) {
+  const std::string group = "Address and access";
+  command.add_option("--host", flags.host, "Address to listen at; 0.0.0.0 for all of this machine")
+      ->check(not_empty("an address"))
+      ->capture_default_str()
+      ->type_name("ADDRESS")
+      ->group(group);
+  command.add_option("--port", flags.port, "Port to listen at; 0 for any free one")
+      ->check(whole_number(0, 65535))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option(
+          "--api-key", flags.api_keys,
+          "A key that clients must give; may be given several times. Other users of this machine can read it "
+          "in the list of processes")
+      ->check(not_empty("a key"))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name("KEY")
+      ->group(group);
+  command.add_option("--api-key-file", flags.api_key_file, "A file with a key per line")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+  command
+      .add_option(
+          "--allowed-hosts", flags.allowed_hosts,
+          "Names under which this server is reached, besides localhost, this machine's name and addresses; "
+          "* for any")
+      ->delimiter(',')
+      ->type_name("NAME,...")
+      ->group(group);
+  command
+      .add_option("--cors-origins", flags.cors_origins,
+                  "Web pages that may use this server, besides those of localhost: https://chat.example.com; "
+                  "* for all")
+      ->delimiter(',')
+      ->type_name("ORIGIN,...")
+      ->group(group);
+}
+
+void add_load_options(CLI::App& command, ServeFlags& flags) {
+  const std::string group = "Load";
+  EngineOptions& options = flags.engine.options;
+  command
+      .add_option("--step-ms", options.step_ms,
+                  "While anybody gets tokens, milliseconds that prompts may add to a step; 0: no limit")
+      ->check(number())
+      ->capture_default_str()
+      ->type_name("MS")
+      ->group(group);
+  command
+      .add_option("--max-queue", options.max_queue,
+                  "Requests that may wait beside those that run; others are told to come back (429)")
+      ->check(whole_number(0))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--max-queue-tokens", options.max_queue_tokens,
+                  "Tokens of prompts that may wait (default: no limit)")
+      ->check(whole_number(0))
+      ->type_name("N")
+      ->group(group);
+  command
+      .add_option("--drain-seconds", flags.drain_seconds,
+                  "At SIGTERM, SIGINT or SIGUSR1, seconds for the requests that have come to end")
+      ->check(whole_number(0, 86400))
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->group(group);
+}
+
+}  // namespace
+
+ServeFlags::ServeFlags() {
+  engine.options.max_sequences = kMaxSequences;
+  engine.options.step_ms = kStepMs;
+  engine.options.max_queue = 1024;
+}
+
+void ServeFlags::add_to(CLI::App& command) {
+  engine.add_to(command);
+  add_speculate_option(command, engine.options.speculation);
+  command
+      .add_option(
+          "--model-name", model_names,
+          "The model's name for clients (default: that of its folder or file); may be given several times")
+      ->check(not_empty("a name"))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  command
+      .add_option("--chat-template,--template", template_file,
+                  "A chat template (Jinja) to use instead of the model's")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  add_thinking_option(command, max_thinking_tokens, "Load");
+  add_address_options(command, *this);
+  add_load_options(command, *this);
+  command.add_option("--pid-file", pid_file, "Write the process id of rank 0 to this file")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+  command.add_flag("--log-json", log_json, "Log requests as JSON");
+  command.add_flag("--quiet", quiet, "Log no requests");
+}
+
+ServeOptions ServeFlags::options() const {
+  ServeOptions options;
+  options.host = host;
+  options.port = static_cast<std::uint16_t>(port);
+  options.access = {.api_keys = api_keys, .hosts = allowed_hosts, .origins = cors_origins};
+  if (!api_key_file.empty()) {
+    const std::vector<std::string> keys = read_keys(api_key_file);
+    options.access.api_keys.insert(options.access.api_keys.end(), keys.begin(), keys.end());
+  }
+  options.model_names = model_names;
+  if (options.model_names.empty()) {
+    std::filesystem::path name = (find_model(engine.options.model) / "").parent_path().filename();
+    if (name.extension() == ".gguf") name = name.stem();
+    options.model_names = {name.string()};
+  }
+  options.log_json = log_json;
+  if (!quiet) options.log = [](const std::string& line) { print_message(line); };
+  return options;
+}
+
+}  // namespace tp

@@ -1,0 +1,39 @@
+// The options of `tp-infer serve`.
+#pragma once
+
+#include "launch/options/engine_flags.h"
+#include "runtime/serve/service.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+
+struct ServeFlags {
+  EngineFlags engine;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::vector<std::string> model_names;
+  std::string template_file;
+  std::vector<std::string> api_keys;
+  std::string api_key_file;
+  std::vector<std::string> allowed_hosts;
+  std::vector<std::string> cors_origins;
+  int drain_seconds = 30;
+  std::optional<int> max_thinking_tokens;
+  std::string pid_file;
+  bool log_json = false;
+  bool quiet = false;
+
+  ServeFlags();
+  void add_to(CLI::App& command);
+
+  // What the server is started with. Reads the file of API keys; throws ConfigError.
+  ServeOptions options() const;
+};
+
+}  // namespace tp

@@ -1,0 +1,125 @@
+#include "launch/options/speculate_flag.h"
+
+#include "launch/common/option_checks.h"
+#include "launch/options/model_path.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr std::string_view kAlways = ":always";
+
+std::optional<std::size_t> whole_number_of(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+// Takes :TOKENS or :TOKENS:always off the end, if there is one of these. False for a wrong number.
+bool take_tokens(std::string_view& text, SpeculationOptions& options) {
+  std::string_view rest = text;
+  options.always = rest.ends_with(kAlways);
+  if (options.always) rest.remove_suffix(kAlways.size());
+  const std::size_t colon = rest.rfind(':');
+  const auto tokens = colon == rest.npos ? std::nullopt : whole_number_of(rest.substr(colon + 1));
+  if (!tokens) return !options.always;
+  options.tokens = *tokens;
+  text = rest.substr(0, colon);
+  return options.tokens >= 1 && options.tokens <= kMaxDraftTokens;
+}
+
+// off, or ngram, draft:DIR, mtp, auto or auto:DIR, which :TOKENS or :TOKENS:always may follow; nothing if it
+// is something else.
+std::optional<SpeculationOptions> parse_speculation(std::string_view text) {
+  SpeculationOptions options;
+  if (text == "off") return options;
+  if (!take_tokens(text, options) || text.ends_with(':')) return std::nullopt;
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const std::string_view kind = text.substr(0, colon);
+  if (colon < text.size()) options.model = text.substr(colon + 1);
+  if (kind == "ngram" && options.model.empty())
+    options.drafts = DraftKind::ngram;
+  else if (kind == "mtp" && options.model.empty())
+    options.drafts = DraftKind::mtp;
+  else if (kind == "draft" && !options.model.empty())
+    options.drafts = DraftKind::model;
+  else if (kind == "auto")
+    options.drafts = DraftKind::automatic;
+  else
+    return std::nullopt;
+  return options;
+}
+
+}  // namespace
+
+void add_speculate_option(CLI::App& command, SpeculationOptions& options) {
+  const auto check = [](const std::string& text) -> std::string {
+    if (parse_speculation(text)) return {};
+    return fmt::format(
+        "expected off, ngram, draft:DIR, mtp, auto or auto:DIR, perhaps followed by :N or :N:always with N "
+        "from 1 to {}, found {}; change it, or leave it out",
+        kMaxDraftTokens, text.empty() ? "an empty text" : text);
+  };
+  command
+      .add_option_function<std::string>(
+          "--speculate",
+          [&options](const std::string& text) {
+            const std::size_t history = options.draft_history;
+            options = parse_speculation(text).value_or(SpeculationOptions());
+            options.draft_history = history;
+          },
+          "Verify up to N guessed tokens per step, where that is quicker; the text stays the same. ngram "
+          "guesses what followed the same tokens before; draft:DIR guesses with a small model of the same "
+          "vocabulary; mtp guesses with the multi-token prediction layer of the model's own checkpoint; auto "
+          "combines ngram with the model in DIR, or without DIR with the one in the folder `draft` of the "
+          "model's, or else with that layer (N: 8; with :N:always even where it is slower)")
+      ->check(check)
+      ->type_name("off|ngram|draft:DIR|mtp|auto[:DIR]")
+      ->default_str("off");
+  command
+      .add_option(
+          "--draft-history", options.draft_history,
+          "With ngram and auto: guess from the last N tokens of earlier answers, too; 0: none (200 bytes of "
+          "rank 0's memory are reserved for each)")
+      ->check(whole_number(0, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void find_draft_model(SpeculationOptions& options, const std::filesystem::path& model, bool is_first_rank) {
+  if (options.drafts == DraftKind::automatic && options.model.empty()) {
+    const std::filesystem::path own = model / "draft";
+    if (std::filesystem::exists(own / "config.json")) options.model = own;
+  } else if (!options.model.empty()) {
+    try {
+      options.model = find_model(options.model);
+    } catch (const CheckpointError&) {
+      if (is_first_rank) throw;
+      options.model.clear();
+    }
+  }
+}
+
+std::string draft_model_of(const std::string& value) {
+  return parse_speculation(value).value_or(SpeculationOptions()).model.string();
+}
+
+std::string describe_drafts(const SpeculationCounts& counts) {
+  std::string places;
+  for (std::size_t i = 0; i < kMaxDraftTokens && counts.drafted[i] > 0; ++i)
+    places += fmt::format("{}{}/{}", i == 0 ? "" : " ", counts.accepted[i], counts.drafted[i]);
+  return fmt::format("{} of {} draft tokens accepted{}{}{}{}\n", counts.accepted_tokens(),
+                     counts.drafted_tokens(), places.empty() ? "" : ", by place in the draft ", places,
+                     counts.failure.empty() ? "" : "; there were none after a failure: ", counts.failure);
+}
+
+}  // namespace tp

@@ -1,0 +1,54 @@
+#include "launch/options/split_flag.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr std::string_view kMeasured = "measured";
+
+// Positive numbers with commas between them; nothing if it is something else.
+std::optional<std::vector<double>> parse_shares(std::string_view text) {
+  std::vector<double> shares;
+  while (true) {
+    const std::string_view share = text.substr(0, text.find(','));
+    double value = 0.0;
+    const auto [end, error] = std::from_chars(share.data(), share.data() + share.size(), value);
+    const bool is_number = error == std::errc() && end == share.data() + share.size();
+    if (!is_number || !std::isfinite(value) || value <= 0.0) return std::nullopt;
+    shares.push_back(value);
+    if (share.size() == text.size()) return shares;
+    text.remove_prefix(share.size() + 1);
+  }
+}
+
+}  // namespace
+
+void add_split_option(CLI::App& command, std::vector<double>& split, bool* measured) {
+  const auto check = [measured](const std::string& text) -> std::string {
+    if ((measured != nullptr && text == kMeasured) || parse_shares(text)) return {};
+    return fmt::format("expected a number > 0 for every rank, as 2,1,1{}, found {}",
+                       measured == nullptr ? "" : ", or measured", text.empty() ? "an empty text" : text);
+  };
+  const auto take = [&split, measured](const std::string& text) {
+    if (measured != nullptr) *measured = text == kMeasured;
+    split = parse_shares(text).value_or(std::vector<double>());
+  };
+  command
+      .add_option_function<std::string>(
+          "--split", take,
+          std::string("Each rank's share of the model relative to the others, as 2,1,1") +
+              (measured == nullptr ? ""
+                                   : ", or measured: by how fast hosts read memory, if they differ by more "
+                                     "than a tenth") +
+              " (default: equal shares)")
+      ->check(check)
+      ->type_name("SHARES");
+}
+
+}  // namespace tp

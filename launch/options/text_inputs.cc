@@ -1,0 +1,65 @@
+#include "launch/options/text_inputs.h"
+
+#include "launch/common/option_checks.h"
+#include "tp/internal/require.h"
+
+namespace tp {
+
+void TextInputFlags::add_to(CLI::App& command) {
+  const std::string group = "Input (one of them; FILE may be - for standard input)";
+  command.add_option("-p,--prompt", prompts, "A text; may be repeated")->type_name("TEXT")->group(group);
+  command
+      .add_option("--batch", batch_file,
+                  "A text per line, as it is, as a JSON string, or as an object with `text` or `ids`")
+      ->check(not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+  add_token_file_option(command, token_file)->group(group);
+}
+
+void TextInputFlags::require_one() const {
+  const int kinds = (prompts.empty() ? 0 : 1) + (batch_file.empty() ? 0 : 1) + (token_file.empty() ? 0 : 1);
+  if (kinds == 1) return;
+  throw CLI::ValidationError(fmt::format(
+      "expected one of --prompt TEXT, --batch FILE and --tokens FILE, found {}; give one kind of input",
+      kinds == 0 ? "none" : fmt::format("{}", kinds)));
+}
+
+std::vector<BatchText> TextInputFlags::read() const {
+  if (!batch_file.empty()) return read_texts(batch_file);
+  if (!token_file.empty()) return {{.where = token_file, .tokens = read_input_file(token_file)}};
+  std::vector<BatchText> texts;
+  for (const std::string& prompt : prompts)
+    texts.push_back({.where = fmt::format("text {}", texts.size() + 1), .text = prompt});
+  return texts;
+}
+
+CLI::Option* add_token_file_option(CLI::App& command, std::string& file) {
+  return command
+      .add_option(
+          "--tokens", file,
+          "A JSON file (- is standard input): a list of token ids, or an object with `ids`, and perhaps "
+          "`token_type_ids` and `global_attention_mask`, or, of encoder-decoders, `decoder_ids`")
+      ->check(not_empty("a file"))
+      ->type_name("FILE");
+}
+
+EncoderInput tokens_of(const BatchText& input,
+                       const std::function<EncoderInput(const std::string&)>& encode) {
+  try {
+    return input.text ? encode(*input.text) : input.tokens;
+  } catch (const RequestError& error) {
+    throw_error<RequestError>("{}: {}", input.where, error.what());
+  }
+}
+
+void truncate(EncoderInput& input, std::size_t longest, const std::function<bool(TokenId)>& is_special) {
+  if (input.ids.size() <= longest) return;
+  const TokenId last = input.ids.back();
+  input.ids.resize(longest);
+  if (is_special(last)) input.ids.back() = last;
+  if (!input.token_types.empty()) input.token_types.resize(longest);
+  if (!input.global_tokens.empty()) input.global_tokens.resize(longest);
+}
+
+}  // namespace tp

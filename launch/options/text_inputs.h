@@ -1,0 +1,35 @@
+// What the commands for encoders read: texts, or token ids.
+#pragma once
+
+#include "launch/options/prompts.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+namespace tp {
+
+struct TextInputFlags {
+  std::vector<std::string> prompts;
+  std::string batch_file;
+  std::string token_file;
+
+  void add_to(CLI::App& command);
+  // Throws CLI::ValidationError unless there is one kind of input.
+  void require_one() const;
+  // Throws RequestError.
+  std::vector<BatchText> read() const;
+};
+
+// --tokens: a file that read_input_file reads.
+CLI::Option* add_token_file_option(CLI::App& command, std::string& file);
+
+// The token ids of an input: those given, or those of its text by `encode`. Errors name the input.
+EncoderInput tokens_of(const BatchText& input, const std::function<EncoderInput(const std::string&)>& encode);
+
+// Cuts off what is longer than `longest` tokens, but for a control token at the end.
+void truncate(EncoderInput& input, std::size_t longest, const std::function<bool(TokenId)>& is_special);
+
+}  // namespace tp

@@ -1,0 +1,49 @@
+#include "launch/plan/described_model.h"
+
+#include "model/weights/gguf/gguf_files.h"
+#include "model/weights/open_checkpoint.h"
+#include "model/weights/quantized/quantization_config.h"
+#include "model/weights/safetensors/safetensors_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace tp {
+namespace {
+
+// Null where there is a config.json alone. Throws CheckpointError for weights that cannot be read.
+std::unique_ptr<WeightSource> find_weights(const std::filesystem::path& model) {
+  if (!find_gguf(model) && !holds_safetensors(model)) return nullptr;
+  return open_checkpoint(model);
+}
+
+// Quantized models that do not say it have the rest in bf16, as gpt-oss.
+DType dtype_of_rest(const std::filesystem::path& model, DType configured) {
+  const std::optional<QuantizationConfig> quantization = find_quantization_config(model);
+  return quantization && !quantization->has_dtype ? DType::bf16 : configured;
+}
+
+}  // namespace
+
+DescribedModel::DescribedModel(const EngineOptions& options, std::size_t ranks, bool default_kv)
+    : plan_(make_plan(options, ranks)),
+      spec_(plan_.spec()),
+      source_(find_weights(options.model)),
+      configured_(source_ ? plan_.config.torch_dtype : dtype_of_rest(options.model, plan_.config.torch_dtype),
+                  source_ ? std::vector<QuantizedLayers>() : find_quantized_layers(options.model)) {
+  if (source_) stored_ = {source_->stored_bytes(), source_->types()};
+  if (default_kv) plan_.kv_type = default_kv_type(usual_type());
+}
+
+const WeightSource& DescribedModel::weights() const {
+  const auto is_readable = [](const TypeUse& use) { return use.held_as.has_value(); };
+  if (stored_ && !stored_->types.empty() && std::ranges::all_of(stored_->types, is_readable)) return *source_;
+  return configured_;
+}
+
+std::string DescribedModel::described_type() const {
+  const std::vector<TypeUse> types = configured_.types();
+  return types.empty() ? std::string(name_of(plan_.config.torch_dtype)) : types.front().type;
+}
+
+}  // namespace tp

@@ -1,0 +1,48 @@
+// A model that is looked at without loading it: by `inspect` and `plan`.
+#pragma once
+
+#include "model/weights/source/weight_source.h"
+#include "model/weights/synthetic/configured_weights.h"
+#include "runtime/setup/engine_setup.h"
+#include "tp/engine.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// What the files of the weights hold.
+struct StoredWeights {
+  std::size_t bytes = 0;
+  std::vector<TypeUse> types;
+};
+
+class DescribedModel {
+ public:
+  // For engines with these options (the model is one that find_model has found) on so many ranks.
+  // `default_kv`: the options leave the type of the cache to the weights'. Throws ConfigError or
+  // CheckpointError.
+  DescribedModel(const EngineOptions& options, std::size_t ranks, bool default_kv);
+
+  const EnginePlan& plan() const { return plan_; }
+  const DecoderSpec& spec() const { return spec_; }
+  // Nothing where there is a config.json alone.
+  const std::optional<StoredWeights>& stored() const { return stored_; }
+  // The checkpoint's, if all of its types can be read, else such as config.json describes.
+  const WeightSource& weights() const;
+  // The type that config.json gives for absent weights: "AWQ int4, groups of 128", or "bf16".
+  std::string described_type() const;
+  // The in-memory type of most weights.
+  WeightType usual_type() const { return usual_weight_type(plan_, weights()); }
+
+ private:
+  EnginePlan plan_;
+  DecoderSpec spec_;
+  std::unique_ptr<WeightSource> source_;
+  std::optional<StoredWeights> stored_;
+  ConfiguredWeights configured_;
+};
+
+}  // namespace tp

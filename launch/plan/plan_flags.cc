@@ -1,0 +1,178 @@
+#include "launch/plan/plan_flags.h"
+
+#include "launch/common/option_checks.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+struct Prefix {
+  std::string_view letter;
+  double decimal;
+  double binary;
+};
+
+constexpr std::array<Prefix, 4> kLarge = {
+    {{"T", 1e12, 1099511627776.0}, {"G", 1e9, 1073741824.0}, {"M", 1e6, 1048576.0}, {"K", 1e3, 1024.0}}};
+
+std::optional<double> parse_time(std::string_view text) { return parse_quantity(text, "s"); }
+// Of a network: bits, unless it is a large B.
+std::optional<double> parse_rate(std::string_view text) {
+  if (const auto bytes = parse_quantity(text, "B/s")) return bytes;
+  for (const std::string_view unit : {"b/s", "bps", "bit/s", "bit", "b"}) {
+    if (const auto bits = parse_quantity(text, unit)) return *bits / 8.0;
+  }
+  return std::nullopt;
+}
+std::optional<double> parse_bandwidth(std::string_view text) {
+  const auto bytes = parse_quantity(text, "B/s");
+  return bytes ? bytes : parse_quantity(text, "");
+}
+std::optional<double> parse_flops(std::string_view text) {
+  for (const std::string_view unit : {"flop/s", "FLOP/s", "flops", "FLOPS"}) {
+    if (const auto flops = parse_quantity(text, unit)) return flops;
+  }
+  return parse_quantity(text, "");
+}
+std::optional<double> parse_memory(std::string_view text) {
+  for (const std::string_view unit : {"iB", "B"}) {
+    if (const auto bytes = parse_quantity(text, unit, true)) return bytes;
+  }
+  return parse_quantity(text, "", true);
+}
+
+std::vector<std::string_view> comma_parts(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+// Whether it was one: latency, rate and perhaps the cost of a message.
+bool take_net(std::string_view text, Cluster& cluster) {
+  const std::vector<std::string_view> parts = comma_parts(text);
+  if (parts.size() != 2 && parts.size() != 3) return false;
+  const auto latency = parse_time(parts[0]);
+  const auto rate = parse_rate(parts[1]);
+  const auto message = parts.size() == 3 ? parse_time(parts[2]) : std::optional(cluster.message);
+  if (!latency || !rate || !message) return false;
+  cluster.latency = *latency;
+  cluster.rate = *rate;
+  cluster.message = *message;
+  return true;
+}
+
+// An option whose text is read by `take`, which says whether it can be.
+void add_quantity(CLI::App& command, const std::string& name, const std::string& what,
+                  const std::string& example, const std::string& standard,
+                  const std::function<bool(std::string_view)>& take) {
+  const auto check = [=](const std::string& text) -> std::string {
+    return take(text) ? ""
+                      : fmt::format("expected a number > 0 with a unit, as {}, found {}", example,
+                                    text.empty() ? "an empty text" : text);
+  };
+  command
+      .add_option_function<std::string>(
+          name, [](const std::string&) {}, what)
+      ->check(check)
+      ->type_name(example)
+      ->default_str(standard);
+}
+
+// "1.5G" of 1.5e9, with three digits.
+std::string with_prefix(double value) {
+  for (const Prefix& prefix : kLarge) {
+    if (value >= 0.9995 * prefix.decimal)
+      return fmt::format("{:.3g}{}", value / prefix.decimal, prefix.letter);
+  }
+  return fmt::format("{:.3g}", value);
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds >= 0.9995) return fmt::format("{:.3g}s", seconds);
+  if (seconds >= 0.9995e-3) return fmt::format("{:.3g}ms", 1e3 * seconds);
+  return fmt::format("{:.3g}us", 1e6 * seconds);
+}
+
+// The factor of a unit's prefix, as in "Gb" or "us". A number alone has no unit.
+std::optional<double> factor_of(std::string_view text, std::string_view unit, bool binary) {
+  if (text == unit && !text.empty()) return 1.0;
+  if (unit == "s")
+    return text == "ms" ? std::optional(1e-3) : text == "us" ? std::optional(1e-6) : std::nullopt;
+  for (const Prefix& prefix : kLarge) {
+    if (text.starts_with(prefix.letter) && text.substr(1) == unit)
+      return binary ? prefix.binary : prefix.decimal;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> parse_quantity(std::string_view text, std::string_view unit, bool binary) {
+  constexpr double kLeast = 1e-12;  // no machine has less, or more
+  constexpr double kMost = 1e18;
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const std::optional<double> factor = factor_of(rest, unit, binary);
+  if (error != std::errc() || !factor) return std::nullopt;
+  value *= *factor;
+  return value >= kLeast && value <= kMost ? std::optional(value) : std::nullopt;
+}
+
+void add_cluster_options(CLI::App& command, Cluster& cluster) {
+  command
+      .add_option("--ranks-per-host", cluster.ranks_per_host, "Ranks on each host, one per socket usually")
+      ->check(whole_number(1, 1024))
+      ->type_name("N")
+      ->capture_default_str();
+  const auto into = [](double& place, std::optional<double> (*parse)(std::string_view)) {
+    return [&place, parse](std::string_view text) {
+      const std::optional<double> value = parse(text);
+      if (value) place = *value;
+      return value.has_value();
+    };
+  };
+  add_quantity(command, "--memory", "Memory of a host that the ranks may use", "256G", "256G",
+               [&cluster](std::string_view text) {
+                 const std::optional<double> bytes = parse_memory(text);
+                 if (!bytes) return false;
+                 cluster.memory = static_cast<std::uint64_t>(*bytes);
+                 return true;
+               });
+  add_quantity(command, "--bandwidth",
+               "Rate at which a host's ranks read weights, about 0.85 of what its memory can do", "200GB/s",
+               "200GB/s", into(cluster.bandwidth, parse_bandwidth));
+  add_quantity(command, "--flops",
+               "Operations per second that a host's ranks reach in products of many tokens", "2T", "2T",
+               into(cluster.flops, parse_flops));
+  add_quantity(
+      command, "--net",
+      "Network between hosts: latency of a short message, rate in each direction, and what each message "
+      "more costs that is under way at the same time",
+      "30us,10Gb,5us", "30us,10Gb,5us",
+      [&cluster](std::string_view text) { return take_net(text, cluster); });
+}
+
+std::string net_text(const Cluster& cluster) {
+  return fmt::format("{},{}b,{}", seconds_text(cluster.latency), with_prefix(8.0 * cluster.rate),
+                     seconds_text(cluster.message));
+}
+
+std::string cluster_flags(const Cluster& cluster) {
+  return fmt::format("--ranks-per-host {} --memory {:.0f}M --bandwidth {}B/s --flops {} --net {}",
+                     cluster.ranks_per_host, std::floor(static_cast<double>(cluster.memory) / 1048576.0),
+                     with_prefix(cluster.bandwidth), with_prefix(cluster.flops), net_text(cluster));
+}
+
+}  // namespace tp

@@ -1,0 +1,14 @@
+// A plan to read: tables and a drawing; or as JSON.
+#pragma once
+
+#include "launch/plan/described_model.h"
+#include "launch/plan/plan_rows.h"
+
+#include <string>
+
+namespace tp {
+
+std::string plan_text(const DescribedModel& model, const PlanResult& result);
+std::string plan_json(const DescribedModel& model, const PlanResult& result);
+
+}  // namespace tp

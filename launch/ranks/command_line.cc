@@ -1,0 +1,86 @@
+#include "launch/ranks/command_line.h"
+
+#include "parallel/exchange/archive.h"
+#include "parallel/exchange/fail_together.h"
+#include "tp/internal/require.h"
+#include "tp/version.h"
+
+#include <set>
+
+#include <boost/serialization/map.hpp>
+#include <boost/serialization/string.hpp>
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+const std::set<std::string> kMayDiffer = {"--model", "--synthetic", "--threads", "--trace"};
+
+void add_options(const CLI::App& command, std::map<std::string, std::string>& options) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->count() == 0 || kMayDiffer.contains(option->get_name())) continue;
+    options[option->get_name()] = fmt::format("{}", fmt::join(option->reduced_results(), " "));
+  }
+  // Groups of options are nameless subcommands.
+  for (const CLI::App* group :
+       command.get_subcommands([](const CLI::App* app) { return app->get_name().empty(); }))
+    add_options(*group, options);
+}
+
+// A value as an error text shows it.
+std::string text_of(const std::map<std::string, std::string>& options, const std::string& name) {
+  constexpr std::size_t kLongest = 60;
+  const auto found = options.find(name);
+  if (found == options.end()) return "not given";
+  if (found->second.size() <= kLongest) return found->second;
+  return found->second.substr(0, kLongest) + "...";
+}
+
+// What rank 0 sends.
+struct Sent {
+  std::string version;
+  CommandLine line;
+
+  template <class Archive>
+  void serialize(Archive& archive, unsigned /*version*/) {
+    archive& version& line.subcommand& line.options;
+  }
+};
+
+void compare(const Sent& first, const Sent& own) {
+  constexpr const char* kAdvice = "start all ranks with one command line";
+  require<ConfigError>(
+      own.version == first.version,
+      "all ranks must run the same program, found tp-infer {} and, on rank 0, {}; install one "
+      "version on every host",
+      own.version, first.version);
+  require<ConfigError>(own.line.subcommand == first.line.subcommand,
+                       "all ranks must run the same subcommand, found {} and, on rank 0, {}; {}",
+                       own.line.subcommand, first.line.subcommand, kAdvice);
+  std::map<std::string, std::string> names = own.line.options;
+  names.insert(first.line.options.begin(), first.line.options.end());
+  for (const auto& [name, value] : names) {
+    const std::string here = text_of(own.line.options, name);
+    const std::string there = text_of(first.line.options, name);
+    require<ConfigError>(here == there,
+                         "all ranks must have the same options, found {} {} and, on rank 0, {}; {}", name,
+                         here, there, kAdvice);
+  }
+}
+
+}  // namespace
+
+CommandLine CommandLine::of(const CLI::App& command) {
+  CommandLine line{command.get_name(), {}, UsedFiles::of(command)};
+  add_options(command, line.options);
+  return line;
+}
+
+void require_same_command_line(Communicator& comm, const CommandLine& own) {
+  const Sent here{kVersion, own};
+  Sent first = here;
+  broadcast_object(comm, first);
+  fail_together(comm, [&] { compare(first, here); });
+}
+
+}  // namespace tp

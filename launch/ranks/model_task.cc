@@ -1,0 +1,58 @@
+#include "launch/ranks/model_task.h"
+
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "tp/internal/require.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+struct TaskText {
+  std::string_view command;
+  std::string_view what;
+  std::string_view expected;
+};
+
+TaskText task_text(Task task) {
+  switch (task) {
+    case Task::generate:
+      return {"generate", "generate text", "a decoder or an encoder-decoder"};
+    case Task::score:
+      return {"perplexity", "score a text", "a decoder"};
+    case Task::logits:
+      return {"logits", "compute logits", "a model with a head"};
+    case Task::hidden:
+      return {"hidden", "compute hidden states", "any model"};
+    case Task::embed:
+      return {"embed", "embed texts", "a decoder, an encoder or a diffusion language model"};
+    case Task::fill_mask:
+      return {"fill-mask", "fill masks", "a masked language model"};
+    case Task::classify:
+      return {"classify", "classify texts", "a sequence classifier"};
+    case Task::rank:
+      return {"rank", "rank documents", "a sequence classifier"};
+  }
+  return {};
+}
+
+}  // namespace
+
+void require_task(const std::filesystem::path& model, Task task) {
+  const std::string architecture = load_config(model).architecture;
+  const ModelKind kind = family_of(architecture).kind;
+  std::vector<std::string_view> commands;
+  for (const Task other : tasks_of(kind)) commands.push_back(task_text(other).command);
+  require<ConfigError>(
+      does(kind, task),
+      "cannot {} with {}: expected {}, found {} ({}); use tp-infer {} with it, or another model",
+      task_text(task).what, model.string(), task_text(task).expected, describe(kind), architecture,
+      fmt::join(commands, ", "));
+}
+
+}  // namespace tp

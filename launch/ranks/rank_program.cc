@@ -1,0 +1,193 @@
+#include "launch/ranks/rank_program.h"
+
+#include "launch/common/message.h"
+#include "launch/common/option_names.h"
+#include "launch/ranks/distinct_files.h"
+#include "launch/ranks/network_hint.h"
+#include "launch/ranks/rank_map.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/mpi_session.h"
+#include "parallel/machine/binding.h"
+#include "parallel/machine/launcher.h"
+#include "parallel/machine/link_loss.h"
+#include "parallel/machine/watchdog.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <stdexcept>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr const char* kOutOfMemory = "out of memory; use more ranks or hosts, or a smaller --cache-tokens";
+
+void report(std::size_t rank, std::size_t size, const std::string& message) {
+  const std::string where = rank == 0 ? "" : fmt::format("[rank {}/{}] ", rank, size);
+  print_message(fmt::format("tp-infer: {}{}", where, with_flags(message)));
+}
+
+// Ends the job with this rank's error; a rank that is alone returns the exit status. `reserve` is memory for
+// saying so, in case that ran out.
+int fail(const MpiSession& session, std::string& reserve, const char* message) {
+  reserve = std::string();
+  report(session.rank(), session.size(), message);
+  if (session.size() > 1) MpiSession::abort(1);
+  return 1;
+}
+
+// Seconds until a long wait is reported; tests have less patience. Throws ConfigError.
+double patience() {
+  const char* const text = std::getenv("TP_PATIENCE");
+  if (text == nullptr || *text == '\0') return WaitOptions{}.patience;
+  double seconds = 0.0;
+  const char* const end = text + std::strlen(text);
+  const bool is_number = std::from_chars(text, end, seconds).ptr == end;
+  require<ConfigError>(is_number && seconds > 0 && seconds <= 1e6,
+                       "TP_PATIENCE must be a number of seconds from 0 to 1000000, and not 0; found \"{}\"",
+                       text);
+  return seconds;
+}
+
+WaitOptions wait_options(std::size_t rank, std::size_t size, double timeout) {
+  WaitOptions waits;
+  waits.on_long_wait = [=](const std::string& text) {
+    report(rank, size,
+           text +
+               "; it may be stopped, swapping or reading from a slow disk (--timeout SECONDS ends "
+               "a job that waits longer)");
+  };
+  waits.timeout = timeout;
+  waits.patience = patience();
+  return waits;
+}
+
+// Nobody can be asked which rank is missing before the ranks are connected, or after that. The first two
+// speak, so that one does where the other is the one that is missing; who ends the job, ends all.
+std::unique_ptr<Watchdog> watch_calls(const char* to_what, double timeout) {
+  const LaunchedRank launched = launched_rank();
+  const auto rank = static_cast<std::size_t>(launched.rank);
+  const auto size = static_cast<std::size_t>(launched.size);
+  WaitOptions waits = wait_options(rank, size, timeout);
+  if (size == 1) return nullptr;
+  const bool speaks = rank < 2;
+  waits.on_long_wait = [=](const std::string& text) {
+    if (!speaks) return;
+    report(
+        rank, size,
+        text +
+            "; one may be stopped, or be another program (--timeout SECONDS ends a job that waits longer)" +
+            network_hint());
+  };
+  return std::make_unique<Watchdog>(to_what, waits, [=](const std::string& text) {
+    if (speaks)
+      report(rank, size,
+             text +
+                 ", more than --timeout allows; one may be stopped, or be another program: look at the "
+                 "command line of mpirun" +
+                 network_hint());
+    std::_Exit(1);
+  });
+}
+
+// The exit status; errors of which all ranks know are reported.
+int run_together(Communicator& comm, const CommandLine& command,
+                 const std::function<int(Communicator&)>& body) {
+  try {
+    require_same_command_line(comm, command);
+    fail_together(comm, [&] {
+      if (comm.is_root()) require_distinct_files(command.files);
+    });
+    return body(comm);
+  } catch (const AgreedError& error) {
+    if (comm.is_root()) report(error.rank(), comm.size(), error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+
+int run_on_ranks(const CommandLine& command, double wanted, const std::function<int(Communicator&)>& body) {
+  widen_default_binding();  // also for the threads that MPI starts
+  const auto [timeout, notice] = plan_link_loss(wanted);
+  std::unique_ptr<Watchdog> watchdog = watch_calls("start", timeout);
+  // Finalizes MPI, behind the communicator.
+  const MpiSession session;
+  // Small enough to come from the heap, so that freeing it leaves it usable.
+  std::string reserve(96 << 10, '\0');
+  try {
+    Communicator comm = session.all_ranks(wait_options(session.rank(), session.size(), timeout));
+    watchdog.reset();
+    if (comm.is_root() && !notice.empty()) print_note(fmt::format("tp-infer: {}\n", with_flags(notice)));
+    const int status = run_together(comm, command, body);
+    barrier(comm);  // which names a rank that does not come
+    watchdog = watch_calls("end", timeout);
+    return status;
+  } catch (const std::bad_alloc&) {
+    return fail(session, reserve, kOutOfMemory);
+  } catch (const std::length_error&) {  // of a container, which no memory has room for
+    return fail(session, reserve, kOutOfMemory);
+  } catch (const std::exception& error) {
+    return fail(session, reserve, error.what());
+  }
+}
+
+void run_on_first_rank(const CommandLine& command, const std::function<void()>& work) {
+  if (launched_rank().size == 1) {
+    require_distinct_files(command.files);
+    return work();
+  }
+  std::exception_ptr error;
+  const int status = run_on_ranks(command, 0, [&](Communicator& comm) {
+    if (!comm.is_root()) return 0;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();  // rethrown when the other ranks have been released
+    }
+    return 0;
+  });
+  if (error) std::rethrow_exception(error);
+  if (status != 0) throw ReportedError("ranks that were not started alike");
+}
+
+namespace {
+
+void warn_of_inexact_sums(Engine& engine) {
+  if (!engine.info().same_bits) return;
+  const std::vector<RankReport> reports = engine.reports();
+  const auto is_inexact = [](const RankReport& rank) { return rank.inexact_sums != 0; };
+  if (std::ranges::none_of(reports, is_inexact)) return;
+  print_message(
+      "tp-infer: some sums over ranks may have exceeded 4194304 (1073741824 for the squares of queries and "
+      "keys), up to which --same-bits holds: their last bits may depend on the number of ranks");
+}
+
+}  // namespace
+
+int lead_or_follow(Communicator& comm, Engine& engine, bool verbose, const std::function<int()>& lead) {
+  if (!comm.is_root()) return engine.follow();
+  try {
+    const int status = lead();
+    warn_of_inexact_sums(engine);
+    if (verbose) print_cache_nodes(engine);
+    return status;
+  } catch (const LockstepError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw AgreedError(kOutOfMemory, 0);
+  } catch (const std::exception& error) {
+    throw AgreedError(error.what(), 0);
+  }
+}
+
+}  // namespace tp

@@ -1,0 +1,384 @@
+#include "model/chat/jinja/text_methods.h"
+
+#include "model/chat/jinja/operators.h"
+#include "model/chat/jinja/printing.h"
+#include "model/tokenizer/text/unicode.h"
+#include "model/tokenizer/text/utf8.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace tp::jinja {
+namespace {
+
+bool is_space(char32_t c) { return unicode::is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+template <class Visit>
+void for_each_character(std::string_view text, Visit&& visit) {
+  while (!text.empty()) {
+    const utf8::Character character = utf8::first_character(text);
+    visit(character.code_point, text.substr(0, character.length));
+    text.remove_prefix(character.length);
+  }
+}
+
+// Length in bytes of the last character.
+std::size_t last_length(std::string_view text) {
+  std::size_t length = 1;
+  while ((text[text.size() - length] & 0xC0) == 0x80) ++length;
+  return length;
+}
+
+const std::string* optional_text(Arguments& arguments, std::size_t index, std::string_view name) {
+  const Value* value = arguments.find(index, name);
+  if (value == nullptr || value->is<None>()) return nullptr;
+  return &text_of(*value, name);
+}
+
+std::int64_t integer_or(Arguments& arguments, std::size_t index, std::string_view name,
+                        std::int64_t otherwise) {
+  const Value* value = arguments.find(index, name);
+  return value == nullptr ? otherwise : integer_of(*value, name);
+}
+
+// Parts of a text, given as views of it.
+List* list_of(const std::vector<std::string_view>& parts, const MarkedText& text, Heap& heap) {
+  std::vector<Value> items;
+  for (const std::string_view part : parts) {
+    heap.budget().spend(part.size() + Budget::kElement);
+    items.emplace_back(text.part(part));
+  }
+  return heap.make_list(std::move(items));
+}
+
+// Length in bytes of the first or last word of a text that has no white space at that end.
+std::size_t word_length(std::string_view text, bool from_right) {
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const std::string_view rest = from_right ? text.substr(0, text.size() - length) : text.substr(length);
+    const std::size_t size = from_right ? last_length(rest) : utf8::first_character(rest).length;
+    const std::string_view character = from_right ? rest.substr(rest.size() - size) : rest;
+    if (is_space(utf8::first_character(character).code_point)) break;
+    length += size;
+  }
+  return length;
+}
+
+// At runs of white space; at most `limit` cuts, from the left or from the right.
+std::vector<std::string_view> split_at_space(std::string_view text, std::int64_t limit, bool from_right) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    text = stripped(text, nullptr, !from_right, from_right);
+    if (text.empty()) break;
+    if (limit >= 0 && static_cast<std::int64_t>(parts.size()) == limit) {
+      parts.emplace_back(text);
+      break;
+    }
+    const std::size_t length = word_length(text, from_right);
+    parts.emplace_back(from_right ? text.substr(text.size() - length) : text.substr(0, length));
+    if (from_right)
+      text.remove_suffix(length);
+    else
+      text.remove_prefix(length);
+  }
+  if (from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+std::vector<std::string_view> split_at(std::string_view text, std::string_view separator, std::int64_t limit,
+                                       bool from_right) {
+  if (separator.empty()) throw EvaluationError("the separator of split must not be empty");
+  std::vector<std::string_view> parts;
+  while (limit < 0 || static_cast<std::int64_t>(parts.size()) < limit) {
+    const std::size_t found = from_right ? text.rfind(separator) : text.find(separator);
+    if (found == std::string_view::npos) break;
+    const std::size_t behind = found + separator.size();
+    parts.emplace_back(from_right ? text.substr(behind) : text.substr(0, found));
+    text = from_right ? text.substr(0, found) : text.substr(behind);
+  }
+  parts.emplace_back(text);
+  if (from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+template <bool from_right>
+Value split(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::string* separator = optional_text(arguments, 0, "sep");
+  const std::int64_t limit = integer_or(arguments, 1, "maxsplit", -1);
+  heap.budget().spend(self.size());
+  return list_of(separator == nullptr ? split_at_space(self.text(), limit, from_right)
+                                      : split_at(self.text(), *separator, limit, from_right),
+                 self, heap);
+}
+
+template <bool left, bool right>
+Value strip(const MarkedText& self, Arguments& arguments, Heap&) {
+  return self.part(stripped(self.text(), optional_text(arguments, 0, "chars"), left, right));
+}
+
+// Whether any of the texts (one, or a tuple of them) is at the beginning or at the end.
+template <bool at_end>
+Value starts_or_ends(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const Value& wanted = arguments.at(0, "prefix");
+  std::vector<Value> texts = {wanted};
+  if (const List* tuple = wanted.list(); tuple != nullptr && tuple->kind == List::Kind::tuple)
+    texts = tuple->items;
+  return std::any_of(texts.begin(), texts.end(), [&](const Value& value) {
+    const std::string& text = text_of(value, at_end ? "a suffix" : "a prefix");
+    heap.budget().spend(text.size());
+    return at_end ? self.text().ends_with(text) : self.text().starts_with(text);
+  });
+}
+
+Value replace(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  return replaced(self, text_of(arguments.at(0, "old"), "old"), marked_text_of(arguments.at(1, "new"), "new"),
+                  integer_or(arguments, 2, "count", -1), heap.budget());
+}
+
+Value upper(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_upper); }
+Value lower(const MarkedText& self, Arguments&, Heap&) { return self.transformed(unicode::to_lower); }
+// The first letter in upper case, the others in lower case.
+Value capitalize(const MarkedText& self, Arguments&, Heap&) {
+  return title_case(self, [](char32_t) { return false; });
+}
+
+Value title(const MarkedText& self, Arguments&, Heap&) {
+  return title_case(self, [](char32_t c) { return !unicode::is_cased(c); });
+}
+
+Value join(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  MarkedText out;
+  bool is_first = true;
+  for (const Value& item : elements_of(arguments.at(0, "iterable"), heap.budget())) {
+    const MarkedText& text = marked_text_of(item, "every element that join puts together");
+    heap.budget().spend(self.size() + text.size());
+    if (!is_first) out.append(self);
+    is_first = false;
+    out.append(text);
+  }
+  return out;
+}
+
+std::int64_t characters_before(const std::string& text, std::size_t place) {
+  return std::count_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(place),
+                       [](char byte) { return (byte & 0xC0) != 0x80; });
+}
+
+template <bool from_right>
+Value find(const MarkedText& self, Arguments& arguments, Heap&) {
+  const std::string& wanted = text_of(arguments.at(0, "sub"), "what find looks for");
+  const std::size_t found = from_right ? self.text().rfind(wanted) : self.text().find(wanted);
+  return found == std::string::npos ? std::int64_t{-1} : characters_before(self.text(), found);
+}
+
+Value index(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const Value found = find<false>(self, arguments, heap);
+  if (*found.get_if<std::int64_t>() < 0) throw EvaluationError("index: the text is not in it");
+  return found;
+}
+
+Value count(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::string& wanted = text_of(arguments.at(0, "sub"), "what count looks for");
+  if (wanted.empty()) return Value::size(length_of(self, heap.budget()) + 1);
+  std::int64_t found = 0;
+  for (std::size_t at = 0; (at = self.text().find(wanted, at)) != std::string::npos; at += wanted.size())
+    ++found;
+  return found;
+}
+
+Value splitlines(const MarkedText& self, Arguments&, Heap& heap) {
+  return list_of(lines_of(self.text()), self, heap);
+}
+
+template <bool from_right>
+Value partition(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::string& separator = text_of(arguments.at(0, "sep"), "the separator");
+  if (separator.empty()) throw EvaluationError("the separator of partition must not be empty");
+  const std::size_t found = from_right ? self.text().rfind(separator) : self.text().find(separator);
+  std::vector<Value> parts = {self, "", ""};
+  if (found != std::string::npos)
+    parts = {self.substr(0, found), self.substr(found, separator.size()),
+             self.substr(found + separator.size())};
+  else if (from_right)
+    parts = {"", "", self};
+  return heap.make_list(std::move(parts), List::Kind::tuple);
+}
+
+Value removeprefix(const MarkedText& self, Arguments& arguments, Heap&) {
+  const std::string& prefix = text_of(arguments.at(0, "prefix"), "the prefix");
+  return self.text().starts_with(prefix) ? self.substr(prefix.size()) : self;
+}
+
+Value removesuffix(const MarkedText& self, Arguments& arguments, Heap&) {
+  const std::string& suffix = text_of(arguments.at(0, "suffix"), "the suffix");
+  return self.text().ends_with(suffix) ? self.substr(0, self.size() - suffix.size()) : self;
+}
+
+// Whether it has characters and all of them are of a kind.
+template <bool (*of_kind)(char32_t)>
+Value is_all(const MarkedText& self, Arguments&, Heap&) {
+  bool all = !self.empty();
+  for_each_character(self.text(), [&](char32_t c, std::string_view) { all = all && of_kind(c); });
+  return all;
+}
+
+bool is_alpha_or_digit(char32_t c) { return unicode::is_letter(c) || unicode::is_digit(c); }
+
+template <bool is_upper>
+Value has_case(const MarkedText& self, Arguments&, Heap&) {
+  bool cased = false;
+  const std::string& text = self.text();
+  for_each_character(text, [&](char32_t c, std::string_view) { cased = cased || unicode::is_cased(c); });
+  return cased && (is_upper ? unicode::to_upper(text) : unicode::to_lower(text)) == text;
+}
+
+// The argument that a field {..} of a format names: nothing for the next one, a number, or a keyword.
+const Value& field_argument(std::string_view field, Arguments& arguments, std::size_t& next) {
+  if (field.find_first_of("!:.[") != std::string_view::npos) {
+    throw EvaluationError(
+        fmt::format("the format field {{{}}} is not supported; use {{}}, {{0}} or {{name}}", field));
+  }
+  if (field.empty()) return arguments.at(next++, "");
+  if (field.find_first_not_of("0123456789") == std::string_view::npos && field.size() < 6)
+    return arguments.at(std::stoul(std::string(field)), "");
+  return arguments.at(arguments.positional.size(), field);
+}
+
+Value format(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::string_view pattern = self.text();
+  MarkedText out;
+  std::size_t next = 0;
+  for (std::size_t at = 0; at < pattern.size(); ++at) {
+    const char c = pattern[at];
+    if (c != '{' && c != '}') {
+      out.append(self, at, 1);
+    } else if (at + 1 < pattern.size() && pattern[at + 1] == c) {
+      out.append(self, at, 1);
+      ++at;
+    } else {
+      const std::size_t end = c == '{' ? pattern.find('}', at) : std::string::npos;
+      if (end == std::string::npos) throw EvaluationError(fmt::format("the format has a single '{}'", c));
+      out.append(
+          printed(field_argument(pattern.substr(at + 1, end - at - 1), arguments, next), heap.budget()));
+      at = end;
+    }
+  }
+  // Arguments that no field names are no error.
+  arguments.rest(0);
+  for (const auto& [name, value] : arguments.keywords) arguments.find(arguments.positional.size(), name);
+  return out;
+}
+
+struct Entry {
+  std::string_view name;
+  TextMethod method;
+};
+
+constexpr std::array<Entry, 29> kMethods = {{{"capitalize", capitalize},
+                                             {"count", count},
+                                             {"endswith", starts_or_ends<true>},
+                                             {"find", find<false>},
+                                             {"format", format},
+                                             {"index", index},
+                                             {"isalnum", is_all<is_alpha_or_digit>},
+                                             {"isalpha", is_all<unicode::is_letter>},
+                                             {"isdigit", is_all<unicode::is_digit>},
+                                             {"islower", has_case<false>},
+                                             {"isspace", is_all<is_space>},
+                                             {"isupper", has_case<true>},
+                                             {"join", join},
+                                             {"lower", lower},
+                                             {"lstrip", strip<true, false>},
+                                             {"partition", partition<false>},
+                                             {"removeprefix", removeprefix},
+                                             {"removesuffix", removesuffix},
+                                             {"replace", replace},
+                                             {"rfind", find<true>},
+                                             {"rpartition", partition<true>},
+                                             {"rsplit", split<true>},
+                                             {"rstrip", strip<false, true>},
+                                             {"split", split<false>},
+                                             {"splitlines", splitlines},
+                                             {"startswith", starts_or_ends<false>},
+                                             {"strip", strip<true, true>},
+                                             {"title", title},
+                                             {"upper", upper}}};
+
+}  // namespace
+
+TextMethod find_text_method(std::string_view name) {
+  const auto found =
+      std::find_if(kMethods.begin(), kMethods.end(), [&](const Entry& entry) { return entry.name == name; });
+  return found == kMethods.end() ? find_padding_method(name) : found->method;
+}
+
+std::string_view stripped(std::string_view text, const std::string* characters, bool left, bool right) {
+  const auto goes = [&](std::string_view character) {
+    return characters == nullptr ? is_space(utf8::first_character(character).code_point)
+                                 : characters->find(character) != std::string::npos;
+  };
+  while (left && !text.empty()) {
+    const std::size_t length = utf8::first_character(text).length;
+    if (!goes(text.substr(0, length))) break;
+    text.remove_prefix(length);
+  }
+  while (right && !text.empty()) {
+    const std::size_t length = last_length(text);
+    if (!goes(text.substr(text.size() - length))) break;
+    text.remove_suffix(length);
+  }
+  return text;
+}
+
+MarkedText replaced(const MarkedText& text, const std::string& from, const MarkedText& to, std::int64_t limit,
+                    Budget& budget) {
+  MarkedText out;
+  std::size_t at = 0;
+  for (; limit != 0; --limit) {
+    const std::size_t found = text.text().find(from, at);
+    // An empty text is before every character and at the end.
+    if (found == std::string::npos) break;
+    budget.spend(found - at + to.size() + 1);
+    out.append(text, at, found - at);
+    out.append(to);
+    at = found + from.size();
+    if (!from.empty()) continue;
+    if (at == text.size()) return out;
+    const std::size_t length = utf8::first_character(std::string_view(text.text()).substr(at)).length;
+    out.append(text, at, length);
+    at += length;
+  }
+  budget.spend(text.size() - at);
+  out.append(text, at, MarkedText::npos);
+  return out;
+}
+
+MarkedText title_case(const MarkedText& text, const std::function<bool(char32_t)>& is_separator) {
+  bool begins = true;
+  return text.transformed([&](std::string_view run) {
+    std::string out;
+    for_each_character(run, [&](char32_t c, std::string_view character) {
+      out += begins ? unicode::to_upper(character) : unicode::to_lower(character);
+      begins = is_separator(c);
+    });
+    return out;
+  });
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of("\n\r"), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+    if (text.starts_with("\r\n"))
+      text.remove_prefix(2);
+    else if (!text.empty())
+      text.remove_prefix(1);
+  }
+  return lines;
+}
+
+}  // namespace tp::jinja

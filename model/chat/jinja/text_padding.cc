@@ -1,0 +1,119 @@
+// Methods of strings that fill them up to a width or ask about their characters.
+#include "model/chat/jinja/text_methods.h"
+#include "model/tokenizer/text/unicode.h"
+#include "model/tokenizer/text/utf8.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tp::jinja {
+namespace {
+
+template <class Visit>
+void for_each_character(std::string_view text, const Visit& visit) {
+  while (!text.empty()) {
+    const utf8::Character character = utf8::first_character(text);
+    visit(character.code_point, text.substr(0, character.length));
+    text.remove_prefix(character.length);
+  }
+}
+
+// The number of characters that `self` lacks to the width.
+std::size_t missing_to(std::int64_t width, const MarkedText& self, Heap& heap) {
+  const auto length = static_cast<std::int64_t>(length_of(self, heap.budget()));
+  const auto missing = static_cast<std::size_t>(std::clamp<std::int64_t>(width - length, 0, Budget::kLimit));
+  heap.budget().spend(missing);
+  return missing;
+}
+
+MarkedText repeated(const MarkedText& character, std::size_t times) {
+  MarkedText out;
+  for (std::size_t i = 0; i < times; ++i) out.append(character);
+  return out;
+}
+
+// Python puts the odd character of center() to the left if the width is odd.
+enum class Side : std::uint8_t { left, right, both };
+
+template <Side side>
+Value fill(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::int64_t width = integer_of(arguments.at(0, "width"), "the width");
+  const Value* given = arguments.find(1, "fillchar");
+  const MarkedText character = given == nullptr ? MarkedText(" ") : marked_text_of(*given, "the fillchar");
+  if (length_of(character, heap.budget()) != 1) throw EvaluationError("the fillchar must be one character");
+  const std::size_t missing = missing_to(width, self, heap);
+  const std::size_t odd = missing % 2 == 1 && width % 2 == 1 ? 1 : 0;
+  const std::size_t left = side == Side::left ? missing : side == Side::right ? 0 : missing / 2 + odd;
+  MarkedText out = repeated(character, left);
+  out.append(self);
+  out.append(repeated(character, missing - left));
+  return out;
+}
+
+Value zfill(const MarkedText& self, Arguments& arguments, Heap& heap) {
+  const std::size_t missing = missing_to(integer_of(arguments.at(0, "width"), "the width"), self, heap);
+  const bool has_sign = self.text().starts_with('-') || self.text().starts_with('+');
+  MarkedText out = self.substr(0, has_sign ? 1 : 0);
+  out.append(repeated(MarkedText("0"), missing));
+  out.append(self.substr(has_sign ? 1 : 0));
+  return out;
+}
+
+Value swapcase(const MarkedText& self, Arguments&, Heap&) {
+  return self.transformed([](std::string_view run) {
+    std::string out;
+    for_each_character(run, [&](char32_t, std::string_view character) {
+      const std::string lower = unicode::to_lower(character);
+      out += lower == character ? unicode::to_upper(character) : lower;
+    });
+    return out;
+  });
+}
+
+// Capital letters begin words, and small ones continue them.
+Value istitle(const MarkedText& self, Arguments&, Heap&) {
+  bool is_title = true;
+  bool has_words = false;
+  bool within = false;
+  for_each_character(self.text(), [&](char32_t c, std::string_view character) {
+    const bool is_cased = unicode::is_cased(c);
+    const bool is_capital = is_cased && unicode::to_upper(character) == character;
+    is_title = is_title && (!is_cased || is_capital != within);
+    has_words = has_words || is_cased;
+    within = is_cased;
+  });
+  return is_title && has_words;
+}
+
+Value isascii(const MarkedText& self, Arguments&, Heap&) {
+  return std::ranges::all_of(self.text(), [](char byte) { return (byte & 0x80) == 0; });
+}
+
+Value isdecimal(const MarkedText& self, Arguments&, Heap&) {
+  bool all = !self.empty();
+  for_each_character(self.text(), [&](char32_t c, std::string_view) { all = all && unicode::is_digit(c); });
+  return all;
+}
+
+struct PaddingMethod {
+  std::string_view name;
+  TextMethod method;
+};
+
+constexpr std::array<PaddingMethod, 8> kPaddingMethods = {{{"center", fill<Side::both>},
+                                                           {"isascii", isascii},
+                                                           {"isdecimal", isdecimal},
+                                                           {"istitle", istitle},
+                                                           {"ljust", fill<Side::right>},
+                                                           {"rjust", fill<Side::left>},
+                                                           {"swapcase", swapcase},
+                                                           {"zfill", zfill}}};
+
+}  // namespace
+
+TextMethod find_padding_method(std::string_view name) {
+  const auto* found = std::ranges::find(kPaddingMethods, name, &PaddingMethod::name);
+  return found == kPaddingMethods.end() ? nullptr : found->method;
+}
+
+}  // namespace tp::jinja

@@ -1,0 +1,120 @@
+#include "model/config/tensor_names.h"
+
+#include "model/weights/source/weight_source.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace tp {
+
+GatedMlpNames ExpertNames::expert(std::size_t index) const {
+  const std::string prefix = fmt::format("{}{}.", experts, index);
+  return {prefix + parts.gate_proj, prefix + parts.up_proj, prefix + parts.down_proj};
+}
+
+BlockNames TensorNames::block(std::size_t layer) const {
+  BlockNames names = names_of_block(fmt::format("{}{}.", blocks, stored_block(layer)));
+  if (uses_qkv_proj) names.q_proj = names.k_proj = names.v_proj = names.qkv_proj;
+  return names;
+}
+
+TensorNames TensorNames::as_stored_in(const WeightSource& source) const {
+  const auto has = [&](const std::string& layer) { return source.contains(tensor_names::weight_of(layer)); };
+  struct Prefixes {
+    std::string body;
+    std::string head;
+  };
+  std::vector<Prefixes> all = {{part_prefix + prefix, part_prefix}};
+  if (!part_prefix.empty()) {
+    all.push_back({"model." + part_prefix, ""});
+    all.push_back({prefix, ""});
+  }
+  all.push_back({"", ""});
+  // Tied embeddings may be stored as the LM head, but the norm has its name.
+  const auto found = std::ranges::find_if(all, [&](const Prefixes& prefixes) {
+    return has(prefixes.body + embed_tokens) || has(prefixes.body + final_norm);
+  });
+  const Prefixes& used = found == all.end() ? all.front() : *found;
+  TensorNames names = *this;
+  names.prefix.clear();
+  names.part_prefix.clear();
+  names.body = used.body;
+  for (std::string* name : {&names.embed_tokens, &names.embed_positions, &names.axial_positions,
+                            &names.token_types, &names.embedding_norm, &names.embedding_projection,
+                            &names.relative_bias, &names.final_norm, &names.blocks}) {
+    if (!name->empty()) *name = used.body + *name;
+  }
+  names.lm_head = used.head + lm_head;
+  const std::string qkv_proj = names.block(0).qkv_proj;
+  names.uses_qkv_proj = !qkv_proj.empty() && has(qkv_proj);
+  return names;
+}
+
+TensorNames TensorNames::of_next_token_layer(const WeightSource& source) const {
+  const NextTokenNames own = block(0).next_token;
+  const auto has = [&](const std::string& layer) {
+    return !layer.empty() && source.contains(tensor_names::weight_of(layer));
+  };
+  TensorNames names = *this;
+  names.final_norm = own.final_norm;
+  if (has(own.embed_tokens)) names.embed_tokens = own.embed_tokens;
+  if (has(own.lm_head)) names.lm_head = own.lm_head;
+  return names;
+}
+
+BlockNames gguf_block() {
+  return {.input_norm = "attn_norm",
+          .q_proj = "attn_q",
+          .k_proj = "attn_k",
+          .v_proj = "attn_v",
+          .qkv_proj = "attn_qkv",
+          .q_norm = "attn_q_norm",
+          .k_norm = "attn_k_norm",
+          .sinks = "attn_sinks.weight",
+          .o_proj = "attn_output",
+          .post_attention_norm = "post_attention_norm",
+          .pre_feed_forward_norm = "ffn_norm",
+          .gate_proj = "ffn_gate",
+          .up_proj = "ffn_up",
+          .down_proj = "ffn_down",
+          .activation = "xielu.",
+          .post_feed_forward_norm = "post_ffw_norm",
+          .experts = {.router = "ffn_gate_inp",
+                      .correction_bias = "exp_probs_b.bias",
+                      .shared_expert = {"ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp"},
+                      .shared_expert_gate = "ffn_gate_inp_shexp",
+                      .experts = {},
+                      .parts = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"}},
+          .latent_attention = {.q_proj = "attn_q",
+                               .q_a_proj = "attn_q_a",
+                               .q_a_norm = "attn_q_a_norm",
+                               .q_b_proj = "attn_q_b",
+                               .kv_a_proj = "attn_kv_a_mqa",
+                               .kv_a_norm = "attn_kv_a_norm",
+                               .kv_b_proj = "attn_kv_b",
+                               .o_proj = "attn_output"},
+          .delta_net = {.in_proj_qkvz = "ssm_in",
+                        .in_proj_qkv = "attn_qkv",
+                        .in_proj_z = "attn_gate",
+                        .in_proj_ba = "ssm_ba",
+                        .conv = "ssm_conv1d",
+                        .decay = "ssm_a",
+                        .decay_bias = "ssm_dt.bias",
+                        .norm = "ssm_norm",
+                        .out_proj = "ssm_out"},
+          .next_token = {.projection = "nextn.eh_proj",
+                         .embedding_norm = "nextn.enorm",
+                         .state_norm = "nextn.hnorm",
+                         .final_norm = "nextn.shared_head_norm",
+                         .embed_tokens = "nextn.embed_tokens",
+                         .lm_head = "nextn.shared_head_head"}};
+}
+
+namespace tensor_names {
+
+std::string weight_of(const std::string& layer) { return layer + ".weight"; }
+std::string bias_of(const std::string& layer) { return layer + ".bias"; }
+
+}  // namespace tensor_names
+}  // namespace tp

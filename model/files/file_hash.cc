@@ -1,0 +1,31 @@
+#include "model/files/file_hash.h"
+
+#include "parallel/machine/hash.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace tp {
+
+std::uint64_t hash_of_file(const MappedFile& file, std::size_t header_size, std::uint64_t hash) {
+  constexpr std::size_t kSamples = 16;
+  constexpr std::size_t kSampleSize = 4096;
+  const std::string_view bytes(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  hash = hash_of(fmt::format("{}/{}/", file.name(), bytes.size()), hash);
+  hash = hash_of(bytes.substr(0, header_size), hash);
+  const std::string_view data = bytes.substr(header_size);
+  std::string bytes_of_sample;
+  for (std::size_t sample = 0; sample < kSamples; ++sample) {
+    const std::size_t begin = data.size() / kSamples * sample;
+    bytes_of_sample.resize(std::min(kSampleSize, data.size() - begin));
+    file.read(header_size + begin, std::as_writable_bytes(std::span(bytes_of_sample)));
+    hash = hash_of(bytes_of_sample, hash);
+  }
+  return hash;
+}
+
+}  // namespace tp

@@ -1,0 +1,78 @@
+#include "model/kernels/simd/isa.h"
+
+#include "model/kernels/simd/amx.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tp::kernels {
+namespace {
+
+Isa choose_isa() {
+  const char* wanted = std::getenv("TP_ISA");
+  if (wanted == nullptr || *wanted == '\0') return best_isa();
+  for (const Isa isa :
+       {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::avx512_bf16, Isa::amx}) {
+    if (name_of(isa) == wanted && isa <= best_isa()) return isa;
+  }
+  if (name_of(Isa::amx_emulated) == wanted) return Isa::amx_emulated;
+  throw_error<ConfigError>(
+      "TP_ISA must be portable, avx2, avx512, avx512_vnni, avx512_bf16 or amx, and no more than this "
+      "machine's "
+      "{}; found "
+      "\"{}\"",
+      name_of(best_isa()), wanted);
+}
+
+Isa& chosen_isa() {
+  static Isa isa = choose_isa();
+  return isa;
+}
+
+}  // namespace
+
+std::string_view name_of(Isa isa) {
+  constexpr std::string_view kNames[] = {"portable",    "avx2", "avx512",      "avx512_vnni",
+                                         "avx512_bf16", "amx",  "amx_emulated"};
+  return kNames[static_cast<std::size_t>(isa)];
+}
+
+Isa best_isa() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512cd")) {
+    if (!__builtin_cpu_supports("avx512vnni")) return Isa::avx512;
+    const bool has_bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+    if (!has_bf16) return Isa::avx512_vnni;
+    return amx_is_usable() ? Isa::amx : Isa::avx512_bf16;
+  }
+  // Every processor with AVX2 has F16C, which clang 14 cannot ask for.
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+#endif
+  return Isa::portable;
+}
+
+bool bf16_pairs_are_fast() {
+#if defined(__x86_64__)
+  return active_isa() == Isa::avx512_bf16 && __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
+Isa active_isa() { return chosen_isa(); }
+
+void lower_isa(Isa isa) { chosen_isa() = std::min(isa, chosen_isa()); }
+
+Isa common_isa(Isa other, bool other_has_fast_pairs) {
+  const Isa own = active_isa();
+  // Emulated tiles come with portable kernels.
+  if (own != other && std::max(own, other) == Isa::amx_emulated) return Isa::portable;
+  const Isa common = std::min(own, other);
+  const bool alike = common != Isa::avx512_bf16 || bf16_pairs_are_fast() == other_has_fast_pairs;
+  return alike ? common : Isa::avx512_vnni;
+}
+
+}  // namespace tp::kernels

@@ -1,0 +1,108 @@
+// Products with blocks of integers that are a byte each. For packed_kernels.cc and quant_kernels.cc only:
+// everything is local to the translation unit.
+//
+// A group's integers are multiplied and summed exactly. Every group adds sum * (scale * x_scale) to the
+// result, then offset * x_sum if there are offsets. All kinds of blocks do so in the same order: results have
+// the same bits.
+#pragma once
+
+#include "model/kernels/simd/matmul/panel_results.h"
+#include "model/kernels/simd/matmul/quad_sums.h"
+#include "model/kernels/simd/vector/vector.h"
+
+#include <type_traits>
+
+namespace tp::kernels {
+namespace {
+
+// What tokens from `token` on have from a group: added to their results.
+template <std::size_t kGroupSize, bool kHasOffsets>
+struct GroupTerms {
+  const PanelProduct& p;
+  std::size_t token;
+
+  std::size_t place(std::size_t t, std::size_t group) const { return group * p.tokens_apart + token + t; }
+  // From `column` on, in rows of kGroup.
+  const std::int8_t* bytes(std::size_t column) const {
+    return p.x_bytes + (column / kGroup * p.tokens_apart + token) * kGroup;
+  }
+  // Where its integer sum begins.
+  [[gnu::always_inline]] IntVector begin(std::size_t t, std::size_t group) const {
+    return broadcast(kHasOffsets ? 0 : p.x_corrections[place(t, group)]);
+  }
+  template <std::size_t T>
+  [[gnu::always_inline]] void add(const IntVector (&sums)[T], std::size_t group, const Vector& scale,
+                                  const Vector& offset, Vector (&results)[T]) const {
+    for (std::size_t t = 0; t < T; ++t) {
+      add_scaled(sums[t], scale, p.x_scales[place(t, group * kGroupSize / kGroup)], results[t]);
+      if constexpr (kHasOffsets) multiply_add(offset, p.x_sums[place(t, group)], results[t]);
+    }
+  }
+};
+
+// A block of int8, as it is in a panel. `kIsBiased`: elements have 128 added; kQuadsAtOnce is what QuadSums
+// hold.
+struct Int8Block {
+  static constexpr std::size_t kGroupSize = kGroup;
+  static constexpr bool kHasOffsets = false;
+  static constexpr bool kIsBiased = true;
+  static constexpr std::size_t kQuadsAtOnce = 8;
+  static constexpr std::size_t kGroups = kBlock / kGroupSize;
+
+  unsigned char quads[kBlock / 4][kVectorBytes];
+  unsigned char scales[kGroups][2 * kLanes];
+
+  Vector scale(std::size_t group) const { return load_f16(scales[group]); }
+};
+
+// What T tokens from `token` on have from blocks of N panels whose first column is `column`: added to their
+// results. Calls end_group(group) when it has added those of a group of activations.
+template <class Block, std::size_t T, std::size_t N, class End>
+[[gnu::always_inline]] inline void multiply_blocks(const PanelProduct& p, const Block* const (&blocks)[N],
+                                                   std::size_t token, std::size_t column,
+                                                   Vector (&results)[N][T], End& end_group) {
+  constexpr std::size_t kGroupSize = Block::kGroupSize;
+  constexpr std::size_t kGroupQuads = kGroupSize / 4;
+  constexpr std::size_t kStep = Block::kQuadsAtOnce < kGroupQuads ? Block::kQuadsAtOnce : kGroupQuads;
+  using Quads = std::conditional_t<Block::kIsBiased, BiasedQuadSums, QuadSums>;
+  const GroupTerms<kGroupSize, Block::kHasOffsets> terms{p, token};
+  for (std::size_t g = 0; g < Block::kGroups; ++g) {
+    const std::size_t group = column / kGroupSize + g;
+    const std::int8_t* x = terms.bytes(group * kGroupSize) + g * kGroupSize % kGroup;
+    IntVector sums[N][T];
+#pragma GCC unroll 4
+    for (std::size_t begin = 0; begin < kGroupQuads; begin += kStep) {
+      const auto so_far = [&](std::size_t n, std::size_t t) __attribute__((always_inline)) {
+        if (begin > 0) return sums[n][t];
+        return Block::kIsBiased && kBiasedDotIsExact ? IntVector{} : terms.begin(t, group);
+      };
+      Quads quads[N][T];
+      for (std::size_t n = 0; n < N; ++n) {
+        for (std::size_t t = 0; t < T; ++t) quads[n][t] = Quads(so_far(n, t));
+      }
+#pragma GCC unroll 8
+      for (std::size_t q = 0; q < kStep; ++q, x += 4) {
+        WordVector w[N];
+        for (std::size_t n = 0; n < N; ++n) w[n] = load_words(blocks[n]->quads[g * kGroupQuads + begin + q]);
+        for (std::size_t t = 0; t < T; ++t) {
+          for (std::size_t n = 0; n < N; ++n) {
+            quads[n][t].add(w[n], x + t * kGroup);
+            if constexpr (kStep > 2) quads[n][t].settle();
+          }
+        }
+      }
+      for (std::size_t n = 0; n < N; ++n) {
+        for (std::size_t t = 0; t < T; ++t) sums[n][t] = quads[n][t].total(so_far(n, t));
+      }
+    }
+    for (std::size_t n = 0; n < N; ++n) {
+      Vector offset = {};
+      if constexpr (Block::kHasOffsets) offset = blocks[n]->offset(g);
+      terms.add(sums[n], group, blocks[n]->scale(g), offset, results[n]);
+    }
+    if ((group + 1) * kGroupSize % kGroup == 0) end_group(group * kGroupSize / kGroup);
+  }
+}
+
+}  // namespace
+}  // namespace tp::kernels

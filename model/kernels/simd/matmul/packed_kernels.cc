@@ -1,0 +1,121 @@
+// Compiled once for every instruction set; see simd.h for what may not be used here.
+
+#include "model/kernels/simd/matmul/chunk_passes.h"
+#include "model/kernels/simd/matmul/float_tiles.h"
+#include "model/kernels/simd/matmul/packed.h"
+#include "model/kernels/simd/matmul/panel_passes.h"
+#include "model/kernels/simd/matmul/panel_results.h"
+#include "model/kernels/simd/vector/bf16.h"
+#include "model/kernels/simd/vector/vector.h"
+
+#ifndef TP_ISA_NAMESPACE
+#error "compile with -DTP_ISA_NAMESPACE=portable, avx2, ..."
+#endif
+
+namespace tp::kernels::TP_ISA_NAMESPACE {
+namespace {
+
+void f32(const PanelProduct& p) { run_floats<F32Weights>(p); }
+void f16(const PanelProduct& p) { run_floats<F16Weights>(p); }
+void bf16(const PanelProduct& p) { run_floats<Bf16Weights>(p); }
+
+// Chunks are as they are in the panel.
+void int8(const PanelProduct& p) {
+  multiply_chunks(
+      p,
+      Chunks<Int8Block>{
+          [](const PanelProduct& /*p*/, const unsigned char* panel, std::size_t begin, std::size_t /*count*/,
+             Int8Block* /*room*/) { return reinterpret_cast<const Int8Block*>(panel) + begin; },
+          [](const PanelProduct& /*p*/, std::size_t block) { return block * sizeof(Int8Block); },
+          sizeof(Int8Block)});
+}
+
+#if defined(__AVX512BF16__)
+template <class Sums>
+struct Bf16PairTile {
+  static constexpr std::size_t kTokens = 8;
+  static constexpr std::size_t kSumsPerToken = 1;
+
+  const PanelProduct& p;
+
+  template <std::size_t T, std::size_t N>
+  void run(const Pass& pass) const {
+    const std::size_t pairs = p.in_features / 2;
+    const std::uint32_t* x = p.x_pairs + pass.token * pairs;
+    const unsigned char* weights[N];
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n);
+    typename Sums::template Results<T, N> results(p, pass);
+    results.sum([&](const Leaf& leaf)
+                    __attribute__((always_inline)) { run_leaf<T, N>(x, pairs, leaf, weights, results); });
+  }
+
+  template <std::size_t T, std::size_t N>
+  [[gnu::always_inline]] void run_leaf(const std::uint32_t* x, std::size_t pairs, const Leaf& leaf,
+                                       const unsigned char* (&weights)[N],
+                                       typename Sums::template Results<T, N>& results) const {
+    Vector sums[N][T];
+    set_zero(sums);
+    for (std::size_t k = leaf.begin / 2; k < leaf.end / 2; ++k) {
+      if (k % kLines == 0) {
+        for (std::size_t n = 0; n < N; ++n) fetch_lines_for<T>(weights[n], kLines);
+      }
+      __m512bh w[N];
+      for (std::size_t n = 0; n < N; ++n) {
+        w[n] = (__m512bh)load_words(weights[n]).part[0];
+        weights[n] += kVectorBytes;
+      }
+      for (std::size_t t = 0; t < T; ++t) {
+        const auto both = (__m512bh)_mm512_set1_epi32(static_cast<int>(x[t * pairs + k]));
+        for (std::size_t n = 0; n < N; ++n) {
+          sums[n][t].part[0] = (FloatRegister)_mm512_dpbf16_ps((__m512)sums[n][t].part[0], w[n], both);
+        }
+      }
+    }
+    results.take(sums, leaf);
+  }
+};
+void bf16_pairs(const PanelProduct& p) {
+  if (p.sums != nullptr) return run_panels(Bf16PairTile<LeafSums>{p});
+  run_panels(Bf16PairTile<Floats>{p});
+}
+constexpr auto kBf16Pairs = bf16_pairs;
+#else
+constexpr void (*kBf16Pairs)(const PanelProduct&) = nullptr;
+#endif
+
+void quantize(const float* x, std::size_t size, std::int32_t offset, std::int8_t* bytes, float* scales,
+              std::int32_t* corrections, std::size_t tokens_apart) {
+  const std::size_t places = size / kGroup * tokens_apart;
+  for (std::size_t place = 0; place < places;
+       place += tokens_apart, x += kGroup, bytes += tokens_apart * kGroup) {
+    Vector magnitudes = {};
+    for (std::size_t i = 0; i < kGroup; i += kLanes) magnitudes = larger(magnitude(load(x + i)), magnitudes);
+    const float largest = largest_element(magnitudes);
+    scales[place] = largest / 127.0F;
+    const float inverse = largest == 0.0F ? 0.0F : 127.0F / largest;
+    for (std::size_t i = 0; i < kGroup; ++i) {
+      // Rounds to nearest by adding 1.5 * 2^23, whose unit in the last place is 1.
+      const float shifted = x[i] * inverse + 12582912.0F;
+      bytes[i] = static_cast<std::int8_t>(static_cast<std::int32_t>(shifted - 12582912.0F));
+    }
+    corrections[place] = -offset * sum_of_bytes<kGroup>(bytes);
+  }
+}
+
+void round_pairs(const float* x, std::size_t size, std::uint32_t* pairs) {
+  std::size_t i = 0;
+  for (; i + 32 <= size; i += 32) round_32_to_bf16(x + i, pairs + i / 2);
+  if (i == size) return;
+  float rest[32] = {};
+  std::uint32_t rounded[16];
+  for (std::size_t j = i; j < size; ++j) rest[j - i] = x[j];
+  round_32_to_bf16(rest, rounded);
+  for (std::size_t j = i; j < size; j += 2) pairs[j / 2] = rounded[(j - i) / 2];
+}
+
+}  // namespace
+
+extern const PackedKernels kPackedKernels;
+const PackedKernels kPackedKernels = {f32, f16, bf16, kBf16Pairs, int8, quantize, round_pairs};
+
+}  // namespace tp::kernels::TP_ISA_NAMESPACE

@@ -1,0 +1,81 @@
+// Sums of products of bytes as long as they fit into what the instructions add up. For simd/*.cc only:
+// everything is local to the translation unit.
+#pragma once
+
+#include "model/kernels/simd/vector/vector.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tp::kernels {
+namespace {
+
+// Adds products to a sum: QuadSums(sum), some times add(), sum = total(sum).
+#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+// In 16 bits, hence kQuadsOfSum<largest> products of elements up to `largest` with bytes up to 127. To add
+// pairs up to 32 bits takes as long as to multiply.
+class QuadSums {
+ public:
+  QuadSums() = default;
+  explicit QuadSums(const IntVector& /*sum*/) {}
+
+  void add(const WordVector& w, const std::int8_t* x) {
+    const __m256i x4 = _mm256_set1_epi32(four_bytes(x));
+    for (std::size_t i = 0; i < kParts; ++i) {
+      part_[i] += (Register)_mm256_maddubs_epi16((__m256i)w.part[i], x4);
+    }
+  }
+  // Has all products added: a compiler would keep those of many calls in memory, and add them in pairs.
+  void settle() {
+    for (std::size_t i = 0; i < kParts; ++i) asm("" : "+x"(part_[i]));
+  }
+  IntVector total(IntVector sum) const {
+    for (std::size_t i = 0; i < kParts; ++i) {
+      sum.part[i] += (IntRegister)_mm256_madd_epi16((__m256i)part_[i], _mm256_set1_epi16(1));
+      asm("" : "+x"(sum.part[i]));  // likewise
+    }
+    return sum;
+  }
+
+ private:
+  using Register __attribute__((vector_size(kRegisterBytes))) = std::int16_t;
+  Register part_[kParts] = {};
+};
+template <int kLargest>
+constexpr std::size_t kQuadsOfSum = 32767 / (2 * 127 * kLargest) >= 8   ? 8
+                                    : 32767 / (2 * 127 * kLargest) >= 4 ? 4
+                                                                        : 2;
+
+// Of elements with 128 added, in 32 bits: pairs of their products do not fit into 16.
+class BiasedQuadSums {
+ public:
+  BiasedQuadSums() = default;
+  explicit BiasedQuadSums(const IntVector& sum) : sum_(sum) {}
+
+  void add(const WordVector& w, const std::int8_t* x) { dot_biased_bytes(w, x, sum_); }
+  void settle() {}
+  const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
+
+ private:
+  IntVector sum_{};
+};
+#else
+class QuadSums {
+ public:
+  QuadSums() = default;
+  explicit QuadSums(const IntVector& sum) : sum_(sum) {}
+
+  void add(const WordVector& w, const std::int8_t* x) { dot_bytes(w, x, sum_); }
+  void settle() {}
+  const IntVector& total(const IntVector& /*sum*/) const { return sum_; }
+
+ private:
+  IntVector sum_{};
+};
+template <int kLargest>
+constexpr std::size_t kQuadsOfSum = 8;
+using BiasedQuadSums = QuadSums;
+#endif
+
+}  // namespace
+}  // namespace tp::kernels

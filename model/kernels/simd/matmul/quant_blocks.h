@@ -1,0 +1,257 @@
+// Blocks of the quantized types of checkpoints in vectors; see QuantFormat. For simd/*.cc only: everything is
+// local to the translation unit.
+#pragma once
+
+#include "model/kernels/simd/matmul/quad_sums.h"
+#include "model/kernels/simd/pack/quant_format.h"
+#include "model/kernels/simd/vector/vector.h"
+
+namespace tp::kernels {
+namespace {
+
+constexpr std::size_t kQuads = 16;  // of a block
+
+// 16 bytes as integers.
+inline IntVector load_bytes(const unsigned char* p) {
+  IntVector out;
+#if defined(__AVX512VNNI__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  out.part[0] = (IntRegister)_mm512_maskz_cvtepu8_epi32(0xffff, bytes);
+#elif defined(__AVX2__)
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
+    out.part[i] = (IntRegister)_mm256_cvtepu8_epi32(bytes);
+  }
+#else
+  for (std::size_t i = 0; i < kParts; ++i) {
+    for (std::size_t j = 0; j < kLanes / kParts; ++j) out.part[i][j] = p[i * kLanes / kParts + j];
+  }
+#endif
+  return out;
+}
+
+// The same of signed bytes.
+inline IntVector load_signed_bytes(const unsigned char* p) {
+  IntVector out = load_bytes(p);
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = (out.part[i] << 24) >> 24;
+  return out;
+}
+
+// Their products with factors: exact, because they have 8 bits and factors 11.
+inline Vector scaled(const IntVector& numbers, const Vector& factors) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i)
+    out.part[i] = __builtin_convertvector(numbers.part[i], FloatRegister) * factors.part[i];
+  return out;
+}
+
+inline IntVector minus(const IntVector& numbers, std::int32_t less) {
+  IntVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] - less;
+  return out;
+}
+
+// Of bytes.
+inline IntVector lower_bits(const IntVector& numbers) {
+  IntVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] & 15;
+  return out;
+}
+inline IntVector upper_bits(const IntVector& numbers) {
+  IntVector out;
+  for (std::size_t i = 0; i < kParts; ++i) out.part[i] = numbers.part[i] >> 4;
+  return out;
+}
+
+// A group's 16 scales.
+template <ScaleKind kScales>
+inline Vector load_group_scales(const unsigned char* p) {
+  if constexpr (kScales == ScaleKind::zero_point_bf16 || kScales == ScaleKind::bf16) return load_bf16(p);
+  return load_f16(p);
+}
+
+// Numbers of four, see QuantFormat.
+inline void load_six_bits(const unsigned char* p, IntVector (&out)[4]) {
+  IntVector upper[3];
+  for (std::size_t k = 0; k < 3; ++k) {
+    const IntVector bytes = load_bytes(p + k * kLanes);
+    for (std::size_t i = 0; i < kParts; ++i) {
+      out[k].part[i] = bytes.part[i] & 63;
+      upper[k].part[i] = bytes.part[i] >> 6;
+    }
+  }
+  for (std::size_t i = 0; i < kParts; ++i)
+    out[3].part[i] = upper[0].part[i] | upper[1].part[i] << 2 | upper[2].part[i] << 4;
+}
+
+inline Vector load_e8m0(const unsigned char* p) {
+  const IntVector exponents = load_bytes(p);
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const IntRegister e = exponents.part[i];
+    const IntRegister subnormal = (e + 1) << 21;
+    out.part[i] = (FloatRegister)(e < 2 ? subnormal : (e - 1) << 23);
+  }
+  return out;
+}
+
+// What the 16 bytes at `table` have at every byte's place; bytes are below 16.
+inline WordVector look_up(const std::uint8_t* table, const WordVector& places) {
+  WordVector out;
+#if defined(__AVX2__)
+  const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
+  for (std::size_t i = 0; i < kParts; ++i) {
+#if defined(__AVX512VNNI__)
+    const __m512i all = _mm512_maskz_broadcast_i32x4(0xffff, values);
+    out.part[i] = (WordRegister)_mm512_shuffle_epi8(all, (__m512i)places.part[i]);
+#else
+    const __m256i all = _mm256_broadcastsi128_si256(values);
+    out.part[i] = (WordRegister)_mm256_shuffle_epi8(all, (__m256i)places.part[i]);
+#endif
+  }
+#else
+  for (std::size_t i = 0; i < kParts; ++i) {
+    for (std::size_t j = 0; j < kLanes / kParts; ++j) {
+      std::uint32_t word = 0;
+      for (int b = 0; b < 32; b += 8)
+        word |= static_cast<std::uint32_t>(table[places.part[i][j] >> b & 15U]) << b;
+      out.part[i][j] = word;
+    }
+  }
+#endif
+  return out;
+}
+
+// Quad q of a plane of kBits bits, moved kShift bits up.
+template <int kBits, int kShift, std::size_t q>
+inline WordVector bits_of(const unsigned char* plane) {
+  constexpr std::size_t kVectors = 2 * kBits;
+  constexpr int kDown = static_cast<int>(q / kVectors) * kBits - kShift;
+  constexpr std::uint32_t kMask = (((1U << kBits) - 1) << kShift) * 0x01010101U;
+  WordVector out = load_words(plane + q % kVectors * kVectorBytes);
+  for (std::size_t i = 0; i < kParts; ++i) {
+    if constexpr (kDown >= 0) {
+      out.part[i] = (out.part[i] >> kDown) & kMask;
+    } else {
+      out.part[i] = (out.part[i] << -kDown) & kMask;
+    }
+  }
+  return out;
+}
+
+// The elements of quad q, before the format's `zero` is subtracted.
+template <const QuantFormat& F, std::size_t q>
+inline WordVector elements_of(const unsigned char* block) {
+  WordVector out = bits_of<F.low_bits, 0, q>(block);
+  if constexpr (F.high_bits > 0) {
+    const WordVector high = bits_of<F.high_bits, F.low_bits, q>(block + F.low_bytes());
+    for (std::size_t i = 0; i < kParts; ++i) out.part[i] |= high.part[i];
+  }
+  if constexpr (F.codebook != Codebook::none) out = look_up(values_of(F.codebook), out);
+  return out;
+}
+
+// The most that such an element is.
+template <const QuantFormat& F>
+constexpr int kLargestElement = F.codebook == Codebook::iq4     ? 241
+                                : F.codebook == Codebook::mxfp4 ? 24
+                                                                : (1 << (F.low_bits + F.high_bits)) - 1;
+
+// The scales of a block's groups, and their offsets if there are such.
+template <const QuantFormat& F>
+struct BlockScales {
+  Vector scales[F.groups()];
+  Vector offsets[F.groups()];
+
+  [[gnu::always_inline]] BlockScales(const unsigned char* block, const unsigned char* super) {
+    const unsigned char* p = block + F.plane_bytes();
+    if constexpr (F.has_zero_points()) {
+      for (std::size_t g = 0; g < F.scales_of_super(); ++g) {
+        const unsigned char* own = super + g * F.kZeroPointBytes;
+        scales[g] = load_group_scales<F.scales>(own);
+        offsets[g] = scaled(load_bytes(own + 2 * kLanes), scales[g]);
+      }
+      for (std::size_t g = F.scales_of_super(); g < F.groups(); ++g) {
+        scales[g] = scales[0];
+        offsets[g] = offsets[0];
+      }
+    } else if constexpr (F.has_own_scales()) {
+      for (std::size_t g = 0; g < F.groups(); ++g) {
+        scales[g] = load_group_scales<F.scales>(p + g * F.scale_bytes() / 2);
+        if constexpr (F.has_offsets) offsets[g] = load_f16(p + g * F.scale_bytes() / 2 + 2 * kLanes);
+      }
+    } else if constexpr (F.scales == ScaleKind::e8m0) {
+      for (std::size_t g = 0; g < F.groups(); ++g) scales[g] = load_e8m0(p + g * kLanes);
+    } else {
+      IntVector numbers[4];
+      if constexpr (F.scales == ScaleKind::six_bits) {
+        load_six_bits(p, numbers);
+      } else {
+        for (std::size_t g = 0; g < F.groups(); ++g)
+          numbers[g] =
+              F.scales == ScaleKind::bytes ? load_signed_bytes(p + g * kLanes) : load_bytes(p + g * kLanes);
+      }
+      const Vector of_scales = load_f16(super);
+      for (std::size_t g = 0; g < F.groups(); ++g) {
+        const bool has_both = F.scales == ScaleKind::half_bytes;
+        scales[g] = scaled(has_both ? lower_bits(numbers[g]) : minus(numbers[g], F.scale_zero), of_scales);
+      }
+      if constexpr (F.has_offsets) {
+        const Vector of_offsets = load_f16(super + 2 * kLanes);
+        for (std::size_t g = 0; g < F.groups(); ++g) {
+          const bool has_both = F.scales == ScaleKind::half_bytes;
+          offsets[g] = scaled(has_both ? upper_bits(numbers[g]) : numbers[(F.groups() + g) % 4], of_offsets);
+        }
+      }
+    }
+  }
+};
+
+// A number known to the compiler, and body(number) for those in [begin, end).
+template <std::size_t kNumber>
+struct Known {
+  static constexpr std::size_t value = kNumber;
+};
+template <std::size_t kBegin, std::size_t kEnd, class Body>
+[[gnu::always_inline]] inline void for_known(const Body& body) {
+  if constexpr (kBegin < kEnd) {
+    body(Known<kBegin>{});
+    for_known<kBegin + 1, kEnd>(body);
+  }
+}
+
+// A block of a type that files have, an element a byte, as all formats have in common. kSumQuads: see
+// QuadSums; 0 if elements have 128 added.
+template <std::size_t kSize, bool kWithOffsets, std::size_t kSumQuads>
+struct UnpackedBlock {
+  static constexpr std::size_t kGroupSize = kSize;
+  static constexpr bool kHasOffsets = kWithOffsets;
+  static constexpr bool kIsBiased = kSumQuads == 0;
+  static constexpr std::size_t kQuadsAtOnce = kIsBiased ? 8 : kSumQuads;
+  static constexpr std::size_t kGroups = 64 / kGroupSize;
+
+  unsigned char quads[kQuads][kVectorBytes];
+  float numbers[kHasOffsets ? 2 * kGroups : kGroups][kLanes];
+
+  Vector scale(std::size_t group) const { return load(numbers[group]); }
+  Vector offset(std::size_t group) const { return load(numbers[kGroups + group]); }
+};
+
+template <const QuantFormat& F>
+using UnpackedOf =
+    UnpackedBlock<F.group, F.has_offsets, (kLargestElement<F> > 127) ? 0 : kQuadsOfSum<kLargestElement<F>>>;
+
+template <const QuantFormat& F>
+inline void unpack(const unsigned char* block, const unsigned char* super, UnpackedOf<F>& out) {
+  for_known<0, kQuads>([&](auto q) __attribute__((always_inline)) {
+    store(elements_of<F, decltype(q)::value>(block), out.quads[decltype(q)::value]);
+  });
+  const BlockScales<F> scales(block, super);
+  for (std::size_t g = 0; g < F.groups(); ++g) {
+    store(scales.scales[g], out.numbers[g]);
+    if constexpr (F.has_offsets) store(scales.offsets[g], out.numbers[F.groups() + g]);
+  }
+}
+
+}  // namespace
+}  // namespace tp::kernels

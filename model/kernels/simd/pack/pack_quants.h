@@ -1,0 +1,119 @@
+// Panels of the quantized types of checkpoints, for pack_kernels.cc only: everything is local to the
+// translation unit.
+#pragma once
+
+#include "model/kernels/simd/pack/pack_strips.h"
+
+namespace tp::kernels {
+namespace {
+
+constexpr std::size_t kSuper = 256;
+constexpr std::size_t kQuads = 16;  // of a block
+
+// Quads of the elements of 16 rows to a plane of `count` of their bits, from `shift` on.
+inline unsigned char* write_plane(const std::uint32_t (*quads)[kPanel], int shift, int count,
+                                  unsigned char* plane) {
+  const std::uint32_t mask = ((1U << count) - 1) * 0x01010101U;
+  const std::size_t vectors = 2 * static_cast<std::size_t>(count);
+  for (std::size_t v = 0; v < vectors; ++v) {
+    std::uint32_t words[kPanel] = {};
+    for (std::size_t field = 0; field < kQuads / vectors; ++field) {
+      for (std::size_t r = 0; r < kPanel; ++r) {
+        words[r] |= (quads[field * vectors + v][r] >> shift & mask)
+                    << (field * static_cast<std::size_t>(count));
+      }
+    }
+    __builtin_memcpy(plane, words, sizeof(words));
+    plane += sizeof(words);
+  }
+  return plane;
+}
+
+// Calls number(row) for 16 rows, zero beyond the source's; Number is the type of the results.
+template <class Number, class Get>
+inline unsigned char* write_numbers(const QuantSource& source, unsigned char* to, const Get& number) {
+  for (std::size_t r = 0; r < kPanel; ++r) {
+    const Number value = r < source.rows ? number(r) : Number{0};
+    __builtin_memcpy(to + r * sizeof(value), &value, sizeof(value));
+  }
+  return to + kPanel * sizeof(Number);
+}
+
+// The scales of block `block`, counted from the source's beginning.
+inline unsigned char* write_scales(const QuantSource& source, std::size_t block, unsigned char* to) {
+  const QuantFormat& format = source.format;
+  const std::size_t groups = format.groups();
+  const std::size_t row_groups = source.super_blocks * kSuper / format.group;
+  const std::size_t first = block * groups;
+  const auto byte = [&](const std::uint8_t* numbers, std::size_t group, std::size_t row) {
+    return numbers[row * row_groups + first + group];
+  };
+  if (format.has_zero_points()) return to;
+  if (format.has_own_scales()) {
+    const std::size_t each = format.has_offsets ? 2 : 1;
+    for (std::size_t i = 0; i < groups * each; ++i) {
+      to = write_numbers<std::uint16_t>(
+          source, to, [&](std::size_t r) { return source.halves[(r * row_groups + first) * each + i]; });
+    }
+    return to;
+  }
+  if (format.scales == ScaleKind::six_bits) {
+    const auto number = [&](std::size_t i, std::size_t row) {
+      return i < groups ? byte(source.scales, i, row) : byte(source.offsets, i - groups, row);
+    };
+    for (std::size_t i = 0; i < 3; ++i) {
+      to = write_numbers<std::uint8_t>(source, to, [&](std::size_t r) {
+        const unsigned last = number(3, r) >> (2 * i) & 3U;
+        return static_cast<std::uint8_t>(number(i, r) | last << 6);
+      });
+    }
+    return to;
+  }
+  for (std::size_t i = 0; i < groups; ++i)
+    to = write_numbers<std::uint8_t>(source, to, [&](std::size_t r) { return byte(source.scales, i, r); });
+  return to;
+}
+
+// What precedes a super-block, of which the panel has `block` first.
+inline unsigned char* write_super(const QuantSource& source, std::size_t block, unsigned char* to) {
+  const QuantFormat& format = source.format;
+  if (format.has_zero_points()) {
+    const std::size_t row_groups = source.super_blocks * kSuper / format.group;
+    for (std::size_t g = 0; g < format.scales_of_super(); ++g) {
+      const std::size_t place = block * format.groups() + g;
+      to = write_numbers<std::uint16_t>(source, to,
+                                        [&](std::size_t r) { return source.halves[r * row_groups + place]; });
+      to = write_numbers<std::uint8_t>(source, to,
+                                       [&](std::size_t r) { return source.offsets[r * row_groups + place]; });
+    }
+    return to;
+  }
+  const std::size_t each = format.has_offsets ? 2 : 1;
+  for (std::size_t half = 0; half < each; ++half) {
+    to = write_numbers<std::uint16_t>(source, to, [&](std::size_t r) {
+      return source.halves[(r * source.super_blocks + block / 4) * each + half];
+    });
+  }
+  return to;
+}
+
+void quantized(const QuantSource& source, unsigned char* panel) {
+  const QuantFormat& format = source.format;
+  const std::size_t stride = source.super_blocks * kSuper;
+  for (std::size_t i = 0; i < source.blocks; ++i) {
+    const std::size_t block = source.first_block + i;
+    if (format.has_super_blocks() && (i == 0 || block % format.super_blocks() == 0))
+      panel = write_super(source, block, panel);
+    std::uint8_t elements[kPanel][kStrip] = {};
+    for (std::size_t r = 0; r < source.rows; ++r)
+      __builtin_memcpy(elements[r], source.elements + r * stride + block * kStrip, kStrip);
+    std::uint32_t quads[kQuads][kPanel];
+    transpose(elements, sizeof(elements[0]), kQuads, quads);
+    panel = write_plane(quads, 0, format.low_bits, panel);
+    if (format.high_bits > 0) panel = write_plane(quads, format.low_bits, format.high_bits, panel);
+    panel = write_scales(source, block, panel);
+  }
+}
+
+}  // namespace
+}  // namespace tp::kernels

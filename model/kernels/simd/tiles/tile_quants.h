@@ -1,0 +1,77 @@
+// The quantized types of checkpoints to tiles of bf16. For tile_kernels.cc only: everything is local to the
+// translation unit.
+#pragma once
+
+#include "model/kernels/simd/matmul/quant_blocks.h"
+#include "model/kernels/simd/tiles/tile_weights.h"
+
+namespace tp::kernels {
+namespace {
+
+// Byte `j` of every word less `zero`, as float32.
+inline Vector elements_at(const WordVector& words, std::size_t j, std::int32_t zero) {
+  Vector out;
+  for (std::size_t i = 0; i < kParts; ++i) {
+    const auto bytes = (IntRegister)((words.part[i] >> static_cast<int>(8 * j)) & 0xffU);
+    out.part[i] = __builtin_convertvector(bytes - zero, FloatRegister);
+  }
+  return out;
+}
+
+// A block's values rounded to bf16, those with offsets from one fused multiply-add: 32 rows of pairs.
+template <const QuantFormat& F>
+void convert_block(const unsigned char* elements, const unsigned char* super, std::uint32_t* out) {
+  UnpackedOf<F> block;
+  unpack<F>(elements, super, block);
+  for (std::size_t q = 0; q < kQuads; ++q) {
+    const std::size_t group = 4 * q / F.group;
+    const Vector scale = block.scale(group);
+    Vector offset = {};
+    if constexpr (F.has_offsets) {
+      offset = block.offset(group);
+      for (std::size_t i = 0; i < kParts; ++i)
+        offset.part[i] = F.subtracts ? -offset.part[i] : offset.part[i];
+    }
+    const WordVector words = load_words(block.quads[q]);
+    for (std::size_t j = 0; j < 4; j += 2, out += kPanel) {
+      Vector first = offset;
+      Vector second = offset;
+      multiply_add(elements_at(words, j, F.zero), scale, first);
+      multiply_add(elements_at(words, j + 1, F.zero), scale, second);
+      store_words(round_half_up(first, second), out);
+    }
+  }
+}
+
+struct QuantWeights {
+  static constexpr std::size_t kSummands = 1;
+  static constexpr bool kConverts = true;
+  static std::size_t bytes_before(const TileProduct& p, std::size_t k) {
+    return p.format->panel_bytes(p.first_block, k / kBlock);
+  }
+
+  static void convert(const TileProduct& p, const unsigned char* panel, std::size_t begin, std::size_t end,
+                      std::uint32_t* out, std::uint32_t*) {
+    constexpr void (*kConvert[])(const unsigned char*, const unsigned char*, std::uint32_t*) = {
+        convert_block<kQ4K>,          convert_block<kQ5K>,         convert_block<kQ6K>,
+        convert_block<kQ3K>,          convert_block<kQ2K>,         convert_block<kQ41>,
+        convert_block<kQ50>,          convert_block<kQ51>,         convert_block<kIq4Nl>,
+        convert_block<kIq4Xs>,        convert_block<kMxfp4>,       convert_block<kInt4G32>,
+        convert_block<kInt4G64>,      convert_block<kInt4G128>,    convert_block<kInt4G256>,
+        convert_block<kInt4G32Bf16>,  convert_block<kInt4G64Bf16>, convert_block<kInt4G128Bf16>,
+        convert_block<kInt4G256Bf16>, convert_block<kInt4SymG32>,  convert_block<kInt4SymG32Bf16>};
+    static_assert(sizeof(kConvert) / sizeof(kConvert[0]) == sizeof(kQuantFormats) / sizeof(kQuantFormats[0]));
+    std::size_t format = 0;
+    while (kQuantFormats[format] != p.format) ++format;
+    for (std::size_t k = begin; k < end; k += kBlock, out += kBlock / 2 * kPanel) {
+      const std::size_t block = k / kBlock;
+      const unsigned char* elements = panel + p.format->place(p.first_block, block);
+      for (std::size_t i = 0; i < p.format->block_bytes(); i += kVectorBytes)
+        __builtin_prefetch(elements + i + kPrefetchBytes);
+      kConvert[format](elements, panel + p.format->super_place(p.first_block, block), out);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace tp::kernels

@@ -1,0 +1,85 @@
+// Multi-head, grouped-query and multi-query attention: they differ in how many query heads share a KV head.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/kernels/attention.h"
+#include "model/kernels/paged_cache.h"
+#include "model/layers/attention/favor.h"
+#include "model/layers/linear/head_norm.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/projection_norm.h"
+#include "model/layers/linear/step_context.h"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+class Attention {
+ public:
+  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size,
+            const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' keys and values to the
+  // cache. Collective where norms are of whole projections; throws CommError then.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  // What this rank caches of it: nothing where random features approximate it, but
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  // so many floats of a state of every sequence.
+  std::size_t state_floats() const { return favor_ ? favor_->state_floats() : 0; }
+
+ private:
+  // Attends exactly, with the cache, to which it adds the tokens. query: [tokens, query_size], key, value:
+  // [tokens, kv_size] -> [tokens, query_size].
+  TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
+                                    TensorView<const float> value, const StepContext& step,
+                                    const kernels::PagedCache& cache) const;
+  // The same of sequences that are stored by residues.
+  TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
+                                       TensorView<const float> value, const StepContext& step,
+                                       const kernels::PagedCache& cache) const;
+  // Attends with what the cache holds of all heads. query: [tokens, query_size] -> the same.
+  TensorView<float> attend(TensorView<const float> query, const StepContext& step,
+                           std::span<const kernels::AttentionSpan> spans, const kernels::PagedCache& cache,
+                           const AttentionPattern& pattern) const;
+  // What global tokens see with projections of their own replaces what is in their rows of `attended`.
+  void attend_globally(TensorView<const float> x, const StepContext& step, const kernels::PagedCache& cache,
+                       TensorView<float> attended) const;
+  void normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
+
+  Attention(WeightLoader& loader, const AttentionSpec& spec, std::size_t hidden_size, const BlockNames& names,
+            const HeadShard& shard);
+
+  std::size_t head_dim_;
+  std::size_t query_size_;               // local_heads * head_dim
+  std::size_t kv_size_;                  // local_kv_heads * head_dim
+  std::vector<std::size_t> kv_of_head_;  // [local_heads]
+  std::optional<RopeSpec> rope_;
+  bool interleaved_rope_;
+  bool norms_after_rope_;
+  AttentionPattern pattern_;
+  float scale_;
+  std::optional<float> softcap_;
+  std::vector<float> alibi_slopes_;  // [local_heads], or empty
+  std::optional<QueryScalingSpec> query_scaling_;
+  bool has_gate_;
+  // [query_size + 2 * kv_size, hidden_size]: q, k and v below each other, and perhaps as many gates as q
+  ColumnParallelLinear qkv_proj_;
+  std::optional<HeadNorm> query_norm_;
+  std::optional<HeadNorm> key_norm_;
+  std::optional<ProjectionNorm> projection_norm_;  // instead of both
+  std::optional<float> clip_qkv_;
+  std::vector<float> sinks_;  // [local_heads], or empty
+  bool relative_bias_;
+  std::optional<Favor> favor_;
+  std::optional<ColumnParallelLinear> global_qkv_proj_;  // as qkv_proj_
+  RowParallelLinear o_proj_;                             // [hidden_size, query_size]
+};
+
+}  // namespace tp

@@ -1,0 +1,35 @@
+// What stands in for exact attention where --attention favor asks for it.
+#pragma once
+
+#include "model/kernels/favor.h"
+#include "model/layers/linear/step_context.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// Random features of this rank's KV heads: those of a head depend on its number in the model alone.
+class Favor {
+ public:
+  Favor(Range kv_heads, std::size_t num_features, std::size_t head_dim);
+
+  // query: [tokens, heads * head_dim], key, value: [tokens, kv_heads * head_dim] -> [tokens, heads *
+  // head_dim]. Advances the states of the batch's sequences.
+  TensorView<float> operator()(TensorView<const float> query, TensorView<const float> key,
+                               TensorView<const float> value, std::span<const std::size_t> kv_of_head,
+                               float scale, const StepContext& step) const;
+
+  // Floats of the state that this rank keeps of a sequence.
+  std::size_t state_floats() const;
+
+ private:
+  std::size_t kv_heads_;
+  std::size_t num_features_;
+  std::size_t head_dim_;
+  std::vector<float> features_;  // [kv_heads, num_features, head_dim]
+};
+
+}  // namespace tp

@@ -1,0 +1,204 @@
+#include "model/layers/attention/gated_delta_net.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/layers/attention/recurrent_runs.h"
+#include "model/weights/stored_projection.h"
+
+#include <cmath>
+
+namespace tp {
+namespace {
+
+// Of the squares' sum of a query or key, under the root; the original code has it as a constant.
+constexpr float kSquaresEps = 1e-6F;
+
+struct StoredDeltaNet {
+  StoredProjection query{};     // [num_key_heads * key_head_dim, hidden_size]
+  StoredProjection key{};       // [num_key_heads * key_head_dim, hidden_size]
+  StoredProjection value{};     // [num_value_heads * value_head_dim, hidden_size]
+  StoredProjection gate{};      // [num_value_heads * value_head_dim, hidden_size]
+  StoredProjection strength{};  // [num_value_heads, hidden_size]
+  StoredProjection decay{};     // [num_value_heads, hidden_size]
+};
+
+StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t hidden_size,
+                        const char* reason) {
+  return {name, {rows, hidden_size}, reason, "hidden_size"};
+}
+
+// A key head's part of a tensor has everything of this head and its value heads.
+StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
+                                const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
+  const std::size_t key = spec.key_head_dim;
+  const std::size_t heads = spec.num_value_heads / spec.num_key_heads;  // of values, for each of keys
+  const std::size_t value = heads * spec.value_head_dim;
+  const std::size_t all_keys = spec.num_key_heads * key;
+  const std::size_t all_values = spec.num_key_heads * value;
+  const StoredLayer ba =
+      delta_layer(names.in_proj_ba, 2 * spec.num_value_heads, hidden_size, "2 x linear_num_value_heads");
+  StoredDeltaNet stored{.strength = {ba, 0, heads, 2 * heads}, .decay = {ba, heads, heads, 2 * heads}};
+  if (source.contains(tensor_names::weight_of(names.in_proj_qkvz))) {
+    const StoredLayer all = delta_layer(
+        names.in_proj_qkvz, 2 * all_keys + 2 * all_values, hidden_size,
+        "2 x (linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim)");
+    const std::size_t stride = 2 * key + 2 * value;
+    stored.query = {all, 0, key, stride};
+    stored.key = {all, key, key, stride};
+    stored.value = {all, 2 * key, value, stride};
+    stored.gate = {all, 2 * key + value, value, stride};
+    return stored;
+  }
+  const StoredLayer qkv = delta_layer(
+      names.in_proj_qkv, 2 * all_keys + all_values, hidden_size,
+      "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim");
+  stored.query = {qkv, 0, all_keys, all_keys};
+  stored.key = {qkv, all_keys, all_keys, all_keys};
+  stored.value = {qkv, 2 * all_keys, all_values, all_values};
+  stored.gate = {
+      delta_layer(names.in_proj_z, all_values, hidden_size, "linear_num_value_heads x linear_value_head_dim"),
+      0, all_values, all_values};
+  return stored;
+}
+
+Range elements_of(Range heads, std::size_t size) { return {heads.begin * size, heads.end * size}; }
+
+std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNetNames& names,
+                                  const GatedDeltaNetSpec& spec, std::size_t hidden_size,
+                                  const HeadShard& heads) {
+  const StoredDeltaNet stored = stored_delta_net(loader.source(), names, spec, hidden_size);
+  const Range keys = elements_of(heads.kv_heads, spec.key_head_dim);
+  const Range values = elements_of(heads.query_heads, spec.value_head_dim);
+  std::vector<OwnedRows> rows;
+  stored.query.append_rows(keys, rows);
+  stored.key.append_rows(keys, rows);
+  stored.value.append_rows(values, rows);
+  stored.gate.append_rows(values, rows);
+  stored.strength.append_rows(heads.query_heads, rows);
+  stored.decay.append_rows(heads.query_heads, rows);
+  return rows;
+}
+
+// The taps of this rank's channels: [conv_kernel, channels]. Every rank reads all of them, few as they are.
+std::vector<float> load_conv(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
+                             const DeltaNetSizes& sizes) {
+  const std::size_t all_keys = spec.num_key_heads * spec.key_head_dim;
+  const std::size_t total = 2 * all_keys + spec.num_value_heads * spec.value_head_dim;
+  const std::size_t taps = spec.conv_kernel;
+  const Buffer<float> stored = loader.whole_weight(
+      {name,
+       {total, taps},
+       "2 x linear_num_key_heads x linear_key_head_dim + linear_num_value_heads x linear_value_head_dim",
+       "linear_conv_kernel_dim"});
+  std::vector<float> weight(taps * sizes.channels());
+  if (!loader.reads()) return weight;
+  std::size_t own = 0;
+  const auto append = [&](std::size_t first, Range channels) {
+    for (std::size_t i = channels.begin; i < channels.end; ++i, ++own) {
+      for (std::size_t tap = 0; tap < taps; ++tap)
+        weight[tap * sizes.channels() + own] = stored[(first + i) * taps + tap];
+    }
+  };
+  append(0, elements_of(sizes.heads.kv_heads, spec.key_head_dim));
+  append(all_keys, elements_of(sizes.heads.kv_heads, spec.key_head_dim));
+  append(2 * all_keys, elements_of(sizes.heads.query_heads, spec.value_head_dim));
+  return weight;
+}
+
+std::size_t whole_lines(std::size_t floats) { return (floats + 15) / 16 * 16; }
+
+}  // namespace
+
+DeltaNetSizes::DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp)
+    : heads(shard_heads(spec.num_value_heads, spec.num_key_heads, tp)),
+      key(heads.local_kv_heads() * spec.key_head_dim),
+      value(heads.local_heads() * spec.value_head_dim) {}
+
+GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
+                             const BlockNames& names)
+    : GatedDeltaNet(loader, spec, hidden_size, names, DeltaNetSizes(spec, loader.tp())) {}
+
+GatedDeltaNet::GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
+                             const BlockNames& names, const DeltaNetSizes& sizes)
+    : spec_(spec),
+      sizes_(sizes),
+      in_proj_(loader, delta_rows(loader, names.delta_net, spec, hidden_size, sizes.heads), false),
+      conv_(load_conv(loader, names.delta_net.conv, spec, sizes)),
+      decay_rate_(loader.part_of_vector(names.delta_net.decay, spec.num_value_heads, sizes.heads.query_heads,
+                                        "linear_num_value_heads")),
+      decay_bias_(loader.part_of_vector(names.delta_net.decay_bias, spec.num_value_heads,
+                                        sizes.heads.query_heads, "linear_num_value_heads")),
+      norm_(loader, names.delta_net.norm, spec.value_head_dim, spec.norm),
+      out_proj_(loader,
+                {names.delta_net.out_proj,
+                 {hidden_size, spec.num_value_heads * spec.value_head_dim},
+                 "hidden_size",
+                 "linear_num_value_heads x linear_value_head_dim"},
+                elements_of(sizes.heads.query_heads, spec.value_head_dim), false,
+                loader.leaf_of_heads(spec.value_head_dim)) {
+  for (float& rate : decay_rate_) rate = std::exp(rate);
+  for (std::size_t head = 0; head < sizes.heads.local_heads(); ++head)
+    key_of_head_.push_back(sizes.heads.local_kv_of(head));
+  // RMS norms that divide by the root of the sum of squares, not of their mean; queries are scaled, too.
+  const auto size = static_cast<float>(spec.key_head_dim);
+  key_gain_.assign(spec.key_head_dim, 1.0F / std::sqrt(size));
+  query_gain_.assign(spec.key_head_dim, 1.0F / size);
+}
+
+std::size_t GatedDeltaNet::conv_floats() const {
+  return whole_lines((spec_.conv_kernel - 1) * sizes_.channels());
+}
+
+std::size_t GatedDeltaNet::state_floats() const {
+  return conv_floats() +
+         kernels::delta_state_floats(key_of_head_.size(), spec_.key_head_dim, spec_.value_head_dim);
+}
+
+PartialSum GatedDeltaNet::operator()(TensorView<const float> x, const StepContext& step) const {
+  const std::size_t heads = key_of_head_.size();
+  const TensorView<float> projected = in_proj_(x, step);  // [tokens, 2 key + 2 value + 2 heads]
+  const TensorView<float> gate = projected.columns_from(sizes_.channels(), sizes_.value);
+  const TensorView<float> gates = projected.columns_from(sizes_.channels() + sizes_.value, 2 * heads);
+  const TensorView<float> mixed = convolve(projected.columns_from(0, sizes_.channels()), step);
+  const TensorView<float> result = step.workspace.take(x.rows(), sizes_.value);
+  recur(mixed, gates, step, result);
+  norm_.apply_in_place(result);
+  kernels::multiply_activated(kernels::Activation::silu, gate, result);
+  return out_proj_(result, step);
+}
+
+// [tokens, channels] -> the same
+TensorView<float> GatedDeltaNet::convolve(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> mixed = step.workspace.take(x.rows(), x.columns());
+  if (!x.empty()) {
+    const TensorView<const float> taps(conv_.data(), spec_.conv_kernel, sizes_.channels());
+    kernels::causal_convolution(x, taps, RecurrentRuns(step, 0).all(), mixed);
+  }
+  return mixed;
+}
+
+// mixed: [tokens, channels], gates: [tokens, 2 * heads], strengths first -> out: [tokens, value]
+void GatedDeltaNet::recur(TensorView<float> mixed, TensorView<float> gates, const StepContext& step,
+                          TensorView<float> out) const {
+  if (mixed.empty()) return;
+  const TensorView<float> query = mixed.columns_from(0, sizes_.key);
+  const TensorView<float> key = mixed.columns_from(sizes_.key, sizes_.key);
+  const float eps = kSquaresEps / static_cast<float>(spec_.key_head_dim);
+  kernels::rms_norm(query, query_gain_, eps, query);
+  kernels::rms_norm(key, key_gain_, eps, key);
+  const std::size_t heads = key_of_head_.size();
+  const TensorView<float> strength = gates.columns_from(0, heads);
+  const TensorView<float> decay = gates.columns_from(heads, heads);
+  kernels::delta_gates(decay_rate_, decay_bias_, decay, strength);
+  kernels::delta_rule({.query = query,
+                       .key = key,
+                       .value = mixed.columns_from(2 * sizes_.key, sizes_.value),
+                       .decay = decay,
+                       .strength = strength,
+                       .key_of_head = key_of_head_,
+                       .key_dim = spec_.key_head_dim,
+                       .value_dim = spec_.value_head_dim,
+                       .out = out},
+                      RecurrentRuns(step, conv_floats()).all());
+}
+
+}  // namespace tp

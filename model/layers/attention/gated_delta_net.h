@@ -1,0 +1,67 @@
+// A recurrence in place of attention, by the gated delta rule.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/kernels/delta_rule.h"
+#include "model/layers/linear/head_norm.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/step_context.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+// What this rank owns: value heads, and every key head that one of them reads.
+struct DeltaNetSizes {
+  DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp);
+
+  HeadShard heads;    // those of queries are value heads here
+  std::size_t key;    // local key heads * key_head_dim
+  std::size_t value;  // local value heads * value_head_dim
+
+  std::size_t channels() const { return 2 * key + value; }  // of queries, keys and values
+};
+
+// A state is the last inputs of the convolution, [conv_kernel - 1, channels], and behind them the matrices of
+// the value heads (see delta_rule.h).
+class GatedDeltaNet {
+ public:
+  // Throws ConfigError if there are more ranks than value heads, CheckpointError for wrong tensors.
+  GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
+                const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Advances the states of the batch's
+  // sequences.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+  // Floats of the state that this rank keeps of a sequence.
+  std::size_t state_floats() const;
+
+ private:
+  GatedDeltaNet(WeightLoader& loader, const GatedDeltaNetSpec& spec, std::size_t hidden_size,
+                const BlockNames& names, const DeltaNetSizes& sizes);
+
+  std::size_t conv_floats() const;
+  TensorView<float> convolve(TensorView<const float> x, const StepContext& step) const;
+  void recur(TensorView<float> mixed, TensorView<float> gates, const StepContext& step,
+             TensorView<float> out) const;
+
+  GatedDeltaNetSpec spec_;
+  DeltaNetSizes sizes_;
+  std::vector<std::size_t> key_of_head_;  // [local value heads]
+  // [2 * key + 2 * value + 2 * heads, hidden_size]: queries, keys, values, gates of the results, strengths
+  // and decays below each other
+  ColumnParallelLinear in_proj_;
+  std::vector<float> conv_;        // [conv_kernel, channels]
+  std::vector<float> decay_rate_;  // [local value heads]
+  std::vector<float> decay_bias_;  // [local value heads]
+  std::vector<float> query_gain_;  // [key_head_dim]
+  std::vector<float> key_gain_;    // [key_head_dim]
+  HeadNorm norm_;
+  RowParallelLinear out_proj_;  // [hidden_size, value]
+};
+
+}  // namespace tp

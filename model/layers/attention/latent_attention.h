@@ -1,0 +1,76 @@
+// DeepSeek's multi-head latent attention (MLA).
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/kernels/paged_cache.h"
+#include "model/layers/linear/headwise_linear.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/norm.h"
+#include "model/layers/linear/step_context.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// What one rank's part of a layer measures.
+struct LatentAttentionSizes {
+  LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank tp);
+
+  Range heads;
+  std::size_t query_nope = 0;  // heads * qk_nope_head_dim
+  std::size_t query_rope = 0;  // heads * qk_rope_head_dim
+  std::size_t query_in = 0;    // the query's part of down_proj: its latent where it has one, else all of it
+  std::size_t latent = 0;      // kv_lora_rank + qk_rope_head_dim
+  std::size_t value = 0;       // heads * v_head_dim
+};
+
+// Keys and values of all heads are projected from one small latent per token, and only that is cached, with
+// one rotated key that the heads share. A rank owns heads; the latent and its cache are the same on every
+// rank.
+//
+// The up-projections are never applied to the cache: score = query . (W_uk latent) = (W_uk^T query) . latent,
+// and the weighted sum of values is W_uv times the weighted sum of latents. That form serves prefill as well.
+// It multiplies more there than keys and values written out would (kv_lora_rank instead of a head's size),
+// but a chunk need not expand the whole cache again, and no buffer grows with the sequence. Source:
+// DeepSeek-AI, DeepSeek-V2, 2024, section 2.1.
+class LatentAttention {
+ public:
+  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes the tokens' latents to the cache.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  // What is cached of it; the same on every rank.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+
+ private:
+  LatentAttention(WeightLoader& loader, const LatentAttentionSpec& spec, std::size_t hidden_size,
+                  const LatentAttentionNames& names, const LatentAttentionSizes& sizes);
+
+  // query: [tokens, heads * latent] -> out: [tokens, heads * kv_lora_rank], weighted sums of latents.
+  void attend(TensorView<const float> query, const StepContext& step, const kernels::PagedCache& cache,
+              TensorView<float> out) const;
+
+  // From a query's latent to its heads.
+  struct QueryExpansion {
+    Norm norm;                    // [q_lora_rank]
+    ColumnParallelLinear b_proj;  // [query_nope + query_rope, q_lora_rank]
+  };
+
+  LatentAttentionSpec spec_;
+  LatentAttentionSizes sizes_;
+  std::vector<std::size_t> latent_of_head_;  // all 0: heads share the one latent
+  ColumnParallelLinear down_proj_;           // [query_in + latent, hidden_size]
+  std::optional<QueryExpansion> q_proj_;     // where there is a q_lora_rank
+  Norm kv_a_norm_;                           // [kv_lora_rank]
+  HeadwiseLinear absorb_proj_;               // W_uk^T of every head: [kv_lora_rank, qk_nope_head_dim]
+  HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]
+  RowParallelLinear o_proj_;                 // [hidden_size, value]
+};
+
+}  // namespace tp

@@ -1,0 +1,42 @@
+// Attention among tokens that a hash sorts next to each other, as in Reformer.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/kernels/lsh_attention.h"
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/step_context.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+// Sequences are whole in a step, and nothing of them is cached: which tokens are sorted next to each other
+// depends on all.
+class LshAttention {
+ public:
+  // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.
+  LshAttention(WeightLoader& loader, const LshAttentionSpec& spec, std::size_t hidden_size,
+               const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  LshAttention(WeightLoader& loader, const LshAttentionSpec& spec, std::size_t hidden_size,
+               const BlockNames& names, Range heads);
+
+  std::size_t padded(std::size_t tokens) const;
+  kernels::LshLimits limits(std::size_t tokens) const;
+  std::vector<std::vector<float>> rotations_of(std::span<const std::vector<std::size_t>> factors) const;
+
+  LshAttentionSpec spec_;
+  Range heads_;                    // of this rank
+  std::vector<float> rotations_;   // where the number of buckets is the same for all sequences
+  ColumnParallelLinear qkv_proj_;  // [2 * local heads * head_dim, hidden_size]: queries, values
+  RowParallelLinear o_proj_;       // [hidden_size, local heads * head_dim]
+};
+
+}  // namespace tp

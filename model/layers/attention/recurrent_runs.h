@@ -1,0 +1,40 @@
+// The runs of a batch in the states of one recurrent layer.
+#pragma once
+
+#include "model/kernels/delta_rule.h"
+#include "model/layers/linear/step_context.h"
+
+#include <cassert>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// With the part of every state that begins `offset` floats behind its start.
+class RecurrentRuns {
+ public:
+  explicit RecurrentRuns(const StepContext& step, std::size_t offset = 0) {
+    const std::span<const kernels::AttentionSpan> spans = step.spans();
+    assert(step.batch.states.size() == spans.size());
+    copies_.resize(spans.size());
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+      const StateSpan& states = step.batch.states[i];
+      for (const StateSpan::Save& save : states.saves)
+        copies_[i].push_back({save.tokens, step.states.at(save.slot) + offset});
+      runs_.push_back({.first_token = spans[i].first_token,
+                       .tokens = spans[i].tokens,
+                       .begins = spans[i].start_position == 0,
+                       .state = step.states.at(states.slot) + offset,
+                       .copies = copies_[i]});
+    }
+  }
+
+  std::span<const kernels::RecurrentRun> all() const { return runs_; }
+
+ private:
+  std::vector<std::vector<kernels::StateCopy>> copies_;
+  std::vector<kernels::RecurrentRun> runs_;
+};
+
+}  // namespace tp

@@ -1,0 +1,45 @@
+#include "model/layers/attention/relative_bias.h"
+
+#include "parallel/shard/shard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace tp {
+
+// Half of a direction's rows are for distances of their own, the others for ranges that grow with the
+// distance.
+std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance) {
+  const std::size_t rows = spec.bidirectional ? spec.num_buckets / 2 : spec.num_buckets;
+  const std::size_t first = spec.bidirectional && distance > 0 ? rows : 0;
+  if (!spec.bidirectional) distance = std::min<std::ptrdiff_t>(distance, 0);
+  const auto away = static_cast<std::size_t>(std::abs(distance));
+  const std::size_t exact = rows / 2;
+  if (away < exact) return first + away;
+  // In float32, as the original code has it: borders of ranges depend on it.
+  const float position =
+      std::log(static_cast<float>(away) / static_cast<float>(exact)) /
+      static_cast<float>(std::log(static_cast<double>(spec.max_distance) / static_cast<double>(exact))) *
+      static_cast<float>(rows - exact);
+  return first + std::min(exact + static_cast<std::size_t>(position), rows - 1);
+}
+
+RelativeBias::RelativeBias(WeightLoader& loader, const std::string& layer, const RelativeBiasSpec& spec)
+    : reach_(spec.max_distance) {
+  const Buffer<float> table = loader.whole_weight({layer,
+                                                   {spec.num_buckets, spec.num_attention_heads},
+                                                   "relative_attention_num_buckets",
+                                                   "num_attention_heads"});
+  const Range heads =
+      shard_heads(spec.num_attention_heads, spec.num_attention_heads, loader.tp()).query_heads;
+  const auto reach = static_cast<std::ptrdiff_t>(reach_);
+  for (std::size_t head = heads.begin; head < heads.end; ++head) {
+    for (std::ptrdiff_t distance = -reach; distance <= reach; ++distance) {
+      const std::size_t row = relative_bucket(spec, distance);
+      by_distance_.push_back(loader.reads() ? table.data()[row * spec.num_attention_heads + head] : 0.0F);
+    }
+  }
+}
+
+}  // namespace tp

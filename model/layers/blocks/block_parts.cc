@@ -1,0 +1,112 @@
+#include "model/layers/blocks/block_parts.h"
+
+namespace tp {
+namespace {
+
+// Which class computes what a spec describes.
+template <class Spec>
+struct PartOf;
+template <>
+struct PartOf<AttentionSpec> {
+  using Part = Attention;
+};
+template <>
+struct PartOf<LatentAttentionSpec> {
+  using Part = LatentAttention;
+};
+template <>
+struct PartOf<GatedDeltaNetSpec> {
+  using Part = GatedDeltaNet;
+};
+template <>
+struct PartOf<LshAttentionSpec> {
+  using Part = LshAttention;
+};
+template <>
+struct PartOf<GatedMlpSpec> {
+  using Part = GatedMlp;
+};
+template <>
+struct PartOf<PlainMlpSpec> {
+  using Part = PlainMlp;
+};
+template <>
+struct PartOf<MixtureOfExpertsSpec> {
+  using Part = MixtureOfExperts;
+};
+
+template <class AnyPart, class AnySpec>
+AnyPart load(WeightLoader& loader, const AnySpec& spec, std::size_t hidden_size, const BlockNames& names) {
+  return std::visit(
+      [&]<class Spec>(const Spec& part) -> AnyPart {
+        return typename PartOf<Spec>::Part(loader, part, hidden_size, names);
+      },
+      spec);
+}
+
+}  // namespace
+
+AttentionPart::AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
+                             const BlockNames& names)
+    : part_(load<decltype(part_)>(loader, spec, hidden_size, names)) {}
+
+PartialSum AttentionPart::operator()(TensorView<const float> x, const StepContext& step,
+                                     const kernels::PagedCache& cache) const {
+  const TraceSpan span(step.tracer, Activity::attention, x.rows());
+  return std::visit(
+      [&](const auto& part) {
+        if constexpr (requires { part(x, step); }) {  // without a cache
+          return part(x, step);
+        } else {
+          return part(x, step, cache);
+        }
+      },
+      part_);
+}
+
+kernels::KvLayout AttentionPart::kv_layout(KvType type, std::size_t block_size) const {
+  return std::visit(
+      [&](const auto& part) {
+        if constexpr (requires { part.kv_layout(type, block_size); }) {
+          return part.kv_layout(type, block_size);
+        } else {
+          return kernels::KvLayout{};
+        }
+      },
+      part_);
+}
+
+std::size_t AttentionPart::state_floats() const {
+  return std::visit(
+      [](const auto& part) {
+        if constexpr (requires { part.state_floats(); }) {
+          return part.state_floats();
+        } else {
+          return std::size_t{0};
+        }
+      },
+      part_);
+}
+
+FeedForwardPart::FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
+                                 const BlockNames& names)
+    : part_(load<decltype(part_)>(loader, spec, hidden_size, names)) {}
+
+PartialSum FeedForwardPart::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TraceSpan span(step.tracer, Activity::feed_forward, x.rows());
+  return std::visit([&](const auto& part) { return part(x, step); }, part_);
+}
+
+std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
+                                                   std::size_t hidden_size, const BlockNames& names) {
+  if (!spec.cross_attention) return std::nullopt;
+  return CrossAttention(loader, *spec.cross_attention, hidden_size, names.cross_attention);
+}
+
+std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
+                                    const std::optional<NormSpec>& spec) {
+  if (!spec) return std::nullopt;
+  return Norm(loader, name, hidden_size, *spec);
+}
+
+}  // namespace tp

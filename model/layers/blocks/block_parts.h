@@ -1,0 +1,61 @@
+// The parts that a block can have; a further kind is a further alternative.
+#pragma once
+
+#include "model/layers/attention/attention.h"
+#include "model/layers/attention/cross_attention.h"
+#include "model/layers/attention/gated_delta_net.h"
+#include "model/layers/attention/latent_attention.h"
+#include "model/layers/attention/lsh_attention.h"
+#include "model/layers/feed_forward/mixture_of_experts.h"
+#include "model/layers/feed_forward/mlp.h"
+#include "model/layers/linear/norm.h"
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <variant>
+
+namespace tp {
+
+// Attention of any kind, or what stands in its place.
+class AttentionPart {
+ public:
+  // Throws ConfigError or CheckpointError.
+  AttentionPart(WeightLoader& loader, const AttentionPartSpec& spec, std::size_t hidden_size,
+                const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]. Writes to the cache.
+  PartialSum operator()(TensorView<const float> x, const StepContext& step,
+                        const kernels::PagedCache& cache) const;
+
+  // What this rank caches of it.
+  kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
+  // Floats of the state that this rank keeps of a sequence, if it is recurrent; else 0.
+  std::size_t state_floats() const;
+
+ private:
+  std::variant<Attention, LatentAttention, GatedDeltaNet, LshAttention> part_;
+};
+
+// The other half of any kind.
+class FeedForwardPart {
+ public:
+  // Throws ConfigError or CheckpointError.
+  FeedForwardPart(WeightLoader& loader, const FeedForwardSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  std::variant<GatedMlp, PlainMlp, MixtureOfExperts> part_;
+};
+
+std::optional<Norm> load_if_present(WeightLoader& loader, const std::string& name, std::size_t hidden_size,
+                                    const std::optional<NormSpec>& spec);
+
+// The half of a block that reads what an encoder has made of the input, where there is one.
+std::optional<CrossAttention> load_cross_attention(WeightLoader& loader, const BlockSpec& spec,
+                                                   std::size_t hidden_size, const BlockNames& names);
+
+}  // namespace tp

@@ -1,0 +1,23 @@
+// One layer of the decoder. How its parts are wired is a matter of its class.
+#pragma once
+
+#include "model/layers/blocks/parallel_residual_block.h"
+#include "model/layers/blocks/post_norm_block.h"
+#include "model/layers/blocks/reversible_block.h"
+#include "model/layers/blocks/sequential_block.h"
+
+#include <cstddef>
+#include <variant>
+
+namespace tp {
+
+using DecoderBlock = std::variant<SequentialBlock, ParallelResidualBlock, PostNormBlock, ReversibleBlock>;
+
+// Throws ConfigError or CheckpointError.
+DecoderBlock load_block(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                        const BlockNames& names);
+
+// The half of a block that reads an encoder; null where there is none.
+const CrossAttention* cross_attention_of(const DecoderBlock& block);
+
+}  // namespace tp

@@ -1,0 +1,56 @@
+#include "model/layers/blocks/residual.h"
+
+#include "model/kernels/elementwise.h"
+
+#include <algorithm>
+
+namespace tp {
+
+TensorView<float> Residual::begin(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
+                                  const ColumnParallelLinear* projection, std::size_t streams,
+                                  const StepContext& step) {
+  const TensorView<float> x =
+      comm != nullptr ? all_reduce(*comm, std::move(embedding)) : shape_of(embedding, step);
+  if (norm && comm != nullptr) norm->apply_in_place(x);
+  const TensorView<float> stream = projection != nullptr ? (*projection)(x, step) : x;
+  if (streams == 1) return stream;
+  const TensorView<float> all = step.workspace.take(x.rows(), streams * stream.columns());
+  for (std::size_t row = 0; row < all.rows() && !all.empty(); ++row) {
+    for (std::size_t i = 0; i < streams; ++i)
+      std::copy_n(stream.row(row), stream.columns(), all.row(row) + i * stream.columns());
+  }
+  return all;
+}
+
+void Residual::apply(const Norm& norm) {
+  if (comm_ != nullptr) norm.apply_in_place(x_);
+}
+
+void Residual::add_all_reduced(PartialSum sum, std::size_t stream) {
+  const TensorView<float> whole = step_.workspace.take(x_.rows(), stream_size_);
+  if (comm_ == nullptr) {
+    step_.count_sum(sum);
+  } else {
+    all_reduce(*comm_, std::move(sum), whole);
+    kernels::add(whole, stream_of(stream));
+  }
+  frame_.clear();
+}
+
+void Residual::add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale) {
+  if (comm_ == nullptr) step_.count_sum(sum);
+  if (post_norm || scale != 1.0F) {
+    const TensorView<float> whole = step_.workspace.take(x_.rows(), x_.columns());
+    if (comm_ != nullptr) {
+      all_reduce(*comm_, std::move(sum), whole);
+      if (post_norm) post_norm->apply_in_place(whole);
+      if (scale != 1.0F) kernels::scale(scale, whole);
+      kernels::add(whole, x_);
+    }
+  } else if (comm_ != nullptr) {
+    tp::add_all_reduced(*comm_, std::move(sum), x_);
+  }
+  frame_.clear();
+}
+
+}  // namespace tp

@@ -1,0 +1,72 @@
+// The residual stream, which blocks read and add to.
+#pragma once
+
+#include "model/layers/linear/linear.h"
+#include "model/layers/linear/norm.h"
+#include "model/layers/linear/step_context.h"
+#include "parallel/exchange/collectives.h"
+
+#include <optional>
+
+namespace tp {
+
+// [tokens, hidden_size], equal on every rank; some models have two of them, side by side. All sums over ranks
+// of a step are taken here, apart from those of a ProjectionNorm and a NextTokenInput.
+class Residual {
+ public:
+  // Begins, in all streams, with the embedding, normed and projected to hidden_size where a model has these
+  // (`projection` may be null). Collective, unless there is no `comm` as the step is of shapes; throws
+  // CommError.
+  Residual(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
+           const ColumnParallelLinear* projection, std::size_t streams, const StepContext& step)
+      : comm_(comm),
+        step_(step),
+        x_(begin(comm, std::move(embedding), norm, projection, streams, step)),
+        stream_size_(x_.columns() / streams),
+        frame_(step.workspace) {}
+  // Begins with the previous stage's stream or a multi-token prediction layer's input, [tokens, hidden_size].
+  Residual(Communicator* comm, TensorView<float> x, const StepContext& step)
+      : comm_(comm), step_(step), x_(x), stream_size_(x.columns()), frame_(step.workspace) {}
+
+  // x = norm(x)
+  void apply(const Norm& norm);
+
+  // What a part reads: norm(x), [tokens, hidden_size].
+  TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
+  // The same, or x itself where there is no norm.
+  TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
+
+  // Of one of two streams.
+  TensorView<const float> normed(const Norm& norm, std::size_t stream) const {
+    return norm(stream_of(stream), step_.workspace);
+  }
+
+  // x += scale * the sum over ranks, with a norm of its own in some families. Gives back what was taken of
+  // the workspace since the last sum. Collective; throws CommError.
+  void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
+  // The same to one of two streams.
+  void add_all_reduced(PartialSum sum, std::size_t stream);
+
+  // [tokens, hidden_size], or of two streams [tokens, 2 * hidden_size]
+  TensorView<const float> rows() const { return x_; }
+
+ private:
+  static TensorView<float> shape_of(const PartialSum& sum, const StepContext& step) {
+    step.count_sum(sum);
+    return sum.shape();
+  }
+  static TensorView<float> begin(Communicator* comm, PartialSum embedding, const std::optional<Norm>& norm,
+                                 const ColumnParallelLinear* projection, std::size_t streams,
+                                 const StepContext& step);
+  TensorView<float> stream_of(std::size_t index) const {
+    return x_.columns_from(index * stream_size_, stream_size_);
+  }
+
+  Communicator* comm_;
+  const StepContext& step_;
+  TensorView<float> x_;
+  std::size_t stream_size_;
+  Workspace::Frame frame_;  // behind x
+};
+
+}  // namespace tp

@@ -1,0 +1,31 @@
+// The layer of Reformer, with two streams and the two all-reduces of tensor parallelism.
+#pragma once
+
+#include "model/layers/blocks/block_parts.h"
+#include "model/layers/blocks/residual.h"
+#include "model/layers/linear/norm.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// x[0] += attention(norm(x[1])); x[1] += mlp(norm(x[0])): in training either stream can be recomputed from
+// the other. Source: Gomez et al., The Reversible Residual Network, 2017, as in Reformer.
+class ReversibleBlock {
+ public:
+  ReversibleBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // Collective; throws CommError.
+  void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
+
+  const AttentionPart& attention() const { return attention_; }
+
+ private:
+  Norm input_norm_;
+  AttentionPart attention_;
+  Norm pre_feed_forward_norm_;
+  FeedForwardPart feed_forward_;
+};
+
+}  // namespace tp

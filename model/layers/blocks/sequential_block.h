@@ -1,0 +1,40 @@
+// The usual layer of a decoder, with the two all-reduces of tensor parallelism.
+#pragma once
+
+#include "model/layers/blocks/block_parts.h"
+#include "model/layers/blocks/residual.h"
+#include "model/layers/linear/norm.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// x += attention(norm(x)); x += mlp(norm(x)); in some families what is added is normed once more, or instead,
+// or scaled. In a decoder that reads an encoder, x += cross_attention(norm(x)) is between the two, with an
+// all-reduce of its own.
+class SequentialBlock {
+ public:
+  SequentialBlock(WeightLoader& loader, const BlockSpec& spec, std::size_t hidden_size,
+                  const BlockNames& names);
+
+  // Collective; throws CommError.
+  void operator()(Residual& x, const StepContext& step, const kernels::PagedCache& cache) const;
+
+  const AttentionPart& attention() const { return attention_; }
+  // Null where there is none.
+  const CrossAttention* cross_attention() const { return cross_attention_ ? &*cross_attention_ : nullptr; }
+
+ private:
+  std::optional<Norm> input_norm_;
+  AttentionPart attention_;
+  std::optional<Norm> post_attention_norm_;
+  std::optional<Norm> cross_attention_norm_;
+  std::optional<CrossAttention> cross_attention_;
+  std::optional<Norm> pre_feed_forward_norm_;
+  FeedForwardPart feed_forward_;
+  std::optional<Norm> post_feed_forward_norm_;
+  float residual_scale_;
+};
+
+}  // namespace tp

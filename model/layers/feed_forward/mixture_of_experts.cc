@@ -1,0 +1,97 @@
+#include "model/layers/feed_forward/mixture_of_experts.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/kernels/experts.h"
+
+#include <cmath>
+#include <numeric>
+
+namespace tp {
+namespace {
+
+std::vector<OwnedRows> gate_up_rows(const StoredExpert& stored, Range columns) {
+  std::vector<OwnedRows> rows;
+  stored.gate.append_rows(columns, rows);
+  stored.up.append_rows(columns, rows);
+  return rows;
+}
+
+std::vector<Expert> load_experts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                 std::size_t hidden_size, const ExpertNames& names) {
+  const ExpertSpec expert{spec.intermediate_size, spec.activation, spec.bias, spec.weigh_input};
+  const ExpertStacks stacks(loader.source(), names, spec.router.num_experts);
+  std::vector<Expert> experts;
+  experts.reserve(spec.router.num_experts);
+  const LoadedWeights before = loader.loaded();
+  for (std::size_t index = 0; index < spec.router.num_experts; ++index)
+    experts.emplace_back(loader, expert, stacks.expert(index, spec.intermediate_size, hidden_size));
+  loader.count_experts_since(before);
+  return experts;
+}
+
+}  // namespace
+
+Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored)
+    : Expert(loader, spec, stored, loader.own_columns(spec.intermediate_size)) {}
+
+Expert::Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns)
+    : activation_(spec.activation),
+      weigh_input_(spec.weigh_input),
+      gate_up_proj_(loader, gate_up_rows(stored, columns), spec.bias),
+      down_proj_(loader, stored.down, columns, spec.bias, loader.leaf_of_columns(spec.intermediate_size)) {}
+
+void Expert::add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
+                    const StepContext& step) const {
+  const std::size_t count = tokens.rows.size();
+  if (count == 0) return;
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> expert_in = step.workspace.take(count, x.columns());  // [count, hidden_size]
+  kernels::gather_rows(x, tokens.rows, expert_in);
+  if (weigh_input_) kernels::scale_rows(tokens.weights, expert_in);
+  const TensorView<float> gated = gate_up_proj_.gated(expert_in, activation_, step);  // [count, local_size]
+  if (weigh_input_) return sum.add_to_rows(down_proj_(gated, step), tokens.rows);
+  // down_proj is linear but for its bias, and gated is narrower than its result.
+  kernels::scale_rows(tokens.weights, gated);
+  sum.add_to_rows(down_proj_.with_scaled_bias(gated, tokens.weights, step), tokens.rows);
+}
+
+MixtureOfExperts::MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec,
+                                   std::size_t hidden_size, const BlockNames& names)
+    : router_(loader, spec.router, hidden_size, names.experts),
+      experts_(load_experts(loader, spec, hidden_size, names.experts)) {
+  if (spec.shared_intermediate_size != 0) {
+    const ExpertSpec shared{.intermediate_size = spec.shared_intermediate_size,
+                            .activation = spec.activation};
+    shared_expert_.emplace(
+        loader, shared,
+        stored_expert(names.experts.shared_expert, spec.shared_intermediate_size, hidden_size));
+  }
+  if (spec.shared_expert_gate) {
+    shared_expert_gate_ = loader.whole_vector(tensor_names::weight_of(names.experts.shared_expert_gate),
+                                              hidden_size, "hidden_size");
+  }
+}
+
+PartialSum MixtureOfExperts::operator()(TensorView<const float> x, const StepContext& step) const {
+  PartialSum sum = experts_.front().nothing(x.rows(), step);
+  const Routing routing = router_(x, step);
+  for (std::size_t index = 0; index < experts_.size(); ++index) {
+    experts_[index].add_to(sum, x, routing.of(index), step);
+  }
+  if (shared_expert_) add_shared_expert(sum, x, step);
+  return sum;
+}
+
+void MixtureOfExperts::add_shared_expert(PartialSum& sum, TensorView<const float> x,
+                                         const StepContext& step) const {
+  std::vector<std::size_t> all(x.rows());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<float> weights(x.rows(), 1.0F);
+  if (!shared_expert_gate_.empty()) {
+    kernels::router_logits(x, {shared_expert_gate_.data(), 1, x.columns()}, {weights.data(), x.rows(), 1});
+    for (float& weight : weights) weight = 1.0F / (1.0F + std::exp(-weight));
+  }
+  shared_expert_->add_to(sum, x, {all, weights}, step);
+}
+
+}  // namespace tp

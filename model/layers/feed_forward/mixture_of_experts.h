@@ -1,0 +1,67 @@
+// A feed-forward half of many experts, of which every token takes a few.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/layers/feed_forward/router.h"
+#include "model/layers/linear/linear.h"
+#include "model/weights/stored_projection.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// What an expert of either kind is like.
+struct ExpertSpec {
+  std::size_t intermediate_size = 0;
+  Activation activation = Activation::silu;
+  bool bias = false;
+  bool weigh_input = false;  // a token's weight is a factor of what it reads, not of its result
+};
+
+// A gated MLP of which a rank owns columns, as of a GatedMlp; but it takes some rows of a batch, and adds
+// their weighted results to an addend that experts share.
+class Expert {
+ public:
+  Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
+
+  // What experts add to.
+  PartialSum nothing(std::size_t tokens, const StepContext& step) const {
+    return down_proj_.nothing(tokens, step);
+  }
+
+  // x: [tokens, hidden_size]; sum: [tokens, hidden_size].
+  void add_to(PartialSum& sum, TensorView<const float> x, const ExpertTokens& tokens,
+              const StepContext& step) const;
+
+ private:
+  Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored, Range columns);
+
+  Activation activation_;
+  bool weigh_input_;
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  RowParallelLinear down_proj_;        // [hidden_size, local_size]
+};
+
+// Every expert is cut by columns over all ranks. So ranks have equal work whichever experts are chosen, and
+// one all-reduce puts together the results of all experts.
+class MixtureOfExperts {
+ public:
+  MixtureOfExperts(WeightLoader& loader, const MixtureOfExpertsSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  void add_shared_expert(PartialSum& sum, TensorView<const float> x, const StepContext& step) const;
+
+  Router router_;
+  std::vector<Expert> experts_;
+  std::optional<Expert> shared_expert_;    // takes every token
+  std::vector<float> shared_expert_gate_;  // [hidden_size]: the sigmoid of gate . x is its weight; or empty
+};
+
+}  // namespace tp

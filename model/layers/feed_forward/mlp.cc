@@ -1,0 +1,92 @@
+#include "model/layers/feed_forward/mlp.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/weights/stored_projection.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tp {
+namespace {
+
+std::vector<OwnedRows> gate_up_rows(const GatedMlpSpec& spec, std::size_t hidden_size,
+                                    const BlockNames& names, Range columns) {
+  const StoredGateUp stored = stored_gate_up(names, spec.intermediate_size, hidden_size);
+  std::vector<OwnedRows> rows;
+  stored.gate.append_rows(columns, rows);
+  stored.up.append_rows(columns, rows);
+  return rows;
+}
+
+StoredLayer stored_up(const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names) {
+  return {names.up_proj,
+          {spec.intermediate_size, hidden_size},
+          "intermediate_size",
+          "hidden_size",
+          names.transposed};
+}
+
+StoredLayer stored_down(std::size_t intermediate_size, std::size_t hidden_size, const BlockNames& names) {
+  return {names.down_proj,
+          {hidden_size, intermediate_size},
+          "hidden_size",
+          "intermediate_size",
+          names.transposed};
+}
+
+// What is stored are arguments of softplus, which keeps factors positive.
+std::optional<kernels::Xielu> load_xielu(WeightLoader& loader, const PlainMlpSpec& spec,
+                                         const std::string& names) {
+  if (!spec.learned_xielu) return std::nullopt;
+  const auto number = [&](const char* name) {
+    return loader.whole_vector(names + name, 1, "xIELU has one for a layer").front();
+  };
+  const auto softplus = [](float x) { return std::max(x, 0.0F) + std::log1p(std::exp(-std::abs(x))); };
+  const float linear = number("beta");
+  return kernels::Xielu{.positive = softplus(number("alpha_p")),
+                        .negative = linear + softplus(number("alpha_n")),
+                        .linear = linear,
+                        .eps = number("eps")};
+}
+
+}  // namespace
+
+GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names)
+    : GatedMlp(loader, spec, hidden_size, names, loader.own_columns(spec.intermediate_size)) {}
+
+GatedMlp::GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names, Range columns)
+    : activation_(spec.activation),
+      gate_up_proj_(loader, gate_up_rows(spec, hidden_size, names, columns), spec.bias),
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
+                 loader.leaf_of_columns(spec.intermediate_size)) {}
+
+PartialSum GatedMlp::operator()(TensorView<const float> x, const StepContext& step) const {
+  // [tokens, local_size]
+  const LocalActivations gated = gate_up_proj_.gated_for(down_proj_, x, activation_, step);
+  return down_proj_(gated, step);
+}
+
+PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names)
+    : PlainMlp(loader, spec, hidden_size, names, loader.own_columns(spec.intermediate_size)) {}
+
+PlainMlp::PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size,
+                   const BlockNames& names, Range columns)
+    : activation_(spec.activation),
+      xielu_(load_xielu(loader, spec, names.activation)),
+      up_proj_(loader, std::vector<OwnedRows>{{stored_up(spec, hidden_size, names), columns}}, spec.bias),
+      down_proj_(loader, stored_down(spec.intermediate_size, hidden_size, names), columns, spec.bias,
+                 loader.leaf_of_columns(spec.intermediate_size)) {}
+
+PartialSum PlainMlp::operator()(TensorView<const float> x, const StepContext& step) const {
+  const TensorView<float> up = up_proj_(x, step);  // [tokens, local_size]
+  if (xielu_)
+    kernels::xielu(*xielu_, up);
+  else
+    kernels::activate(activation_, up);
+  return down_proj_(up, step);
+}
+
+}  // namespace tp

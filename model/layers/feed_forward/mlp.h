@@ -1,0 +1,49 @@
+// The feed-forward half of a block.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/layers/linear/linear.h"
+
+#include <cstddef>
+#include <optional>
+
+namespace tp {
+
+// down(activation(gate(x)) * up(x)), SwiGLU where the activation is silu. A rank owns columns of gate and up,
+// and the same columns of down. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+class GatedMlp {
+ public:
+  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  GatedMlp(WeightLoader& loader, const GatedMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
+           Range columns);
+
+  Activation activation_;
+  ColumnParallelLinear gate_up_proj_;  // [2 * local_size, hidden_size]: gates below each other, then ups
+  RowParallelLinear down_proj_;        // [hidden_size, local_size]
+};
+
+// down(activation(up(x))), cut in the same way.
+class PlainMlp {
+ public:
+  PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names);
+
+  // x: [tokens, hidden_size] -> an addend of [tokens, hidden_size]
+  PartialSum operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  PlainMlp(WeightLoader& loader, const PlainMlpSpec& spec, std::size_t hidden_size, const BlockNames& names,
+           Range columns);
+
+  Activation activation_;
+  std::optional<kernels::Xielu> xielu_;  // in place of activation_
+  ColumnParallelLinear up_proj_;         // [local_size, hidden_size]
+  RowParallelLinear down_proj_;          // [hidden_size, local_size]
+};
+
+}  // namespace tp

@@ -1,0 +1,138 @@
+#include "model/layers/feed_forward/router.h"
+
+#include "model/kernels/elementwise.h"
+#include "model/kernels/experts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace tp {
+namespace {
+
+// The indices of the `count` largest values, best first. Plain scans: counts are small, and a NaN cannot
+// upset them as it would a sort.
+void largest(std::span<const float> values, std::span<std::size_t> indices) {
+  std::vector<bool> taken(values.size());
+  for (std::size_t& index : indices) {
+    index = static_cast<std::size_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
+    for (std::size_t i = index + 1; i < values.size(); ++i) {
+      if (!taken[i] && values[i] > values[index]) index = i;
+    }
+    taken[index] = true;
+  }
+}
+
+std::vector<float> scores_of(RouterSpec::Scoring scoring, std::span<const float> logits) {
+  std::vector<float> scores(logits.begin(), logits.end());
+  if (scoring == RouterSpec::Scoring::sigmoid) {
+    for (float& score : scores) score = 1.0F / (1.0F + std::exp(-score));
+    return scores;
+  }
+  const float highest = *std::max_element(scores.begin(), scores.end());
+  float sum = 0.0F;
+  for (float& score : scores) {
+    score = std::exp(score - highest);
+    sum += score;
+  }
+  for (float& score : scores) score /= sum;
+  return scores;
+}
+
+// Rules out the experts outside the best groups. A group is as good as the sum of its best experts.
+void keep_best_groups(const RouterSpec& spec, std::span<float> ranking) {
+  const std::size_t size = ranking.size() / spec.num_groups;
+  std::vector<float> group_scores(spec.num_groups);
+  std::vector<std::size_t> best(spec.experts_scoring_group);
+  for (std::size_t group = 0; group < spec.num_groups; ++group) {
+    const std::span<const float> members = ranking.subspan(group * size, size);
+    largest(members, best);
+    for (const std::size_t member : best) group_scores[group] += members[member];
+  }
+  std::vector<std::size_t> kept(spec.groups_per_tok);
+  largest(group_scores, kept);
+  for (std::size_t group = 0; group < spec.num_groups; ++group) {
+    if (std::find(kept.begin(), kept.end(), group) != kept.end()) continue;
+    std::ranges::fill(ranking.subspan(group * size, size), -INFINITY);
+  }
+}
+
+// Every choice sees the logits that are not chosen yet and not far below the highest of them.
+void mix_sparsely(const RouterSpec& spec, std::span<const float> logits, std::span<std::size_t> experts,
+                  std::span<float> weights) {
+  std::vector<float> left(logits.begin(), logits.end());
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    largest(left, experts.subspan(i, 1));
+    const float highest = left[experts[i]];
+    float sum = 0.0F;
+    for (std::size_t j = 0; j < left.size(); ++j) {
+      const bool is_far = (highest - logits[j]) / std::max(std::abs(logits[j]), highest) > spec.tolerance;
+      if (!is_far) sum += std::exp(left[j] - highest);
+    }
+    weights[i] = spec.scale / sum;
+    left[experts[i]] = -INFINITY;
+  }
+}
+
+}  // namespace
+
+Routing::Routing(std::size_t num_experts, std::size_t num_experts_per_tok,
+                 std::span<const std::size_t> experts, std::span<const float> weights)
+    : first_(num_experts + 1), rows_(experts.size()), weights_(experts.size()) {
+  for (const std::size_t expert : experts) ++first_[expert + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
+  std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
+  for (std::size_t i = 0; i < experts.size(); ++i) {
+    const std::size_t entry = next[experts[i]]++;
+    rows_[entry] = i / num_experts_per_tok;
+    weights_[entry] = weights[i];
+  }
+}
+
+void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::span<const float> bias,
+                    std::span<std::size_t> experts, std::span<float> weights) {
+  if (spec.scoring == RouterSpec::Scoring::sparse_mixer) return mix_sparsely(spec, logits, experts, weights);
+  const std::vector<float> scores = scores_of(spec.scoring, logits);
+  std::vector<float> ranking = scores;
+  for (std::size_t i = 0; i < bias.size(); ++i) ranking[i] += bias[i];
+  if (spec.groups_per_tok < spec.num_groups) keep_best_groups(spec, ranking);
+  largest(ranking, experts);
+
+  float sum = 0.0F;
+  for (const std::size_t expert : experts) sum += scores[expert];
+  // The original code's guard: all sigmoids may be 0.
+  const float factor = spec.normalize ? spec.scale / std::max(sum, spec.least_sum) : spec.scale;
+  for (std::size_t i = 0; i < experts.size(); ++i) weights[i] = scores[experts[i]] * factor;
+}
+
+Router::Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size,
+               const ExpertNames& names)
+    : spec_(spec),
+      hidden_size_(hidden_size),
+      weight_(
+          loader.whole_weight({names.router, {spec.num_experts, hidden_size}, "experts", "hidden_size"})) {
+  if (spec.bias)
+    bias_ = loader.whole_vector(tensor_names::bias_of(names.router), spec.num_experts, "experts");
+  if (spec.correction_bias)
+    correction_bias_ = loader.whole_vector(names.correction_bias, spec.num_experts, "experts");
+}
+
+Routing Router::operator()(TensorView<const float> x, const StepContext& step) const {
+  const Workspace::Frame frame(step.workspace);
+  const TensorView<float> logits = step.workspace.take(x.rows(), spec_.num_experts);
+  kernels::router_logits(x, {weight_.data(), spec_.num_experts, hidden_size_}, logits);
+  if (!bias_.empty()) kernels::add_bias(bias_, logits);
+
+  const std::size_t per_token = logits.empty() ? 1 : spec_.num_experts_per_tok;
+  std::vector<std::size_t> experts(x.rows() * per_token);
+  std::vector<float> weights(x.rows() * per_token);
+  if (logits.empty()) return {spec_.num_experts, per_token, experts, weights};
+  for (std::size_t token = 0; token < x.rows(); ++token) {
+    choose_experts(spec_, {logits.row(token), spec_.num_experts}, correction_bias_,
+                   std::span(experts).subspan(token * per_token, per_token),
+                   std::span(weights).subspan(token * per_token, per_token));
+  }
+  return {spec_.num_experts, per_token, experts, weights};
+}
+
+}  // namespace tp

@@ -1,0 +1,64 @@
+// Which experts take which tokens.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/config/tensor_names.h"
+#include "model/layers/linear/step_context.h"
+#include "model/weights/weight_loader.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// Rows of a batch that one expert takes, ascending, and what each row's result is multiplied by.
+struct ExpertTokens {
+  std::span<const std::size_t> rows;
+  std::span<const float> weights;
+};
+
+// The choice for a batch, grouped by expert so that each expert's weights are read once.
+class Routing {
+ public:
+  // chosen: [tokens, num_experts_per_tok] experts and their weights, token by token.
+  Routing(std::size_t num_experts, std::size_t num_experts_per_tok, std::span<const std::size_t> experts,
+          std::span<const float> weights);
+
+  // May be empty.
+  ExpertTokens of(std::size_t expert) const {
+    const std::size_t count = first_[expert + 1] - first_[expert];
+    return {std::span(rows_).subspan(first_[expert], count),
+            std::span(weights_).subspan(first_[expert], count)};
+  }
+
+ private:
+  std::vector<std::size_t> first_;  // [num_experts + 1] the first entry of every expert, and the end
+  std::vector<std::size_t> rows_;   // [tokens * num_experts_per_tok]
+  std::vector<float> weights_;      // of the same entries
+};
+
+// One token's choice. logits: [num_experts]; bias: the same, or empty; writes num_experts_per_tok experts,
+// best first, and their weights. Of equal scores the lower index wins.
+void choose_experts(const RouterSpec& spec, std::span<const float> logits, std::span<const float> bias,
+                    std::span<std::size_t> experts, std::span<float> weights);
+
+// Held by every rank as a whole and in float32: its input is equal on all ranks to the bit, and so is its
+// choice, without communication.
+class Router {
+ public:
+  // Throws CheckpointError.
+  Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
+
+  // x: [tokens, hidden_size]. Of a shape the worst choice: one expert takes all tokens.
+  Routing operator()(TensorView<const float> x, const StepContext& step) const;
+
+ private:
+  RouterSpec spec_;
+  std::size_t hidden_size_;
+  Buffer<float> weight_;                // [num_experts, hidden_size]
+  std::vector<float> bias_;             // [num_experts], of the logits; or empty
+  std::vector<float> correction_bias_;  // [num_experts], added to scores for the choice only; or empty
+};
+
+}  // namespace tp

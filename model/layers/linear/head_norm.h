@@ -1,0 +1,32 @@
+// Norms of the heads of queries or keys.
+#pragma once
+
+#include "model/layers/linear/norm.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// Norms every head of a projection by itself, with a gain that all heads share or one for each.
+class HeadNorm {
+ public:
+  // Shared. Throws CheckpointError.
+  HeadNorm(WeightLoader& loader, const std::string& layer, std::size_t head_dim, const NormSpec& spec);
+
+  // Gains are stored as one matrix of `shape`, [heads, head_dim], or, with `tensor_per_head`, as vectors
+  // whose names end with the head's number. This rank has the heads in `own`. Throws CheckpointError.
+  HeadNorm(WeightLoader& loader, const std::string& layer, MatrixShape shape, const NormSpec& spec, Range own,
+           bool tensor_per_head);
+
+  // x: [tokens, local heads * head_dim]
+  void apply_in_place(TensorView<float> x) const;
+
+ private:
+  std::size_t head_dim_;
+  std::vector<Norm> norms_;  // of local heads, or one for all
+};
+
+}  // namespace tp

@@ -1,0 +1,35 @@
+#include "model/layers/linear/headwise_linear.h"
+
+#include "model/kernels/matmul.h"
+#include "tp/internal/threads.h"
+
+#include <omp.h>
+
+namespace tp {
+
+void HeadwiseLinear::operator()(TensorView<const float> x, TensorView<float> y,
+                                const StepContext& step) const {
+  const LocalWeight& first = weights_.front();
+  const std::size_t heads = weights_.size();
+  const Workspace::Frame frame(step.workspace);
+  const auto threads = static_cast<std::size_t>(omp_get_max_threads());
+  const TensorView<float> scratch = step.workspace.take(threads, first.scratch_floats(x.rows()));
+
+  const auto multiply = [&](std::size_t head) {
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    weights_[head].multiply_into(x.columns_from(head * first.in_features(), first.in_features()),
+                                 scratch.rows_from(thread, 1),
+                                 y.columns_from(head * (y.columns() / heads), first.out_features()));
+  };
+  const std::size_t work = x.rows() * first.out_features() * first.in_features();  // of a head
+  if (heads < threads && work >= kMinParallelWork) {
+    // Fewer heads than threads: the threads share every matmul.
+    for (std::size_t head = 0; head < heads; ++head) multiply(head);
+    return;
+  }
+  for_thread_parts(heads, heads * work, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t head = begin; head < end; ++head) multiply(head);
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,43 @@
+// Norms of whole queries and keys, whose heads are divided among ranks.
+#pragma once
+
+#include "model/config/spec.h"
+#include "model/layers/linear/step_context.h"
+#include "model/weights/weight_loader.h"
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace tp {
+
+// RMS norms over all heads of a query and over all of a key. The ranks' sums of squares of both make one
+// small all-reduce; a head that several ranks hold is counted by one.
+class ProjectionNorm {
+ public:
+  // Throws CheckpointError, and ConfigError unless query_key_norm is an RMS norm.
+  ProjectionNorm(WeightLoader& loader, const AttentionSpec& spec, const BlockNames& names,
+                 const HeadShard& shard);
+
+  // In place. query: [tokens, local_heads * head_dim], key: [tokens, local_kv_heads * head_dim]. Collective,
+  // unless the step is of shapes; throws CommError.
+  void operator()(TensorView<float> query, TensorView<float> key, const StepContext& step) const;
+
+ private:
+  struct Part {
+    std::size_t size;          // of the whole projection
+    std::vector<float> gain;   // [local columns]
+    std::size_t first_column;  // of those that this rank counts
+    std::size_t columns;
+  };
+
+  static Part load(WeightLoader& loader, const NormSpec& spec, const std::string& name, std::size_t head_dim,
+                   std::size_t heads, Range held, Range counted);
+
+  std::size_t head_dim_;
+  float eps_;
+  Part query_;
+  Part key_;
+};
+
+}  // namespace tp

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "model/tokenizer/text/vocabulary.h"
+#include "tp/token_id.h"
+
+#include <string_view>
+#include <vector>
+
+namespace tp {
+
+// Every piece of text is one token: its own, or the unknown one.
+class WordLevel {
+ public:
+  // `unknown` has a token in `vocabulary`.
+  WordLevel(Vocabulary vocabulary, TokenId unknown) : vocabulary_(std::move(vocabulary)), unknown_(unknown) {}
+
+  void encode(std::string_view piece, std::vector<TokenId>& out) const {
+    out.push_back(vocabulary_.find(piece).value_or(unknown_));
+  }
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+ private:
+  Vocabulary vocabulary_;
+  TokenId unknown_;
+};
+
+}  // namespace tp

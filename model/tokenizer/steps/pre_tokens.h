@@ -1,0 +1,29 @@
+#pragma once
+
+#include "model/tokenizer/text/span.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tp {
+
+// A text on its way to the token model, and the pieces of it that the model sees one at a time. Bytes between
+// pieces have been removed. Pieces are in order and never empty.
+struct PreTokens {
+  // One piece: all of `whole`. `at_start` says that it begins where the user's text begins.
+  PreTokens(std::string_view whole, bool at_start)
+      : text(whole),
+        pieces(whole.empty() ? std::vector<Span>{} : std::vector<Span>{{0, whole.size()}}),
+        starts_at_text(at_start) {}
+
+  std::string_view view(const Span& piece) const {
+    return std::string_view(text).substr(piece.begin, piece.end - piece.begin);
+  }
+
+  std::string text;
+  std::vector<Span> pieces;
+  bool starts_at_text;
+};
+
+}  // namespace tp

@@ -1,0 +1,71 @@
+#include "model/tokenizer/steps/precompiled_map.h"
+
+#include "model/tokenizer/text/utf8.h"
+
+namespace tp {
+namespace {
+
+std::uint32_t word_at(std::string_view bytes, std::size_t place) {
+  std::uint32_t word = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    word |= std::uint32_t{static_cast<unsigned char>(bytes[place + i])} << (8 * i);
+  return word;
+}
+
+// A unit of a double array: bits 0-7 are the label of the edge that leads here, bit 8 says that a string ends
+// here, bits 10-30 say how far away the children are (in units of 256 with bit 9). A unit with bit 31 holds a
+// value instead.
+bool ends_string(std::uint32_t unit) { return ((unit >> 8) & 1) != 0; }
+std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FFu; }
+std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFFu; }
+std::uint32_t offset_of(std::uint32_t unit) { return (unit >> 10) << ((unit & 0x200u) >> 6); }
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+}  // namespace
+
+std::optional<PrecompiledMap> PrecompiledMap::from_bytes(std::string_view bytes) {
+  if (bytes.size() < 4) return std::nullopt;
+  const std::size_t trie_size = word_at(bytes, 0);
+  if (trie_size % 4 != 0 || trie_size == 0 || trie_size > bytes.size() - 4) return std::nullopt;
+  PrecompiledMap map;
+  for (std::size_t place = 4; place < 4 + trie_size; place += 4) map.trie_.push_back(word_at(bytes, place));
+  map.blob_ = bytes.substr(4 + trie_size);
+  // Every replacement ends somewhere, and is text.
+  if (map.blob_.empty() || map.blob_.back() != '\0' || !utf8::is_valid(map.blob_)) return std::nullopt;
+  return map;
+}
+
+std::optional<PrecompiledMap::Match> PrecompiledMap::longest_prefix_of(std::string_view text) const {
+  std::optional<Match> longest;
+  std::uint32_t node = offset_of(trie_[0]);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::uint32_t byte = static_cast<unsigned char>(text[i]);
+    node ^= byte;
+    // A damaged trie leads outside: then nothing is found.
+    if (byte == 0 || node >= trie_.size() || label_of(trie_[node]) != byte) break;
+    const std::uint32_t unit = trie_[node];
+    node ^= offset_of(unit);
+    if (!ends_string(unit) || node >= trie_.size()) continue;
+    const std::size_t place = value_of(trie_[node]);
+    // What begins or ends inside of a character would not be text.
+    if (place >= blob_.size() || is_continuation(blob_[place])) continue;
+    if (i + 1 < text.size() && is_continuation(text[i + 1])) continue;
+    longest = Match{i + 1, blob_.c_str() + place};
+  }
+  return longest;
+}
+
+std::string PrecompiledMap::normalize(std::string_view text) const {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const std::optional<Match> match = longest_prefix_of(text);
+    const std::size_t length = match ? match->length : utf8::first_character(text).length;
+    out.append(match ? match->replacement : text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+}  // namespace tp

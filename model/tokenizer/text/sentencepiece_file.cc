@@ -1,0 +1,136 @@
+#include "model/tokenizer/text/sentencepiece_file.h"
+
+#include "model/tokenizer/text/vocabulary.h"
+#include "tp/internal/require.h"
+
+#include <bit>
+
+#include <sentencepiece_processor.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The fields of a message of Protocol Buffers, one after the other. The library has parsed the message
+// before: what is damaged does not come here, and reads as the end.
+class Message {
+ public:
+  explicit Message(std::string_view bytes) : rest_(bytes) {}
+
+  bool next() {
+    if (rest_.empty()) return false;
+    const std::uint64_t key = varint();
+    field_ = key >> 3;
+    bytes_ = {};
+    switch (key & 7) {
+      case 0:
+        number_ = varint();
+        return true;
+      case 1:
+        bytes_ = take(8);
+        return true;
+      case 2:
+        bytes_ = take(varint());
+        return true;
+      case 5:
+        bytes_ = take(4);
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  std::uint64_t field() const { return field_; }
+  std::string_view bytes() const { return bytes_; }
+  std::uint64_t number() const { return number_; }
+  bool flag() const { return number_ != 0; }
+  float real() const {
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < bytes_.size() && i < 4; ++i)
+      word |= std::uint32_t{static_cast<unsigned char>(bytes_[i])} << (8 * i);
+    return std::bit_cast<float>(word);
+  }
+
+ private:
+  std::string_view take(std::uint64_t size) {
+    const std::string_view taken = rest_.substr(0, size);
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; !rest_.empty() && shift < 64; shift += 7) {
+      const auto byte = static_cast<unsigned char>(take(1)[0]);
+      value |= std::uint64_t{byte & 0x7Fu} << shift;
+      if (byte < 0x80) break;
+    }
+    return value;
+  }
+
+  std::string_view rest_;
+  std::uint64_t field_ = 0;
+  std::uint64_t number_ = 0;
+  std::string_view bytes_;
+};
+
+// The numbers of fields are those of sentencepiece_model.proto.
+SentencePieceFile::Piece piece_from(std::string_view bytes) {
+  SentencePieceFile::Piece piece;
+  for (Message message(bytes); message.next();) {
+    if (message.field() == 1) piece.text = message.bytes();
+    if (message.field() == 2) piece.score = message.real();
+    if (message.field() == 3) piece.type = static_cast<TokenType>(message.number());
+  }
+  return piece;
+}
+
+void read_trainer_spec(std::string_view bytes, SentencePieceFile& file) {
+  for (Message message(bytes); message.next();) {
+    if (message.field() == 3) file.algorithm = static_cast<SentencePieceFile::Algorithm>(message.number());
+    if (message.field() == 24) file.space_behind = message.flag();
+    if (message.field() == 35) file.byte_fallback = message.flag();
+  }
+}
+
+void read_normalizer_spec(std::string_view bytes, SentencePieceFile& file) {
+  for (Message message(bytes); message.next();) {
+    if (message.field() == 2) file.character_map = message.bytes();
+    if (message.field() == 3) file.adds_space = message.flag();
+    if (message.field() == 4) file.collapses_spaces = message.flag();
+    if (message.field() == 5) file.marks_spaces = message.flag();
+  }
+}
+
+std::optional<TokenId> token_or_none(int id) { return id < 0 ? std::nullopt : std::optional<TokenId>(id); }
+
+}  // namespace
+
+SentencePieceFile read_sentencepiece_file(const fs::path& path) {
+  const auto processor = std::make_shared<sentencepiece::SentencePieceProcessor>();
+  const auto status = processor->Load(path.string());
+  require<CheckpointError>(status.ok(),
+                           "{}: cannot read the tokenizer: expected a model of SentencePiece, found: {}; the "
+                           "file may be damaged: get it again from where the model comes from",
+                           path.string(), status.ToString());
+  SentencePieceFile file;
+  const std::string content = processor->serialized_model_proto();
+  for (Message message(content); message.next();) {
+    if (message.field() == 1) file.pieces.push_back(piece_from(message.bytes()));
+    if (message.field() == 2) read_trainer_spec(message.bytes(), file);
+    if (message.field() == 3) read_normalizer_spec(message.bytes(), file);
+  }
+  require<CheckpointError>(
+      !file.pieces.empty() && file.pieces.size() < static_cast<std::size_t>(kMaxVocabularySize),
+      "{}: the tokenizer has {} tokens, expected 1 to {}; the file may be damaged: get it "
+      "again",
+      path.string(), file.pieces.size(), kMaxVocabularySize - 1);
+  file.bos = token_or_none(processor->bos_id());
+  file.eos = token_or_none(processor->eos_id());
+  file.unknown = processor->unk_id();
+  file.processor = processor;
+  return file;
+}
+
+}  // namespace tp

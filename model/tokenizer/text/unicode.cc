@@ -1,0 +1,228 @@
+#include "model/tokenizer/text/unicode.h"
+
+#include "model/tokenizer/text/utf8.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <utf8proc.h>
+
+namespace tp::unicode {
+namespace {
+
+using CodePoints = std::vector<utf8proc_int32_t>;
+
+template <class Visit>
+void for_each_character(std::string_view text, Visit&& visit) {
+  while (!text.empty()) {
+    const utf8::Character character = utf8::first_character(text);
+    visit(character.code_point);
+    text.remove_prefix(character.length);
+  }
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char byte) { return static_cast<signed char>(byte) >= 0; });
+}
+
+CodePoints decompose(std::string_view text, utf8proc_option_t options) {
+  constexpr int kLongestDecomposition = 18;
+  CodePoints result;
+  result.reserve(text.size());
+  for_each_character(text, [&](char32_t code_point) {
+    utf8proc_int32_t parts[kLongestDecomposition];
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts,
+                                               kLongestDecomposition, options, nullptr);
+    result.insert(result.end(), parts, parts + std::clamp<utf8proc_ssize_t>(count, 0, kLongestDecomposition));
+  });
+  return result;
+}
+
+int combining_class(utf8proc_int32_t code_point) {
+  return utf8proc_get_property(code_point)->combining_class;
+}
+
+// Puts every run of combining marks into canonical order. utf8proc's own way takes quadratic time on long
+// runs.
+void order_marks(CodePoints& text) {
+  const auto is_mark = [](utf8proc_int32_t c) { return combining_class(c) != 0; };
+  const auto before = [](auto a, auto b) { return combining_class(a) < combining_class(b); };
+  for (auto begin = text.begin(); begin != text.end();) {
+    begin = std::find_if(begin, text.end(), is_mark);
+    const auto end = std::find_if_not(begin, text.end(), is_mark);
+    std::stable_sort(begin, end, before);
+    begin = end;
+  }
+}
+
+utf8proc_category_t category_of(char32_t code_point) {
+  return utf8proc_category(static_cast<utf8proc_int32_t>(code_point));
+}
+
+bool is_mark(char32_t code_point) {
+  const utf8proc_category_t category = category_of(code_point);
+  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
+         category == UTF8PROC_CATEGORY_ME;
+}
+
+template <class IsRemoved>
+std::string without(std::string_view text, IsRemoved&& is_removed) {
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](char32_t code_point) {
+    if (!is_removed(code_point)) utf8::append(out, code_point);
+  });
+  return out;
+}
+
+}  // namespace
+
+std::string normalize(std::string text, Form form) {
+  if (is_ascii(text)) return text;
+  const bool composes = form == Form::nfc || form == Form::nfkc;
+  const bool is_compatible = form == Form::nfkc || form == Form::nfkd;
+  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
+                                                      (is_compatible ? UTF8PROC_COMPAT : 0));
+  CodePoints code_points = decompose(text, options);
+  order_marks(code_points);
+  if (composes) {
+    const auto size =
+        utf8proc_normalize_utf32(code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()),
+                                 static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    code_points.resize(static_cast<std::size_t>(size));
+  }
+  text.clear();
+  for (const utf8proc_int32_t code_point : code_points) utf8::append(text, static_cast<char32_t>(code_point));
+  return text;
+}
+
+std::string to_lower(std::string_view text) {
+  constexpr char32_t capital_i_with_dot = 0x130;
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](char32_t code_point) {
+    // The only character whose lower case is two.
+    if (code_point == capital_i_with_dot)
+      out.append("i\xCC\x87");
+    else
+      utf8::append(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code_point))));
+  });
+  return out;
+}
+
+std::string to_upper(std::string_view text) {
+  constexpr char32_t sharp_s = 0xDF;
+  std::string out;
+  out.reserve(text.size());
+  for_each_character(text, [&](char32_t code_point) {
+    if (code_point == sharp_s)
+      out.append("SS");
+    else
+      utf8::append(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(code_point))));
+  });
+  return out;
+}
+
+std::string without_marks(std::string_view text) { return without(text, is_mark); }
+
+std::string without_nonspacing_marks(std::string_view text) {
+  return without(text, [](char32_t c) { return category_of(c) == UTF8PROC_CATEGORY_MN; });
+}
+
+std::string stripped(std::string_view text, bool left, bool right) {
+  if (left) text.remove_prefix(leading_white_space(text));
+  if (right) text.remove_suffix(trailing_white_space(text));
+  return std::string(text);
+}
+
+bool is_white_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+bool is_word_character(char32_t code_point) {
+  switch (category_of(code_point)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_letter(char32_t code_point) {
+  switch (category_of(code_point)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_digit(char32_t code_point) { return category_of(code_point) == UTF8PROC_CATEGORY_ND; }
+
+bool is_control_format_or_private(char32_t code_point) {
+  const utf8proc_category_t category = category_of(code_point);
+  return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+         category == UTF8PROC_CATEGORY_CO;
+}
+
+bool is_cased(char32_t code_point) {
+  const auto character = static_cast<utf8proc_int32_t>(code_point);
+  return utf8proc_tolower(character) != character || utf8proc_toupper(character) != character;
+}
+
+bool is_printable(char32_t code_point) {
+  switch (category_of(code_point)) {
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    case UTF8PROC_CATEGORY_ZS:
+      return code_point == ' ';
+    default:
+      return true;
+  }
+}
+
+std::size_t leading_white_space(std::string_view text) {
+  std::size_t length = 0;
+  while (length < text.size()) {
+    const utf8::Character character = utf8::first_character(text.substr(length));
+    if (!is_white_space(character.code_point)) break;
+    length += character.length;
+  }
+  return length;
+}
+
+std::size_t trailing_white_space(std::string_view text) {
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const char32_t last = utf8::last_character(rest);
+    if (!is_white_space(last)) break;
+    std::string encoded;
+    utf8::append(encoded, last);
+    rest.remove_suffix(encoded.size());
+  }
+  return text.size() - rest.size();
+}
+
+}  // namespace tp::unicode

@@ -1,0 +1,76 @@
+// What a GGUF file says about its model.
+#pragma once
+
+#include "model/weights/gguf/gguf_files.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tp {
+
+// A model's metadata, whose keys begin with the architecture: "llama.block_count".
+class ModelMetadata {
+ public:
+  explicit ModelMetadata(const GgufFiles& files)
+      : files_(files),
+        metadata_(files.metadata()),
+        architecture_(metadata_.text("general.architecture")),
+        prefix_(architecture_ + ".") {}
+
+  const GgufFiles& files() const { return files_; }
+  const std::string& architecture() const { return architecture_; }
+
+  bool has(std::string_view key) const { return metadata_.has(full(key)); }
+  std::uint64_t whole(std::string_view key) const { return metadata_.whole(full(key)); }
+  std::uint64_t whole_or(std::string_view key, std::uint64_t otherwise) const {
+    return metadata_.whole_or(full(key), otherwise);
+  }
+  double number(std::string_view key) const { return metadata_.number(full(key)); }
+  double number_or(std::string_view key, double otherwise) const {
+    return metadata_.number_or(full(key), otherwise);
+  }
+  bool boolean_or(std::string_view key, bool otherwise) const {
+    return metadata_.boolean_or(full(key), otherwise);
+  }
+  std::string_view text_or(std::string_view key, std::string_view otherwise) const {
+    return metadata_.text_or(full(key), otherwise);
+  }
+
+  std::vector<bool> booleans(std::string_view key) const { return metadata_.booleans(full(key)); }
+
+  std::uint64_t heads() const { return whole("attention.head_count"); }
+  std::uint64_t kv_heads() const { return whole_or("attention.head_count_kv", heads()); }
+  std::uint64_t head_dim() const {
+    return whole_or("attention.key_length", whole("embedding_length") / std::max<std::uint64_t>(1, heads()));
+  }
+  bool has_tensor(std::string_view name) const { return files_.find(name) != nullptr; }
+
+  // The file's keys that begin so and that nobody has asked for.
+  std::vector<std::string> unasked(std::string_view begin) const {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : metadata_.values()) {
+      if (!key.starts_with(prefix_ + std::string(begin))) continue;
+      if (std::string own = key.substr(prefix_.size()); !asked_.contains(own)) keys.push_back(std::move(own));
+    }
+    return keys;
+  }
+
+ private:
+  std::string full(std::string_view key) const {
+    asked_.emplace(key);
+    return prefix_ + std::string(key);
+  }
+
+  const GgufFiles& files_;
+  const GgufMetadata& metadata_;
+  std::string architecture_;
+  std::string prefix_;
+  mutable std::set<std::string, std::less<>> asked_;
+};
+
+}  // namespace tp

@@ -1,0 +1,69 @@
+// The weights of a Hugging Face checkpoint that AWQ, GPTQ or compressed-tensors have quantized, or of FP8.
+#pragma once
+
+#include "model/weights/quantized/group_quantization.h"
+#include "model/weights/quantized/quantized_matrices.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// "AWQ int4, groups of 128".
+std::string description_of(const StoredGroups& weight, GroupQuantization::Method method);
+
+// Where the file has "NAME.qweight" or "NAME.weight_packed" with scales and zero points beside it, there is a
+// tensor "NAME.weight" of their values; where it has a tensor of FP8 or int8 with "..._scale_inv" or
+// "..._scale" beside it, that tensor is their product. "..._blocks" of MXFP4, with "..._scales" beside it, is
+// a matrix of their values, or a stack of such. Others, such as those that the config exempts, are the
+// file's.
+class GroupCheckpoint final : public WeightSource {
+ public:
+  // Throws CheckpointError if a quantized tensor lacks a part or has parts of other shapes.
+  GroupCheckpoint(std::unique_ptr<SafetensorsCheckpoint> plain, GroupQuantization quantization);
+
+  // Whether there are any of FP8, which tell for themselves.
+  static bool has_fp8(const SafetensorsCheckpoint& plain);
+
+  bool contains(const std::string& name) const override;
+  std::vector<std::string> names() const override;
+  // f32 for quantized tensors, which holds their values exactly: for leaves that are not whole groups of 32.
+  DType dtype(const std::string& name) const override;
+  std::optional<WeightType> group_type(const std::string& name, Range columns) const override;
+  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
+  void read_exactly(const ColumnReader& columns) override { plain_->read_exactly(columns); }
+  // Scales and zero points are announced as a whole.
+  void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
+             Sharded sharded) const override;
+  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+            TensorView<float> out) const override;
+  std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
+                                        const TensorSlice& slice) const override;
+  void read_quantized(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                      const kernels::QuantizedRows& out) const override;
+  void read_scaled(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                   const kernels::ScaledRows& out) const override;
+  StoredScales scales_of(const std::string& name) const override;
+  std::vector<TypeUse> types() const override;
+  std::size_t stored_bytes() const override { return plain_->stored_bytes(); }
+  std::size_t bytes_read() const override { return plain_->bytes_read(); }
+  std::vector<std::string> unread() const override { return plain_->unread(); }
+  std::uint64_t fingerprint() const override { return of_quantization(plain_->fingerprint()); }
+  std::uint64_t identity() const override { return of_quantization(plain_->identity()); }
+  void done_with(const std::string& name) const override;
+
+ private:
+  const QuantizedMatrix* find(const std::string& name) const;
+  const QuantizedMatrix& find(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  RowsInMemory place_of(const QuantizedMatrix& matrix, const TensorSlice& slice) const;
+  void count(const QuantizedMatrix& matrix, const TensorSlice& slice) const;
+  std::uint64_t of_quantization(std::uint64_t hash) const;
+
+  std::unique_ptr<SafetensorsCheckpoint> plain_;
+  GroupQuantization quantization_;
+  QuantizedMatrices found_;
+};
+
+}  // namespace tp

@@ -1,0 +1,151 @@
+#include "model/weights/quantized/group_quantization.h"
+
+#include "model/files/json_node.h"
+#include "model/files/printable.h"
+#include "model/weights/quantized/quantization_config.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using Method = GroupQuantization::Method;
+
+constexpr const char* kAdvice =
+    "take the model quantized in another way, or the original one with --weights int4 or int8";
+
+// Of a field of quantization_config: what, expected, found, what to do.
+[[noreturn]] void refuse(const std::string& file, std::string_view field, std::string_view expected,
+                         const std::string& found) {
+  throw_error<ConfigError>("{}: quantization_config: {} must be {}, found {}; {}", file, field, expected,
+                           printable(found), kAdvice);
+}
+
+unsigned bits_of(const JsonNode& fields, std::string_view field, const std::string& file) {
+  const std::size_t bits = fields.at(field).size();
+  if (bits != 4 && bits != 8) refuse(file, field, "4 or 8", std::to_string(bits));
+  return static_cast<unsigned>(bits);
+}
+
+GroupQuantization awq(const JsonNode& fields, const std::string& file) {
+  const unsigned bits = bits_of(fields, fields.name_of({"bits", "w_bit"}), file);
+  const std::string version = lower_case(fields.string_or("version", "gemm"));
+  if (version != "gemm") refuse(file, "version", "gemm", version);
+  return {.method = Method::awq, .bits = bits};
+}
+
+GroupQuantization gptq(const JsonNode& fields, const std::string& file) {
+  const std::string format = lower_case(fields.string_or("checkpoint_format", "gptq"));
+  if (format != "gptq" && format != "gptq_v2") refuse(file, "checkpoint_format", "gptq or gptq_v2", format);
+  if (fields.boolean_or("is_marlin_format", false)) refuse(file, "is_marlin_format", "false", "true");
+  return {.method = Method::gptq,
+          .bits = bits_of(fields, "bits", file),
+          .zero_points_less_one = format == "gptq"};
+}
+
+// Rows and columns of a block.
+void take_block(const JsonNode& fields, std::string_view field, GroupQuantization& out,
+                const std::string& file) {
+  const std::vector<std::size_t> block = fields.list_or_empty(field, &JsonNode::size);
+  if (block.empty()) return;
+  if (block.size() != 2) refuse(file, field, "two numbers", std::to_string(block.size()));
+  out.block_rows = block[0];
+  out.block_columns = block[1];
+}
+
+GroupQuantization fp8(const JsonNode& fields, const std::string& file) {
+  const std::string format = lower_case(fields.string_or("fmt", "e4m3"));
+  if (format != "e4m3" && format != "float8_e4m3fn") refuse(file, "fmt", "e4m3", format);
+  GroupQuantization out{.method = Method::fp8};
+  take_block(fields, "weight_block_size", out, file);
+  return out;
+}
+
+// NVIDIA's Model Optimizer. Its names of FP8 differ in how activations are quantized; scales of weights have
+// the shape that tells how they are shared.
+GroupQuantization modelopt(const JsonNode& fields, const std::string& file) {
+  constexpr const char* kAlgorithms[] = {"FP8", "FP8_PER_CHANNEL_PER_TOKEN", "FP8_PB_WO", "MXFP8"};
+  const std::string algorithm = fields.at("quant_algo").string();
+  std::string upper = algorithm;
+  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (std::ranges::find(kAlgorithms, upper) == std::end(kAlgorithms))
+    refuse(file, "quant_algo", "FP8, FP8_PER_CHANNEL_PER_TOKEN, FP8_PB_WO or MXFP8", algorithm);
+  return {.method = Method::fp8};
+}
+
+GroupQuantization compressed_tensors(const JsonNode& fields, const std::string& file) {
+  // The last one is of weights that are not quantized, beside a KV cache that is elsewhere.
+  constexpr const char* kFormats[] = {"pack-quantized",  "int-quantized",   "float-quantized",
+                                      "naive-quantized", "mixed-precision", "dense"};
+  const auto require_format = [&](const std::string& format) {
+    if (std::ranges::find(kFormats, format) == std::end(kFormats))
+      refuse(file, "format",
+             "pack-quantized, int-quantized, float-quantized, naive-quantized or mixed-precision", format);
+  };
+  require_format(fields.string_or("format", "none"));
+  GroupQuantization out{.method = Method::compressed_tensors, .bits = 0};
+  bool has_several = false;
+  const std::optional<JsonNode> groups = fields.find("config_groups");
+  if (!groups) return out;
+  groups->for_each_member([&](const std::string& name, const nlohmann::json& value) {
+    const JsonNode group(value, file + ": config_groups." + name);
+    if (group.has("format")) require_format(group.at("format").string());
+    const JsonNode weights = group.at("weights");
+    const std::string type = weights.string_or("type", "int");
+    if (type == "float") {
+      const std::size_t bits = weights.at("num_bits").size();
+      if (bits != 8) refuse(file, "num_bits", "8", std::to_string(bits));
+      return take_block(weights, "block_structure", out, file);
+    }
+    if (type != "int") refuse(file, "type", "int or float", type);
+    const unsigned bits = bits_of(weights, "num_bits", file);
+    has_several = has_several || (out.bits != 0 && out.bits != bits);
+    out.bits = bits;
+  });
+  if (has_several) out.bits = 0;
+  return out;
+}
+
+}  // namespace
+
+std::string_view name_of(GroupQuantization::Method method) {
+  switch (method) {
+    case GroupQuantization::Method::awq:
+      return "AWQ";
+    case GroupQuantization::Method::gptq:
+      return "GPTQ";
+    case GroupQuantization::Method::compressed_tensors:
+      return "compressed-tensors";
+    case GroupQuantization::Method::mxfp4:
+      return "MXFP4";
+    default:
+      return "FP8";
+  }
+}
+
+std::optional<GroupQuantization> find_group_quantization(const std::filesystem::path& model) {
+  const std::optional<QuantizationConfig> config = find_quantization_config(model);
+  if (!config) return std::nullopt;
+  const JsonNode fields(config->fields, config->file);
+  const std::string& file = config->file;
+  const std::string& method = config->method;
+  // Its projections are stored with rows and columns exchanged, but not by these tools.
+  require<ConfigError>(
+      config->model_type != "gpt2",
+      "{}: quantization_config: {} weights of GPT-2 cannot be read, expected unquantized ones; "
+      "take the original model with --weights int4 or int8",
+      file, printable(method));
+  if (method == "awq") return awq(fields, file);
+  if (method == "gptq") return gptq(fields, file);
+  if (method == "compressed-tensors") return compressed_tensors(fields, file);
+  if (method == "fp8" || method == "fbgemm_fp8") return fp8(fields, file);
+  if (method == "modelopt") return modelopt(fields, file);
+  if (method == "mxfp4") return GroupQuantization{.method = Method::mxfp4};
+  refuse(file, "quant_method", "awq, gptq, compressed-tensors, fp8, modelopt or mxfp4", method);
+}
+
+}  // namespace tp

@@ -1,0 +1,321 @@
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+
+#include "model/files/file_hash.h"
+#include "model/files/printable.h"
+#include "model/files/similar_name.h"
+#include "model/weights/safetensors/safetensors_files.h"
+#include "model/weights/source/slice_check.h"
+#include "model/weights/source/widen.h"
+#include "parallel/machine/hash.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// Bytes of a copy, which every thread keeps: a panel's rows of any model fit, and those of most a core's
+// second-level cache.
+constexpr std::size_t kMostCopied = std::size_t{4} << 20;
+// Bytes of a row: below, as where a stored matrix is transposed, calling the kernel for each of them takes
+// longer than mapping pages.
+constexpr std::size_t kLeastCopied = 256;
+
+// Whether a tensor is a matrix of that shape. A number is a vector of one element, a vector a matrix of one
+// row, and a stack of matrices is one with all of their rows.
+bool is_matrix(const std::vector<std::size_t>& stored, MatrixShape shape) {
+  if (stored.size() < 2) return shape == MatrixShape{1, stored.empty() ? 1 : stored[0]};
+  std::size_t rows = stored[0];
+  for (std::size_t split = 1; split < stored.size(); rows *= stored[split++]) {
+    const std::size_t columns = std::accumulate(stored.begin() + static_cast<std::ptrdiff_t>(split),
+                                                stored.end(), std::size_t{1}, std::multiplies<>());
+    if (shape == MatrixShape{rows, columns}) return true;
+  }
+  return false;
+}
+
+// An expected shape in the notation of the stored one: a vector is [n], unless it is stored as a matrix.
+std::string expected_shape(MatrixShape shape, const std::vector<std::size_t>& stored) {
+  if (shape.rows == 1 && stored.size() < 2) return fmt::format("[{}]", shape.columns);
+  if (stored.size() == 3 && stored[0] != 0 && shape.rows % stored[0] == 0)
+    return fmt::format("[{}, {}, {}]", stored[0], shape.rows / stored[0], shape.columns);
+  return fmt::format("[{}, {}]", shape.rows, shape.columns);
+}
+
+// Of a row.
+Range bytes_of_columns(std::size_t element_bytes, const TensorSlice& slice) {
+  return {slice.columns.begin * element_bytes, slice.columns.end * element_bytes};
+}
+
+}  // namespace
+
+std::unique_ptr<SafetensorsCheckpoint> SafetensorsCheckpoint::open(const std::filesystem::path& directory) {
+  return std::unique_ptr<SafetensorsCheckpoint>(new SafetensorsCheckpoint(directory));
+}
+
+SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& directory) : directory_(directory) {
+  const SafetensorsFiles found = find_safetensors_files(directory);
+  for (const std::string& name : found.names) {
+    files_.push_back(std::make_unique<MappedFile>(directory / name));
+    add_file(*files_.back(), found.file_of);
+  }
+  check_index(found.file_of);
+}
+
+// A tensor that several files hold is the one of the file that the index names, as where a later file changes
+// a part of an earlier one.
+void SafetensorsCheckpoint::add_file(const MappedFile& file,
+                                     const std::map<std::string, std::string>& file_of) {
+  SafetensorsHeader header = parse_safetensors_header(file.bytes(), file.name());
+  fingerprint_ = hash_of_file(file, header.size, fingerprint_);
+  for (StoredTensor& tensor : header.tensors) {
+    const std::string name = tensor.name;
+    const auto place_in_index = file_of.find(name);
+    if (place_in_index != file_of.end() && place_in_index->second != file.name()) continue;
+    stored_bytes_ += tensor.bytes.size();
+    const auto [place, is_new] = tensors_.try_emplace(name, std::move(tensor), file);
+    if (!is_new) {
+      throw_error<CheckpointError>(
+          "{}: tensor {} is in {} too; remove the file that does not belong to the checkpoint", file.name(),
+          printable(name), place->second.file.name());
+    }
+  }
+}
+
+void SafetensorsCheckpoint::check_index(const std::map<std::string, std::string>& file_of) const {
+  for (const auto& [tensor, file] : file_of) {
+    const auto found = tensors_.find(tensor);
+    if (!(found != tensors_.end() && found->second.file.name() == file)) {
+      throw_error<CheckpointError>(
+          "{}: tensor {} is not in this file, where model.safetensors.index.json says it is; download "
+          "the index and the files again",
+          printable(file), printable(tensor));
+    }
+  }
+}
+
+bool SafetensorsCheckpoint::contains(const std::string& name) const { return tensors_.contains(name); }
+
+std::vector<std::string> SafetensorsCheckpoint::names() const {
+  std::vector<std::string> result;
+  result.reserve(tensors_.size());
+  for (const auto& [name, entry] : tensors_) result.push_back(name);
+  return result;
+}
+
+DType SafetensorsCheckpoint::dtype(const std::string& name) const {
+  const Entry& entry = find(name);
+  if (entry.tensor.type.dtype) return *entry.tensor.type.dtype;
+  throw_error<CheckpointError>(
+      "{}: {} has the type {}, expected F32, F16, BF16, or F8_E4M3 with a tensor of scales beside it ({}); "
+      "convert the checkpoint to one of them",
+      entry.file.name(), printable(name), entry.tensor.type.name, printable(name + "_scale_inv"));
+}
+
+void SafetensorsCheckpoint::expect(const std::string& name, MatrixShape shape,
+                                   const std::string& reason) const {
+  find_matrix(name, shape, reason);
+  dtype(name);
+}
+
+void SafetensorsCheckpoint::read_exactly(const ColumnReader& columns) {
+  columns_ = &columns;
+  for (const std::unique_ptr<MappedFile>& file : files_) file->stop_reading_ahead();
+}
+
+void SafetensorsCheckpoint::fetch(const std::string& name, MatrixShape shape,
+                                  std::span<const TensorSlice> slices, Sharded sharded) const {
+  if (columns_ == nullptr) return;
+  const Entry& entry = find_matrix(name, shape, "");
+  const FileRows rows = entry.rows(shape);
+  if (sharded == Sharded::rows) {
+    for (const TensorSlice& slice : slices) entry.file.will_need(rows.bytes_of(slice.rows));
+    return;
+  }
+  // Of a stack they are rows of one matrix, the same on every rank.
+  Range some = slices.front().rows;
+  std::vector<Range> wanted;
+  for (const TensorSlice& slice : slices) {
+    some = {std::min(some.begin, slice.rows.begin), std::max(some.end, slice.rows.end)};
+    wanted.push_back(bytes_of_columns(entry.element_bytes(), slice));
+  }
+  const FileRows matrix{rows.file, rows.bytes_of(some).begin, some.size(), rows.row_bytes};
+  fetched_.add(name, {some.begin, columns_->fetch(matrix, wanted)});
+}
+
+RowsInMemory SafetensorsCheckpoint::rows_in_memory(const std::string& name, MatrixShape shape,
+                                                   const TensorSlice& slice) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  const Range bytes = bytes_of_columns(entry.element_bytes(), slice);
+  if (const FetchedRows* const fetched = fetched_.find(entry.tensor.name)) {
+    const FetchedColumns& columns = fetched->columns;
+    if (const std::byte* const first = columns.find(bytes))
+      return {first + (slice.rows.begin - fetched->first_row) * columns.stride(), columns.stride()};
+  }
+  const std::size_t row_bytes = entry.rows(shape).row_bytes;
+  return {entry.data() + slice.rows.begin * row_bytes + bytes.begin, row_bytes};
+}
+
+bool SafetensorsCheckpoint::copies(const Entry& entry, const TensorSlice& slice) const {
+  // Where pages are asked for one by one, they have been, or their columns have been fetched.
+  if (columns_ != nullptr || slice.size() == 0) return false;
+  const std::size_t row_bytes = slice.columns.size() * entry.element_bytes();
+  return slice.rows.size() * row_bytes <= kMostCopied &&
+         (slice.rows.size() == 1 || row_bytes >= kLeastCopied);
+}
+
+RowsInMemory SafetensorsCheckpoint::copy_of(const Entry& entry, MatrixShape shape,
+                                            const TensorSlice& slice) const {
+  const FileRows file_rows = entry.rows(shape);
+  const Range wanted = bytes_of_columns(entry.element_bytes(), slice);  // of a row
+  thread_local std::vector<std::byte> copy;
+  const std::size_t size = slice.rows.size() * wanted.size();
+  copy.resize(std::max(copy.size(), size));
+  std::span<std::byte> rest = std::span(copy).first(size);
+  std::size_t from = file_rows.bytes_of(slice.rows).begin + wanted.begin;
+  if (wanted.size() == file_rows.row_bytes) {
+    // Nothing is left out, so that the kernel knows what is next.
+    entry.file.copy(from, rest, from + size);
+  } else {
+    for (; !rest.empty(); rest = rest.subspan(wanted.size()), from += file_rows.row_bytes)
+      entry.file.copy(from, rest.first(wanted.size()), entry.tensor.bytes.end);
+  }
+  return {copy.data(), wanted.size()};
+}
+
+void SafetensorsCheckpoint::read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+                                 TensorView<float> out) const {
+  check_slice(name, shape, slice, out);
+  const std::size_t row_bytes = slice.columns.size() * size_of(dtype(name));
+  const std::size_t most = std::max<std::size_t>(1, kMostCopied / std::max<std::size_t>(1, row_bytes));
+  for (std::size_t first = 0; first < slice.rows.size(); first += most) {
+    const std::size_t count = std::min(most, slice.rows.size() - first);
+    const Range some{slice.rows.begin + first, slice.rows.begin + first + count};
+    const StoredRows rows = stored_rows(name, shape, {some, slice.columns}).value();
+    for (std::size_t i = 0; i < count; ++i)
+      widen(rows.type, rows.data + i * rows.stride, rows.columns, out.row(first + i));
+  }
+}
+
+std::optional<StoredRows> SafetensorsCheckpoint::stored_rows(const std::string& name, MatrixShape shape,
+                                                             const TensorSlice& slice) const {
+  const Entry& entry = find_matrix(name, shape, "");
+  const DType type = dtype(name);
+  check_slice(name, shape, slice, {nullptr, slice.rows.size(), slice.columns.size()});
+  count_read(entry, slice.size() * size_of(type));
+  const RowsInMemory place =
+      copies(entry, slice) ? copy_of(entry, shape, slice) : rows_in_memory(name, shape, slice);
+  return StoredRows{type, place.data, slice.rows.size(), slice.columns.size(), place.stride};
+}
+
+void SafetensorsCheckpoint::count_read(const Entry& entry, std::size_t bytes) const {
+  entry.bytes_read.fetch_add(bytes, std::memory_order_relaxed);
+  bytes_read_.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+std::vector<TypeUse> SafetensorsCheckpoint::types() const {
+  TypeUses uses;
+  for (const auto& [name, entry] : tensors_) uses.add(type_use(name));
+  return uses.sorted();
+}
+
+TypeUse SafetensorsCheckpoint::type_use(const std::string& name) const {
+  const Entry& entry = find(name);
+  const StoredType& type = entry.tensor.type;
+  TypeUse use{.type = std::string(type.name),
+              .tensors = 1,
+              .elements = entry.tensor.bytes.size() * 8 / type.bits,
+              .held_as = std::nullopt,
+              .exactly = true};
+  if (type.dtype) use.held_as = lossless_type(*type.dtype);
+  return use;
+}
+
+std::optional<SafetensorsCheckpoint::Raw> SafetensorsCheckpoint::find_raw(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return std::nullopt;
+  return Raw{found->second.tensor, found->second.file.name(), found->second.data()};
+}
+
+void SafetensorsCheckpoint::will_need(const std::string& name) const {
+  if (columns_ == nullptr) return;
+  const Entry& entry = find(name);
+  entry.file.will_need(entry.tensor.bytes);
+}
+
+void SafetensorsCheckpoint::count_raw(const std::string& name, std::size_t bytes) const {
+  count_read(find(name), bytes);
+}
+
+void SafetensorsCheckpoint::count_shared(const std::string& name) const {
+  const Entry& entry = find(name);
+  entry.bytes_read.store(entry.tensor.bytes.size(), std::memory_order_relaxed);
+}
+
+std::size_t SafetensorsCheckpoint::stored_bytes() const { return stored_bytes_; }
+
+std::size_t SafetensorsCheckpoint::bytes_read() const { return bytes_read_.load(std::memory_order_relaxed); }
+
+std::uint64_t SafetensorsCheckpoint::fingerprint() const { return fingerprint_; }
+
+std::uint64_t SafetensorsCheckpoint::identity() const {
+  std::uint64_t hash = fingerprint_;
+  for (const std::unique_ptr<MappedFile>& file : files_)
+    hash = mixed(hash ^ static_cast<std::uint64_t>(file->changed_at()));
+  return hash;
+}
+
+void SafetensorsCheckpoint::done_with(const std::string& name) const {
+  const Entry& entry = find(name);
+  fetched_.remove(name);
+  entry.file.advise_done(entry.tensor.bytes);
+}
+
+std::size_t SafetensorsCheckpoint::bytes_read_of(const std::string& name) const {
+  return find(name).bytes_read.load(std::memory_order_relaxed);
+}
+
+std::vector<std::string> SafetensorsCheckpoint::unread() const {
+  std::vector<std::string> result;
+  for (const auto& [name, entry] : tensors_) {
+    if (entry.bytes_read.load(std::memory_order_relaxed) == 0 && !entry.tensor.bytes.empty())
+      result.push_back(name);
+  }
+  return result;
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found != tensors_.end()) return found->second;
+  const std::string similar = similar_name(name, names());
+  const std::string hint =
+      similar.empty() ? "" : fmt::format(" (the most similar one is {})", printable(similar));
+  throw_error<CheckpointError>(
+      "{}: there is no tensor {} in {}{}; config.json and the weights must be of the same model",
+      directory_.string(), printable(name), searched_files(), hint);
+}
+
+const SafetensorsCheckpoint::Entry& SafetensorsCheckpoint::find_matrix(const std::string& name,
+                                                                       MatrixShape shape,
+                                                                       const std::string& reason) const {
+  const Entry& entry = find(name);
+  const std::string because = reason.empty() ? "" : fmt::format(" ({})", reason);
+  if (!is_matrix(entry.tensor.shape, shape)) {
+    throw_error<CheckpointError>("{}: {} is {}, expected {}{}", entry.file.name(), printable(name),
+                                 printable(entry.tensor.shape), expected_shape(shape, entry.tensor.shape),
+                                 because);
+  }
+  return entry;
+}
+
+std::string SafetensorsCheckpoint::searched_files() const {
+  if (files_.size() == 1) return files_.front()->name();
+  return fmt::format("its {} files, {} to {}", files_.size(), files_.front()->name(), files_.back()->name());
+}
+
+}  // namespace tp

@@ -1,0 +1,108 @@
+// The weights of a Hugging Face checkpoint, read slice by slice.
+#pragma once
+
+#include "model/files/mapped_file.h"
+#include "model/weights/safetensors/safetensors_header.h"
+#include "model/weights/source/weight_source.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// One or several safetensors files. They are mapped, not loaded: what is read from disk is, by the page, what
+// `read` wants. F32, F16 and BF16 can be read; tensors of other types may be there, for readers that know
+// what they mean.
+class SafetensorsCheckpoint final : public WeightSource {
+ public:
+  // Opens `model.safetensors`, or what `model.safetensors.index.json` names, and checks every header. Throws
+  // CheckpointError if there is no such file or any of them is damaged.
+  static std::unique_ptr<SafetensorsCheckpoint> open(const std::filesystem::path& directory);
+
+  bool contains(const std::string& name) const override;
+  std::vector<std::string> names() const override;
+  DType dtype(const std::string& name) const override;
+  void expect(const std::string& name, MatrixShape shape, const std::string& reason) const override;
+  void read_exactly(const ColumnReader& columns) override;
+  void fetch(const std::string& name, MatrixShape shape, std::span<const TensorSlice> slices,
+             Sharded sharded) const override;
+  void read(const std::string& name, MatrixShape shape, const TensorSlice& slice,
+            TensorView<float> out) const override;
+  std::optional<StoredRows> stored_rows(const std::string& name, MatrixShape shape,
+                                        const TensorSlice& slice) const override;
+  std::vector<TypeUse> types() const override;
+  // That of one tensor.
+  TypeUse type_use(const std::string& name) const;
+  std::size_t stored_bytes() const override;
+  std::size_t bytes_read() const override;
+  std::vector<std::string> unread() const override;
+  void done_with(const std::string& name) const override;
+
+  // Bytes of one tensor read so far; the tensor's size if every element has been read once. Throws
+  // CheckpointError if it is missing.
+  std::size_t bytes_read_of(const std::string& name) const;
+
+  // A tensor of any type where it lies in memory, for readers that know what it means; null if it is missing.
+  struct Raw {
+    const StoredTensor& tensor;
+    const std::string& file;
+    const std::byte* data;
+  };
+  std::optional<Raw> find_raw(const std::string& name) const;
+  // Where a slice of a matrix of any type lies, perhaps as it has been fetched.
+  RowsInMemory rows_in_memory(const std::string& name, MatrixShape shape, const TensorSlice& slice) const;
+  // After read_exactly, announces that all of it is read soon.
+  void will_need(const std::string& name) const;
+  // Counts this many of its bytes as read, or all of a tensor that slices share.
+  void count_raw(const std::string& name, std::size_t bytes) const;
+  void count_shared(const std::string& name) const;
+
+  // A hash of the files' names, sizes and headers. Ranks that have the same one read the same tensors from
+  // the same places, though not certainly the same values.
+  std::uint64_t fingerprint() const override;
+  std::uint64_t identity() const override;
+
+ private:
+  // A tensor of `file`. The counter is atomic because threads read at once.
+  struct Entry {
+    Entry(StoredTensor stored, const MappedFile& of) : tensor(std::move(stored)), file(of) {}
+    const std::byte* data() const { return file.bytes().data() + tensor.bytes.begin; }
+    std::size_t element_bytes() const { return tensor.type.bits / 8; }
+    // Of a matrix of that shape.
+    FileRows rows(MatrixShape shape) const {
+      return {&file, tensor.bytes.begin, shape.rows, shape.columns * element_bytes()};
+    }
+    StoredTensor tensor;
+    const MappedFile& file;
+    mutable std::atomic<std::size_t> bytes_read = 0;
+  };
+
+  explicit SafetensorsCheckpoint(const std::filesystem::path& directory);
+  void add_file(const MappedFile& file, const std::map<std::string, std::string>& file_of);
+  void check_index(const std::map<std::string, std::string>& file_of) const;
+  const Entry& find(const std::string& name) const;
+  const Entry& find_matrix(const std::string& name, MatrixShape shape, const std::string& reason) const;
+  // Whether a slice is copied, and not looked at where it is mapped.
+  bool copies(const Entry& entry, const TensorSlice& slice) const;
+  // To memory of the thread's, row behind row.
+  RowsInMemory copy_of(const Entry& entry, MatrixShape shape, const TensorSlice& slice) const;
+  std::string searched_files() const;
+  void count_read(const Entry& entry, std::size_t bytes) const;
+
+  std::filesystem::path directory_;
+  std::vector<std::unique_ptr<MappedFile>> files_;
+  std::map<std::string, Entry> tensors_;
+  std::size_t stored_bytes_ = 0;
+  std::uint64_t fingerprint_ = 0;
+  mutable std::atomic<std::size_t> bytes_read_ = 0;
+  const ColumnReader* columns_ = nullptr;
+  mutable FetchedTensors fetched_;
+};
+
+}  // namespace tp

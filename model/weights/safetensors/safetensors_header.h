@@ -1,0 +1,36 @@
+// What a safetensors file holds, and where.
+//
+// The format: eight bytes with the header's length (little-endian), the header, and the tensors' data. The
+// header is a JSON object, {"name": {"dtype": "BF16", "shape": [4096, 14336], "data_offsets": [begin, end]},
+// ...}, whose offsets count from the end of the header. "__metadata__" holds strings that nobody needs here.
+// The tensors cover the data without holes or overlaps. https://github.com/huggingface/safetensors#format
+#pragma once
+
+#include "model/weights/source/stored_type.h"
+#include "parallel/shard/shard.h"
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// One tensor of a file.
+struct StoredTensor {
+  std::string name;
+  StoredType type;
+  std::vector<std::size_t> shape;
+  Range bytes;  // counted from the start of the file
+};
+
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // in the order of their data
+  std::size_t size = 0;               // bytes before the tensors' data
+};
+
+// Reads and checks the header of the file whose bytes are `file`; the data is not touched. `file_name` is for
+// error texts. Throws CheckpointError if the file is anything but a whole and consistent safetensors file.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file, const std::string& file_name);
+
+}  // namespace tp

@@ -1,0 +1,14 @@
+// The check that every WeightSource makes before it writes into a caller's memory.
+#pragma once
+
+#include "parallel/shard/slice.h"
+#include "tp/tensor.h"
+
+#include <string>
+
+namespace tp {
+
+// Throws CheckpointError unless the slice lies inside the shape and `out` has the slice's rows and columns.
+void check_slice(const std::string& name, MatrixShape shape, const TensorSlice& slice, TensorView<float> out);
+
+}  // namespace tp

@@ -1,0 +1,100 @@
+// Point-to-point messages between the ranks of a communicator. Unlike with MPI's collectives, a waiting rank
+// knows for which ranks it waits.
+#pragma once
+
+#include "parallel/exchange/wait.h"
+
+#include <climits>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <mpi.h>
+
+namespace tp {
+
+class Exchange {
+ public:
+  using Bytes = std::span<std::byte>;
+  using ConstBytes = std::span<const std::byte>;
+
+  // Connects all ranks of the placement.
+  Exchange(MPI_Comm comm, const Patience& patience);
+  // Connects some of them, each acting for several: members[r] are those that rank r of `comm` acts for, in
+  // ascending order, itself first.
+  // Longer messages than `longest` bytes are sent in parts.
+  Exchange(MPI_Comm comm, const Patience& patience, std::vector<Wait::Ranks> members,
+           std::size_t longest = INT_MAX);
+  ~Exchange();
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  std::size_t rank() const { return rank_; }
+  std::size_t size() const { return members_.size(); }
+
+  // Messages on their way, with the rank that each is exchanged with.
+  class Messages {
+   public:
+    // Whether all have arrived; lets MPI make progress. Throws CommError.
+    bool arrived();
+
+   private:
+    friend class Exchange;
+    void clear();
+
+    std::vector<MPI_Request> requests_;
+    std::vector<std::size_t> partners_;
+  };
+
+  // Sends to[r] to every rank r and receives from[r] from it, [size()] each. Skips empty spans and this rank
+  // itself. Collective. Throws CommError.
+  void all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, const Wait::Manner& manner);
+  // Sends `own` to every rank; from[r] as above.
+  void to_all(ConstBytes own, std::span<const Bytes> from, const Wait::Manner& manner);
+
+  // Begins what all_to_all does. The spans must stay until `messages`, which must have arrived before, has
+  // arrived. Several may be on their way, in any order, if their tags differ; 0 is that of the others here.
+  void begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
+                        Messages& messages);
+  // Waits until done(), which lets MPI make progress and is called again and again, for what is missing of
+  // `messages`.
+  void wait_until(const std::function<bool()>& done, const Messages& messages, const Wait::Manner& manner);
+
+  // Sends `bytes` to every rank, where all_to_all receives them. A short message is copied without waiting
+  // for its arrival, so that a missing rank is noticed later, by all ranks alike. Throws CommError.
+  void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
+  // Lets MPI progress posted messages; called by those who wait without MPI.
+  void progress();
+
+  // Every rank's value, in rank order.
+  template <class T>
+  std::vector<T> all_values(const T& own, const Wait::Manner& manner) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> values(size(), own);
+    std::vector<Bytes> from;
+    from.reserve(values.size());
+    for (T& value : values) from.push_back(std::as_writable_bytes(std::span(&value, 1)));
+    to_all(std::as_bytes(std::span(&own, 1)), from, manner);
+    return values;
+  }
+
+ private:
+  void receive(std::size_t source, Bytes bytes, int tag, Messages& messages) const;
+  void send(std::size_t target, ConstBytes bytes, int tag, Messages& messages) const;
+  void wait_for(Messages& messages, const Wait::Manner& manner);
+  Wait::Ranks missing(const Messages& messages) const;
+
+  MPI_Comm comm_;
+  const Patience& patience_;
+  std::vector<Wait::Ranks> members_;
+  std::size_t longest_;
+  Wait::Ranks together_;  // the first of all members
+  std::size_t rank_ = 0;
+  Messages exchanged_;
+  Messages posted_;
+  std::vector<std::byte> posted_bytes_;
+};
+
+}  // namespace tp

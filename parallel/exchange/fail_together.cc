@@ -1,0 +1,37 @@
+#include "parallel/exchange/fail_together.h"
+
+#include "parallel/exchange/agreement.h"
+
+#include <new>
+
+namespace tp {
+namespace {
+
+// What went wrong in `work`: its ErrorKind as a byte, then the text. Empty if it went well.
+std::string error_of(const std::function<void()>& work) {
+  const auto tell = [](ErrorKind kind, const char* text) {
+    return static_cast<char>(kind) + std::string(*text != '\0' ? text : "unknown error");
+  };
+  try {
+    work();
+    return {};
+  } catch (const AgreedError&) {
+    throw;  // all ranks know already
+  } catch (const Error& error) {
+    return tell(error.kind(), error.what());
+  } catch (const std::bad_alloc&) {
+    return tell(ErrorKind::out_of_memory,
+                "out of memory; use more ranks or hosts, or a smaller cache (`cache_tokens`)");
+  } catch (const std::exception& error) {
+    return tell(ErrorKind::other, error.what());
+  }
+}
+
+}  // namespace
+
+void fail_together(Communicator& comm, const std::function<void()>& work) {
+  if (const std::optional<RankError> error = first_error(comm.exchange(), error_of(work)))
+    throw AgreedError(error->text.substr(1), error->rank, static_cast<ErrorKind>(error->text.front()));
+}
+
+}  // namespace tp

@@ -1,0 +1,45 @@
+// The sum over ranks, by messages only.
+#pragma once
+
+#include "parallel/exchange/exchange.h"
+#include "parallel/shard/sums.h"
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// One-shot for small messages: every rank receives all addends and adds them up. Two-shot for larger ones:
+// every rank adds up its part (reduce-scatter) and sends the sum, in floats, to all (all-gather). Both add in
+// the order that AllReduce specifies.
+class MessageAllReduce {
+ public:
+  // `hosts`: the ranks of `exchange` on each host, in the order of addition. By default every rank is on a
+  // host of its own.
+  explicit MessageAllReduce(Exchange& exchange, std::vector<std::vector<std::size_t>> hosts = {});
+
+  // As AllReduce::operator(), for floats and doubles.
+  template <class T>
+  void operator()(std::span<const T> addend, const SumTarget& target);
+
+ private:
+  template <class T>
+  void sum_whole(std::span<const T> piece, const SumTarget& target);
+  template <class T>
+  void sum_parts(std::span<const T> piece, const SumTarget& target);
+  template <class T>
+  void add_up(const std::vector<const T*>& addends, std::size_t size, const SumTarget& target);
+
+  // Grows to this many elements of T.
+  template <class T>
+  static T* room(std::vector<double>& memory, std::size_t size);
+
+  Exchange& exchange_;
+  std::vector<std::vector<std::size_t>> hosts_;
+  std::vector<double> received_;
+  std::vector<double> whole_;
+  std::vector<double> host_sums_;
+};
+
+}  // namespace tp

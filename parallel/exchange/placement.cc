@@ -1,0 +1,113 @@
+#include "parallel/exchange/placement.h"
+
+#include "parallel/exchange/mpi_call.h"
+#include "parallel/machine/hash.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+// What a rank tells the others of itself.
+struct Card {
+  std::int64_t process = 0;
+  std::uint64_t mark = 0;  // of its host
+  char host[64] = "";      // cut short if need be
+};
+
+// What only processes with the same name of the host, kernel and /dev/shm have in common. Where two hosts
+// have one name, MPI's own groups of ranks that share memory (MPI_COMM_TYPE_SHARED) differ from rank to rank.
+std::uint64_t mark_of_host(const std::string& name, int group) {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat memory {};
+  ::stat("/dev/shm", &memory);
+  return hash_of(fmt::format("{} {} {} {} {}", group, name, boot, memory.st_dev, memory.st_ino));
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// Processes with the same mark share a host.
+Placement placed(std::vector<Placement::Process> processes, std::span<const std::uint64_t> marks,
+                 std::size_t own) {
+  Placement placement;
+  placement.rank = own;
+  std::vector<std::uint64_t> marks_of_hosts;
+  for (std::size_t rank = 0; rank < marks.size(); ++rank) {
+    const auto known = std::ranges::find(marks_of_hosts, marks[rank]);
+    const auto host = static_cast<std::size_t>(known - marks_of_hosts.begin());
+    if (known == marks_of_hosts.end()) {
+      marks_of_hosts.push_back(marks[rank]);
+      placement.hosts.emplace_back();
+    }
+    placement.hosts[host].push_back(rank);
+    placement.host_of.push_back(host);
+  }
+  placement.processes = std::move(processes);
+  return placement;
+}
+
+}  // namespace
+
+Placement find_placement(MPI_Comm comm, int group) {
+  int rank = 0;
+  int size = 1;
+  TP_MPI(MPI_Comm_rank(comm, &rank));
+  TP_MPI(MPI_Comm_size(comm, &size));
+  const std::string name = host_name();
+  Card own{.process = ::getpid(), .mark = mark_of_host(name, group)};
+  name.copy(own.host, sizeof(own.host) - 1);
+  std::vector<Card> cards(static_cast<std::size_t>(size));
+  TP_MPI(MPI_Allgather(&own, sizeof(Card), MPI_BYTE, cards.data(), sizeof(Card), MPI_BYTE, comm));
+
+  std::vector<Placement::Process> processes;
+  std::vector<std::uint64_t> marks;
+  for (std::size_t other = 0; other < cards.size(); ++other) {
+    processes.push_back({cards[other].process, cards[other].host, other});
+    marks.push_back(cards[other].mark);
+  }
+  Placement placement = placed(std::move(processes), marks, static_cast<std::size_t>(rank));
+  placement.processes_here = placement.own_host().size();
+  return placement;
+}
+
+std::vector<std::size_t> Placement::host_roots() const {
+  std::vector<std::size_t> roots;
+  for (const std::vector<std::size_t>& host : hosts) roots.push_back(host.front());
+  return roots;
+}
+
+Placement Placement::restricted_to(std::span<const std::size_t> ranks) const {
+  std::vector<Process> members;
+  std::vector<std::uint64_t> hosts_of_members;
+  for (const std::size_t member : ranks) {
+    members.push_back(processes[member]);
+    hosts_of_members.push_back(host_of[member]);
+  }
+  const auto own = static_cast<std::size_t>(std::ranges::find(ranks, rank) - ranks.begin());
+  Placement group = placed(std::move(members), hosts_of_members, own);
+  group.processes_here = processes_here;
+  return group;
+}
+
+bool is_stopped(std::int64_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // "4711 (name, which may hold brackets) T ..."
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
+}
+
+}  // namespace tp

@@ -1,0 +1,102 @@
+// Records a timeline of what this rank does, when enabled.
+#pragma once
+
+#include "parallel/machine/stopwatch.h"
+#include "tp/communicator.h"
+#include "tp/trace.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace tp {
+
+class TraceSpan;
+
+// Disabled until start(); from then on every TraceSpan of this rank's communicator becomes an event.
+class Tracer {
+ public:
+  // Events that a rank keeps, about 30 MB.
+  static constexpr std::size_t kCapacity = 1'000'000;
+
+  // Sets the time to zero. Call it on all ranks right after a barrier, so that their times agree.
+  void start();
+  bool on() const { return on_; }
+  double now() const { return watch_.seconds(); }
+  void add(const TraceEvent& event);
+  const RankTrace& trace() const { return trace_; }
+  // Of the spans that last now; null: none does.
+  TraceSpan* innermost() const { return innermost_; }
+
+ private:
+  friend class TraceSpan;
+  friend class SuspendedSpans;
+
+  bool on_ = false;
+  TraceSpan* innermost_ = nullptr;
+  Stopwatch watch_;
+  RankTrace trace_;
+};
+
+// Records the time from its construction to its destruction as an event. Those of a thread end in the
+// opposite order in which they begin.
+class TraceSpan {
+ public:
+  TraceSpan(Tracer* tracer, Activity activity, std::uint64_t detail)
+      : tracer_(tracer != nullptr && tracer->on() ? tracer : nullptr),
+        event_{tracer_ != nullptr ? tracer_->now() : 0.0, 0.0, detail, activity} {
+    if (tracer_ != nullptr) outer_ = std::exchange(tracer_->innermost_, this);
+  }
+  TraceSpan(Communicator& comm, Activity activity, std::uint64_t detail)
+      : TraceSpan(&comm.tracer(), activity, detail) {}
+  ~TraceSpan() {
+    if (tracer_ == nullptr) return;
+    record();
+    tracer_->innermost_ = outer_;
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+ private:
+  friend class SuspendedSpans;
+
+  void record() {
+    event_.end = tracer_->now();
+    tracer_->add(event_);
+  }
+
+  Tracer* tracer_;  // null if nothing is recorded
+  TraceSpan* outer_ = nullptr;
+  TraceEvent event_;
+};
+
+// From its construction to its destruction the spans within `around` are interrupted, as another computation
+// goes on, whose own ones would overlap them: they become an event before and one behind.
+class SuspendedSpans {
+ public:
+  SuspendedSpans(Tracer& tracer, TraceSpan* around)
+      : tracer_(tracer), around_(around), innermost_(std::exchange(tracer.innermost_, around)) {
+    for_all([](TraceSpan& span) { span.record(); });
+  }
+  ~SuspendedSpans() {
+    for_all([&](TraceSpan& span) { span.event_.begin = tracer_.now(); });
+    tracer_.innermost_ = innermost_;
+  }
+  SuspendedSpans(const SuspendedSpans&) = delete;
+  SuspendedSpans& operator=(const SuspendedSpans&) = delete;
+
+ private:
+  template <class Use>
+  void for_all(const Use& use) const {
+    for (TraceSpan* span = innermost_; span != around_; span = span->outer_) use(*span);
+  }
+
+  Tracer& tracer_;
+  TraceSpan* around_;
+  TraceSpan* innermost_;
+};
+
+// Every rank's trace on rank 0, in rank order; other ranks get an empty vector. Collective. Throws CommError.
+std::vector<RankTrace> gather_traces(Communicator& comm);
+
+}  // namespace tp

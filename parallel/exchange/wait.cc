@@ -1,0 +1,139 @@
+#include "parallel/exchange/wait.h"
+
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+#include <utility>
+
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace tp {
+namespace {
+
+using namespace std::chrono_literals;
+
+// About as long as an exchange takes; who waits longer waits for a rank that is busy or has no processor.
+constexpr int kSpins = 4000;
+
+// Seconds after the timeout until a rank ends whose error another one should have reported: that one may be
+// out of reach.
+constexpr double kGrace = 3.0;
+
+// The calling thread's waits; see Wait::in_background.
+thread_local bool is_background = false;
+
+// What a message waits for at most; each turn takes a processor about a tenth as long.
+constexpr auto kBackgroundSleep = 50us;
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+bool contains(std::span<const std::size_t> ranks, std::size_t rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+}  // namespace
+
+Wait::Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
+           std::function<Ranks()> missing)
+    : patience_(patience), manner_(manner), together_(together), missing_(std::move(missing)) {
+  const WaitOptions& options = patience_.options;
+  until_told_ = options.patience * manner_.patience;
+  until_end_ = options.timeout > 0 ? options.timeout * manner_.patience : INFINITY;
+  next_look_ = look_every();
+}
+
+void Wait::in_background() { is_background = true; }
+
+double Wait::look_every() const { return std::min(until_told_, until_end_) / 8; }
+
+void Wait::turn() {
+  if (turns_ < kSpins && !is_background) {
+    ++turns_;
+    if (patience_.crowded) {
+      sched_yield();
+    } else {
+      pause();
+    }
+    return;
+  }
+  if (overdue_.seconds() >= next_look_) look();
+  rest();
+}
+
+void Wait::rest() {
+  if (is_background && !told_) {
+    std::this_thread::sleep_for(kBackgroundSleep);
+    return;
+  }
+  if (!manner_.polite && !told_) {
+    sched_yield();
+    return;
+  }
+  std::this_thread::sleep_for(sleep_);
+  const auto longest = begun_.seconds() < 1.0 ? 1ms : 20ms;
+  sleep_ = std::min<std::chrono::microseconds>(sleep_ * 2, longest);
+}
+
+void Wait::look() {
+  const WaitOptions& options = patience_.options;
+  const Ranks missing = missing_();
+  if (is_no_news(missing)) {
+    overdue_.restart();
+    if (!manner_.root_has_time && begun_.seconds() >= until_end_ + kGrace)
+      throw_error<CommError>("waited {:.0f} s in {}, more than `timeout` allows", begun_.seconds(),
+                             manner_.collective);
+  } else if (overdue_.seconds() >= until_end_ &&
+             (speaks(missing) || overdue_.seconds() >= until_end_ + kGrace)) {
+    throw_error<CommError>(
+        "{}, more than `timeout` allows; it may be stopped, swapping or reading from a "
+        "slow disk",
+        text_of(missing));
+  } else if (overdue_.seconds() >= until_told_ && !told_) {
+    told_ = true;
+    if (speaks(missing) && options.on_long_wait) options.on_long_wait(text_of(missing));
+  }
+  next_look_ = overdue_.seconds() + look_every();
+}
+
+bool Wait::is_up_to_root(const Ranks& missing) const { return manner_.root_has_time && missing == Ranks{0}; }
+
+bool Wait::is_no_news(const Ranks& missing) const {
+  if (!is_up_to_root(missing)) return missing.empty();
+  return !patience_.placement.on_own_host(0) || !is_stopped(patience_.placement.processes[0].id);
+}
+
+// One of those who wait is enough. All of them miss the same ranks, but only those on its host see that rank
+// 0 has been stopped.
+bool Wait::speaks(const Ranks& missing) const {
+  for (const std::size_t rank : together_) {
+    if (is_up_to_root(missing) && !patience_.placement.on_own_host(rank)) continue;
+    if (!contains(missing, rank)) return rank == patience_.placement.rank;
+  }
+  return true;
+}
+
+std::string Wait::text_of(const Ranks& missing) const {
+  const Placement& placement = patience_.placement;
+  std::vector<std::string> names;
+  for (const std::size_t rank : missing) {
+    const Placement::Process& process = placement.processes[rank];
+    const bool stopped = placement.on_own_host(rank) && is_stopped(process.id);
+    names.push_back(fmt::format("rank {} (process {} on {}{})", process.rank, process.id, process.host,
+                                stopped ? ", stopped" : ""));
+  }
+  return fmt::format("waited {:.0f} s in {} for {}", overdue_.seconds(), manner_.collective,
+                     fmt::join(names, ", "));
+}
+
+}  // namespace tp

@@ -1,0 +1,79 @@
+// How a rank waits for others, and what it does if one does not arrive.
+#pragma once
+
+#include "parallel/exchange/placement.h"
+#include "parallel/machine/stopwatch.h"
+#include "tp/communicator.h"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tp {
+
+// State shared by all waits of a communicator.
+struct Patience {
+  const Placement& placement;
+  WaitOptions options;
+  bool crowded = false;  // more ranks than processors: waiting must not spin
+};
+
+// One wait, from its construction on:
+//
+//   Wait wait(...);
+//   while (!it_has_come()) wait.turn();
+//
+// Turns spin at first, then yield the processor or, if polite, sleep. A long wait is reported to
+// WaitOptions::on_long_wait, once and by one rank; a wait longer than WaitOptions::timeout is an error, on
+// the other ranks a few seconds later, in case that the first one does not end them.
+class Wait {
+ public:
+  struct Manner {
+    const char* collective = "";  // "an all-reduce"
+    bool polite = false;          // sleeps soon, as the wait may be long
+    // Whether rank 0 may be late for legitimate reasons, such as waiting for user input. A wait for rank 0
+    // alone is then reported only if its process is stopped.
+    bool root_has_time = false;
+    double patience = 1.0;  // multiplies the time after which the wait is reported
+  };
+  using Ranks = std::vector<std::size_t>;
+
+  // `together`: the ranks that wait for the same thing, including this one; the first that is not missing
+  // reports. `missing`: the ranks it still waits for; empty if other ranks report the wait.
+  Wait(const Patience& patience, Manner manner, std::span<const std::size_t> together,
+       std::function<Ranks()> missing);
+
+  // From now on waits of the calling thread spare the processors, on which others compute: they sleep at
+  // once, for a few microseconds each time.
+  static void in_background();
+
+  // Call between two checks whether the wait is over. Throws CommError after the timeout.
+  void turn();
+
+ private:
+  void look();
+  void rest();
+  double look_every() const;
+  bool is_up_to_root(const Ranks& missing) const;
+  bool speaks(const Ranks& missing) const;
+  bool is_no_news(const Ranks& missing) const;
+  std::string text_of(const Ranks& missing) const;
+
+  const Patience& patience_;
+  Manner manner_;
+  std::span<const std::size_t> together_;
+  std::function<Ranks()> missing_;
+  int turns_ = 0;
+  bool told_ = false;
+  double until_told_ = 0.0;  // seconds of overdue_, like the next two
+  double until_end_ = 0.0;
+  double next_look_ = 0.0;
+  Stopwatch begun_;
+  Stopwatch overdue_;
+  std::chrono::microseconds sleep_{20};
+};
+
+}  // namespace tp

@@ -1,0 +1,108 @@
+#include "parallel/machine/available_memory.h"
+
+#include "parallel/machine/control_groups.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A group's files of each version of control groups.
+struct GroupFiles {
+  std::vector<const char*> limits;
+  const char* usage;
+  std::vector<const char*> page_cache;  // fields of memory.stat
+};
+const GroupFiles kVersion1 = {
+    {"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
+// Above memory.high the kernel slows a group down until it stands still.
+const GroupFiles kVersion2 = {
+    {"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
+
+// The file's number; nothing for "max", or if there is no such file.
+std::optional<std::uint64_t> number_in(const fs::path& path) {
+  std::uint64_t number = 0;
+  return std::ifstream(path) >> number ? std::optional(number) : std::nullopt;
+}
+
+std::uint64_t page_cache_of(const ControlGroup& group, const GroupFiles& files) {
+  std::ifstream stat(group.folder / "memory.stat");
+  std::uint64_t total = 0;
+  std::string field;
+  for (std::uint64_t bytes = 0; stat >> field >> bytes;) {
+    if (std::ranges::find(files.page_cache, field) != files.page_cache.end()) total += bytes;
+  }
+  return total;
+}
+
+std::uint64_t difference(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; }
+
+void take_least(AvailableMemory& least, std::uint64_t bytes, const std::string& limit) {
+  if (bytes < least.bytes) least = {bytes, limit};
+}
+
+void look_at(const ControlGroup& group, AvailableMemory& least) {
+  const GroupFiles& files = group.is_version_2 ? kVersion2 : kVersion1;
+  const std::uint64_t used =
+      difference(number_in(group.folder / files.usage).value_or(0), page_cache_of(group, files));
+  for (const char* limit : files.limits) {
+    if (const auto bytes = number_in(group.folder / limit))
+      take_least(least, difference(*bytes, used),
+                 fmt::format("{} of the cgroup {}", limit, group.name.string()));
+  }
+}
+
+std::optional<std::uint64_t> kernel_estimate(const fs::path& root) {
+  std::ifstream meminfo(root / "proc/meminfo");
+  std::string field;
+  for (std::uint64_t kilobytes = 0; meminfo >> field >> kilobytes;) {
+    if (field == "MemAvailable:") return kilobytes << 10;
+    meminfo.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+AvailableMemory available_memory(const fs::path& root) {
+  AvailableMemory least;
+  if (const auto bytes = kernel_estimate(root)) take_least(least, *bytes, "MemAvailable of /proc/meminfo");
+  for (const ControlGroup& group : control_groups("memory", root)) look_at(group, least);
+  return least;
+}
+
+// Nothing without a limit.
+static std::optional<std::uint64_t> address_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+std::uint64_t available_addresses() {
+  constexpr std::uint64_t kStep = std::uint64_t{64} << 20;  // far more than runs of a program differ by
+  const std::optional<std::uint64_t> limit = address_limit();
+  if (!limit) return UINT64_MAX;
+  const std::uint64_t pages = number_in("/proc/self/statm").value_or(0);
+  const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  return difference(*limit, (used + kStep - 1) / kStep * kStep);
+}
+
+void share_heap_where_addresses_are_limited() {
+  constexpr int kUsualThreshold = 128 << 10;  // bytes from which memory is mapped; set, it does not adapt
+  if (!address_limit()) return;
+  ::mallopt(M_ARENA_MAX, 1);
+  ::mallopt(M_MMAP_THRESHOLD, kUsualThreshold);
+}
+
+}  // namespace tp

@@ -1,0 +1,85 @@
+#include "parallel/machine/binding.h"
+
+#include "parallel/machine/launcher.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <string>
+
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+bool is_set(const char* variable) { return std::getenv(variable) != nullptr; }
+
+bool user_chose_processors() {
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (chooses_processors(*variable)) return true;
+  }
+  return false;
+}
+
+// What mpirun, or its daemon on this host, may run on: the nearest ancestor that is not bound as this process
+// is. A script between them is.
+ProcessorSet launcher_set(const ProcessorSet& bound) {
+  ProcessorSet set(hwloc_bitmap_dup(bound.get()));
+  for (pid_t process = getppid(); process > 1 && hwloc_bitmap_isequal(set.get(), bound.get()) != 0;
+       process = parent_of(process)) {
+    if (hwloc_get_proc_cpubind(host_topology(), process, set.get(), 0) != 0) break;
+  }
+  return set;
+}
+
+std::optional<WidenedBinding> widen() {
+  const bool bound_by_open_mpi = is_set("OMPI_MCA_orte_bound_at_launch");
+  if (!bound_by_open_mpi || user_chose_processors()) return std::nullopt;
+  const char* rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  const char* size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (rank == nullptr || size == nullptr) return std::nullopt;
+  const TpRank tp{std::strtoul(rank, nullptr, 10), std::max(1UL, std::strtoul(size, nullptr, 10))};
+
+  const ProcessorSet bound = allowed_set();
+  const std::vector<Core> cores = wider_binding(host_topology(), bound.get(), launcher_set(bound).get(), tp);
+  if (cores.empty()) return std::nullopt;
+  const ProcessorSet wider(hwloc_bitmap_alloc());
+  for (const Core& core : cores) {
+    for (const unsigned processor : core) hwloc_bitmap_set(wider.get(), processor);
+  }
+  if (hwloc_set_cpubind(host_topology(), wider.get(), HWLOC_CPUBIND_PROCESS) != 0) return std::nullopt;
+  return WidenedBinding{count_cores(numa_domains(host_topology(), bound.get())), cores.size()};
+}
+
+}  // namespace
+
+const std::optional<WidenedBinding>& widen_default_binding() {
+  static const std::optional<WidenedBinding> widened = widen();
+  return widened;
+}
+
+bool chooses_processors(std::string_view variable) {
+  std::string text(variable);
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
+  // --bind-to, --cpu-set, --cpu-list, --rankfile; and what binds an OpenMP program by itself.
+  for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile",
+                           "omp_proc_bind=", "omp_places=", "gomp_cpu_affinity="}) {
+    if (text.starts_with(name)) return true;
+  }
+  // --map-by: to a part of a host, or with so many of its cores ("slot:pe=4").
+  if (!text.starts_with("ompi_mca_rmaps_")) return false;
+  constexpr std::array kParts = {"hwthread", "core",  "cache", "numa", "socket",
+                                 "package",  "board", "dist",  "pe=",  "cpus"};
+  return std::any_of(kParts.begin(), kParts.end(), has);
+}
+
+std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
+                                hwloc_const_cpuset_t available, TpRank tp) {
+  std::vector<Core> share = share_of_cores(numa_domains(topology, available), tp);
+  if (share.size() <= count_cores(numa_domains(topology, bound))) share.clear();
+  return share;
+}
+
+}  // namespace tp

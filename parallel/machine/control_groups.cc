@@ -1,0 +1,100 @@
+#include "parallel/machine/control_groups.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a hierarchy of groups is mounted. Version 2 has one for all controllers.
+struct Mount {
+  bool is_version_2 = true;
+  fs::path top;  // the group that the mount shows as its uppermost: a container may see a part only
+  fs::path folder;
+};
+
+bool has_word(std::string_view words, std::string_view word) {
+  return fmt::format(",{},", words).find(fmt::format(",{},", word)) != std::string::npos;
+}
+
+std::vector<Mount> mounts_with(std::string_view controller, const fs::path& root) {
+  std::vector<Mount> found;
+  std::ifstream file(root / "proc/self/mountinfo");
+  // 35 31 0:32 TOP FOLDER options [tags] - type source options
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t separator = line.find(" - ");
+    if (separator == std::string::npos) continue;
+    std::istringstream before(line.substr(0, separator));
+    std::istringstream behind(line.substr(separator + 3));
+    std::string skipped, top, folder, type, options;
+    before >> skipped >> skipped >> skipped >> top >> folder;
+    behind >> type >> skipped >> options;
+    if (type == "cgroup2" || (type == "cgroup" && has_word(options, controller)))
+      found.push_back({type == "cgroup2", top, root / fs::path(folder).relative_path()});
+  }
+  return found;
+}
+
+// The process's group in such a hierarchy: "0::/user.slice" of version 2, "4:cpu,cpuacct:/user.slice" of 1.
+std::optional<fs::path> group_in(const Mount& mount, std::string_view controller, const fs::path& root) {
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (mount.is_version_2 ? controllers.empty() : has_word(controllers, controller))
+      return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
+// Processors' worth of time in a period: "200000 100000" of version 2, "max 100000" for no limit; version 1
+// has two files, and -1 for no limit.
+std::optional<double> quota_of(const ControlGroup& group) {
+  double quota = 0;
+  double period = 0;
+  if (group.is_version_2) {
+    std::ifstream(group.folder / "cpu.max") >> quota >> period;
+  } else {
+    std::ifstream(group.folder / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(group.folder / "cpu.cfs_period_us") >> period;
+  }
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return quota / period;
+}
+
+}  // namespace
+
+std::vector<ControlGroup> control_groups(std::string_view controller, const fs::path& root) {
+  std::vector<ControlGroup> groups;
+  for (const Mount& mount : mounts_with(controller, root)) {
+    const std::optional<fs::path> group = group_in(mount, controller, root);
+    if (!group) continue;
+    groups.push_back({mount.top, mount.folder, mount.is_version_2});
+    // A group that the mount does not show is one of the container's host.
+    const fs::path below = group->lexically_relative(mount.top);
+    if (below.empty() || below == "." || *below.begin() == "..") continue;
+    for (const fs::path& name : below) {
+      const ControlGroup& outer = groups.back();
+      groups.push_back({outer.name / name, outer.folder / name, mount.is_version_2});
+    }
+  }
+  return groups;
+}
+
+std::optional<double> cpu_quota(const fs::path& root) {
+  std::optional<double> least;
+  for (const ControlGroup& group : control_groups("cpu", root)) {
+    if (const std::optional<double> quota = quota_of(group)) least = std::min(least.value_or(*quota), *quota);
+  }
+  return least;
+}
+
+}  // namespace tp

@@ -1,0 +1,164 @@
+#include "parallel/machine/launcher.h"
+
+#include "tp/error.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace tp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kOpenMpi = "Open MPI's mpirun";
+constexpr const char* kHydra = "the mpiexec of MPICH or Intel MPI";
+constexpr const char* kMvapich = "MVAPICH's mpirun_rsh";
+constexpr const char* kSlurm = "srun";
+
+// Open MPI has daemons on hosts other than mpirun's, MPICH has a daemon on every host.
+const std::map<std::string, const char*> kLaunchers = {
+    {"mpirun", kOpenMpi}, {"mpiexec", kOpenMpi}, {"orterun", kOpenMpi},       {"prterun", kOpenMpi},
+    {"orted", kOpenMpi},  {"prted", kOpenMpi},   {"hydra_pmi_proxy", kHydra}, {"slurmstepd", kSlurm}};
+
+// The variables that a launcher gives its ranks. srun's SLURM_NTASKS is also that of a batch script.
+struct Variables {
+  const char* launcher;
+  const char* rank;
+  const char* size;
+};
+constexpr Variables kVariables[] = {{kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                    {kHydra, "PMI_RANK", "PMI_SIZE"},
+                                    {kMvapich, "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                                    {kHydra, "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                                    {kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+
+std::optional<int> number_in(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr || *value == '\0' ? std::nullopt : std::optional(std::atoi(value));
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string name_of(pid_t process) {
+  std::string name = text_of(fmt::format("/proc/{}/comm", process));
+  if (name.ends_with('\n')) name.pop_back();
+  return name;
+}
+
+// "mpirun" of Debian's "mpirun.openmpi".
+std::string launcher_name(pid_t process) {
+  const std::string name = name_of(process);
+  return name.substr(0, name.find('.'));
+}
+
+std::vector<pid_t> children_of(pid_t process) {
+  std::vector<pid_t> children;
+  std::error_code error;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {
+    const pid_t child = std::atoi(entry->path().filename().c_str());
+    if (child > 0 && parent_of(child) == process) children.push_back(child);
+  }
+  return children;
+}
+
+bool is_daemon(const Launcher& launcher) { return launcher.name == "orted" || launcher.name == "prted"; }
+
+// Numbers the processes of this host by their age. mpirun's other children connect it to other hosts, whose
+// daemons therefore have further ranks.
+LaunchedRank count_children(const Launcher& launcher) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all are started and have their names
+  const std::vector<pid_t> children = children_of(launcher.process);
+  const std::string name = name_of(launcher.started);
+  const int before = is_daemon(launcher) ? 1 : 0;
+  const auto older = std::ranges::count_if(
+      children, [&](pid_t child) { return child < launcher.started && name_of(child) == name; });
+  // The first rank is about to report the error and to end: a later one must still find it.
+  if (older == 0 && children.size() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+  const std::string called = kLaunchers.at(launcher.name);
+  return {.rank = before + static_cast<int>(older),
+          .size = before + std::max(1, static_cast<int>(children.size())),
+          .by_mpirun = called == kOpenMpi,
+          .launcher = called,
+          .is_counted = true};
+}
+
+std::optional<LaunchedRank> rank_in_variables() {
+  for (const Variables& variables : kVariables) {
+    const std::optional<int> size = number_in(variables.size);
+    if (!size) continue;
+    return LaunchedRank{.rank = number_in(variables.rank).value_or(0),
+                        .size = *size,
+                        .by_mpirun = variables.launcher == kOpenMpi,
+                        .on_several_hosts = number_in("OMPI_COMM_WORLD_LOCAL_SIZE").value_or(*size) < *size,
+                        .launcher = fmt::format("{} ({}={})", variables.launcher, variables.size, *size)};
+  }
+  if (const std::optional<int> rank = number_in("PMIX_RANK"))
+    return LaunchedRank{.rank = *rank,
+                        .size = std::max(2, *rank + 1),
+                        .launcher = "a launcher with PMIx",
+                        .is_least_size = true};
+  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // of a batch script
+  return std::nullopt;
+}
+
+LaunchedRank find_launched_rank() {
+  if (const std::optional<LaunchedRank> told = rank_in_variables()) return *told;
+  const std::optional<Launcher> launcher = find_launcher();
+  return launcher ? count_children(*launcher) : LaunchedRank{};
+}
+
+}  // namespace
+
+pid_t parent_of(pid_t process) {
+  const std::string status = text_of(fmt::format("/proc/{}/stat", process));  // "12 (name) S 11 ..."
+  const std::size_t name_end = status.rfind(')');
+  return name_end == std::string::npos ? 0 : std::atoi(status.c_str() + name_end + 3);
+}
+
+std::optional<Launcher> find_launcher() {
+  pid_t started = ::getpid();
+  for (pid_t process = ::getppid(); process > 1; process = parent_of(process)) {
+    if (const std::string name = launcher_name(process); kLaunchers.contains(name))
+      return Launcher{name, process, started};
+    started = process;
+  }
+  return std::nullopt;
+}
+
+LaunchedRank launched_rank() {
+  static const LaunchedRank found = find_launched_rank();  // other children of the launcher may end meanwhile
+  return found;
+}
+
+void require_launcher_variables(const LaunchedRank& launched) {
+  require<CommError>(
+      !launched.is_counted || launched.size <= 1,
+      "cannot find the other ranks: expected the environment variables that {} gives each "
+      "rank, found none; start tp-infer without env -i, sudo or anything else that removes them",
+      launched.launcher);
+}
+
+void require_own_launcher(const LaunchedRank& launched, const std::string& library) {
+  const bool may_be_alone = launched.is_least_size && launched.rank == 0;
+  require<CommError>(
+      launched.size <= 1 || may_be_alone,
+      "cannot find the other ranks: expected the mpirun of {}, found a rank that {} started; start with the "
+      "mpirun of {}, with its environment variables",
+      library, launched.launcher, library);
+}
+
+}  // namespace tp

@@ -1,0 +1,48 @@
+#include "parallel/machine/link_loss.h"
+
+#include "parallel/machine/launcher.h"
+#include "parallel/machine/mca_parameters.h"
+
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr double kLongest = 30.0;  // seconds that a job may go on without the lost host
+constexpr double kMargin = 4.0;    // seconds between mpirun's notice and that of the ranks
+
+}  // namespace
+
+LinkLoss plan_link_loss(double timeout, const std::function<std::string(const std::string&)>& parameter) {
+  if (timeout <= 0.0) return {timeout};
+  const auto value = [&](const char* name, double usual) {
+    const std::string text = parameter(fmt::format("oob_tcp_keepalive_{}", name));
+    return text.empty() ? usual : std::atof(text.c_str());
+  };
+  const double idle = value("time", 300.0);  // Open MPI's own values; 0 is for no probes at all
+  const double notices = idle + value("intvl", 20.0) * value("probes", 9.0);
+  if (idle <= 0.0 || notices > kLongest) {
+    return {timeout,
+            "after a cut link `timeout` ends the ranks, but mpirun stays for minutes; give mpirun --mca "
+            "oob_tcp_keepalive_time 5 --mca oob_tcp_keepalive_intvl 2 --mca oob_tcp_keepalive_probes 3"};
+  }
+  const double least = notices + kMargin;
+  if (timeout >= least) return {timeout};
+  return {least,
+          fmt::format("`timeout` {0} becomes {1}: mpirun notices a cut link after {2} s, and stays for "
+                      "minutes if the ranks end before; give at least {1}",
+                      timeout, least, notices)};
+}
+
+LinkLoss plan_link_loss(double timeout) {
+  const LaunchedRank launched = launched_rank();
+  if (!launched.by_mpirun || !launched.on_several_hosts) return {timeout};
+  return plan_link_loss(timeout, [](const std::string& name) {
+    const char* const variable = std::getenv(("OMPI_MCA_" + name).c_str());
+    return variable != nullptr ? std::string(variable) : mca_parameter(mca_parameter_files(), name);
+  });
+}
+
+}  // namespace tp

@@ -1,0 +1,57 @@
+#include "parallel/machine/mca_parameters.h"
+
+#include <cstdlib>
+#include <fstream>
+
+namespace tp {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+// A file may set a parameter again. One that cannot be read sets none.
+std::string last_value_in(const std::filesystem::path& file, std::string_view name) {
+  std::ifstream lines(file);
+  std::string value;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string_view all = line;
+    const std::string_view text = all.substr(0, all.find('#'));
+    const std::size_t sign = text.find('=');
+    if (sign != std::string_view::npos && trimmed(text.substr(0, sign)) == name)
+      value = trimmed(text.substr(sign + 1));
+  }
+  return value;
+}
+
+// Not only what it must not be.
+bool is_choice(std::string_view value) { return !value.empty() && value.front() != '^'; }
+
+}  // namespace
+
+std::vector<std::filesystem::path> mca_parameter_files() {
+  std::vector<std::filesystem::path> files;
+  if (const char* const home = std::getenv("HOME"); home != nullptr)
+    files.push_back(std::filesystem::path(home) / ".openmpi" / "mca-params.conf");
+  // Of the Open MPI with which this was compiled.
+  files.push_back(std::filesystem::path(TP_OPEN_MPI_SYSCONFDIR) / "openmpi-mca-params.conf");
+  return files;
+}
+
+std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::string_view name) {
+  for (const std::filesystem::path& file : files) {
+    if (std::string value = last_value_in(file, name); !value.empty()) return value;
+  }
+  return {};
+}
+
+std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files) {
+  const std::string mtl = mca_parameter(files, "mtl");
+  if (is_choice(mtl) || is_choice(mca_parameter(files, "pml"))) return {};
+  return "^psm,psm2,ofi" + (mtl.empty() ? std::string() : "," + mtl.substr(1));
+}
+
+}  // namespace tp

@@ -1,0 +1,43 @@
+// A shard of a stored tensor: its rows and columns, and hence its bytes in the file.
+#pragma once
+
+#include "parallel/shard/shard.h"
+#include "tp/tensor.h"
+
+#include <cstddef>
+
+namespace tp {
+
+// The shape of a stored matrix. A vector is stored as one row.
+struct MatrixShape {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+
+  std::size_t size() const { return rows * columns; }
+  bool operator==(const MatrixShape&) const = default;
+};
+
+// A block of rows and columns of a stored matrix: some of the rows (output features) of a column-parallel
+// weight, some of the columns (input features) of a row-parallel one.
+struct TensorSlice {
+  Range rows;
+  Range columns;
+
+  static TensorSlice whole(MatrixShape shape) { return {{0, shape.rows}, {0, shape.columns}}; }
+  static TensorSlice of_rows(MatrixShape shape, Range rows) { return {rows, {0, shape.columns}}; }
+  static TensorSlice of_columns(MatrixShape shape, Range columns) { return {{0, shape.rows}, columns}; }
+
+  std::size_t size() const { return rows.size() * columns.size(); }
+  bool fits(MatrixShape shape) const {
+    return rows.begin <= rows.end && columns.begin <= columns.end && rows.end <= shape.rows &&
+           columns.end <= shape.columns;
+  }
+};
+
+// The bytes of a slice in row `row` of the whole matrix, relative to the start of the tensor's data.
+inline Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
+  const std::size_t first = row * shape.columns;
+  return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};
+}
+
+}  // namespace tp

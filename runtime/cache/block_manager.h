@@ -1,0 +1,202 @@
+// Allocates the blocks of the paged KV cache and shares common prefixes. Bookkeeping only, on rank 0: the
+// bytes are in model/memory/kv_cache on every rank, and commands bring the block tables to the ranks.
+#pragma once
+
+#include "runtime/cache/cache_shape.h"
+#include "runtime/cache/content_tree.h"
+#include "runtime/cache/free_block_list.h"
+#include "runtime/cache/snapshots.h"
+#include "runtime/cache/state_slots.h"
+#include "tp/token_id.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tp {
+
+using SequenceId = std::uint64_t;
+
+// The cached prefix of a prompt.
+struct PrefixMatch {
+  // [groups][full blocks], from the start of the prompt; kNoBlock before a group's window.
+  std::vector<std::vector<BlockId>> tables;
+  std::size_t tokens = 0;            // in these blocks
+  std::size_t free_blocks = 0;       // of these, without an owner: acquiring them lowers free_blocks()
+  ContentId contents = kNoContents;  // of the last block; without blocks, the salt's
+  StateSlot state = kNoSlot;         // the snapshot behind these tokens, of a model with recurrent layers
+};
+
+// A slot that is to hold a copy of a sequence's state behind its first `position` tokens.
+struct StateSave {
+  std::uint64_t position = 0;
+  StateSlot slot = kNoSlot;
+};
+
+// Allocates blocks of `block_size` tokens to sequences, and lets sequences with a common prefix share them.
+//
+// Groups. A block stores its tokens' keys and values for the layers of one group, which share a block table.
+// All groups have the same number of layers, so any free block can serve any group. Layers with a sliding
+// window are in groups of their own, whose blocks are released when no later token attends to them.
+//
+// Life cycle of a sequence: begin_sequence acquires the blocks of its cached prefix; before a step,
+// try_reserve allocates blocks for the tokens that the step computes; after it, commit marks these tokens as
+// computed and releases blocks that have left their window; end_sequence releases all blocks. A preempted
+// sequence ends and begins again, with its generated tokens appended to its prompt.
+//
+// Sharing. Only full, computed blocks are shared. Keys and values are written at positions from the
+// sequence's computed count on, which are in blocks that are not full or not computed yet and therefore have
+// a single owner. So a shared block is never written to, and copy-on-write is not needed. A prefix is found
+// if all of its blocks are cached, or, in a windowed group, those that its next token attends to.
+//
+// Reuse. A block whose last owner ends keeps its contents until it is evicted: the least recently used block
+// first, and within an ended sequence the last block first. If two sequences compute the same tokens at the
+// same time, each keeps its own blocks, and only those of the first are published. Without calls of commit
+// nothing is shared, and nothing is released before a sequence ends.
+//
+// States. Where layers are recurrent, a sequence has a slot of the state cache, too, and others hold
+// snapshots of states at block boundaries, which take_saves asks for and commit publishes. A prefix is found
+// up to a position that has one; the caller copies it to the sequence's slot before the sequence's first
+// step.
+//
+// Misuse (an unknown sequence, counts that do not fit) throws std::logic_error.
+class BlockManager {
+ public:
+  // `windows`: one per group. Throws ConfigError if a size is 0 or the number of blocks exceeds BlockId.
+  // `states`: slots of the state cache, at least kStatesPerSequence for each sequence, or none. `hash` is for
+  // tests.
+  BlockManager(std::size_t num_blocks, std::size_t block_size, CacheWindows windows = {std::nullopt},
+               BlockHash hash = hash_of_block, std::size_t states = 0);
+
+  std::size_t block_size() const { return block_size_; }
+  std::size_t num_blocks() const { return blocks_.size(); }
+  std::size_t groups() const { return windows_.size(); }
+  // Blocks per group for this many tokens.
+  std::size_t blocks_for(std::size_t tokens) const { return (tokens + block_size_ - 1) / block_size_; }
+  // Blocks without an owner, including cached ones.
+  std::size_t free_blocks() const { return free_.size(); }
+  // Free blocks that later prompts can find.
+  std::size_t cached_blocks() const;
+
+  // What begin_sequence would find. It never covers all tokens: at least one must be computed to get logits.
+  PrefixMatch match_prefix(std::span<const TokenId> tokens, std::string_view salt = {}) const;
+
+  // Starts a sequence, which acquires the blocks of its cached prefix, and returns the number of tokens in
+  // them. Only sequences with an equal salt share blocks. A prefix of fewer than `least` tokens is not used.
+  // Allocates no block, so it never fails for lack of blocks.
+  std::size_t begin_sequence(SequenceId id, std::span<const TokenId> tokens, std::string_view salt = {},
+                             std::size_t least = 0);
+
+  // Starts a sequence that has no cached prefix and publishes nothing.
+  void begin_unshared_sequence(SequenceId id);
+
+  // Extends the sequence's tables to `total_tokens` tokens, and appends the ids of the additional blocks to
+  // `new_blocks`, group by group. If there are not enough free blocks, returns false and changes nothing.
+  bool try_reserve(SequenceId id, std::size_t total_tokens, std::vector<BlockId>& new_blocks);
+
+  // Marks the first `computed_tokens` of the sequence's `tokens` as computed (a count that never decreases)
+  // and publishes their full blocks, unless the sequence is unshared. Releases blocks that no token from
+  // `computed_tokens` on attends to. `tokens` must begin with those of earlier calls.
+  void commit(SequenceId id, std::span<const TokenId> tokens, std::size_t computed_tokens);
+
+  // Whether the model has recurrent layers.
+  bool keeps_states() const { return states_.exist(); }
+  // The sequence's slot, and the snapshot that it begins with: kNoSlot for zeros.
+  StateSlot state(SequenceId id) const { return sequence(id).state; }
+  StateSlot first_state(SequenceId id) const { return sequence(id).first_state; }
+  // Takes another slot for the sequence, which is to compute tokens that it may not keep, on a copy of its
+  // state. Then the sequence either keeps that slot in place of its own, or its own.
+  StateSlot take_trial_state(SequenceId id);
+  void settle_trial_state(SequenceId id, bool keep);
+  // Takes slots for copies of the sequence's state at these positions, which are block boundaries that it is
+  // about to compute. Fewer than wanted if too many await their steps, none for an unshared sequence.
+  std::vector<StateSave> take_saves(SequenceId id, const SnapshotPositions& positions);
+  // Slots, and how many of them hold snapshots.
+  std::size_t states() const { return states_.size(); }
+  std::size_t snapshots() const { return states_.snapshots(); }
+  // Whether a copy at this position has been asked for and not been published.
+  bool awaits_save(SequenceId id, std::size_t position) const;
+
+  // The blocks that the sequence still lacks, at most, until its first `tokens` tokens are computed in chunks
+  // of at most `chunk`.
+  std::size_t missing_blocks(SequenceId id, std::size_t tokens, std::size_t chunk) const;
+
+  void end_sequence(SequenceId id);
+
+  // Gives all that a sequence has to another one, which must not have begun.
+  void hand_over(SequenceId from, SequenceId to);
+
+  // Entry i is the block of the tokens [i * block_size, (i + 1) * block_size) for the group's layers, or
+  // kNoBlock if it has left the window. The tables of all groups have the same length. Valid until the next
+  // call for this sequence.
+  std::span<const BlockId> table(SequenceId id, std::size_t group = 0) const {
+    return sequence(id).tables[group];
+  }
+
+  // Throws std::logic_error naming the first invariant that does not hold. Takes time proportional to the
+  // cache.
+  void check_invariants() const;
+
+ private:
+  struct Block {
+    std::int32_t owners = 0;
+    ContentId contents = kNoContents;
+    std::size_t group = 0;  // whose layers the contents belong to
+  };
+  struct AwaitedSave : StateSave {
+    bool replaceable = false;
+  };
+  struct Sequence {
+    std::vector<std::vector<BlockId>> tables;  // [groups]
+    bool shared = true;
+    std::size_t computed_tokens = 0;
+    ContentId last_contents = kNoContents;  // of the last full and computed block, or its salt
+    StateSlot state = kNoSlot;
+    StateSlot first_state = kNoSlot;
+    StateSlot trial_state = kNoSlot;
+    std::vector<AwaitedSave> saves{};  // that are not published yet
+    ContentId latest = kNoContents;    // behind which it has a snapshot that the next one replaces
+
+    std::size_t length() const { return tables.front().size(); }  // of every table
+  };
+
+  Block& block(BlockId id) { return blocks_[static_cast<std::size_t>(id)]; }
+  const Block& block(BlockId id) const { return blocks_[static_cast<std::size_t>(id)]; }
+  Sequence& sequence(SequenceId id);
+  const Sequence& sequence(SequenceId id) const;
+
+  // The index of the first of a group's blocks that tokens at or after `position` attend to.
+  std::size_t first_block(std::size_t group, std::size_t position) const {
+    return first_seen(windows_[group], position) / block_size_;
+  }
+  std::vector<ContentId> longest_match(std::span<const TokenId> tokens, ContentId salt) const;
+  void acquire(BlockId id);
+  void release(BlockId id);
+  BlockId take_free();
+  void publish(BlockId id, ContentId contents, std::size_t group);
+  void publish_full_blocks(Sequence& committed, std::span<const TokenId> tokens, std::size_t computed_tokens);
+  StateSlot take_state();
+  void publish_state(Sequence& committed, std::size_t position, ContentId contents);
+  void drop_latest(Sequence& saving);
+  void leave_windows(Sequence& committed, std::size_t computed_before);
+
+  void check_tables() const;
+  void check_owners() const;
+  void check_contents() const;
+  void check_writable_blocks() const;
+  void check_states() const;
+
+  std::size_t block_size_;
+  CacheWindows windows_;  // [groups]
+  std::vector<Block> blocks_;
+  FreeBlockList free_;  // without contents first, then from the least to the most recently used
+  StateSlots states_;
+  std::size_t awaited_saves_ = 0;  // of all sequences
+  ContentTree contents_;           // the holders of the group behind the last one are slots of states
+  std::unordered_map<SequenceId, Sequence> sequences_;
+};
+
+}  // namespace tp

@@ -1,0 +1,54 @@
+// The model's most recent hidden states, for a multi-token prediction layer that reads them.
+#pragma once
+
+#include "model/memory/buffer.h"
+#include "runtime/cache/block_manager.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// A ring buffer of states, found by sequence and position: a new one overwrites the oldest. All of its memory
+// is taken at the beginning, so that a step that keeps states cannot run out of it on one rank alone.
+class HiddenStates {
+ public:
+  HiddenStates(std::size_t rows, std::size_t hidden_size);
+
+  static std::uint64_t bytes_of(std::size_t rows, std::size_t hidden_size) {
+    return std::uint64_t{rows} * hidden_size * sizeof(float);
+  }
+  std::size_t hidden_size() const { return hidden_size_; }
+
+  // Replaces an earlier one at this position. state: [hidden_size]
+  void keep(SequenceId sequence, std::size_t position, std::span<const float> state) noexcept;
+  // [hidden_size], valid until `rows` more are kept; null: none was kept, or it has been overwritten.
+  const float* find(SequenceId sequence, std::size_t position) const;
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  struct Key {
+    SequenceId sequence = 0;
+    std::size_t position = 0;
+
+    bool operator==(const Key&) const = default;
+  };
+
+  std::size_t bucket_of(const Key& key) const {
+    return (key.sequence * 0x9e3779b97f4a7c15U + key.position) & (newest_.size() - 1);
+  }
+  void forget(std::size_t row);
+
+  std::size_t hidden_size_;
+  Buffer<float> states_;            // [rows, hidden_size]
+  std::vector<Key> keys_;           // [rows]
+  std::vector<std::size_t> older_;  // [rows]: the next older row of the same bucket
+  // Of every bucket, a power of two: a row that replaces another one at its position is found before it.
+  std::vector<std::size_t> newest_;
+  std::size_t next_ = 0;  // where the next one is kept
+};
+
+}  // namespace tp

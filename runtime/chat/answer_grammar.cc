@@ -1,0 +1,222 @@
+#include "runtime/chat/answer_grammar.h"
+
+#include "model/tokenizer/text/utf8.h"
+#include "runtime/constraint/constraint_compiler.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kSpace = "[ \\t\\r\\n]";
+constexpr std::size_t kMaxName = 256;
+
+std::string gbnf_quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n')
+      quoted += "\\n";
+    else if (c == '\r')
+      quoted += "\\r";
+    else
+      quoted += c;
+  }
+  return quoted + "\"";
+}
+
+// A text of a template, in which ids of calls are any ids.
+std::string written(std::string_view text) {
+  const std::string_view id = kAnyCallId;
+  std::string grammar;
+  while (true) {
+    const std::size_t place = std::min(text.find(id), text.size());
+    if (place > 0) grammar += fmt::format(" %marker {}", gbnf_quoted(text.substr(0, place)));
+    if (place == text.size()) return grammar;
+    grammar += " [a-zA-Z0-9]{9}";
+    text.remove_prefix(place + id.size());
+  }
+}
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+// The parameters of a function, as a schema of objects.
+Json parameters_of(const Json& function, const std::string& name) {
+  Json parameters = function.value("parameters", Json());
+  if (parameters.is_null()) return {{"type", "object"}, {"properties", Json::object()}};
+  const auto require_object = [&](bool is_so, const Json& found) {
+    require<RequestError>(is_so,
+                          "`tools`: expected as parameters of `{}` a JSON Schema of the type object, found "
+                          "{}; correct it",
+                          name, dumped(found));
+  };
+  require_object(parameters.is_object(), parameters);
+  const Json type = parameters.value("type", Json("object"));
+  require_object(type == "object", type);
+  parameters["type"] = type;
+  try {
+    constraint::grammar_of(constraint::JsonSchema{.schema = dumped(parameters)});
+  } catch (const RequestError& error) {
+    throw_error<RequestError>("`tools`: parameters of `{}`: {}", name, error.what());
+  }
+  return parameters;
+}
+
+// A text that begins with none of these.
+class OtherBeginning {
+ public:
+  explicit OtherBeginning(const std::vector<std::string>& texts) {
+    for (const std::string& text : texts) add(text);
+  }
+
+  // Adds its rules, and returns the name of the first.
+  std::string rules(std::string& grammar) {
+    write(root_, grammar);
+    return rule_name(root_);
+  }
+
+ private:
+  struct Node {
+    std::map<char32_t, std::unique_ptr<Node>> next{};
+    bool ends = false;
+    std::size_t index = 0;
+  };
+
+  static std::string rule_name(const Node& node) { return fmt::format("other-{}", node.index); }
+
+  void add(std::string_view text) {
+    Node* node = &root_;
+    while (!text.empty()) {
+      const utf8::Character character = utf8::first_character(text);
+      text.remove_prefix(character.length);
+      std::unique_ptr<Node>& next = node->next[character.code_point];
+      if (!next) {
+        next = std::make_unique<Node>();
+        next->index = ++nodes_;
+      }
+      node = next.get();
+    }
+    node->ends = true;
+  }
+
+  // The characters of a text lead on one by one, and everything else leads to any text.
+  void write(const Node& node, std::string& grammar) {
+    std::string choices;
+    std::string known;
+    for (const auto& [character, next] : node.next) {
+      const std::string one = fmt::format("\\U{:08x}", static_cast<std::uint32_t>(character));
+      known += one;
+      if (!next->ends) choices += fmt::format("\"{}\" {} | ", one, rule_name(*next));
+    }
+    grammar += fmt::format("{} ::= ({}[^{}] .*)?\n", rule_name(node), choices, known);
+    for (const auto& [character, next] : node.next) {
+      if (!next->ends) write(*next, grammar);
+    }
+  }
+
+  Node root_;
+  std::size_t nodes_ = 0;
+};
+
+class CallGrammar {
+ public:
+  CallGrammar(const CallShape& shape, const MessageSyntax& syntax, const CallRules& rules)
+      : shape_(shape), syntax_(syntax), rules_(rules) {}
+
+  std::string of(const Json& tools) {
+    for (const Json& tool : tools) add(tool);
+    const std::string more = rules_.has_one_call || shape_.separator.empty()
+                                 ? ""
+                                 : fmt::format(" ({} call)*", written(shape_.separator));
+    grammar_ += fmt::format("call ::= {}\ncalls ::= call{}{}\n", calls_, more, written(shape_.end));
+    const std::string answer = rules_.required ? written(shape_.begin) + " calls" : text_or_calls();
+    return fmt::format("root ::={}\n{}", answer, grammar_);
+  }
+
+ private:
+  void add(const Json& tool) {
+    const Json function = tool.value("function", Json::object());
+    const std::string name = function.value("name", "");
+    require<RequestError>(name.size() <= kMaxName,
+                          "`tools`: expected names of at most {} bytes, found one of {}; shorten it",
+                          kMaxName, name.size());
+    if (!rules_.name.empty() && name != rules_.name) return;
+    const bool is_held = rules_.required || is_strict_tool(tool);
+    const Json schema = is_held ? parameters_of(function, name) : Json{{"type", "object"}};
+    const std::string rule = fmt::format("arguments-{}", names_.size());
+    grammar_ += fmt::format("{} ::= %json {}\n", rule, dumped(schema));
+    calls_ += fmt::format("{}{}{} {}", names_.empty() ? "" : " | ", gbnf_quoted(in_shape(name)),
+                          written(shape_.middle), rule);
+    names_.push_back(name);
+  }
+
+  // Names may be between the quotes of JSON.
+  std::string in_shape(const std::string& name) const {
+    if (!shape_.begin.ends_with('"')) return name;
+    const std::string quoted = dumped(Json(name));
+    return quoted.substr(1, quoted.size() - 2);
+  }
+
+  std::string text_or_calls() {
+    if (!shape_.marker.empty()) {
+      return fmt::format(" %without {0} | %until {0}{1} calls", gbnf_quoted(shape_.marker),
+                         written(shape_.begin.substr(shape_.marker.size())));
+    }
+    const std::string calls = written(shape_.begin) + " calls";
+    if (syntax_.has_channels) return calls + " | %marker \"<|channel|>final<|message|>\" .*";
+    std::vector<std::string> beginnings = {"{", "["};
+    if (shape_.begin.empty()) beginnings.insert(beginnings.end(), names_.begin(), names_.end());
+    return fmt::format("{} | {}* {}", calls, kSpace, OtherBeginning(beginnings).rules(grammar_));
+  }
+
+  const CallShape& shape_;
+  const MessageSyntax& syntax_;
+  const CallRules& rules_;
+  std::string grammar_;
+  std::string calls_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::string preface_grammar(const MessageSyntax& syntax, Thinking thinking, bool has_calls) {
+  const std::string begin = " %marker " + gbnf_quoted(syntax.thinking.begin);
+  const std::string end = " %until " + gbnf_quoted(syntax.thinking.end);
+  if (syntax.has_channels) {
+    const std::string thought = begin + end + " %marker \"<|start|>assistant\"";
+    return fmt::format("root ::={}{}\n", thinking == Thinking::never ? "" : " (" + thought + ")?",
+                       has_calls ? " \"\"" : " %marker \"<|channel|>final<|message|>\"");
+  }
+  const std::string wrapper = has_calls || syntax.wrappers.empty()
+                                  ? ""
+                                  : fmt::format(" ( %marker {})?", gbnf_quoted(syntax.wrappers.front()));
+  if (syntax.thinking.empty() || thinking == Thinking::never)
+    return wrapper.empty() ? "" : fmt::format("root ::={}\n", wrapper);
+  // Models end thinking with an empty line; bounded, as some would write nothing else.
+  const std::string space = fmt::format(" {}{{0,8}}", kSpace);
+  if (thinking == Thinking::begun) return fmt::format("root ::={}{}{}\n", end, space, wrapper);
+  return fmt::format("root ::= ({}{}{}{} )?{}\n", space, begin, end, space, wrapper);
+}
+
+std::string call_grammar(const CallShape& shape, const MessageSyntax& syntax, const Json& tools,
+                         const CallRules& rules) {
+  return CallGrammar(shape, syntax, rules).of(tools);
+}
+
+bool is_strict_tool(const Json& tool) {
+  const Json function = tool.is_object() ? tool.value("function", Json()) : Json();
+  return function.is_object() && function.value("strict", Json()) == Json(true);
+}
+
+}  // namespace tp

@@ -1,0 +1,156 @@
+#include "runtime/chat/chat_prompts.h"
+
+#include "model/tokenizer/text/unicode.h"
+#include "runtime/chat/answer_grammar.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The rendered text up to the end of the last message's content: what a template writes after it ends the
+// message.
+MarkedText without_end_of_message(const MarkedText& text, const Json& messages) {
+  const Json content = messages.back().value("content", Json());
+  require<RequestError>(content.is_string(),
+                        "`continue_final_message`: the last message has no text to continue");
+  const std::string last = unicode::stripped(content.get<std::string>(), true, true);
+  const std::size_t place = text.text().rfind(last);
+  require<RequestError>(
+      place != std::string::npos,
+      "`continue_final_message`: this model's chat template changes the last message, so that it "
+      "cannot be continued; send it as a prompt to completions");
+  return text.substr(0, place + last.size());
+}
+
+}  // namespace
+
+ChatPrompts::ChatPrompts(const Engine& engine, ChatTemplate chat_template)
+    : template_(std::move(chat_template)),
+      conventions_(template_),
+      tools_(template_),
+      stop_ids_(find_stop_ids(engine)),
+      visible_ids_(find_visible_ids(engine)),
+      end_of_thinking_(find_end_of_thinking(engine)) {}
+
+MarkedText ChatPrompts::prompt_of(Json conversation) const {
+  const bool continues = conversation.value("continue_final_message", false);
+  conversation.erase("continue_final_message");
+  const bool begins = conversation.value("add_generation_prompt", !continues);
+  require<RequestError>(
+      !continues || !begins,
+      "`continue_final_message` and `add_generation_prompt` exclude each other; leave one out");
+  conversation["add_generation_prompt"] = begins;
+  conventions_.apply(conversation);
+  const MarkedText text = template_.render(tools_.adapted(template_, conversation));
+  return continues ? without_end_of_message(text, conversation.at("messages")) : text;
+}
+
+bool ChatPrompts::begins_thinking(const MarkedText& prompt) const {
+  return tools_.syntax().thinking.are_begun_by(prompt.text());
+}
+
+AnswerSyntax ChatPrompts::syntax_of(const Json& conversation, const MarkedText& prompt) const {
+  return {.is_plain = false,
+          .syntax = tools_.syntax(),
+          .begins_thinking = begins_thinking(prompt),
+          .tools = ToolSet(conversation.value("tools", Json()))};
+}
+
+void ChatPrompts::hold(const Json& conversation, const CallRules& rules, Request& request,
+                       AnswerSyntax& syntax) const {
+  const Json tools = conversation.value("tools", Json::array());
+  const bool is_called =
+      !request.constraint && (rules.required || std::ranges::any_of(tools, is_strict_tool));
+  require<RequestError>(!rules.required || is_called,
+                        "expected an answer of calls (`tool_choice`) or one of another shape, found both; "
+                        "leave one out");
+  if (!is_called && !request.constraint) return;
+  if (is_called) {
+    const CallShape& shape = tools_.call_shape();
+    request.constraint = constraint::Grammar{call_grammar(shape, syntax.syntax, tools, rules)};
+    syntax.syntax.calls = only_of_shape(std::move(syntax.syntax.calls), shape);
+  } else {
+    syntax.tools = ToolSet();
+  }
+  const bool thinks = request.thinking || conversation.value("enable_thinking", Json()) != Json(false);
+  const Thinking thinking = syntax.begins_thinking ? Thinking::begun
+                            : thinks               ? Thinking::maybe
+                                                   : Thinking::never;
+  request.constraint_preface = preface_grammar(syntax.syntax, thinking, is_called);
+  if (request.constraint_preface.empty() && !is_called) syntax.is_plain = true;
+}
+
+void ChatPrompts::require_thinking(bool is_limited) const {
+  require<ConfigError>(!is_limited || !tools_.syntax().thinking.empty(),
+                       "cannot limit thinking: expected a chat template with markers of thinking, such as "
+                       "<think> and </think>, found none; leave `max_thinking_tokens` out");
+}
+
+std::optional<ThinkingLimit> ChatPrompts::thinking_limit(int max_tokens, const MarkedText& prompt) const {
+  const ThinkingMarkers& markers = tools_.syntax().thinking;
+  if (markers.empty()) return std::nullopt;
+  return ThinkingLimit{.max_tokens = max_tokens,
+                       .begin = markers.begin,
+                       .end = markers.end,
+                       .end_ids = end_of_thinking_,
+                       .has_begun = begins_thinking(prompt)};
+}
+
+std::vector<TokenId> ChatPrompts::find_visible_ids(const Engine& engine) const {
+  std::vector<TokenId> ids;
+  for (const std::string& marker : tools_.syntax().markers()) {
+    const std::vector<TokenId> tokens = engine.encode(marker, false);
+    if (tokens.size() == 1 && engine.is_special(tokens.front())) ids.push_back(tokens.front());
+  }
+  return ids;
+}
+
+// In channels the answer has to begin where thinking ends.
+std::vector<TokenId> ChatPrompts::find_end_of_thinking(const Engine& engine) const {
+  const MessageSyntax& syntax = tools_.syntax();
+  const std::string next = syntax.has_channels ? "<|start|>assistant<|channel|>final<|message|>" : "";
+  return syntax.thinking.empty() ? std::vector<TokenId>() : engine.encode(syntax.thinking.end + next, false);
+}
+
+// eos_token, and the token that the template writes after an assistant's message, which configurations of
+// models fine-tuned for chat often lack.
+std::vector<TokenId> ChatPrompts::find_stop_ids(const Engine& engine) const {
+  std::vector<TokenId> ids;
+  if (tools_.syntax().has_channels) {
+    // A reply has several messages, of which these end the last one.
+    for (const char* end : {"<|return|>", "<|call|>"}) {
+      const std::vector<TokenId> tokens = engine.encode(end, false);
+      if (tokens.size() == 1) ids.push_back(tokens.front());
+    }
+    return ids;
+  }
+  const std::string eos = template_.eos_token();
+  if (!eos.empty()) {
+    const std::vector<TokenId> tokens = engine.encode(eos, false);
+    if (tokens.size() == 1) ids.push_back(tokens.front());
+  }
+  constexpr std::string_view kAnswer = "[the answer]";
+  try {
+    const Json exchange = {{{"role", "user"}, {"content", "?"}},
+                           {{"role", "assistant"}, {"content", std::string(kAnswer)}}};
+    const std::string text = template_.render({{"messages", exchange}}).text();
+    const std::size_t place = text.rfind(kAnswer);
+    if (place == std::string::npos) return ids;
+    const std::string rest =
+        unicode::stripped(std::string_view(text).substr(place + kAnswer.size()), true, false);
+    const std::vector<TokenId> tokens = engine.encode(rest, false);
+    if (!tokens.empty() && engine.is_special(tokens.front())) ids.push_back(tokens.front());
+  } catch (const RequestError&) {
+    // The template does not accept these messages; only eos_token is known then.
+  }
+  return ids;
+}
+
+}  // namespace tp

@@ -1,0 +1,149 @@
+#include "runtime/chat/message_syntax.h"
+
+#include "runtime/chat/blanks.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace tp {
+namespace {
+
+struct Family {
+  std::vector<std::string_view> signs;  // its templates contain one of these
+  CallNotation calls;
+};
+
+// The first one whose sign a template contains.
+const std::vector<Family>& families() {
+  static const std::vector<Family> kFamilies = {
+      {{"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>"},
+       {.form = CallForm::deepseek,
+        .begins = {"<｜tool▁call▁begin｜>"},
+        .fillers = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "```"},
+        .sections = {"<｜tool▁calls▁begin｜>"}}},
+      {{"[TOOL_CALLS]"}, {.form = CallForm::mistral, .begins = {"[TOOL_CALLS]"}}},
+      {{"<|tool_calls_section_begin|>"},
+       {.form = CallForm::kimi,
+        .begins = {"<|tool_call_begin|>"},
+        .fillers = {"<|tool_calls_section_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>"},
+        .sections = {"<|tool_calls_section_begin|>"}}},
+      {{"<start_function_call>"},
+       {.form = CallForm::gemma, .begins = {"<start_function_call>"}, .end = "<end_function_call>"}},
+      {{"<|tool_call>"}, {.form = CallForm::gemma, .begins = {"<|tool_call>"}, .end = "<tool_call|>"}},
+      // Granite has used both, Phi-4-mini the first.
+      {{"<|tool_call|>", "<|start_of_role|>"},
+       {.form = CallForm::tagged,
+        .begins = {"<|tool_call|>", "<tool_call>"},
+        .fillers = {"<|/tool_call|>", "</tool_call>"},
+        .end = "</tool_call>"}},
+      {{"<seed:tool_call>"},
+       {.form = CallForm::tagged,
+        .begins = {"<seed:tool_call>"},
+        .fillers = {"</seed:tool_call>"},
+        .heads = {"<function="},
+        .end = "</seed:tool_call>"}},
+      {{"<minimax:tool_call>"},
+       {.form = CallForm::invoked,
+        .begins = {"<minimax:tool_call>"},
+        .fillers = {"</minimax:tool_call>"},
+        .heads = {"<invoke name=\""},
+        .end = "</minimax:tool_call>"}},
+      {{"<|START_ACTION|>"}, {.begins = {"<|START_ACTION|>"}, .fillers = {"<|END_ACTION|>"}}},
+      {{"<|tools_prefix|>"},
+       {.form = CallForm::keyed,
+        .begins = {"<|tools_prefix|>"},
+        .fillers = {"<|tools_suffix|>", "<|inner_suffix|>"},
+        .may_end_thinking = true}},
+      {{"<tool_call>"},
+       {.form = CallForm::tagged,
+        .begins = {"<tool_call>"},
+        .fillers = {"</tool_call>"},
+        .heads = {"<function=", "<arg_key>"},
+        .end = "</tool_call>"}},
+      {{"<|python_tag|>"}, {.begins = {"<|python_tag|>"}, .fillers = {";", ","}, .may_open_answer = true}},
+      {{"[gMASK]"}, {.form = CallForm::glm, .may_open_answer = true}},
+  };
+  return kFamilies;
+}
+
+const CallNotation& json_calls() {
+  static const CallNotation kJson = {.begins = {"```json", "<tool_call>"},
+                                     .fillers = {"```", "</tool_call>", ";", ","},
+                                     .may_open_answer = true};
+  return kJson;
+}
+
+const CallNotation& calls_of(std::string_view source) {
+  const auto found = std::ranges::find_if(families(), [&](const Family& family) {
+    return std::ranges::any_of(family.signs,
+                               [&](std::string_view sign) { return source.find(sign) != source.npos; });
+  });
+  return found == families().end() ? json_calls() : found->calls;
+}
+
+ThinkingMarkers thinking_of(std::string_view source) {
+  static const std::array<ThinkingMarkers, 6> kMarkers = {{{"<think>", "</think>"},
+                                                           {"[THINK]", "[/THINK]"},
+                                                           {"<seed:think>", "</seed:think>"},
+                                                           {"<|START_THINKING|>", "<|END_THINKING|>"},
+                                                           {"<|inner_prefix|>", "<|inner_suffix|>"},
+                                                           {"<|channel>thought", "<channel|>"}}};
+  for (const ThinkingMarkers& markers : kMarkers) {
+    if (source.find(markers.end) != source.npos) return markers;
+  }
+  return {};
+}
+
+// Cohere's.
+std::vector<std::string> wrappers_of(std::string_view source) {
+  if (source.find("<|START_RESPONSE|>") != source.npos) return {"<|START_RESPONSE|>", "<|END_RESPONSE|>"};
+  if (source.find("<|START_TEXT|>") != source.npos) return {"<|START_TEXT|>", "<|END_TEXT|>"};
+  return {};
+}
+
+}  // namespace
+
+bool ThinkingMarkers::are_begun_by(std::string_view prompt) const {
+  if (empty()) return false;
+  prompt = without_trailing_blanks(prompt);
+  const std::size_t tag = prompt.rfind('<');
+  const bool has_section =
+      prompt.ends_with('>') && tag != prompt.npos && !prompt.substr(tag).starts_with("</");
+  return prompt.ends_with(begin) || (has_section && prompt.substr(0, tag).ends_with(begin));
+}
+
+std::vector<std::string> MessageSyntax::markers() const {
+  if (has_channels)
+    return {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>", "<|end|>", "<|call|>", "<|return|>"};
+  std::vector<std::string> markers = calls.begins;
+  markers.insert(markers.end(), calls.fillers.begin(), calls.fillers.end());
+  for (const char* inner : {"[ARGS]", "[CALL_ID]", "<｜tool▁sep｜>", "<|tool_call_argument_begin|>",
+                            "<escape>", "<|\"|>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"})
+    markers.emplace_back(inner);
+  markers.insert(markers.end(), wrappers.begin(), wrappers.end());
+  for (const std::string& marker : {calls.end, thinking.begin, thinking.end, std::string("<|channel>")}) {
+    if (!marker.empty()) markers.push_back(marker);
+  }
+  return markers;
+}
+
+CallNotation also_as_json(CallNotation notation) {
+  const auto add = [](const std::vector<std::string>& from, std::vector<std::string>& to) {
+    for (const std::string& text : from) {
+      if (std::ranges::find(to, text) == to.end()) to.push_back(text);
+    }
+  };
+  add(json_calls().begins, notation.begins);
+  add(json_calls().fillers, notation.fillers);
+  notation.may_open_answer = true;
+  return notation;
+}
+
+MessageSyntax syntax_of_template(std::string_view source) {
+  const bool has_channels = source.find("<|channel|>") != source.npos;
+  if (has_channels) return {.has_channels = true, .thinking = {"<|channel|>analysis<|message|>", "<|end|>"}};
+  return {.thinking = thinking_of(source), .calls = calls_of(source), .wrappers = wrappers_of(source)};
+}
+
+}  // namespace tp

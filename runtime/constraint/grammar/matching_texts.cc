@@ -1,0 +1,32 @@
+#include "runtime/constraint/grammar/matching_texts.h"
+
+#include <map>
+#include <utility>
+
+namespace tp::constraint {
+
+ExprId language_expr(ByteGrammar& grammar, const CharacterAutomaton& automaton, MatchLength length,
+                     const CharacterExpr& character) {
+  std::vector<CountedSteps::State> states;
+  for (const CharacterAutomaton::State& state : automaton.states) {
+    CountedSteps::State& added = states.emplace_back(CountedSteps::State{.ends = state.ends});
+    for (const CharacterAutomaton::Step& step : state.steps)
+      added.steps.push_back({character(step.characters), step.target});
+  }
+  return grammar.counted(
+      {std::move(states), static_cast<std::uint32_t>(length.min), static_cast<std::uint32_t>(length.max)});
+}
+
+ExprId matching_text(ByteGrammar& grammar, const RegexNode& node) {
+  std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId> known;
+  const CharacterExpr character = [&](const CodePoints& set) {
+    const auto [found, is_new] = known.try_emplace(set.ranges(), 0);
+    if (is_new) found->second = set.expr(grammar);
+    return found->second;
+  };
+  if (is_plain(node)) return regex_expr(grammar, node, RegexMatch::whole, character);
+  return language_expr(grammar, intersection({{node, RegexMatch::whole}}, grammar.budget()), {0, kUnbounded},
+                       character);
+}
+
+}  // namespace tp::constraint

@@ -1,0 +1,20 @@
+// The texts that match regular expressions, as grammar.
+#pragma once
+
+#include "runtime/constraint/grammar/byte_grammar.h"
+#include "runtime/constraint/grammar/character_automaton.h"
+#include "runtime/constraint/grammar/regex_tree.h"
+
+#include <vector>
+
+namespace tp::constraint {
+
+// Adds the texts of a language that have min to max characters: never() if there are none. `character` adds
+// one of a set of characters.
+ExprId language_expr(ByteGrammar& grammar, const CharacterAutomaton& automaton, MatchLength length,
+                     const CharacterExpr& character);
+
+// Adds the texts that an expression matches as a whole. Throws RequestError.
+ExprId matching_text(ByteGrammar& grammar, const RegexNode& node);
+
+}  // namespace tp::constraint

@@ -1,0 +1,76 @@
+// The parts of JSON as grammar.
+#pragma once
+
+#include "runtime/constraint/grammar/byte_grammar.h"
+#include "runtime/constraint/grammar/code_points.h"
+#include "tp/constraint.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace tp::constraint {
+
+// Numbers have at most this many digits before and after the point, and two in the exponent, so that every
+// reader has a value for them.
+inline constexpr std::uint32_t kMaxDigits = 40;
+
+class JsonGrammar {
+ public:
+  // `grammar` must outlive it.
+  JsonGrammar(ByteGrammar& grammar, JsonSpace space);
+
+  ByteGrammar& grammar() { return grammar_; }
+
+  // Where white space may be.
+  ExprId space();
+  // Any value, and any of one type.
+  ExprId value();
+  ExprId object();
+  ExprId array();
+  ExprId string();
+  ExprId number();
+  ExprId integer();
+  ExprId boolean() { return grammar_.choice({grammar_.text("true"), grammar_.text("false")}); }
+  ExprId null() { return grammar_.text("null"); }
+
+  // A string of min to max characters, written in any way.
+  ExprId string_of_length(std::uint32_t min, std::uint32_t max);
+  // One character of a string out of a set, in its shortest form.
+  ExprId character(const CodePoints& set);
+  // Strings that a key describes completely: `make` is called for the first ones only.
+  ExprId string_of(const std::string& key, const std::function<ExprId()>& make);
+  // A string with these contents.
+  ExprId quoted(ExprId contents) {
+    return grammar_.sequence({grammar_.text("\""), contents, grammar_.text("\"")});
+  }
+  // A given value.
+  ExprId literal(const nlohmann::ordered_json& value);
+
+  // {members} and [elements], with white space; a member; a comma and what follows.
+  ExprId braced(char open, ExprId contents, char close);
+  ExprId member(ExprId key, ExprId value);
+  ExprId after_comma(ExprId part);
+
+  static std::string text_of(const nlohmann::ordered_json& value);
+
+ private:
+  template <class Make>
+  ExprId once(std::optional<RuleId>& rule, Make&& make);
+  ExprId list_of(ExprId part);
+  ExprId any_character();
+
+  ByteGrammar& grammar_;
+  JsonSpace space_;
+  std::map<std::string, ExprId> strings_;
+  std::optional<RuleId> space_rule_, value_, object_, array_, string_, number_, integer_, any_character_;
+  std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId> characters_;
+};
+
+}  // namespace tp::constraint

@@ -1,0 +1,16 @@
+// Multiples of a number, as grammar.
+#pragma once
+
+#include "runtime/constraint/schema/json_numbers.h"
+
+#include <optional>
+
+namespace tp::constraint {
+
+// The multiples of `step`, which is greater than 0, between two bounds, without exponents. A missing bound is
+// one of at most 15 digits, because larger numbers are not exact in most programs. Nothing if the automaton
+// would be too large: it has a state for each remainder and digit.
+std::optional<ExprId> multiples(ByteGrammar& grammar, const Decimal& step, std::optional<Bound> least,
+                                std::optional<Bound> greatest, bool integer);
+
+}  // namespace tp::constraint

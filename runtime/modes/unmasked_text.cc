@@ -1,0 +1,100 @@
+#include "runtime/modes/unmasked_text.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace tp {
+
+UnmaskedText::UnmaskedText(const UnmaskingPlan& plan, std::vector<TokenId> prompt, std::size_t generated,
+                           std::size_t max_length)
+    : plan_(plan), prompt_(prompt.size()), tokens_(std::move(prompt)) {
+  const std::size_t block = plan_.block_length;
+  const bool aligned = plan_.spec.block_length != 0;
+  const std::size_t end = prompt_ + generated;
+  tokens_.resize(aligned ? std::min(max_length, (end + block - 1) / block * block) : end,
+                 plan_.spec.mask_token);
+  masked_.assign(tokens_.size(), true);
+  std::fill_n(masked_.begin(), prompt_, false);
+  begin_block(aligned ? prompt_ / block * block : prompt_);
+}
+
+void UnmaskedText::begin_block(std::size_t begin) {
+  block_ = {begin, std::min(begin + plan_.block_length, tokens_.size())};
+  const auto first = masked_.begin() + static_cast<std::ptrdiff_t>(block_.begin);
+  const auto last = masked_.begin() + static_cast<std::ptrdiff_t>(block_.end);
+  const auto masks = static_cast<std::size_t>(std::count(first, last, true));
+  in_block_ = false;
+  progress_ = {.length = block_.end - block_.begin, .masks_at_start = masks, .masks = masks};
+  skip_idle_passes();
+}
+
+// Passes of which the schedule settles nothing would compute what the next one does.
+void UnmaskedText::skip_idle_passes() {
+  if (plan_.rule == UnmaskRule::threshold) return;
+  while (progress_.masks > 0 && scheduled(plan_, progress_) == 0) ++progress_.pass;
+}
+
+std::span<const TokenId> UnmaskedText::pass_tokens() const {
+  const bool ends_with_block =
+      plan_.spec.block_length != 0 || (uses_cache() && plan_.cache == UnmaskCache::dual);
+  return std::span(tokens_).first(ends_with_block ? block_.end : tokens_.size());
+}
+
+// Where the guess at the block's first token is a row of the token before it, that is computed, too.
+std::size_t UnmaskedText::pass_begin() const {
+  if (!uses_cache()) return 0;
+  return block_.begin - (plan_.spec.shifted ? 1 : 0);
+}
+
+// Those of the block that are masked, or all of it where the schedule says more than these.
+std::vector<std::size_t> UnmaskedText::guessed_positions() const {
+  const bool all = scheduled(plan_, progress_) > progress_.masks && plan_.rule != UnmaskRule::sequential;
+  std::vector<std::size_t> positions;
+  for (std::size_t position = block_.begin; position < block_.end; ++position) {
+    if (all || masked_[position]) positions.push_back(position);
+  }
+  return positions;
+}
+
+std::vector<std::size_t> UnmaskedText::pass_rows() const {
+  std::vector<std::size_t> rows = guessed_positions();
+  if (plan_.spec.shifted) std::ranges::for_each(rows, [](std::size_t& row) { --row; });
+  return rows;
+}
+
+std::vector<SettledToken> UnmaskedText::settle(std::span<const Guess> guesses) {
+  const std::vector<std::size_t> positions = guessed_positions();
+  std::vector<double> confidences(progress_.length, -std::numeric_limits<double>::infinity());
+  std::vector<TokenId> guessed(progress_.length);
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    const std::size_t place = positions[i] - block_.begin;
+    guessed[place] = guesses[i].id;
+    if (masked_[positions[i]]) confidences[place] = guesses[i].confidence;
+  }
+  std::vector<SettledToken> settled;
+  for (const std::size_t place : positions_to_settle(plan_, progress_, confidences)) {
+    const std::size_t position = block_.begin + place;
+    settled.push_back({position, guessed[place]});
+    tokens_[position] = guessed[place];
+    if (masked_[position]) --progress_.masks;
+    masked_[position] = false;
+  }
+  ++passes_;
+  ++progress_.pass;
+  in_block_ = true;
+  if (progress_.masks == 0)
+    begin_block(block_.end);
+  else
+    skip_idle_passes();
+  return settled;
+}
+
+std::size_t UnmaskedText::settled_end() const {
+  // A block of the model may change up to its end: see DiffusionSpec::Schedule::of_block.
+  if (plan_.spec.block_length != 0) return std::max(prompt_, block_.begin);
+  const auto first = std::ranges::find(masked_, true);
+  return static_cast<std::size_t>(first - masked_.begin());
+}
+
+}  // namespace tp

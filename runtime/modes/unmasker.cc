@@ -1,0 +1,305 @@
+#include "runtime/modes/unmasker.h"
+
+#include "runtime/sampling/random_draw.h"
+#include "runtime/scheduling/accept.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tp {
+
+using Clock = RequestTimes::Clock;
+
+// One continuation.
+struct Unmasker::Run {
+  UnmaskedText text;
+  Sequence sequence{};           // what its sink was told
+  std::vector<Guess> guesses{};  // of the pass at hand
+  RequestId cache = 0;           // PassCache::key of its block; 0: none
+  RequestId pass = 0;            // its number; guarded by the mutex
+  bool ended = false;
+};
+
+struct Unmasker::Job {
+  std::shared_ptr<RequestState> state;
+  UnmaskingPlan plan;
+  std::vector<Run> runs{};
+  bool cancelled = false;  // guarded by the mutex
+};
+
+namespace {
+
+// Throws RequestError for what passes in any order cannot do.
+void check_fits(const Request& request, const std::string& model) {
+  const auto refuse = [&](bool asked, std::string_view what) {
+    require<RequestError>(!asked,
+                          "cannot unmask tokens with {}: {} is a diffusion language model, which settles "
+                          "tokens in any order and has temperature, top_k, top_p and a seed; leave it out",
+                          what, model);
+  };
+  const SamplingParams& sampling = request.sampling;
+  refuse(request.constraint.has_value(), "a constraint");
+  refuse(request.beam_search.has_value(), "beam search");
+  refuse(static_cast<bool>(request.allowed_tokens), "`allowed_tokens`");
+  refuse(request.thinking.has_value(), "a limit of thinking (`max_thinking_tokens`)");
+  refuse(!request.bad_words.empty() || !request.bad_words_ids.empty(), "`bad_words`");
+  refuse(request.min_tokens > 0, "`min_tokens`");
+  refuse(sampling.repetition_penalty != 1.0F, "`repetition_penalty`");
+  refuse(sampling.presence_penalty != 0.0F, "`presence_penalty`");
+  refuse(sampling.frequency_penalty != 0.0F, "`frequency_penalty`");
+  refuse(sampling.min_p != 0.0F, "`min_p`");
+  refuse(!sampling.logit_bias.empty(), "`logit_bias`");
+  refuse(sampling.logprobs >= 0, "`logprobs`");
+  refuse(request.asks_about_prompt(), "a question about the prompt in the same request");
+}
+
+// Every pass draws anew.
+std::uint64_t seed_of_pass(std::uint64_t seed, int sample, std::size_t pass) {
+  return RandomDraw({.seed = seed, .sample = static_cast<std::uint64_t>(sample), .position = pass}).bits(0);
+}
+
+}  // namespace
+
+Unmasker::Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer* tokenizer)
+    : leader_(leader),
+      model_(options.model),
+      spec_(*options.diffusion),
+      cache_(options.unmask_cache),
+      max_length_(options.max_length),
+      max_canvas_(options.bidirectional ? options.limits.indivisible_tokens() : options.max_length),
+      eos_token_ids_(options.eos_token_ids),
+      tokenizer_(tokenizer) {}
+
+std::shared_ptr<Unmasker::Job> Unmasker::make_job(Request request, EventSink sink) const {
+  request.validate();
+  check_fits(request, model_);
+  const std::size_t prompt = request.prompt.size();
+  const std::size_t most = std::min(max_length_, max_canvas_);
+  require<TooLongError>(prompt < most,
+                        "prompt has {} tokens but a sequence has at most {} (max_position_embeddings, or "
+                        "`max_length`), one of them generated; shorten the prompt",
+                        prompt, most);
+  require<RequestError>(request.stop.empty() || tokenizer_ != nullptr,
+                        "stop texts need a tokenizer, but there is none in {}", model_);
+  const auto asked = static_cast<std::size_t>(request.max_tokens);
+  const std::size_t possible = std::min(asked, most - prompt);
+  constexpr std::size_t kMostTokens = std::size_t{1} << 24;  // all continuations are there at once
+  require<RequestError>(
+      static_cast<std::size_t>(request.n) * (prompt + possible) <= kMostTokens,
+      "cannot unmask {} continuations of {} tokens at once: expected {} tokens at most; lower `n`", request.n,
+      prompt + possible, kMostTokens);
+  Unmasking settings = request.unmasking.value_or(Unmasking{});
+  settings.cache = settings.cache.value_or(cache_);
+  check_cache(*settings.cache);
+  const bool is_divided = settings.steps != 0 || settings.block_length != 0;
+  const UnmaskingPlan plan(spec_, settings, is_divided ? asked : possible);
+  const auto state = std::make_shared<RequestState>();
+  state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
+  state->max_tokens = possible;
+  state->open_samples = request.n;
+  if (!request.ignore_eos) {
+    state->end_ids = eos_token_ids_;
+    state->end_ids.insert(state->end_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
+  }
+  state->request = std::move(request);
+  state->sink = std::move(sink);
+  state->times.queued = Clock::now();
+  const auto job = std::make_shared<Job>(Job{.state = state, .plan = plan});
+  for (int sample = 0; sample < state->request.n; ++sample) {
+    Run& run = job->runs.emplace_back(
+        Run{.text = UnmaskedText(plan, state->request.prompt, state->max_tokens, most)});
+    run.sequence.state = state;
+    run.sequence.sample = sample;
+    run.sequence.tokens = state->request.prompt;
+  }
+  return job;
+}
+
+void Unmasker::check_cache(UnmaskCache asked) const {
+  if (asked == UnmaskCache::exact) return;
+  require<RequestError>(
+      spec_.block_length == 0,
+      "cannot unmask tokens with `unmask_cache` {}: expected exact, as finished blocks of {} "
+      "stay in the cache, which is exact; leave it out",
+      name_of(asked), model_);
+  require<RequestError>(
+      cache_ != UnmaskCache::exact,
+      "cannot unmask tokens with `unmask_cache` {}: expected exact, as this engine of {} was "
+      "started without it and has no memory for such a cache; leave it out, or start with it",
+      name_of(asked), model_);
+}
+
+RequestId Unmasker::submit(Request request, EventSink sink) {
+  try {
+    const std::shared_ptr<Job> job = make_job(std::move(request), std::move(sink));
+    const RequestId id = job->state->id = leader_.reserve_id();
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.emplace(id, job);
+    }
+    try {
+      for (std::size_t run = 0; run < job->runs.size(); ++run) start_pass(job, run, run == 0);
+    } catch (...) {
+      cancel(id);  // the passes that have begun
+      const std::lock_guard lock(mutex_);
+      jobs_.erase(id);
+      throw;
+    }
+    return id;
+  } catch (const std::bad_alloc&) {
+    throw OverloadedError(kOutOfMemory);
+  }
+}
+
+bool Unmasker::cancel(RequestId request) {
+  std::vector<RequestId> passes;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = jobs_.find(request);
+    if (found == jobs_.end()) return false;
+    found->second->cancelled = true;
+    for (const Run& run : found->second->runs) passes.push_back(run.pass);
+  }
+  for (const RequestId pass : passes) leader_.cancel(pass);
+  return true;
+}
+
+void Unmasker::add_to(LeaderStatus& status) const {
+  const std::lock_guard lock(mutex_);
+  counts_.add_to(status);
+}
+
+// Throws OverloadedError for the first pass of a request that has to wait behind too many others.
+void Unmasker::start_pass(const std::shared_ptr<Job>& job, std::size_t index, bool is_first) {
+  Run& run = job->runs[index];
+  const Request& asked = job->state->request;
+  const std::span<const TokenId> tokens = run.text.pass_tokens();
+  Request pass;
+  pass.prompt.assign(tokens.begin(), tokens.end());
+  pass.max_tokens = 0;
+  pass.sampling = {.temperature = asked.sampling.temperature,
+                   .top_k = asked.sampling.top_k,
+                   .top_p = asked.sampling.top_p,
+                   .seed = seed_of_pass(job->state->seed, run.sequence.sample, run.text.passes())};
+  pass.candidates_at = run.text.pass_rows();
+  pass.guess = job->plan.guess();
+  if (spec_.block_length != 0) {
+    pass.attention = AttentionMask::by_blocks;
+    pass.attention_block = job->plan.block_length;
+  }
+  pass.cache_prompt = asked.cache_prompt;
+  pass.cache_salt = asked.cache_salt;
+  pass.priority = asked.priority;
+  PassCache cache;
+  if (job->plan.cache != UnmaskCache::exact) {
+    if (run.cache == 0) run.cache = leader_.reserve_id();
+    cache = {.key = run.cache,
+             .is_filled = run.text.uses_cache(),
+             .begin = run.text.pass_begin(),
+             .tokens = run.text.size()};
+  }
+  const RequestId number = leader_.submit_pass(
+      std::move(pass), [this, job, index](const Event& event) { on_event(job, index, event); }, is_first,
+      cache);
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    run.pass = number;
+    is_late = job->cancelled;
+  }
+  if (is_late) leader_.cancel(number);
+}
+
+void Unmasker::on_event(const std::shared_ptr<Job>& job, std::size_t index, const Event& event) {
+  Run& run = job->runs[index];
+  if (run.ended) return;
+  if (const auto* guesses = std::get_if<PromptGuesses>(&event)) {
+    run.guesses.insert(run.guesses.end(), guesses->guesses.begin(), guesses->guesses.end());
+  } else if (const auto* token = std::get_if<TokenEvent>(&event)) {
+    fail(*job, run, token->error);
+  } else if (const auto* rejected = std::get_if<RequestRejected>(&event)) {
+    fail(*job, run, rejected->error);
+    end(job, run);
+  } else if (std::holds_alternative<RequestCancelled>(event)) {
+    run.sequence.finish_reason = FinishReason::cancelled;
+    job->state->cancelled = true;
+    end(job, run);
+  } else if (const auto* finished = std::get_if<RequestFinished>(&event)) {
+    RequestTimes& times = job->state->times;
+    if (times.first_scheduled == Clock::time_point{}) times.first_scheduled = finished->times.first_scheduled;
+    if (run.text.passes() == 0) run.sequence.cached_tokens = finished->cached_tokens;
+    end_pass(job, index);
+  }
+}
+
+void Unmasker::end_pass(const std::shared_ptr<Job>& job, std::size_t index) {
+  Run& run = job->runs[index];
+  try {
+    if (!run.sequence.finished()) settle(*job, run);
+    if (!run.text.uses_cache()) release_cache(run);
+    if (!run.sequence.finished()) return start_pass(job, index, false);
+  } catch (const std::bad_alloc&) {
+    fail(*job, run, kOutOfMemory);
+  } catch (const Error& error) {
+    fail(*job, run, error.what());
+  }
+  end(job, run);
+}
+
+// Tells the sink what the pass has settled, and the tokens that follow without a gap.
+void Unmasker::settle(Job& job, Run& run) {
+  const std::vector<Guess> guesses = std::exchange(run.guesses, {});
+  const EventSink& sink = job.state->sink;
+  if (std::ranges::any_of(guesses, [](const Guess& guess) { return guess.id < 0; })) {
+    sink(accept(run.sequence, Chosen{.error = ChoiceError::not_numbers}, tokenizer_));
+    return;
+  }
+  TokensSettled settled{.request = job.state->id, .sample = run.sequence.sample, .tokens = {}};
+  settled.tokens = run.text.settle(guesses);
+  settled.pass = run.text.passes();
+  sink(settled);
+  while (!run.sequence.finished() && run.sequence.tokens.size() < run.text.settled_end()) {
+    const TokenId token = run.text.token(run.sequence.tokens.size());
+    const TokenEvent event = accept(run.sequence, Chosen{.id = token}, tokenizer_);
+    if (event.error.empty()) {
+      const std::lock_guard lock(mutex_);
+      ++counts_.generated_tokens;
+    }
+    sink(event);
+  }
+}
+
+void Unmasker::fail(Job& job, Run& run, const std::string& error) {
+  if (!run.sequence.finished()) job.state->sink(tp::fail(run.sequence, error));
+}
+
+// The keys and values of its block, if they are kept.
+void Unmasker::release_cache(Run& run) {
+  if (run.cache != 0) leader_.release_passes(std::exchange(run.cache, 0));
+}
+
+// One of the request's continuations has ended; with the last one the request.
+void Unmasker::end(const std::shared_ptr<Job>& job, Run& run) {
+  run.ended = true;
+  release_cache(run);
+  RequestState& state = *job->state;
+  const bool is_last = --state.open_samples == 0;
+  {
+    const std::lock_guard lock(mutex_);
+    count_end(counts_.finished, run.sequence.finish_reason);
+    if (is_last) jobs_.erase(state.id);
+  }
+  if (!is_last) return;
+  state.times.finished = Clock::now();
+  const std::size_t cached = job->runs.front().sequence.cached_tokens;
+  if (state.cancelled)
+    state.sink(RequestCancelled{state.id, state.times, cached});
+  else
+    state.sink(RequestFinished{state.id, state.times, cached});
+}
+
+}  // namespace tp

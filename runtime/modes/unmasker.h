@@ -1,0 +1,62 @@
+// Generates with a diffusion language model: a request becomes passes over its whole text, each of them a
+// request to the leader that asks for guesses at the masked positions. What they settle decides what the next
+// pass computes. Passes of several requests share their steps as prompts do.
+#pragma once
+
+#include "model/tokenizer/tokenizer.h"
+#include "runtime/modes/unmasked_text.h"
+#include "runtime/scheduling/answer_counts.h"
+#include "runtime/scheduling/leader.h"
+#include "tp/event.h"
+#include "tp/leader_status.h"
+#include "tp/request.h"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace tp {
+
+class Unmasker {
+ public:
+  // `leader` and `tokenizer`, which may be null, must outlive it.
+  Unmasker(Leader& leader, const LeaderOptions& options, const Tokenizer* tokenizer);
+
+  // From any thread, as Leader::submit. Events are passed to `sink` by the leader's thread.
+  RequestId submit(Request request, EventSink sink);
+  // From any thread. Whether it is one of its requests that has not ended.
+  bool cancel(RequestId request);
+  // From any thread: adds what its requests have generated, and how they ended.
+  void add_to(LeaderStatus& status) const;
+
+ private:
+  struct Job;
+  struct Run;
+
+  std::shared_ptr<Job> make_job(Request request, EventSink sink) const;
+  void check_cache(UnmaskCache asked) const;
+  void start_pass(const std::shared_ptr<Job>& job, std::size_t run, bool is_first);
+  void on_event(const std::shared_ptr<Job>& job, std::size_t run, const Event& event);
+  void end_pass(const std::shared_ptr<Job>& job, std::size_t run);
+  void settle(Job& job, Run& run);
+  void fail(Job& job, Run& run, const std::string& error);
+  void release_cache(Run& run);
+  void end(const std::shared_ptr<Job>& job, Run& run);
+
+  Leader& leader_;
+  std::string model_;
+  DiffusionSpec spec_;
+  UnmaskCache cache_;
+  std::size_t max_length_;
+  std::size_t max_canvas_;  // tokens of a text that is computed as a whole
+  std::vector<TokenId> eos_token_ids_;
+  const Tokenizer* tokenizer_;
+
+  mutable std::mutex mutex_;  // guards the members below, and what Job says it guards
+  std::map<RequestId, std::shared_ptr<Job>> jobs_;
+  AnswerCounts counts_;
+};
+
+}  // namespace tp

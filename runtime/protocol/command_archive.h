@@ -1,0 +1,108 @@
+// Serialization of Command.
+#pragma once
+
+#include "runtime/protocol/archive_types.h"
+#include "runtime/protocol/command.h"
+
+#include <boost/serialization/utility.hpp>
+#include <boost/serialization/vector.hpp>
+
+namespace boost::serialization {
+
+// Without the seed: SequenceStart contains the effective one.
+template <class Archive>
+void serialize(Archive& archive, tp::SamplingParams& params, unsigned /*version*/) {
+  archive& params.temperature& params.top_k& params.top_p& params.min_p& params.repetition_penalty& params
+      .presence_penalty& params.frequency_penalty& params.logprobs& params.logit_bias;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::LogitBias& bias, unsigned /*version*/) {
+  archive& bias.id& bias.bias;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::SequenceStart& start, unsigned /*version*/) {
+  archive& start.sampling& start.seed& start.sample& start.prefix& start.prompt_tokens& start.attention& start
+      .attention_block& start.context;
+  archive& start.input.tokens& start.input.positions& start.input.blocks;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::StateSave& save, unsigned /*version*/) {
+  archive& save.position& save.slot;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::ChunkState& state, unsigned /*version*/) {
+  archive& state.slot& state.from& state.saves;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::SequenceChunk& chunk, unsigned /*version*/) {
+  archive& chunk.sequence& chunk.start_position& chunk.tokens& chunk.new_blocks& chunk.state& chunk.start;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::want::Choose& want, unsigned /*version*/) {
+  archive& want.banned& want.masked;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::want::Candidates& want, unsigned /*version*/) {
+  archive& want.count& want.entropy;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::want::Guess& want, unsigned /*version*/) {
+  archive& want.settings.measure& want.settings.filtered& want.settings.mask_token;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::want::Score& want, unsigned /*version*/) {
+  archive& want.targets;
+}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::want::Logits& /*want*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::want::Hidden& /*want*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& archive, tp::Output& output, unsigned /*version*/) {
+  archive& output.sequence& output.rows.first& output.rows.count& output.want;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::Forward& forward, unsigned /*version*/) {
+  archive& forward.tokens& forward.token_types& forward.is_global& forward.chunks& forward.outputs& forward
+      .ended& forward.in_halves& forward.reads_own_states;
+}
+
+template <class Archive>
+void serialize(Archive& archive, tp::DraftForward& draft, unsigned /*version*/) {
+  archive& draft.forward;
+}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::Report& /*command*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::ResetStatistics& /*command*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::MeasurePeakRates& /*command*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::StartTrace& /*command*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& /*archive*/, tp::GatherTrace& /*command*/, unsigned /*version*/) {}
+
+template <class Archive>
+void serialize(Archive& archive, tp::Stop& stop, unsigned /*version*/) {
+  archive& stop.exit_status;
+}
+
+}  // namespace boost::serialization

@@ -1,0 +1,42 @@
+#include "runtime/protocol/step_times.h"
+
+#include <algorithm>
+
+namespace tp {
+
+double RecentMedian::value() const {
+  if (empty()) return 0.0;
+  std::array<double, 5> sorted = values_;
+  const auto end = sorted.begin() + static_cast<std::ptrdiff_t>(std::min(count_, sorted.size()));
+  std::sort(sorted.begin(), end);
+  return sorted[(static_cast<std::size_t>(end - sorted.begin()) - 1) / 2];
+}
+
+void RecentRate::add(std::size_t tokens, double seconds) {
+  constexpr double kKept = 0.9;
+  tokens_ = kKept * tokens_ + static_cast<double>(tokens);
+  seconds_ = kKept * seconds_ + seconds;
+}
+
+void StepTimes::add(std::size_t prompt_tokens, std::size_t decoding, double seconds) {
+  if (seconds <= 0.0) return;
+  if (prompt_tokens > 0) prefill_.add(prompt_tokens, seconds);
+  if (decoding > 0) decode_.add(decoding, seconds);
+  if (prompt_tokens == 0) {
+    decode_step_seconds_.add(seconds);
+  } else if (prompt_tokens >= kLeastPromptTokens) {
+    // At least a tenth of the step: what it takes to generate may have been measured with more sequences.
+    const double generating = decoding > 0 ? decode_step_seconds_.value() : 0.0;
+    const double computing = std::max(seconds - generating, seconds / 10.0);
+    prompt_token_seconds_.add(computing / static_cast<double>(prompt_tokens));
+  }
+}
+
+std::size_t StepTimes::prompt_tokens_in(double seconds) const {
+  if (prompt_token_seconds_.empty()) return kLeastPromptTokens;
+  constexpr double kMost = 1e9;  // so that the quotient is a number of tokens
+  const double tokens = std::min(seconds / prompt_token_seconds_.value(), kMost);
+  return std::max(static_cast<std::size_t>(tokens), kLeastPromptTokens);
+}
+
+}  // namespace tp

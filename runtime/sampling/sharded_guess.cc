@@ -1,0 +1,186 @@
+#include "runtime/sampling/sharded_guess.h"
+
+#include "parallel/exchange/collectives.h"
+#include "runtime/sampling/max_logit.h"
+#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/vocab_cut.h"
+#include "tp/internal/threads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+namespace tp {
+namespace {
+
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// The most likely tokens without a temperature have the probabilities of the model itself.
+float inverse_temperature_of(const SamplingParams& params) {
+  return params.greedy() ? 1.0F : inverse_temperature(params.temperature);
+}
+
+bool is_cut(const SamplingParams& params) { return params.top_k > 0 || params.top_p < 1.0F; }
+
+// This rank's part of a row.
+struct LocalGuess {
+  const GuessRow* row = nullptr;
+  float max = 0.0F;              // of the whole row
+  std::vector<float> allowed{};  // the logits without the mask, where this rank has it; else empty
+  VocabPart part;                // of the tokens that may be guessed
+
+  // What a logit is in the distribution that confidences are of, relative to the most likely token's.
+  float scaled(float logit) const {
+    return row->settings.filtered ? (logit - max) * inverse_temperature_of(*row->params) : logit - max;
+  }
+};
+
+// The mask's logit counts in sums, but it is never guessed.
+std::vector<float> without_mask(const GuessRow& row, TokenId first_id) {
+  const auto index = static_cast<std::size_t>(row.settings.mask_token - first_id);
+  if (row.settings.mask_token < first_id || index >= row.logits.size()) return {};
+  std::vector<float> allowed(row.logits.begin(), row.logits.end());
+  allowed[index] = kNever;
+  return allowed;
+}
+
+// Finds the last token that top_k and top_p keep, in every row.
+void cut_rows(Communicator& comm, std::span<LocalGuess> locals) {
+  std::vector<Cut> by_count;
+  std::vector<Cut> by_share;
+  for (LocalGuess& local : locals) {
+    const SamplingParams& params = *local.row->params;
+    if (params.greedy() && !local.row->settings.filtered) continue;
+    if (params.top_k > 0) by_count.push_back({&local.part, static_cast<std::size_t>(params.top_k)});
+    if (params.top_p < 1.0F) by_share.push_back({&local.part, 0, params.top_p});
+  }
+  cut_vocabulary(comm, by_count);
+  cut_vocabulary(comm, by_share);  // of what is left
+}
+
+void guess_best(const LocalGuess& local, ShardRow& out) {
+  const std::vector<Candidate> best = best_candidates(local.part.logits, local.part.first_id, 1);
+  if (!best.empty()) out.tokens = {{best.front().id, best.front().logit, local.scaled(best.front().logit)}};
+}
+
+void guess_drawn(const LocalGuess& local, ShardRow& out) {
+  GumbelDraw draw(local.row->key, local.max, inverse_temperature_of(*local.row->params));
+  for (std::size_t i = 0; i < local.part.logits.size(); ++i) {
+    if (const Candidate token = local.part.token(i); local.part.counts(token)) draw.consider(token);
+  }
+  out.score = draw.score();
+  if (draw.score() == -std::numeric_limits<double>::infinity()) return;
+  out.tokens = {{draw.winner().id, draw.winner().logit, local.scaled(draw.winner().logit)}};
+}
+
+// The logits, scaled, that the distribution of confidences is made of: those of all tokens, or of those that
+// are kept.
+std::vector<float> distribution_of(const LocalGuess& local) {
+  const bool kept_only = local.row->settings.filtered && is_cut(*local.row->params);
+  std::vector<float> scaled;
+  scaled.reserve(local.row->logits.size());
+  for (std::size_t i = 0; i < local.row->logits.size(); ++i) {
+    const bool counts = !kept_only || local.part.counts(local.part.token(i));
+    scaled.push_back(counts ? local.scaled(local.row->logits[i]) : kNever);
+  }
+  return scaled;
+}
+
+ShardRow part_of(const LocalGuess& local) {
+  ShardRow out;
+  local.row->params->greedy() ? guess_best(local, out) : guess_drawn(local, out);
+  const std::vector<float> scaled = distribution_of(local);
+  const GuessMeasure measure = local.row->settings.measure;
+  out.sums = exact_exp_sums(scaled, 0.0F, measure == GuessMeasure::entropy);
+  if (measure == GuessMeasure::margin)
+    out.best = best_candidates(scaled, local.part.first_id, kGuessSize.best);
+  return out;
+}
+
+// The greatest logit of every row over all ranks; infinity if one of them is not usable.
+std::vector<float> maxima_of(Communicator& comm, std::span<const GuessRow> rows) {
+  std::vector<float> maxima;
+  for (const GuessRow& row : rows)
+    maxima.push_back(all_usable(row.logits) ? max_logit(row.logits) : std::numeric_limits<float>::infinity());
+  exchange_max(comm, maxima);
+  return maxima;
+}
+
+}  // namespace
+
+std::vector<ShardRow> contribute_guesses(Communicator& comm, std::span<const GuessRow> rows,
+                                         TokenId first_id) {
+  if (rows.empty()) return {};
+  const std::vector<float> maxima = maxima_of(comm, rows);
+  std::vector<ShardRow> parts(rows.size(), ShardRow{.usable = false});
+  std::vector<LocalGuess> locals;
+  std::vector<std::size_t> places;
+  locals.reserve(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!std::isfinite(maxima[i])) continue;
+    const GuessRow& row = rows[i];
+    std::vector<float> allowed = without_mask(row, first_id);
+    const NucleusScale scale(maxima[i], inverse_temperature_of(*row.params));
+    LocalGuess& local = locals.emplace_back(
+        LocalGuess{&row, maxima[i], std::move(allowed), VocabPart{row.logits, first_id, scale}});
+    if (!local.allowed.empty()) local.part.logits = local.allowed;
+    places.push_back(i);
+  }
+  cut_rows(comm, locals);
+  const std::size_t work = rows.size() * rows.front().logits.size();
+  for_thread_parts(locals.size(), work, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) parts[places[i]] = part_of(locals[i]);
+  });
+  return parts;
+}
+
+namespace {
+
+// The token of all ranks' that wins; null if there is none.
+const ShardToken* best_guess(const GuessRow& row, std::span<const ShardRow> parts) {
+  const ShardRow* best = nullptr;
+  for (const ShardRow& part : parts) {
+    if (part.tokens.empty()) continue;
+    const ShardToken& token = part.tokens.front();
+    if (best == nullptr) {
+      best = &part;
+      continue;
+    }
+    const ShardToken& other = best->tokens.front();
+    const bool wins = row.params->greedy()
+                          ? more_likely({token.id, token.logit}, {other.id, other.logit})
+                          : part.score > best->score || (part.score == best->score && token.id < other.id);
+    if (wins) best = &part;
+  }
+  return best == nullptr ? nullptr : &best->tokens.front();
+}
+
+double margin_of(std::span<const ShardRow> parts, double log_sum) {
+  std::vector<Candidate> all;
+  for (const ShardRow& part : parts) all.insert(all.end(), part.best.begin(), part.best.end());
+  std::ranges::sort(all, more_likely);
+  const double second = all.size() > 1 ? std::exp(all[1].logit - log_sum) : 0.0;
+  return all.empty() ? 0.0 : std::exp(all[0].logit - log_sum) - second;
+}
+
+}  // namespace
+
+Guess conclude_guess(const GuessRow& row, std::span<const ShardRow> parts) {
+  if (!usable(parts)) return {};
+  const ShardToken* const token = best_guess(row, parts);
+  if (token == nullptr || token->logit == kNever) return {};
+  const ExpSums sums = sums_of(parts);
+  const double log_sum = sums.log_sum_exp();
+  switch (row.settings.measure) {
+    case GuessMeasure::margin:
+      return {token->id, margin_of(parts, log_sum)};
+    case GuessMeasure::entropy:
+      return {token->id, -sums.entropy()};
+    case GuessMeasure::probability:
+      break;
+  }
+  return {token->id, std::exp(token->raw - log_sum)};
+}
+
+}  // namespace tp

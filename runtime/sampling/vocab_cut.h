@@ -1,0 +1,44 @@
+// Finds the last token that top-k or top-p keeps, in rows whose vocabulary is sharded over the ranks.
+#pragma once
+
+#include "runtime/sampling/candidates.h"
+#include "runtime/sampling/nucleus.h"
+#include "tp/communicator.h"
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// The tokens of one row that this rank owns, and the last one of the row that counts.
+struct VocabPart {
+  std::span<const float> logits;  // [local_vocab]
+  TokenId first_id = 0;
+  NucleusScale scale;
+  std::optional<Candidate> last{};  // less likely tokens do not count; none: all do
+
+  Candidate token(std::size_t i) const { return {first_id + static_cast<TokenId>(i), logits[i]}; }
+  bool counts(Candidate token) const { return !last || !more_likely(*last, token); }
+};
+
+// What to keep of a row: this many of its most likely tokens, or as many as have this share of the total
+// weight.
+struct Cut {
+  VocabPart* part = nullptr;
+  std::size_t tokens = 0;  // 0: by share
+  float share = 1.0F;
+};
+
+// Collective. Sets part->last of every cut. The result is the same at every number of ranks: sums of masses
+// are exact (see NucleusScale), and everything else is decided identically on every rank.
+//
+// Ranks exchange the masses of buckets, then the number of tokens in the bucket that contains the end, then
+// these tokens. If there are more than kMaxBoundary, that bucket is divided again, by logit and finally by
+// id, so that no more than kMaxBoundary tokens per row are ever exchanged.
+void cut_vocabulary(Communicator& comm, std::span<const Cut> cuts);
+
+inline constexpr std::size_t kMaxBoundary = 1024;  // tokens of one row
+
+}  // namespace tp

@@ -1,0 +1,125 @@
+#include "runtime/scheduling/accept.h"
+
+#include "runtime/constraint/request_constraint.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+namespace {
+
+constexpr const char* kNotNumbers =
+    "the model's logits are not finite (expected numbers, found NaN or infinity); check the checkpoint, and "
+    "try `weights` f32 if it is stored as f16";
+
+TokenEvent event_of(const Sequence& sequence) {
+  TokenEvent event;
+  event.request = sequence.state->id;
+  event.sample = sequence.sample;
+  event.cached_tokens = sequence.cached_tokens;
+  event.drafted_tokens = sequence.drafted_tokens;
+  event.accepted_tokens = sequence.accepted_tokens;
+  return event;
+}
+
+std::string error_of(const Chosen& chosen) {
+  if (chosen.error == ChoiceError::not_numbers) return fmt::format("cannot choose a token: {}", kNotNumbers);
+  return "cannot choose a token: the request rules out every token that the model does not (expected at "
+         "least one allowed); allow more";
+}
+
+// Stop texts are checked by add_text.
+FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
+  if (std::ranges::find(sequence.state->end_ids, token) != sequence.state->end_ids.end())
+    return FinishReason::stop;
+  if (sequence.generated_tokens() >= sequence.state->max_tokens) return FinishReason::length;
+  return FinishReason::none;
+}
+
+// Adds the text that the token completes; a stop text in it ends the sequence.
+void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
+  const Request& request = sequence.state->request;
+  if (!sequence.text) sequence.text.emplace(tokenizer, request);
+  const bool may_stop = sequence.generated_tokens() > static_cast<std::size_t>(request.min_tokens);
+  event.text = sequence.text->push(event.token, may_stop);
+  if (sequence.finished()) event.text += sequence.text->finish();
+  if (!sequence.text->stopped()) return;
+  sequence.finish_reason = FinishReason::stop;
+  event.matched_stop = sequence.text->stop();
+}
+
+// A constraint may be satisfied without a token that ends the text.
+void advance_constraint(Sequence& sequence, TokenId token) {
+  const constraint::RequestConstraint& constraint = *sequence.state->constraint;
+  sequence.progress = constraint.after(sequence.constraint_progress(), token);
+  if (sequence.finish_reason == FinishReason::stop) return;
+  if (sequence.progress->state == constraint::kDead)
+    throw std::logic_error("a token was chosen that the constraint does not allow");
+  if (constraint.is_over(*sequence.progress)) sequence.finish_reason = FinishReason::stop;
+}
+
+TokenEvent append(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer) {
+  RequestState& state = *sequence.state;
+  if (state.times.first_token == RequestTimes::Clock::time_point{})
+    state.times.first_token = RequestTimes::Clock::now();
+  sequence.tokens.push_back(chosen.id);
+  TokenEvent event = event_of(sequence);
+  event.token = chosen.id;
+  if (state.request.sampling.logprobs >= 0) {
+    event.logprob = TokenLogprob{chosen.id, chosen.logprob};
+    event.top_logprobs = chosen.top_logprobs;
+  }
+  sequence.finish_reason = finish_reason_of(sequence, chosen.id);
+  if (state.constraint) advance_constraint(sequence, chosen.id);
+  const std::vector<TokenId>& stops = state.request.stop_token_ids;
+  if (sequence.finish_reason == FinishReason::stop && std::ranges::find(stops, chosen.id) != stops.end())
+    event.matched_stop = chosen.id;
+  if (tokenizer != nullptr) add_text(sequence, *tokenizer, event);
+  event.finish_reason = sequence.finish_reason;
+  return event;
+}
+
+}  // namespace
+
+std::vector<TokenId> forced_next(const Sequence& sequence) {
+  const RequestState& state = *sequence.state;
+  const bool needs_logits = state.request.sampling.logprobs >= 0;
+  if (!state.constraint || sequence.finished() || needs_logits) return {};
+  return state.constraint->forced(sequence.constraint_progress());
+}
+
+TokenEvent fail(Sequence& sequence, std::string error) {
+  TokenEvent event = event_of(sequence);
+  event.error = std::move(error);
+  event.finish_reason = sequence.finish_reason = FinishReason::error;
+  return event;
+}
+
+TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer) {
+  if (chosen.error != ChoiceError::none) return fail(sequence, error_of(chosen));
+  try {
+    return append(sequence, chosen, tokenizer);
+  } catch (const std::bad_alloc&) {
+    return fail(sequence, kOutOfMemory);
+  } catch (const RequestError& error) {  // the constraint has become too large
+    return fail(sequence, error.what());
+  }
+}
+
+std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
+                                         std::span<const double> logprobs) {
+  const auto spoilt = std::ranges::find_if(logprobs, [](double logprob) { return std::isnan(logprob); });
+  if (spoilt == logprobs.end()) return std::nullopt;
+  return fail(sequence,
+              fmt::format("cannot compute the log-probability of token {}: {}",
+                          first + static_cast<std::size_t>(spoilt - logprobs.begin()), kNotNumbers));
+}
+
+}  // namespace tp

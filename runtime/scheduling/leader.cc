@@ -1,0 +1,382 @@
+#include "runtime/scheduling/leader.h"
+
+#include "runtime/constraint/request_constraint.h"
+#include "runtime/scheduling/accept.h"
+#include "runtime/scheduling/answer_counts.h"
+#include "runtime/scheduling/request_check.h"
+#include "runtime/scheduling/seq2seq_request.h"
+#include "runtime/scheduling/step_masks.h"
+#include "runtime/text/bad_words.h"
+#include "runtime/text/finite_results.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <exception>
+#include <future>
+#include <new>
+
+namespace tp {
+
+using Clock = RequestTimes::Clock;
+
+Leader::Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator)
+    : options_(std::move(options)),
+      tokenizer_(tokenizer),
+      blocks_(options_.cache_blocks, options_.cache.block_size, options_.cache.windows, hash_of_block,
+              options_.cache.states),
+      scheduler_(blocks_, options_.limits, std::move(speculator)),
+      inbox_(options_.queue, options_.limits.max_sequences) {
+  if (tokenizer != nullptr) constraints_.emplace(*tokenizer, options_.vocab_size, options_.eos_token_ids);
+  publish_status();
+}
+
+RequestId Leader::submit(Request request, EventSink sink) {
+  complete_attention(request);
+  if (options_.kind == ModelKind::seq2seq) begin_decoder(options_.generation, options_.model, request);
+  check_request(request, options_, tokenizer_ != nullptr);
+  try {
+    return inbox_.submit(make_state(std::move(request), std::move(sink)));
+  } catch (const std::bad_alloc&) {
+    throw OverloadedError(kOutOfMemory);
+  }
+}
+
+RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, PassCache cache) {
+  complete_attention(request);
+  check_request(request, options_, tokenizer_ != nullptr);
+  try {
+    const std::shared_ptr<RequestState> state = make_state(std::move(request), std::move(sink));
+    state->is_pass = true;
+    state->pass_cache = cache;
+    return is_first ? inbox_.submit(state) : inbox_.submit_again(state);
+  } catch (const std::bad_alloc&) {
+    throw OverloadedError(kOutOfMemory);
+  }
+}
+
+// What its model attends to. Cached prefixes are of whole blocks, and of blocks of the same length.
+void Leader::complete_attention(Request& request) const {
+  if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
+  if (!options_.diffusion || options_.diffusion->block_length == 0) return;
+  if (request.attention == AttentionMask::causal) request.attention = AttentionMask::by_blocks;
+  if (request.attention_block == 0) request.attention_block = options_.diffusion->block_length;
+  if (options_.cache.block_size % request.attention_block != 0) request.cache_prompt = false;
+  request.cache_salt = fmt::format("blocks of {} {}", request.attention_block, request.cache_salt);
+}
+
+std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink) {
+  auto state = std::make_shared<RequestState>();
+  state->recomputes = options_.recomputes;
+  state->seed = request.sampling.seed ? *request.sampling.seed : draw_seed();
+  if (options_.kind == ModelKind::seq2seq) state->input = lay_out_input(options_.cache.block_size, request);
+  const std::size_t own = request.prompt.size() - state->input.positions;
+  state->max_tokens =
+      std::min<std::size_t>(static_cast<std::size_t>(request.max_tokens), options_.max_length - own);
+  state->not_begun = state->open_samples = request.n;
+  if (!request.ignore_eos) {
+    state->bans.model_ends = state->end_ids = options_.eos_token_ids;
+    state->end_ids.insert(state->end_ids.end(), request.stop_token_ids.begin(), request.stop_token_ids.end());
+  }
+  add_endings(options_.generation, request, *state);
+  state->bans.ends = state->end_ids;
+  state->bans.min_tokens = static_cast<std::size_t>(request.min_tokens);
+  state->bans.words = bad_words_of(request, tokenizer_);
+  add_defaults(options_.generation, own, state->max_tokens, request.constraint.has_value(), state->bans);
+  state->request = std::move(request);
+  state->constraint = constraint_of(*state);
+  if (state->constraint) state->constraint_start = state->constraint->start();
+  state->sink = std::move(sink);
+  state->times.queued = Clock::now();
+  return state;
+}
+
+// Applies what the model's files say about the ends of texts. A constraint excludes forced tokens and defines
+// the end of its text itself.
+void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
+  if (request.constraint) return request.forced_first.reset();
+  for (const std::string& text : defaults.stop) {
+    if (tokenizer_ == nullptr || request.ignore_eos) break;
+    const std::optional<TokenId> token = tokenizer_->token_to_id(text);
+    // The text of a control token is no part of the output.
+    if (token && tokenizer_->is_special(*token))
+      state.end_ids.push_back(*token);
+    else
+      request.stop.push_back(text);
+  }
+  const bool is_at_beginning = request.prompt.size() == state.input.positions + 1;
+  if (!request.forced_first && is_at_beginning) request.forced_first = defaults.forced_first;
+  const bool may_end = static_cast<std::size_t>(request.min_tokens) < state.max_tokens;
+  if (!request.ignore_eos && may_end) state.forced_last = defaults.forced_last;
+}
+
+void Leader::compile_constraint(const Request& request) {
+  if (request.constraint && constraints_)
+    constraints_->compile(*request.constraint, request.constraint_preface);
+}
+
+std::shared_ptr<const constraint::RequestConstraint> Leader::constraint_of(const RequestState& state) {
+  constexpr float kBan = -100.0F;
+  const Request& request = state.request;
+  if (!request.constraint || state.max_tokens == 0) return nullptr;
+  constraint::Bans bans{.ends = state.end_ids, .min_tokens = static_cast<std::size_t>(request.min_tokens)};
+  for (const LogitBias& bias : request.sampling.logit_bias) {
+    if (bias.bias <= kBan) bans.tokens.push_back(bias.id);
+  }
+  for (const std::vector<TokenId>& word : state.bans.words) {
+    if (word.size() == 1)
+      bans.tokens.push_back(word.front());
+    else
+      bans.sequences.push_back(word);
+  }
+  try {
+    return std::make_shared<const constraint::RequestConstraint>(
+        constraints_->compile(*request.constraint, request.constraint_preface), std::move(bans));
+  } catch (const RequestError& error) {
+    throw_error<RequestError>("`constraint`: {}", error.what());
+  }
+}
+
+void Leader::cancel(RequestId request) { inbox_.cancel(request); }
+LeaderStatus Leader::status() const { return inbox_.status(); }
+void Leader::wake() { inbox_.wake(); }
+
+void Leader::release_passes(RequestId key) {
+  scheduler_.release(key);
+  publish_status();
+}
+
+bool Leader::has_work() const { return scheduler_.has_work() || !inbox_.empty(); }
+
+bool Leader::wait_for_work(std::chrono::nanoseconds timeout) {
+  if (!scheduler_.has_work()) inbox_.wait(timeout);
+  return has_work();
+}
+
+PlannedStep Leader::plan() {
+  Delivery delivery;
+  drain_inbox(delivery);
+  PlannedStep planned = scheduler_.plan();
+  for (const PlannedStep::Chunk& chunk : planned.chunks) {
+    RequestTimes& times = chunk.sequence->state->times;
+    if (times.first_scheduled == Clock::time_point{}) times.first_scheduled = Clock::now();
+  }
+  for (const std::shared_ptr<Sequence>& sequence : planned.failed) {
+    delivery.emplace_back(sequence->state, fail(*sequence, kOutOfMemory));
+    if (!sequence->state->is_pass) count_end(counters_.finished, FinishReason::error);
+    end(sequence->state, delivery);
+  }
+  start_masks(planned, options_.vocab_size);
+  publish_status();
+  deliver(delivery);
+  return planned;
+}
+
+void Leader::drain_inbox(Delivery& delivery) {
+  const Inbox::Contents contents = inbox_.take();
+  for (const auto& state : contents.submitted) {
+    try {
+      scheduler_.add(state);
+    } catch (const std::bad_alloc&) {
+      state->times.finished = Clock::now();
+      scheduler_.drop(*state);
+      if (!state->is_pass)
+        count_end(counters_.finished, FinishReason::error, static_cast<std::size_t>(state->request.n));
+      delivery.emplace_back(state, RequestRejected{state->id, state->times, kOutOfMemory});
+    }
+  }
+  for (const RequestId request : contents.cancelled)
+    count_end(counters_.finished, FinishReason::cancelled, scheduler_.cancel(request));
+  if (!contents.cancelled.empty()) end_sequences(delivery);
+}
+
+void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seconds) {
+  Delivery delivery;
+  for (const PlannedStep::Chunk& chunk : step.chunks) {
+    tell_progress(chunk, delivery);
+    settle_chunk(step, chunk, outputs, delivery);
+  }
+  scheduler_.settle(step, seconds);
+  for (const PlannedStep::Chunk& chunk : step.chunks) {
+    Sequence& sequence = *chunk.sequence;
+    const bool done = sequence.state->max_tokens == 0 && sequence.computed_tokens == sequence.work();
+    if (done && !sequence.finished()) sequence.finish_reason = FinishReason::length;
+  }
+  end_sequences(delivery);
+  ++counters_.steps;
+  counters_.last_step_tokens = step.forward.tokens.size();
+  counters_.last_step_seconds = seconds;
+  publish_status();
+  deliver(delivery);
+}
+
+namespace {
+
+// The token that the sequence has at this position by now.
+std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) {
+  return position < sequence.tokens.size() ? std::optional(sequence.tokens[position]) : std::nullopt;
+}
+
+}  // namespace
+
+// The row of a draft token holds what the model says of the sequence if that token and all before it were
+// chosen: as if they had been computed one by one. Rows behind another choice are worth nothing.
+void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
+                          Delivery& delivery) {
+  Sequence& sequence = *chunk.sequence;
+  sequence.drafted_tokens += chunk.drafts.size();
+  for (std::size_t i = 0; i < chunk.outputs; ++i) {
+    if (!chunk.drafts.empty() && i > 0) {
+      if (token_at(sequence, chunk.end + i - 1) != chunk.drafts[i - 1]) return;
+      ++sequence.accepted;
+      ++sequence.accepted_tokens;
+      if (token_at(sequence, chunk.end + i)) continue;  // a constraint has left no choice
+    }
+    const std::size_t output = chunk.first_output + i;
+    if (const auto mask = step.masks.find(output); mask != step.masks.end())
+      check_mask(sequence, mask->second, delivery);
+    settle_result(sequence, outputs.results[output], delivery);
+  }
+}
+
+// How much of its prompt has been computed once the chunk is.
+void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
+  const Sequence& sequence = *chunk.sequence;
+  const auto& state = sequence.state;
+  const EncodedInput& input = state->input;
+  if (!state->request.report_progress || sequence.finished() || sequence.generated_tokens() > 0) return;
+  delivery.emplace_back(
+      state, PrefillProgress{.request = state->id,
+                             .sample = sequence.sample,
+                             .total = input.tokens_until(sequence.prompt_tokens()),
+                             .cached = sequence.cached_tokens,
+                             .processed = input.tokens_until(sequence.computed_tokens + chunk.tokens)});
+}
+
+// A mask that could not be computed ends its sequence with an error.
+void Leader::check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery) {
+  if (sequence.finished()) return;
+  try {
+    mask.get();
+  } catch (const std::exception& error) {
+    delivery.emplace_back(sequence.state, fail(sequence, error.what()));
+  } catch (...) {
+    delivery.emplace_back(sequence.state, fail(sequence, "cannot compute the mask of allowed tokens"));
+  }
+}
+
+void Leader::settle_result(Sequence& sequence, const Result& result, Delivery& delivery) {
+  const auto& state = sequence.state;
+  const auto tell = [&](Event event) { delivery.emplace_back(state, std::move(event)); };
+  if (const auto* chosen = std::get_if<std::vector<Chosen>>(&result)) {
+    sequence.awaits_token = false;
+    for (const Chosen& token : *chosen) append(sequence, token, delivery);
+    append_forced(sequence, delivery);
+  } else if (const auto* logprobs = std::get_if<std::vector<double>>(&result)) {
+    if (sequence.finished()) return;
+    const std::size_t first = std::exchange(sequence.asked_from, sequence.asked_from + logprobs->size()) + 1;
+    if (std::optional<TokenEvent> failure = check_logprobs(sequence, first, *logprobs))
+      return tell(std::move(*failure));
+    tell(PromptLogprobs{state->id, first, *logprobs, std::exchange(sequence.prompt_top, {})});
+  } else if (const auto* rows = std::get_if<std::vector<RowCandidates>>(&result)) {
+    if (!state->request.candidates_at.empty()) return settle_candidates(sequence, rows->front(), delivery);
+    for (const RowCandidates& row : *rows) sequence.prompt_top.push_back(row.best);
+  } else if (const auto* guesses = std::get_if<std::vector<Guess>>(&result)) {
+    if (!sequence.finished()) settle_guesses(sequence, *guesses, delivery);
+  } else if (const auto* rows = std::get_if<WholeRows>(&result)) {
+    if (!sequence.finished()) settle_rows(sequence, *rows, delivery);
+  }
+}
+
+// Does nothing if the sequence has ended.
+void Leader::append(Sequence& sequence, const Chosen& chosen, Delivery& delivery) {
+  if (sequence.finished()) return;
+  TokenEvent event = accept(sequence, chosen, tokenizer_);
+  if (event.error.empty()) ++counters_.generated_tokens;
+  delivery.emplace_back(sequence.state, std::move(event));
+}
+
+void Leader::append_forced(Sequence& sequence, Delivery& delivery) {
+  try {
+    for (auto forced = forced_next(sequence); !forced.empty(); forced = forced_next(sequence)) {
+      for (const TokenId token : forced) append(sequence, {.id = token}, delivery);
+    }
+  } catch (const RequestError& error) {  // the constraint has become too large
+    delivery.emplace_back(sequence.state, fail(sequence, error.what()));
+  }
+}
+
+void Leader::settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery) {
+  const auto& state = sequence.state;
+  const std::size_t first = sequence.asked_from;
+  sequence.asked_from += rows.values.size() / rows.columns;
+  if (state->request.prompt_logits) {
+    delivery.emplace_back(state,
+                          PromptLogits{state->id, first - state->input.positions, rows.columns, rows.values});
+  } else if (!all_finite(rows.values)) {
+    delivery.emplace_back(state, fail(sequence, not_finite("hidden states")));
+  } else if (sequence.pooler) {
+    sequence.pooler->add(rows.values, rows.columns);
+    if (!sequence.is_asked())
+      delivery.emplace_back(state, PooledHidden{state->id, sequence.pooler->pooled()});
+  } else {
+    delivery.emplace_back(state, PromptHidden{state->id, first, rows.columns, rows.values});
+  }
+}
+
+void Leader::settle_guesses(Sequence& sequence, const std::vector<Guess>& guesses, Delivery& delivery) {
+  const auto& state = sequence.state;
+  const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);
+  const std::size_t first = *place;
+  sequence.asked_from = first + guesses.size();
+  delivery.emplace_back(state, PromptGuesses{state->id, first, guesses});
+}
+
+void Leader::settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery) {
+  if (sequence.finished()) return;
+  const auto& state = sequence.state;
+  const auto place = std::ranges::lower_bound(state->request.candidates_at, sequence.asked_from);
+  sequence.asked_from = *place + 1;
+  delivery.emplace_back(state, PromptCandidates{state->id, *place - state->input.positions, row.best});
+}
+
+// A request's last event is sent when its last continuation has ended.
+void Leader::end_sequences(Delivery& delivery) {
+  for (const std::shared_ptr<Sequence>& sequence : scheduler_.remove_finished()) {
+    if (!sequence->state->is_pass) count_end(counters_.finished, sequence->finish_reason);
+    if (sequence->sample == 0) sequence->state->cached_tokens = sequence->cached_tokens;
+    end(sequence->state, delivery);
+  }
+}
+
+// One of the request's continuations has ended.
+void Leader::end(const std::shared_ptr<RequestState>& state, Delivery& delivery) {
+  if (--state->open_samples > 0) return;
+  state->times.finished = Clock::now();
+  if (state->cancelled)
+    delivery.emplace_back(state, RequestCancelled{state->id, state->times, state->cached_tokens});
+  else
+    delivery.emplace_back(state, RequestFinished{state->id, state->times, state->cached_tokens});
+}
+
+void Leader::deliver(const Delivery& delivery) {
+  for (const auto& [state, event] : delivery) {
+    if (state->sink) state->sink(event);
+  }
+}
+
+void Leader::check_invariants() const {
+  blocks_.check_invariants();
+  scheduler_.check_invariants();
+}
+
+void Leader::publish_status() {
+  LeaderStatus status = counters_;
+  scheduler_.describe(status);
+  status.free_blocks = blocks_.free_blocks();
+  status.used_blocks = blocks_.num_blocks() - status.free_blocks;
+  status.states = blocks_.states();
+  status.snapshots = blocks_.snapshots();
+  inbox_.publish(status, scheduler_.left_queue());
+}
+
+}  // namespace tp

@@ -1,0 +1,132 @@
+// Rank 0's half of an engine: admits requests, plans steps and processes their results. It uses neither MPI
+// nor tensors; its caller runs the steps, on the workers or, in tests, on a fake:
+//
+//   while (leader.has_work()) {
+//     PlannedStep step = leader.plan();
+//     if (!step.forward.tokens.empty()) leader.settle(step, run(step.forward), seconds);
+//   }
+#pragma once
+
+#include "model/config/diffusion_spec.h"
+#include "model/tokenizer/tokenizer.h"
+#include "runtime/cache/block_manager.h"
+#include "runtime/constraint/constraint_compiler.h"
+#include "runtime/protocol/outputs.h"
+#include "runtime/scheduling/inbox.h"
+#include "runtime/scheduling/scheduler.h"
+#include "runtime/scheduling/sequence.h"
+#include "tp/event.h"
+#include "tp/leader_status.h"
+#include "tp/model_kind.h"
+#include "tp/request.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tp {
+
+// What the leader needs to know of the model and the cache.
+struct LeaderOptions {
+  std::string model;  // for error texts
+  std::size_t vocab_size = 0;
+  std::size_t max_length = 0;  // maximum tokens per sequence
+  std::vector<TokenId> eos_token_ids;
+  GenerationDefaults generation{};
+  ModelKind kind = ModelKind::decoder;
+  bool bidirectional = false;                // all prompts are
+  bool recomputes = false;                   // all of a sequence for every token that it generates
+  std::size_t token_types = 0;               // that the model distinguishes; 0: none
+  bool has_global_tokens = false;            // prompts may have some
+  std::optional<DiffusionSpec> diffusion{};  // of a diffusion language model
+  UnmaskCache unmask_cache = UnmaskCache::exact;
+  std::size_t cache_blocks = 0;
+  CacheShape cache;
+  SchedulerLimits limits;
+  QueueLimits queue;
+};
+
+class Leader {
+ public:
+  // `tokenizer` may be null; else it must outlive this. Without a speculator no step has draft tokens.
+  Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator = nullptr);
+
+  // From any thread. Compiles the constraint of a request, if it has one, so that submit() finds it. Throws
+  // RequestError.
+  void compile_constraint(const Request& request);
+  // From any thread. Queues a request, whose events are passed to `sink`. Throws RequestError if it can never
+  // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
+  // in the queue.
+  RequestId submit(Request request, EventSink sink);
+  // The same for the passes of which a larger request consists, which has the number that was reserved for
+  // it. No pass but the first is refused for others that wait.
+  RequestId reserve_id() { return inbox_.reserve_id(); }
+  RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
+  // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
+  void cancel(RequestId request);
+  // From any thread. As of the last call of plan() or settle(), plus requests submitted since.
+  LeaderStatus status() const;
+  // From any thread: ends wait_for_work().
+  void wake();
+
+  // All other members must be called from a single thread.
+
+  // Releases what passes with this PassCache::key have left. May be called by sinks.
+  void release_passes(RequestId key);
+
+  // Whether there are requests that have not ended, or cancellations to process.
+  bool has_work() const;
+  // Waits until there is work, wake() is called, or the time is over. Returns has_work(). A wake() that
+  // nobody waited for ends the next wait at once.
+  bool wait_for_work(std::chrono::nanoseconds timeout);
+
+  // Plans the next step. It has no tokens if there is nothing to compute or everything awaits a step in
+  // flight.
+  PlannedStep plan();
+
+  // Processes the results of a step, which took `seconds` (0: unknown). Several steps may be in flight; they
+  // are settled in the order in which they were planned.
+  void settle(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
+
+  // Throws std::logic_error naming the first invariant that does not hold.
+  void check_invariants() const;
+
+ private:
+  // Events to deliver: sinks are called last, when the leader's state is consistent.
+  using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
+
+  void complete_attention(Request& request) const;
+  std::shared_ptr<RequestState> make_state(Request request, EventSink sink);
+  void add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const;
+  std::shared_ptr<const constraint::RequestConstraint> constraint_of(const RequestState& state);
+  void drain_inbox(Delivery& delivery);
+  static void check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery);
+  static void tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery);
+  void settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
+                    Delivery& delivery);
+  void settle_result(Sequence& sequence, const Result& result, Delivery& delivery);
+  void append(Sequence& sequence, const Chosen& chosen, Delivery& delivery);
+  void append_forced(Sequence& sequence, Delivery& delivery);
+  static void settle_rows(Sequence& sequence, const WholeRows& rows, Delivery& delivery);
+  static void settle_guesses(Sequence& sequence, const std::vector<Guess>& guesses, Delivery& delivery);
+  static void settle_candidates(Sequence& sequence, const RowCandidates& row, Delivery& delivery);
+  void end_sequences(Delivery& delivery);
+  static void end(const std::shared_ptr<RequestState>& state, Delivery& delivery);
+  static void deliver(const Delivery& delivery);
+  void publish_status();
+
+  LeaderOptions options_;
+  const Tokenizer* tokenizer_;
+  std::optional<constraint::ConstraintCompiler> constraints_;  // if there is a tokenizer
+  BlockManager blocks_;
+  Scheduler scheduler_;
+  LeaderStatus counters_;  // those that the scheduler does not have
+  Inbox inbox_;
+};
+
+}  // namespace tp

@@ -1,0 +1,397 @@
+#include "runtime/scheduling/scheduler.h"
+
+#include "runtime/scheduling/wanted_outputs.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <iterator>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// The most urgent one, and of these the one whose last turn is longest ago, comes first.
+std::pair<int, std::uint64_t> place_in_turn(const std::shared_ptr<Sequence>& sequence) {
+  return {sequence->priority(), sequence->last_turn};
+}
+
+// The last one is preempted first.
+std::pair<int, std::uint64_t> place_in_cache(const std::shared_ptr<Sequence>& sequence) {
+  return {sequence->priority(), sequence->admission};
+}
+
+// Whether only its next token is missing, besides what it computes again: such sequences come before prompts.
+bool lacks_one_token(const Sequence& sequence) {
+  return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
+}
+
+// What a step takes of the sequence's next `tokens` tokens, at least a block where attention is by blocks; 0
+// if it has no `room` for one.
+std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
+  const std::size_t block = sequence.attention_block();
+  const std::size_t left = sequence.work() - sequence.planned_tokens;
+  if (block == 1 || tokens >= left) return tokens;
+  const std::size_t begin = sequence.planned_tokens;
+  const std::size_t end = std::max((begin + tokens) / block, begin / block + 1) * block;
+  tokens = std::min(end - begin, left);
+  return tokens <= room ? tokens : 0;
+}
+
+// Appends what the tokens [begin, end) of a prompt are marked with, for the batch's tokens from `first` on;
+// unless others are marked, 0 stands for no mark.
+void append_marks(const std::vector<std::uint8_t>& marks, std::size_t begin, std::size_t end,
+                  std::size_t first, std::vector<std::uint8_t>& all) {
+  if (marks.empty() || begin >= marks.size()) return;
+  all.resize(first);
+  all.insert(all.end(), marks.begin() + static_cast<std::ptrdiff_t>(begin),
+             marks.begin() + static_cast<std::ptrdiff_t>(std::min(end, marks.size())));
+}
+
+}  // namespace
+
+TokenMask PlannedStep::mask(std::size_t output) const noexcept {
+  try {
+    return masks.at(output).get();
+  } catch (...) {
+    return {};  // Leader::settle reports the error
+  }
+}
+
+PlannedStep Scheduler::plan() {
+  Step step;
+  add_decoding(step);
+  add_prompts(step);
+  if (speculator_) add_drafts(step);
+  PlannedStep planned;
+  for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
+  // Of tokens without a kind, nothing is sent behind the last one that has one.
+  if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
+  if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
+  planned.failed = std::move(step.failed);
+  if (planned.chunks.empty()) {
+    if (has_work() && steps_in_flight_ == 0 && planned.failed.empty())
+      throw std::logic_error("the scheduler found no sequence that fits into the cache");
+    return planned;
+  }
+  planned.forward.ended = std::exchange(ended_, {});
+  ++steps_in_flight_;
+  return planned;
+}
+
+void Scheduler::add_decoding(Step& step) {
+  Sequences decoding;
+  std::ranges::copy_if(running_, std::back_inserter(decoding),
+                       [](const auto& sequence) { return lacks_one_token(*sequence) && !sequence->idle(); });
+  std::ranges::stable_sort(decoding, {}, &Sequence::priority);
+  const std::size_t most = decoding_limit();
+  for (const std::shared_ptr<Sequence>& sequence : decoding) {
+    const std::size_t tokens = 1 + sequence->redo;
+    if (step.sequences.size() == most || step.tokens + tokens > limits_.step_tokens) return;
+    if (sequence->admission != 0) try_grant(sequence, tokens, step);  // else preempted for another
+  }
+}
+
+// Of a pipeline's steps in flight, each has a part of the sequences that generate.
+std::size_t Scheduler::decoding_limit() const {
+  const auto generates = [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); };
+  const auto all = static_cast<std::size_t>(std::ranges::count_if(running_, generates));
+  return std::min(limits_.step_tokens, std::max<std::size_t>(1, (all + limits_.stages - 1) / limits_.stages));
+}
+
+void Scheduler::add_prompts(Step& step) {
+  constexpr std::size_t kMostTurns = 64;  // of a step, to bound the work of planning it
+  const std::size_t budget = prompt_budget(step);
+  const std::size_t end = step.tokens + budget;
+  const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
+  Sequences prompts;
+  std::ranges::copy_if(running_, std::back_inserter(prompts),
+                       [](const auto& sequence) { return !lacks_one_token(*sequence); });
+  QueueTurn queue{.next = waiting_.begin(), .without_room = {}};
+  while (step.tokens < end) {
+    const std::size_t tokens = std::min(turn, end - step.tokens);
+    std::erase_if(prompts, [&](const auto& sequence) { return grantable(*sequence) == 0; });
+    const auto next = std::ranges::min_element(prompts, {}, place_in_turn);
+    if (is_open(queue, step) && (next == prompts.end() ||
+                                 std::pair((*queue.next)->priority(), queue_turn_) <= place_in_turn(*next))) {
+      if (const std::shared_ptr<Sequence> begun = admit_next(queue, tokens, step)) prompts.push_back(begun);
+    } else if (next == prompts.end()) {
+      return;
+    } else if (try_grant(*next, tokens, step)) {
+      (*next)->last_turn = ++turns_;
+    } else {
+      prompts.erase(next);
+    }
+  }
+}
+
+// How many tokens of prompts the step may compute.
+std::size_t Scheduler::prompt_budget(const Step& step) const {
+  const std::size_t room = limits_.step_tokens - step.tokens;
+  const bool generates = std::ranges::any_of(
+      running_, [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); });
+  if (limits_.step_ms == 0.0 || !generates) return room;
+  return std::min({room, limits_.prefill_chunk, times_.prompt_tokens_in(limits_.step_ms / 1000.0)});
+}
+
+// How many more of the sequence's tokens the step could have.
+std::size_t Scheduler::grantable(const Sequence& sequence) const {
+  if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
+  if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
+  const bool has_rows = sequence.is_asked() && sequence.state->request.prompt_logits;
+  const bool few = has_rows && !sequence.indivisible();
+  const std::size_t most = few ? std::min(limits_.prefill_chunk, kMaxWholeRows) : limits_.prefill_chunk;
+  return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
+}
+
+// Adds up to `tokens` of the sequence's next tokens to the step; false if the cache, or the step, has no
+// room.
+bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
+  Sequence& sequence = *shared;
+  tokens =
+      in_whole_blocks(sequence, std::min(tokens, grantable(sequence)), limits_.step_tokens - step.tokens);
+  if (tokens == 0 || !try_reserve(sequence, sequence.planned_tokens + tokens, step)) return false;
+  if (sequence.granted == 0) step.sequences.push_back(shared);
+  sequence.granted += tokens;
+  sequence.planned_tokens += tokens;
+  step.tokens += tokens;
+  return true;
+}
+
+// Reserves blocks, for a sequence's first tokens in a step at the expense of others if need be. One that is
+// in flight keeps its blocks until it is settled, and one in this step unless it is less urgent.
+bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step) {
+  std::vector<BlockId> new_blocks;
+  while (!blocks_.try_reserve(sequence.id, total_tokens, new_blocks)) {
+    const std::shared_ptr<Sequence> last = *std::ranges::max_element(running_, {}, place_in_cache);
+    const bool is_behind = last.get() != &sequence && last->in_flight == 0 &&
+                           (last->granted == 0 || last->priority() > sequence.priority());
+    if (sequence.granted > 0 || !is_behind) return false;
+    preempt(last, step);
+  }
+  return true;
+}
+
+// Releases a running sequence's blocks and returns it to the queue.
+void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence, Step& step) {
+  std::erase(step.sequences, sequence);
+  step.tokens -= std::exchange(sequence->granted, 0);
+  step.preempts = true;
+  take_back(sequence);
+  ++preemptions_;
+}
+
+// Lets a running sequence wait, to be computed from its first token on.
+void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
+  blocks_.end_sequence(sequence->id);
+  if (sequence->announced) ended_.push_back(sequence->id);
+  sequence->admission = 0;
+  sequence->computed_tokens = 0;
+  sequence->planned_tokens = 0;
+  sequence->redo = 0;
+  running_.remove(sequence);
+  waiting_.put_back(sequence);
+}
+
+// Whether another sequence may begin. When the cache is so full that one had to be preempted, none may.
+bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
+  return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
+         running_.size() < limits_.max_sequences &&
+         (blocks_.free_blocks() > 0 || (*queue.next)->has_blocks_waiting());
+}
+
+// Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it; null if
+// there is none, or one has failed.
+std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t tokens, Step& step) {
+  while (queue.next != waiting_.end()) {
+    const std::shared_ptr<Sequence> sequence = *queue.next;
+    const Admission admission = try_admit(sequence, tokens, step);
+    if (admission == Admission::admitted || admission == Admission::failed) {
+      queue.next = waiting_.dequeue(queue.next);
+      for (const auto& passed : queue.without_room) {
+        if (++passed->overtaken == kMaxOvertaken) queue.closed = true;
+      }
+      return admission == Admission::admitted ? sequence : nullptr;
+    }
+    if (admission == Admission::no_room) {
+      if (sequence->overtaken == kMaxOvertaken) break;
+      queue.without_room.push_back(sequence);
+    }
+    if (++queue.looked_at == kMaxLookedAt) break;
+    ++queue.next;
+  }
+  queue.closed = true;
+  return nullptr;
+}
+
+// Admits a sequence, with its first tokens in the step, if possible.
+Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& sequence, std::size_t tokens,
+                                          Step& step) {
+  try {
+    if (sequence->tokens.empty()) sequence->tokens = sequence->state->request.prompt;
+  } catch (const std::bad_alloc&) {
+    step.failed.push_back(sequence);
+    return Admission::failed;
+  }
+  if (waits_for_prefix(*sequence)) return Admission::waits;
+  if (sequence->least_chunk() > 1) tokens = sequence->least_chunk();
+  const std::size_t least = std::min(sequence->work(), sequence->attention_block());
+  if (step.tokens + std::max(tokens, least) > limits_.step_tokens) return Admission::no_room;
+  begin(*sequence);
+  if (!sequence->has_blocks_waiting() && !has_room_for_prompt(*sequence)) {
+    blocks_.end_sequence(sequence->id);
+    sequence->computed_tokens = sequence->planned_tokens = 0;
+    return Admission::no_room;
+  }
+  sequence->admission = ++admissions_;
+  sequence->overtaken = 0;
+  running_.push_back(sequence);
+  if (sequence->uses_prefix_cache()) {
+    prefix_queries_ += sequence->work();
+    prefix_hits_ += sequence->computed_tokens;
+  }
+  if (blocks_.first_state(sequence->id) != kNoSlot) ++snapshot_hits_;
+  require<std::logic_error>(try_grant(sequence, tokens, step), "sequence {}: the cache has no room after all",
+                            sequence->id);
+  sequence->last_turn = ++turns_;
+  queue_turn_ = ++turns_;
+  return Admission::admitted;
+}
+
+// Adds the tokens that the sequence was granted to the step, and its drafts.
+void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& planned) {
+  Sequence& sequence = *shared;
+  Forward& forward = planned.forward;
+  const std::size_t tokens = std::exchange(sequence.granted, 0);
+  const std::size_t end = sequence.planned_tokens;
+  const std::size_t begin = end - tokens;
+  std::vector<TokenId> drafts = std::exchange(sequence.drafts, {});
+  const std::size_t redo = std::exchange(sequence.redo, 0);
+  if (sequence.decodes() && tokens == 1 + redo)
+    ++planned.decoding;
+  else
+    planned.prompt_tokens += tokens;
+
+  // What fills an input's last block is not computed.
+  const EncodedInput& input = sequence.state->input;
+  const std::size_t computed = begin < input.positions ? input.tokens : tokens;
+  SequenceChunk chunk;
+  chunk.sequence = sequence.id;
+  chunk.start_position = begin;
+  chunk.tokens = static_cast<std::uint32_t>(computed + drafts.size());
+  if (!sequence.announced) chunk.start = start_of(sequence, begin);
+  chunk.new_blocks = take_unsent_blocks(sequence);
+  if (blocks_.keeps_states())
+    chunk.state = drafts.empty() ? take_states(sequence, {begin, end}) : take_trial_state(sequence);
+  sequence.announced = true;
+
+  std::vector<Output> outputs = outputs_of(sequence, begin, end, forward.tokens.size(), drafts);
+  const std::size_t first_output = forward.outputs.size();
+  planned.chunks.push_back({shared, tokens, end, drafts, first_output, outputs.size()});
+  std::ranges::move(outputs, std::back_inserter(forward.outputs));
+  const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(begin);
+  const Request& request = sequence.state->request;
+  append_marks(request.token_types, begin, end, forward.tokens.size(), forward.token_types);
+  append_marks(request.global_tokens, begin, end, forward.tokens.size(), forward.is_global);
+  forward.tokens.insert(forward.tokens.end(), first, first + static_cast<std::ptrdiff_t>(computed));
+  forward.tokens.insert(forward.tokens.end(), drafts.begin(), drafts.end());
+  forward.chunks.push_back(std::move(chunk));
+  sequence.awaits_token = end == sequence.tokens.size() && sequence.state->max_tokens > 0;
+  ++sequence.in_flight;
+}
+
+void Scheduler::settle(const PlannedStep& step, double seconds) {
+  if (step.chunks.empty()) return;
+  --steps_in_flight_;
+  count_drafts(step, seconds);
+  for (const PlannedStep::Chunk& chunk : step.chunks) {
+    Sequence& sequence = *chunk.sequence;
+    --sequence.in_flight;
+    const std::size_t before = std::min(sequence.computed_tokens, sequence.prompt_tokens());
+    advance(chunk);
+    computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
+    const FinishReason reason = sequence.finish_reason;
+    const bool is_kept = sequence.state->pass_cache.key != 0;  // with all that leaves a window
+    if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
+      blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
+    if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())
+      take_back(chunk.sequence);
+  }
+}
+
+std::vector<std::shared_ptr<Sequence>> Scheduler::remove_finished() {
+  Sequences removed;
+  waiting_.remove_finished(removed);
+  for (const auto& sequence : removed) release(sequence->state->pass_cache.key);
+  running_.remove_if([&](const auto& sequence) {
+    if (!sequence->finished() || sequence->in_flight > 0) return false;
+    leave_blocks(*sequence);
+    removed.push_back(sequence);
+    return true;
+  });
+  forget(removed);
+  return removed;
+}
+
+std::size_t Scheduler::cancel(RequestId request) {
+  std::size_t dropped = 0;
+  const auto cancel_it = [&](const std::shared_ptr<Sequence>& sequence) {
+    if (sequence->state->id != request || sequence->finished()) return;
+    sequence->finish_reason = FinishReason::cancelled;
+    sequence->state->cancelled = true;
+    dropped += waiting_.drop_samples(*sequence->state);
+    waiting_.leave(*sequence->state);
+  };
+  std::ranges::for_each(waiting_.sequences(), cancel_it);
+  std::ranges::for_each(running_, cancel_it);
+  return dropped;
+}
+
+void Scheduler::describe(LeaderStatus& status) const {
+  status.queued = waiting_.size();
+  status.running = running_.size();
+  status.decoding = static_cast<std::size_t>(
+      std::ranges::count_if(running_, [](const auto& sequence) { return sequence->decodes(); }));
+  status.prefilling = status.running - status.decoding;
+  status.computed_prompt_tokens = computed_prompt_tokens_;
+  status.prefix_queries = prefix_queries_;
+  status.prefix_hits = prefix_hits_;
+  status.preemptions = preemptions_;
+  status.snapshot_hits = snapshot_hits_;
+  if (speculator_) status.speculation = speculator_->counts();
+  status.prefill_tokens_per_second = times_.prefill_tokens_per_second();
+  status.decode_tokens_per_second = times_.decode_tokens_per_second();
+}
+
+void Scheduler::check_invariants() const {
+  const auto check = [](const Sequence& sequence, bool holds, const char* what) {
+    require<std::logic_error>(holds, "sequence {}: {}", sequence.id, what);
+  };
+  waiting_.check_invariants();
+  for (const std::shared_ptr<Sequence>& sequence : waiting_.sequences()) {
+    check(*sequence, sequence->admission == 0 && sequence->in_flight == 0, "it is waiting, but in a step");
+    check(*sequence, !sequence->awaits_token && sequence->planned_tokens == 0,
+          "it is waiting with planned tokens");
+    check(*sequence, sequence->overtaken <= kMaxOvertaken, "too many others have overtaken it");
+  }
+  require<std::logic_error>(running_.size() <= limits_.max_sequences, "{} sequences run, {} may",
+                            running_.size(), limits_.max_sequences);
+  for (const auto& [key, kept] : kept_)
+    require<std::logic_error>(!blocks_.table(kept).empty(), "no blocks wait for the passes {}", key);
+  std::uint64_t last_admission = 0;
+  for (const std::shared_ptr<Sequence>& sequence : running_) {
+    check(*sequence, sequence->admission > last_admission, "it is not in the order of admission");
+    last_admission = sequence->admission;
+    check(*sequence, sequence->granted == 0 && sequence->drafts.empty() && sequence->accepted == 0,
+          "it keeps tokens of a step that was planned");
+    check(*sequence, sequence->computed_tokens <= sequence->planned_tokens, "more is computed than planned");
+    check(*sequence, (sequence->computed_tokens == sequence->planned_tokens) == (sequence->in_flight == 0),
+          "what is planned and not computed is not in flight");
+    check(*sequence, sequence->planned_tokens <= sequence->tokens.size(), "more is planned than there is");
+    check(*sequence, sequence->in_flight <= steps_in_flight_, "it is in more steps than there are");
+    check(*sequence, blocks_.table(sequence->id).size() == sequence->sent_blocks, "the ranks lack blocks");
+  }
+}
+
+}  // namespace tp

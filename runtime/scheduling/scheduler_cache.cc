@@ -1,0 +1,126 @@
+// What the scheduler asks of the cache for one sequence: its prefix, and what of it the ranks are told.
+#include "runtime/cache/snapshots.h"
+#include "runtime/scheduling/scheduler.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace tp {
+
+// Looks up the sequence's prefix in the cache, if it may use it; a pass takes over the blocks that wait for
+// it.
+void Scheduler::begin(Sequence& sequence) {
+  const PassCache& passes = sequence.state->pass_cache;
+  const std::span<const TokenId> tokens(sequence.tokens);
+  // Prompt outputs need the logits of their position even if the cache has its keys and values.
+  const std::size_t needed = sequence.is_asked() ? sequence.asked_from + 1 : sequence.work();
+  if (passes.is_filled) {
+    const auto kept = kept_.extract(passes.key);
+    require<std::logic_error>(!kept.empty(), "sequence {}: the blocks that waited for it are gone",
+                              sequence.id);
+    blocks_.hand_over(kept.mapped(), sequence.id);
+    sequence.computed_tokens = passes.begin;
+  } else if (sequence.uses_prefix_cache()) {
+    sequence.computed_tokens =
+        blocks_.begin_sequence(sequence.id, tokens.first(needed), sequence.state->request.cache_salt,
+                               sequence.state->input.positions);
+  } else {
+    blocks_.begin_unshared_sequence(sequence.id);
+  }
+  sequence.planned_tokens = sequence.computed_tokens;
+  if (sequence.generated_tokens() == 0)
+    sequence.cached_tokens = sequence.state->input.tokens_until(sequence.computed_tokens);
+  sequence.sent_blocks = 0;
+  sequence.announced = false;
+}
+
+// Of a sequence that has ended: keeps its blocks if its text's next pass may want them.
+void Scheduler::leave_blocks(const Sequence& sequence) {
+  const RequestId key = sequence.state->pass_cache.key;
+  if (key != 0 && sequence.finish_reason == FinishReason::length)
+    kept_.emplace(key, sequence.id);
+  else
+    blocks_.end_sequence(sequence.id);
+  ended_.push_back(sequence.id);
+}
+
+void Scheduler::release(RequestId key) {
+  if (const auto kept = kept_.extract(key); !kept.empty()) blocks_.end_sequence(kept.mapped());
+}
+
+// Whether the cache has room for all of a sequence that has just begun, besides the rest of the prompts that
+// are being computed.
+bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
+  const auto missing = [&](const Sequence& prompt) {
+    return blocks_.missing_blocks(prompt.id, prompt.work(), limits_.prefill_chunk);
+  };
+  std::size_t blocks = missing(sequence);
+  for (const std::shared_ptr<Sequence>& running : running_) {
+    if (!running->idle()) blocks += missing(*running);
+  }
+  return blocks <= blocks_.free_blocks();
+}
+
+// Whether a running sequence, not a less urgent one, is computing full blocks that this one could then find
+// in the cache. Every pair of sequences is compared only once.
+bool Scheduler::waits_for_prefix(Sequence& sequence) {
+  if (!sequence.uses_prefix_cache()) return false;
+  const auto still_computing = [&](const Sequence* other) {
+    return other != nullptr && other->admission != 0 && !other->finished() &&
+           other->computed_tokens < sequence.shared_tokens;
+  };
+  if (still_computing(sequence.ahead.lock().get())) return true;
+  sequence.ahead.reset();
+  sequence.shared_tokens = 0;
+  const std::size_t longest = sequence.work() - 1;  // the last token is always computed
+  for (auto next = running_.rbegin(); next != running_.rend(); ++next) {
+    const Sequence& other = **next;
+    if (other.admission <= sequence.compared_to) break;
+    if (other.computed_tokens == other.work() || !other.uses_prefix_cache()) continue;
+    if (other.priority() > sequence.priority()) continue;
+    if (other.state->request.cache_salt != sequence.state->request.cache_salt) continue;
+    const auto [end, other_end] = std::ranges::mismatch(sequence.tokens, other.tokens);
+    const auto common = std::min(static_cast<std::size_t>(end - sequence.tokens.begin()), longest);
+    const std::size_t shared = common / blocks_.block_size() * blocks_.block_size();
+    if (shared <= std::max(sequence.shared_tokens, other.computed_tokens)) continue;
+    if (blocks_.keeps_states() && !will_keep_state(**next, shared)) continue;
+    sequence.ahead = *next;
+    sequence.shared_tokens = shared;
+  }
+  sequence.compared_to = admissions_;
+  return !sequence.ahead.expired();
+}
+
+// Whether a running sequence keeps its state at a position that it has not computed yet; it does from now on,
+// unless that position is in flight already.
+bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
+  if (blocks_.awaits_save(running.id, position)) return true;
+  if (position <= running.planned_tokens - running.granted) return false;
+  running.left_at.push_back(position);
+  return true;
+}
+
+// The entries of its tables that the ranks do not have yet: new blocks and, with its first chunk, cached
+// ones.
+std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
+  std::vector<BlockId> unsent;
+  for (std::size_t group = 0; group < blocks_.groups(); ++group) {
+    const auto added = blocks_.table(sequence.id, group).subspan(sequence.sent_blocks);
+    unsent.insert(unsent.end(), added.begin(), added.end());
+  }
+  sequence.sent_blocks = blocks_.table(sequence.id).size();
+  return unsent;
+}
+
+// The sequence's state, and where copies of it are kept while it computes these tokens.
+ChunkState Scheduler::take_states(Sequence& sequence, Range computed) {
+  const SnapshotPositions positions =
+      snapshot_positions(computed, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());
+  std::erase_if(sequence.left_at, [&](std::size_t position) { return position <= computed.end; });
+  return {.slot = blocks_.state(sequence.id),
+          .from = sequence.announced ? kNoSlot : blocks_.first_state(sequence.id),
+          .saves = blocks_.take_saves(sequence.id, positions)};
+}
+
+}  // namespace tp

@@ -1,0 +1,168 @@
+// Draft tokens in the scheduler's steps.
+#include "runtime/cache/snapshots.h"
+#include "runtime/constraint/request_constraint.h"
+#include "runtime/scheduling/scheduler.h"
+#include "tp/error.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tp {
+namespace {
+
+// Whether a sequence's next token may be followed by drafts: it only generates, and the step has its last
+// token. A callback is asked about texts that the model has written only.
+bool can_speculate(const Sequence& sequence) {
+  const Request& request = sequence.state->request;
+  const bool has_last = sequence.planned_tokens == sequence.tokens.size();
+  return request.speculate && !request.allowed_tokens && sequence.generated_tokens() > 0 && has_last &&
+         sequence.granted == 1 && sequence.redo == 0;
+}
+
+// Whether a source that reads the model's states can follow a sequence whose prompt is computed, so that it
+// has something to guess from: what is computed of it.
+bool can_follow(const Sequence& sequence) {
+  const Request& request = sequence.state->request;
+  const bool computes_prompt = sequence.generated_tokens() == 0 || sequence.granted > 1;
+  return request.speculate && !request.allowed_tokens && sequence.state->max_tokens > 0 && computes_prompt &&
+         sequence.computed_tokens > 0;
+}
+
+// About the first tokens of a sequence.
+DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t most) {
+  return {.sequence = sequence.id,
+          .tokens = std::span(sequence.tokens).first(tokens),
+          .prompt_tokens = sequence.prompt_tokens(),
+          .most = most,
+          .request = &sequence.state->request,
+          .seed = sequence.state->seed,
+          .sample = static_cast<std::uint64_t>(sequence.sample)};
+}
+
+// How many of the tokens may follow as far as is known without the model: none that ends the text, and none
+// that a constraint rules out.
+std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> tokens) {
+  const RequestState& state = *sequence.state;
+  const auto end = std::ranges::find_first_of(tokens, state.end_ids);
+  const auto before_end = static_cast<std::size_t>(end - tokens.begin());
+  if (!state.constraint) return before_end;
+  constraint::Progress progress = sequence.constraint_progress();
+  for (std::size_t i = 0; i < before_end; ++i) {
+    try {
+      progress = state.constraint->after(progress, tokens[i]);
+    } catch (const RequestError&) {  // the constraint would become too large
+      return i;
+    }
+    if (progress.state == constraint::kDead) return i;
+  }
+  return before_end;
+}
+
+}  // namespace
+
+// Drafts of the sequences that the step decodes, as many as pay.
+void Scheduler::add_drafts(Step& step) {
+  Sequences able;
+  std::vector<DraftQuery> queries;
+  std::size_t choices = 0;  // of a token
+  for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
+    if (sequence->planned_tokens == sequence->tokens.size() && sequence->state->max_tokens > 0) ++choices;
+    const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
+    if (most == 0) continue;
+    able.push_back(sequence);
+    queries.push_back(query_about(*sequence, sequence->tokens.size(), most));
+  }
+  for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
+    if (!speculator_->follows_prompts() || !can_follow(*sequence)) continue;
+    // The token behind those that are computed is known, too.
+    const std::size_t known = std::min(sequence->computed_tokens + 1, sequence->tokens.size());
+    queries.push_back(query_about(*sequence, known, 0));
+  }
+  if (queries.empty()) return;
+  const Speculator::StepSize size = {
+      .rows = step.tokens,
+      .sequences = choices,
+      .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)};
+  std::vector<Draft> drafts = speculator_->draft(queries, size);
+  drafts.resize(able.size());  // the others follow only
+  for (std::size_t i = 0; i < able.size(); ++i)
+    drafts[i].shorten_to(possible_tokens(*able[i], drafts[i].tokens));
+  speculator_->select(drafts, size);
+  for (std::size_t i = 0; i < able.size(); ++i) {
+    std::vector<BlockId> new_blocks;
+    const std::size_t tokens = able[i]->planned_tokens + drafts[i].tokens.size();
+    if (drafts[i].tokens.empty() || !blocks_.try_reserve(able[i]->id, tokens, new_blocks)) continue;
+    step.tokens += drafts[i].tokens.size();
+    able[i]->drafts = std::move(drafts[i].tokens);
+  }
+}
+
+// How many drafts the sequence could have.
+std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) const {
+  const std::size_t end = sequence.planned_tokens;
+  // The model chooses one token more than there are accepted drafts.
+  std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
+  if (sequence.state->forced_last && to_generate > 0)
+    --to_generate;  // the last one comes in a step of its own
+  const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
+  std::size_t most =
+      std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});
+  // Row i follows i drafts, each of which may be one more token of thinking.
+  if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
+  if (!blocks_.keeps_states() || most == 0) return most;
+  // A state that others begin with is kept by a chunk without drafts, which is computed only once.
+  if (!sequence.announced) return 0;
+  const SnapshotPositions saves = snapshot_positions(
+      {end - sequence.granted, end + most}, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());
+  const std::size_t first =
+      std::min(saves.kept.empty() ? SIZE_MAX : saves.kept.front(), saves.latest.value_or(SIZE_MAX));
+  if (first == SIZE_MAX) return most;
+  return first > end ? first - end - 1 : 0;
+}
+
+// A copy of the sequence's state for its own token and its drafts.
+ChunkState Scheduler::take_trial_state(const Sequence& sequence) {
+  const StateSlot from = blocks_.state(sequence.id);
+  return {.slot = blocks_.take_trial_state(sequence.id), .from = from, .saves = {}};
+}
+
+// What a chunk that was run has computed of its sequence.
+void Scheduler::advance(const PlannedStep::Chunk& chunk) {
+  Sequence& sequence = *chunk.sequence;
+  const std::size_t accepted = std::exchange(sequence.accepted, 0);
+  const bool all = accepted == chunk.drafts.size();
+  if (blocks_.keeps_states() && !chunk.drafts.empty()) blocks_.settle_trial_state(sequence.id, all);
+  if (blocks_.keeps_states() && !all) {
+    sequence.planned_tokens = sequence.computed_tokens;
+    sequence.redo = chunk.tokens + accepted;
+  } else {
+    sequence.computed_tokens += chunk.tokens + accepted;
+    sequence.planned_tokens += accepted;
+  }
+}
+
+// Before the sequences advance.
+void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
+  Speculator::StepOutcome outcome{.rows = step.forward.tokens.size(),
+                                  .seconds = step.prompt_tokens == 0 ? seconds : 0.0};
+  for (const PlannedStep::Chunk& chunk : step.chunks) {
+    if (chunk.drafts.empty()) continue;
+    outcome.drafted += chunk.drafts.size();
+    outcome.accepted += chunk.sequence->accepted;
+    speculator_->count(chunk.drafts.size(), chunk.sequence->accepted);
+  }
+  times_.add(step.prompt_tokens, step.decoding + outcome.accepted, seconds);
+  if (speculator_) speculator_->observe(outcome);
+}
+
+void Scheduler::forget(const Sequences& removed) {
+  if (!speculator_) return;
+  for (const std::shared_ptr<Sequence>& sequence : removed) {
+    const RequestState& state = *sequence->state;
+    const bool is_known = state.request.speculate && !state.is_pass && !sequence->tokens.empty();
+    speculator_->end(is_known ? query_about(*sequence, sequence->tokens.size(), 0)
+                              : DraftQuery{.sequence = sequence->id});
+  }
+}
+
+}  // namespace tp

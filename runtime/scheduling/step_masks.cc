@@ -1,0 +1,100 @@
+#include "runtime/scheduling/step_masks.h"
+
+#include "runtime/constraint/request_constraint.h"
+#include "runtime/scheduling/sequence.h"
+#include "tp/error.h"
+
+#include <exception>
+#include <future>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace tp {
+namespace {
+
+using MaskTask = std::packaged_task<TokenMask()>;
+using MaskTasks = std::vector<MaskTask>;
+
+// Of the token after the sequence's own tokens and these drafts, which the constraint allows. What takes time
+// goes to `slow`; masks of states that have been there before are known.
+std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::span<const TokenId> drafts,
+                                              MaskTasks& slow) {
+  constraint::Progress progress = sequence.constraint_progress();
+  for (const TokenId draft : drafts) progress = sequence.state->constraint->after(progress, draft);
+  const auto compute = [state = sequence.state, progress] { return state->constraint->allowed(progress); };
+  if (sequence.state->constraint->knows(progress)) return std::async(std::launch::deferred, compute).share();
+  return slow.emplace_back(compute).get_future().share();
+}
+
+// Of the request's function, which may take any time.
+std::shared_future<TokenMask> function_mask(const Sequence& sequence) {
+  const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
+  std::vector<TokenId> generated(first, sequence.tokens.end());
+  const auto compute = [state = sequence.state, generated = std::move(generated)] {
+    return state->request.allowed_tokens(generated);
+  };
+  return std::async(std::launch::async, compute).share();
+}
+
+std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<const TokenId> drafts,
+                                         MaskTasks& slow) {
+  try {
+    return sequence.state->constraint ? constraint_mask(sequence, drafts, slow) : function_mask(sequence);
+  } catch (...) {  // out of threads or memory
+    std::promise<TokenMask> none;
+    none.set_exception(std::current_exception());
+    return none.get_future().share();
+  }
+}
+
+// A constraint may have no room for the end of thinking yet: in the middle of a character, for example.
+bool allows(const Sequence& sequence, TokenId token) {
+  if (!sequence.state->constraint) return true;
+  try {
+    const constraint::Progress next =
+        sequence.state->constraint->after(sequence.constraint_progress(), token);
+    return next.state != constraint::kDead;
+  } catch (const RequestError&) {  // the constraint has become too large, which its mask reports, too
+    return false;
+  }
+}
+
+std::shared_future<TokenMask> mask_of(TokenId only, std::size_t vocab_size) {
+  TokenMask mask(vocab_size);
+  mask.add(only);
+  std::promise<TokenMask> promise;
+  promise.set_value(std::move(mask));
+  return promise.get_future().share();
+}
+
+void run_all(MaskTasks& tasks) {
+  for (MaskTask& task : tasks) task();
+}
+
+}  // namespace
+
+void start_masks(PlannedStep& planned, std::size_t vocab_size) {
+  const auto slow = std::make_shared<MaskTasks>();
+  for (const PlannedStep::Chunk& chunk : planned.chunks) {
+    const std::optional<TokenId> forced = chunk.sequence->forced_next();
+    for (std::size_t i = 0; i < chunk.outputs; ++i) {
+      const std::size_t output = chunk.first_output + i;
+      const auto* choose = std::get_if<want::Choose>(&planned.forward.outputs[output].want);
+      if (choose == nullptr || !choose->masked) continue;
+      const auto drafts = std::span(chunk.drafts).first(std::min(i, chunk.drafts.size()));
+      const bool is_forced = forced && allows(*chunk.sequence, *forced);
+      planned.masks[output] =
+          is_forced ? mask_of(*forced, vocab_size) : start_mask(*chunk.sequence, drafts, *slow);
+    }
+  }
+  if (slow->empty()) return;
+  try {
+    planned.mask_work = std::async(std::launch::async, [slow] { run_all(*slow); }).share();
+  } catch (...) {  // out of threads or memory
+    run_all(*slow);
+  }
+}
+
+}  // namespace tp

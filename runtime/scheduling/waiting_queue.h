@@ -1,0 +1,64 @@
+// The sequences that wait to be scheduled: those whose cache blocks wait for them, then the most urgent, and
+// of these the oldest.
+#pragma once
+
+#include "runtime/scheduling/sequence.h"
+#include "tp/event.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+namespace tp {
+
+// Requests, and tokens of their prompts.
+struct RequestCounts {
+  std::size_t requests = 0;
+  std::size_t prompt_tokens = 0;
+};
+
+// Of a request's samples that have not begun, only the first is in the queue; the others are made when it is
+// their turn.
+class WaitingQueue {
+ public:
+  using Sequences = std::list<std::shared_ptr<Sequence>>;
+  using Place = Sequences::iterator;
+
+  // Queues a request's samples.
+  void add(const std::shared_ptr<RequestState>& state);
+  // Queues a preempted sequence, before all others of its priority that have no blocks.
+  void put_back(const std::shared_ptr<Sequence>& sequence);
+  // Removes a sequence; the next sample of its request takes its place. Returns the next entry.
+  Place dequeue(Place place);
+  // Counts a request as one that does not wait any more, because something of it was scheduled or it has
+  // ended.
+  void leave(RequestState& state);
+  // Removes the sequences that have ended, and appends them to `removed`.
+  void remove_finished(std::vector<std::shared_ptr<Sequence>>& removed);
+  // Drops a request's samples that have not begun, and returns their number.
+  std::size_t drop_samples(RequestState& state);
+
+  const Sequences& sequences() const { return sequences_; }
+  Place begin() { return sequences_.begin(); }
+  Place end() { return sequences_.end(); }
+  bool empty() const { return sequences_.empty(); }
+  // Including samples that are not made yet.
+  std::size_t size() const { return size_; }
+  // The requests that have left, since the queue was created.
+  const RequestCounts& left() const { return left_; }
+
+  // Throws std::logic_error naming the first invariant that does not hold.
+  void check_invariants() const;
+
+ private:
+  std::shared_ptr<Sequence> make_sample(const std::shared_ptr<RequestState>& state);
+
+  Sequences sequences_;
+  std::size_t size_ = 0;
+  RequestCounts left_;
+  SequenceId next_id_ = 1;
+};
+
+}  // namespace tp

@@ -1,0 +1,206 @@
+#include "runtime/setup/engine_setup.h"
+
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/config/favor_spec.h"
+#include "model/weights/open_checkpoint.h"
+#include "model/weights/synthetic/synthetic_blocks.h"
+#include "model/weights/synthetic/synthetic_scaled.h"
+#include "model/weights/synthetic/synthetic_weights.h"
+#include "runtime/cache/state_slots.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include <fmt/ranges.h>
+
+namespace tp {
+namespace {
+
+// Tokens, with which LLaDA was trained.
+constexpr std::uint64_t kUsualCanvas = 4096;
+constexpr std::uint64_t kLargestBlock = 1024;
+
+void check_options(const EngineOptions& options) {
+  require<ConfigError>(options.prefill_chunk >= 1 && options.prefill_chunk <= 65536,
+                       "`prefill_chunk` must be in 1..65536 tokens, found {}", options.prefill_chunk);
+  require<ConfigError>(options.max_sequences >= 1 && options.max_sequences <= 4096,
+                       "`max_sequences` must be in 1..4096, found {}", options.max_sequences);
+  require<ConfigError>(std::isfinite(options.step_ms) && options.step_ms >= 0.0,
+                       "`step_ms` must be a number of milliseconds, or 0 for no limit, found {}",
+                       options.step_ms);
+  require<ConfigError>(options.block_size >= 1 && options.block_size <= kLargestBlock,
+                       "`block_size` must be in 1..{} tokens, found {}", kLargestBlock, options.block_size);
+  require<ConfigError>(options.favor_features <= 65536, "`favor_features` must be at most 65536, found {}",
+                       options.favor_features);
+  require<ConfigError>(!options.same_bits || options.wire == WireType::f32,
+                       "`same_bits` needs the `wire` type f32, found {}: sums that are rounded on their way "
+                       "depend on the hosts; do without one of the two",
+                       name_of(options.wire));
+  require<ConfigError>(options.speculation.tokens >= 1 && options.speculation.tokens <= kMaxDraftTokens,
+                       "`speculation` must try 1..{} tokens ahead, found {}", kMaxDraftTokens,
+                       options.speculation.tokens);
+  constexpr std::size_t kMostRemembered = std::size_t{1} << 30;  // places in both halves are of 32 bits
+  const std::size_t remembered = options.speculation.draft_history;
+  require<ConfigError>(
+      remembered != 1 && remembered <= kMostRemembered,
+      "cannot remember earlier answers: expected a `draft_history` of 0, or of 2 to {} tokens, found {}; "
+      "change it, or leave it out",
+      kMostRemembered, remembered);
+  const DraftKind drafts = options.speculation.drafts;
+  require<ConfigError>(
+      remembered == 0 || drafts == DraftKind::ngram || drafts == DraftKind::automatic,
+      "cannot guess from earlier answers: expected ngram or auto as the kind of draft tokens, found a "
+      "`draft_history` of {} tokens with another kind or none; choose one of the two, or leave it out",
+      remembered);
+  require<ConfigError>(
+      !options.weights || options.synthetic || is_convertible(*options.weights),
+      "`weights` must be a type to which weights can be converted, f32 to int4, found {}; files "
+      "that store such weights keep them without it",
+      name_of(options.weights.value_or(WeightType::f32)));
+}
+
+void check_split(const std::vector<double>& split, std::size_t ranks) {
+  if (split.empty()) return;
+  const auto is_share = [](double share) { return std::isfinite(share) && share > 0.0; };
+  require<ConfigError>(split.size() == ranks && std::ranges::all_of(split, is_share),
+                       "cannot divide the model as asked: `split` must have a number > 0 for each of the {} "
+                       "ranks, found {}; give as many numbers as ranks",
+                       ranks, fmt::join(split, ","));
+}
+
+}  // namespace
+
+DecoderSpec EnginePlan::spec() const {
+  DecoderSpec spec = next_token ? make_next_token_spec(config) : make_spec(config);
+  spec.max_position_embeddings = max_length;
+  spec.same_bits = same_bits;
+  if (favor_features != 0) approximate_attention(spec, favor_features);
+  spec.keeps_sequences = unmask_cache != UnmaskCache::exact;
+  return spec;
+}
+
+StepLimits EnginePlan::step_limits() const {
+  const std::size_t tokens = std::max(prefill_chunk, max_sequences);
+  return {.tokens = tokens,
+          .outputs = tokens,
+          .kv_type = kv_type,
+          .block_size = block_size,
+          .max_blocks = (longest_sequence() + block_size - 1) / block_size,
+          .overlaps = overlaps};
+}
+
+bool EnginePlan::is_seq2seq() const { return family_of(config.architecture).kind == ModelKind::seq2seq; }
+
+std::size_t EnginePlan::longest_sequence() const {
+  if (!is_seq2seq()) return max_length;
+  return (max_length + block_size - 1) / block_size * block_size + max_length;
+}
+
+CacheShape EnginePlan::cache_shape(const CacheGroups& groups) const {
+  const bool is_recurrent = groups.cached_layers() < groups.places.size();
+  return {.block_size = block_size,
+          .chunk = prefill_chunk,
+          .windows = groups.windows,
+          .states = is_recurrent ? kStatesPerSequence * max_sequences : 0};
+}
+
+EnginePlan make_plan(const EngineOptions& options, std::size_t ranks) {
+  check_options(options);
+  EnginePlan plan;
+  plan.config = load_config(options.model);
+  const DecoderSpec spec = make_spec(plan.config);
+  require<ConfigError>(
+      options.pipeline >= 1 && ranks % options.pipeline == 0,
+      "cannot divide {} ranks into {} pipeline stages: `pipeline` must divide the ranks evenly; "
+      "choose another number, or start other ranks",
+      ranks, options.pipeline);
+  require<ConfigError>(options.pipeline == 1 || !(takes_whole_sequences(spec) || spec.encoder),
+                       "cannot divide {} into {} pipeline stages: its outputs are made of whole steps; "
+                       "leave `pipeline` out, so that the ranks divide every layer",
+                       spec.bidirectional || spec.encoder ? "an encoder" : plan.config.architecture,
+                       options.pipeline);
+  require<ConfigError>(
+      options.speculation.drafts == DraftKind::none ||
+          !(takes_whole_sequences(spec) || spec.encoder || spec.diffusion),
+      "cannot guess the tokens of {}: `speculation` is for models that generate one token after the other, "
+      "from a cache; leave it out",
+      plan.config.architecture);
+  require<ConfigError>(
+      options.speculation.drafts != DraftKind::custom || options.draft_source,
+      "cannot guess tokens by DraftKind::custom: expected `draft_source` to create what guesses "
+      "them, found an empty function; set it on rank 0");
+  require<ConfigError>(options.unmask_cache == UnmaskCache::exact || (spec.diffusion && spec.bidirectional),
+                       "cannot approximate by `unmask_cache` {}: expected a diffusion language model that "
+                       "computes the whole text "
+                       "in every pass (LLaDA, Dream), found {}{}; leave it out",
+                       name_of(options.unmask_cache), plan.config.architecture,
+                       spec.diffusion ? ", whose finished blocks stay in the cache, which is exact" : "");
+  const std::size_t of_stage = ranks / options.pipeline;
+  require<ConfigError>(options.pretend_ranks == 0 || options.pretend_ranks >= of_stage,
+                       "cannot pretend that there are {} ranks: `pretend_ranks` must be at least the {} that "
+                       "there are",
+                       options.pretend_ranks, of_stage);
+  plan.stages = options.pipeline;
+  plan.pretends = options.pretend_ranks != 0;
+  plan.ranks = plan.pretends ? options.pretend_ranks : of_stage;
+  check_split(options.split, plan.ranks);
+  plan.split = options.split;
+  Decoder::shape_of(spec, SyntheticWeights(), plan.tp(0), {});  // throws if there are too many ranks
+  require<ConfigError>(
+      options.pipeline <= spec.blocks.size(),
+      "cannot divide the layers into {} stages: `pipeline` must be at most the {} layers that "
+      "the model has",
+      options.pipeline, spec.blocks.size());
+  plan.model = options.model.string();
+  plan.synthetic = options.synthetic;
+  plan.same_bits = options.same_bits;
+  plan.favor_features = options.favor_features;
+  plan.unmask_cache = options.unmask_cache;
+  plan.wire = options.wire;
+  if (options.weights && !is_convertible(*options.weights))
+    plan.synthetic_blocks = options.weights;
+  else
+    plan.weights = options.weights;
+  plan.kv_type = options.kv_type.value_or(
+      default_kv_type(usual_weight_type(plan, SyntheticWeights(plan.config.torch_dtype))));
+  plan.block_size = options.block_size;
+  plan.prefill_chunk = options.prefill_chunk;
+  plan.max_sequences = options.max_sequences;
+  plan.max_length = spec.max_position_embeddings;
+  // Every pass computes the whole text: what config.json allows may be more than memory does.
+  if (spec.diffusion && spec.bidirectional && options.max_length == 0)
+    plan.max_length = std::min(plan.max_length, kUsualCanvas);
+  // Cached prefixes are of whole blocks.
+  if (spec.diffusion && spec.diffusion->block_length % plan.block_size == 0 &&
+      spec.diffusion->block_length > 0)
+    plan.block_size = std::min<std::uint64_t>(spec.diffusion->block_length, kLargestBlock);
+  if (options.max_length != 0) plan.max_length = std::min<std::uint64_t>(plan.max_length, options.max_length);
+  // A step has to take the longest sequence as a whole.
+  if (takes_whole_sequences(spec)) plan.prefill_chunk = std::max(plan.prefill_chunk, plan.max_length);
+  // So has one that encodes the longest input, beside what others generate.
+  const std::uint64_t input = plan.longest_sequence() - plan.max_length;
+  if (plan.is_seq2seq()) plan.prefill_chunk = std::max(plan.prefill_chunk, input + plan.max_sequences);
+  plan.spec();  // throws if attention cannot be approximated as asked
+  return plan;
+}
+
+WeightType usual_weight_type(const EnginePlan& plan, const WeightSource& source) {
+  if (plan.weights) return *plan.weights;
+  const std::vector<TypeUse> stored = source.types();
+  const bool known = !stored.empty() && stored.front().held_as;
+  return known ? *stored.front().held_as : lossless_type(plan.config.torch_dtype);
+}
+
+std::unique_ptr<WeightSource> open_weights(const EnginePlan& plan) {
+  if (const auto type = plan.synthetic_blocks) {
+    if (kernels::is_scaled(*type)) return std::make_unique<SyntheticScaled>(*type);
+    return std::make_unique<SyntheticBlocks>(*type);
+  }
+  if (plan.synthetic) return std::make_unique<SyntheticWeights>(plan.config.torch_dtype);
+  return open_checkpoint(plan.model);
+}
+
+}  // namespace tp

@@ -1,0 +1,67 @@
+#include "runtime/setup/next_token_plan.h"
+
+#include "model/config/architectures.h"
+#include "runtime/cache/hidden_states.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tp {
+namespace {
+
+// A tensor that no checkpoint with the layer can lack.
+std::string projection_of(const EnginePlan& model, const WeightSource& source) {
+  const TensorNames names = make_next_token_spec(model.config).names.as_stored_in(source);
+  return tensor_names::weight_of(names.block(0).next_token.projection);
+}
+
+}  // namespace
+
+bool has_next_token_layer(const EnginePlan& model) {
+  const bool may_have = family_of(model.config.architecture).make_next_token_spec != nullptr;
+  // Weights that are made up guess nothing.
+  if (!may_have || model.stages != 1 || model.synthetic) return false;
+  const std::unique_ptr<WeightSource> source = open_weights(model);
+  return source->contains(projection_of(model, *source));
+}
+
+void require_next_token_layer(const EnginePlan& model) {
+  require<ConfigError>(
+      model.stages == 1,
+      "cannot guess tokens by multi-token prediction: expected ranks that all have the model's last hidden "
+      "states, found {} stages of `pipeline`, the last of which has them; leave `pipeline` out, or guess in "
+      "another way",
+      model.stages);
+  const std::unique_ptr<WeightSource> source = open_weights(model);
+  const std::string tensor = projection_of(model, *source);
+  require<CheckpointError>(
+      source->contains(tensor),
+      "cannot guess tokens by multi-token prediction: expected the model's layer for it, with {}, found no "
+      "such tensor in {}; take a checkpoint that has kept the layer, or guess in another way",
+      tensor, model.model);
+}
+
+EnginePlan next_token_plan(std::size_t ranks, const EnginePlan& model) {
+  EnginePlan plan = model;
+  plan.next_token = true;
+  plan.favor_features = 0;
+  plan.overlaps = false;
+  plan.pretends = false;
+  plan.ranks = ranks;
+  if (plan.split.size() != ranks) plan.split.clear();
+  return plan;
+}
+
+std::size_t states_read_by_next_token(const EnginePlan& layer) {
+  constexpr std::uint64_t kOfSequence = 64;
+  constexpr std::uint64_t kMost = 4096;  // of DeepSeek-V3 117 MB
+  return layer.step_limits().tokens + std::min(kOfSequence * layer.max_sequences, kMost);
+}
+
+std::uint64_t bytes_of_states(const EnginePlan& layer) {
+  const std::size_t rows = states_read_by_next_token(layer) + layer.max_sequences;
+  return HiddenStates::bytes_of(rows, state_size(layer.spec()));
+}
+
+}  // namespace tp

@@ -1,0 +1,103 @@
+#include "runtime/setup/plan_agreement.h"
+
+#include "model/kernels/simd/isa.h"
+#include "parallel/exchange/agreement.h"
+#include "parallel/exchange/archive.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/overlap.h"
+#include "parallel/machine/hash.h"
+#include "parallel/machine/processors.h"
+#include "runtime/setup/engine_plan_archive.h"
+#include "runtime/setup/measured_split.h"
+#include "runtime/setup/overlap_choice.h"
+#include "tp/version.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+// Rotary embeddings, routers and merged softmaxes use these functions, whose last bits differ between
+// versions of the library and between processors with and without FMA.
+std::uint64_t hash_of_libm() {
+  std::string results;
+  for (int i = 1; i <= 64; ++i) {
+    const double x = 0.37 * i;
+    results += fmt::format("{} {} {} {} {} ", std::sin(x * x), std::cos(x * x), std::pow(10000.0, -x / 24),
+                           std::log(x), std::exp(static_cast<float>(-x)));
+  }
+  return hash_of(results);
+}
+
+// Ranks take the instruction set that all of them have. Collective.
+void agree_on_isa(Communicator& comm) {
+  struct Machine {
+    kernels::Isa isa;
+    bool pairs_are_fast;
+  };
+  Machine own{};
+  fail_together(comm, [&] { own = {kernels::active_isa(), kernels::bf16_pairs_are_fast()}; });
+  kernels::Isa common = own.isa;
+  for (const Machine& other : exchange_values(comm, std::span<const Machine>(&own, 1)))
+    common = std::min(common, kernels::common_isa(other.isa, other.pairs_are_fast));
+  kernels::lower_isa(common);
+  fail_together(comm, [&] {
+    require_agreement(comm, hash_of_libm(), "the results of the C library's mathematical functions",
+                      "install the same version of libc6 on every host, or do without same_bits");
+  });
+}
+
+}  // namespace
+
+std::size_t start_threads(const Communicator& comm, const EngineOptions& options) {
+  const std::size_t threads = options.threads != 0 ? options.threads : default_threads(comm.local_size());
+  omp_set_num_threads(static_cast<int>(threads));
+  return threads;
+}
+
+void agree_on_arithmetic(Communicator& comm, const EnginePlan& plan) {
+  if (plan.same_bits) {
+    agree_on_isa(comm);
+  } else if (plan.config.num_experts != 0) {
+    // Every rank chooses experts on its own, and near a tie the last bit of a norm decides.
+    fail_together(comm, [&] {
+      require_agreement(comm, hash_of(kernels::name_of(kernels::active_isa())),
+                        "the instruction set, on which the choice of experts depends",
+                        "set TP_ISA to one that every host has, for example avx2");
+    });
+  }
+}
+
+EnginePlan agree_on_plan(Communicator& comm, const EngineOptions& options) {
+  // Every rank detects a disagreement; fail_together turns that into one AgreedError.
+  fail_together(comm, [&] {
+    require_agreement(comm, hash_of(kVersion), "the program's version",
+                      "start the same program on every host");
+  });
+  const bool measures = max_over_ranks(comm, comm.is_root() && options.measured_split ? 1 : 0) != 0;
+  const std::vector<double> measured =
+      measures ? measure_split(comm, start_threads(comm, options)) : std::vector<double>();
+  const bool can_overlap_everywhere = max_over_ranks(comm, can_overlap() ? 0 : 1) == 0;
+  EnginePlan plan;
+  fail_together(comm, [&] {
+    if (!comm.is_root()) return;
+    plan = make_plan(options, comm.size());
+    plan.overlaps = plan_overlap(options, plan, comm.placement().hosts.size(), can_overlap_everywhere);
+    if (measures) plan.split = measured;
+    if (!options.kv_type) plan.kv_type = default_kv_type(usual_weight_type(plan, *open_weights(plan)));
+  });
+  broadcast_object(comm, plan);
+  if (!options.model.empty()) plan.model = options.model.string();
+  agree_on_arithmetic(comm, plan);
+  return plan;
+}
+
+}  // namespace tp

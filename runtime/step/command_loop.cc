@@ -1,0 +1,70 @@
+#include "runtime/step/command_loop.h"
+
+#include "parallel/exchange/archive.h"
+#include "parallel/exchange/fail_together.h"
+#include "runtime/protocol/command_archive.h"
+
+#include <exception>
+#include <utility>
+
+namespace tp {
+
+template <class Work>
+auto CommandLoop::in_lockstep(const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    broken_ = true;
+    throw LockstepError(error.what());
+  }
+}
+
+void CommandLoop::announce(Command& command) {
+  if (worker_.pipeline().stage().is_whole())
+    broadcast_object(comm_, command);
+  else
+    worker_.pipeline().send_command(command);
+}
+
+Outputs CommandLoop::run(Command command, const MaskSource& masks) {
+  return in_lockstep([&] {
+    announce(command);
+    return worker_.run(command, masks);
+  });
+}
+
+void CommandLoop::begin(Forward forward, const MaskSource& masks) {
+  begun_.push_back(run(std::move(forward), masks));
+}
+
+Outputs CommandLoop::finish() {
+  Outputs outputs = std::move(begun_.front());
+  begun_.pop_front();
+  if (worker_.pipeline().stage().is_whole()) return outputs;
+  return in_lockstep([&] { return Outputs{.results = worker_.pipeline().receive_results()}; });
+}
+
+void CommandLoop::stop(int exit_status) noexcept {
+  if (broken_) return;
+  try {
+    while (!begun_.empty()) finish();
+    Command command = Stop{exit_status};
+    announce(command);
+  } catch (const std::exception&) {
+    // The other ranks have ended already, and the one that failed reports why.
+  }
+}
+
+int follow(Communicator& comm, Worker& worker) {
+  while (true) {
+    Command command;
+    if (worker.pipeline().stage().is_whole())
+      broadcast_object(comm, command);
+    else
+      command = worker.pipeline().receive_command();
+    if (const auto* stop = std::get_if<Stop>(&command)) return stop->exit_status;
+    worker.run(command);
+  }
+}
+
+}  // namespace tp

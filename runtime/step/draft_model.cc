@@ -1,0 +1,246 @@
+#include "runtime/step/draft_model.h"
+
+#include "model/config/architectures.h"
+#include "model/memory/kv_cache.h"
+#include "model/tokenizer/tokenizer.h"
+#include "model/tokenizer/tokenizer_files.h"
+#include "parallel/exchange/archive.h"
+#include "parallel/exchange/fail_together.h"
+#include "runtime/setup/engine_plan_archive.h"
+#include "runtime/setup/next_token_plan.h"
+#include "runtime/setup/plan_agreement.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// Of weights in memory, for each rank: with less to read, messages take longer than what further ranks save.
+// Measured with two ranks of a host (bench/README.md).
+constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
+// Of weights that are divided over hosts: an estimate, not measured.
+constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
+
+std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
+  try {
+    return std::string(tokenizer.id_to_token(static_cast<TokenId>(id)));
+  } catch (const RequestError&) {  // no token has this id
+    return {};
+  }
+}
+
+// Models may have more rows than there are tokens, each as many as it likes.
+void require_same_vocabulary(const EnginePlan& draft, const EnginePlan& target) {
+  std::filesystem::path folder(target.model);
+  if (target.synthetic) folder = folder.parent_path();
+  if (!holds_tokenizer(folder) || !holds_tokenizer(draft.model)) {
+    require<ConfigError>(
+        draft.config.vocab_size == target.config.vocab_size,
+        "cannot guess tokens with {}: expected a vocabulary of {} tokens, as the model's, found "
+        "{}; use a draft model with the same tokenizer",
+        draft.model, target.config.vocab_size, draft.config.vocab_size);
+    return;
+  }
+  const Tokenizer own = Tokenizer::load(draft.model);
+  const Tokenizer expected = Tokenizer::load(folder);
+  const std::size_t size = std::max(own.vocab_size(), expected.vocab_size());
+  for (std::size_t id = 0; id < size; ++id) {
+    const std::string token = token_of(own, id);
+    const std::string other = token_of(expected, id);
+    require<ConfigError>(
+        token == other,
+        "cannot guess tokens with {}: expected the model's tokens, of which {} is {:?}, found "
+        "{:?}; use a draft model with the same tokenizer",
+        draft.model, id, other, token);
+  }
+}
+
+void require_can_draft(const EnginePlan& plan) {
+  const DecoderSpec spec = plan.spec();
+  require<ConfigError>(
+      family_of(plan.config.architecture).kind == ModelKind::decoder && !takes_whole_sequences(spec) &&
+          !spec.encoder && !spec.diffusion,
+      "cannot guess tokens with {}: expected a model that generates one token after the other from a cache, "
+      "found {}; use another draft model",
+      plan.model, plan.config.architecture);
+  const CacheGroups groups = CacheGroups::of(spec);
+  require<ConfigError>(
+      groups.cached_layers() == groups.places.size(),
+      "cannot guess tokens with {}: expected layers that can take a token back, found recurrent "
+      "ones ({}); use another draft model",
+      plan.model, plan.config.architecture);
+}
+
+EnginePlan plan_on(std::size_t ranks, const EngineOptions& options, const EnginePlan& target) {
+  EngineOptions own{.model = options.speculation.model,
+                    .same_bits = target.same_bits,
+                    .wire = target.wire,
+                    .prefill_chunk = target.prefill_chunk,
+                    .max_sequences = target.max_sequences,
+                    .max_length = target.max_length,
+                    .block_size = target.block_size};
+  if (ranks > 1 && target.split.size() == ranks) own.split = target.split;
+  return make_plan(own, ranks);
+}
+
+// Whether all ranks run what `plan` describes on one.
+bool divides(const EnginePlan& plan, const WeightSource& source, const Communicator& comm, DraftRanks where,
+             const EnginePlan& target) {
+  const std::size_t ranks = comm.size();
+  if (target.stages != 1 || ranks == 1 || target.pretends || where == DraftRanks::first) return false;
+  if (where == DraftRanks::all) return true;
+  const std::size_t worth_dividing =
+      comm.placement().hosts.size() == 1 ? ranks * kWorthDividing : kWorthDividingOverHosts;
+  return ranks <= plan.config.num_attention_heads &&
+         Footprint(plan.spec(), plan, source).of({0, 1}).weights >= worth_dividing;
+}
+
+// On rank 0.
+DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
+  DraftPlan draft{.plan = plan_on(1, options, target)};
+  EnginePlan& plan = draft.plan;
+  require_can_draft(plan);
+  if (!options.wrap_draft_source) require_same_vocabulary(plan, target);
+  const std::unique_ptr<WeightSource> source = open_weights(plan);
+  draft.on_all_ranks = divides(plan, *source, comm, options.speculation.ranks, target);
+  if (draft.on_all_ranks) plan = plan_on(comm.size(), options, target);
+  plan.kv_type = default_kv_type(usual_weight_type(plan, *source));
+  return draft;
+}
+
+// The same of the model's own layer.
+DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
+  DraftPlan draft{.plan = next_token_plan(1, target)};
+  const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
+  draft.on_all_ranks = divides(draft.plan, *source, comm, options.speculation.ranks, target);
+  if (draft.on_all_ranks) draft.plan = next_token_plan(comm.size(), target);
+  return draft;
+}
+
+// The model's own layer need not have what it shares with the model, where a rank has the same part of both.
+SameTables tables_of_both(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
+  const EnginePlan& layer = draft.plan;
+  const bool is_divided_alike =
+      layer.ranks == target.ranks && layer.split == target.split && !target.pretends;
+  if (!layer.next_token || !is_divided_alike) return {};
+  return same_tables(layer.spec(), *open_weights(layer), layer.tp(comm.rank()));
+}
+
+// A group of layers shares a block, and every group of a sequence has as many.
+std::uint64_t blocks_beside(const EnginePlan& draft, const EnginePlan& target) {
+  const std::size_t own = CacheGroups::of(draft.spec()).windows.size();
+  const std::size_t others = CacheGroups::of(target.spec()).windows.size();
+  return (own + others - 1) / others;
+}
+
+}  // namespace
+
+std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions& options,
+                                        const EnginePlan& target) {
+  const SpeculationOptions& speculation = options.speculation;
+  DraftPlan draft;
+  bool is_there = false;
+  fail_together(comm, [&] {
+    if (!comm.is_root()) return;
+    require<ConfigError>(speculation.drafts != DraftKind::model || !speculation.model.empty(),
+                         "cannot guess tokens by DraftKind::model: expected the folder of a model in "
+                         "`speculation.model`, found nothing; name one");
+    const bool is_automatic = speculation.drafts == DraftKind::automatic;
+    const bool is_model =
+        speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
+    if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
+    // What wraps the source guesses texts of another model, whose states this one does not have.
+    const bool has_layer =
+        is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
+    const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;
+    is_there = is_model || is_layer;
+    if (is_model) draft = plan_draft(comm, options, target);
+    if (is_layer) draft = plan_next_token(comm, options, target);
+  });
+  broadcast_object(comm, is_there);
+  if (!is_there) return std::nullopt;
+  broadcast_object(comm, draft.plan);
+  broadcast_object(comm, draft.on_all_ranks);
+  if (draft.plan.next_token)
+    draft.plan.model = target.model;
+  else if (!speculation.model.empty())
+    draft.plan.model = speculation.model.string();
+  if (draft.on_all_ranks) agree_on_arithmetic(comm, draft.plan);
+  fail_together(comm, [&] {
+    start_threads(comm, options);  // which compare
+    draft.same = tables_of_both(comm, draft, target);
+  });
+  return draft;
+}
+
+MemoryNeed draft_need(const Communicator& comm, const DraftPlan& draft, const EnginePlan& target) {
+  if (!draft.on_all_ranks && !comm.is_root()) return {};
+  const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
+  const DecoderSpec spec = draft.plan.spec();
+  const TpRank tp = draft.plan.tp(comm.rank());
+  const VocabTables others =
+      Decoder::shape_of(spec, *source, tp, draft.plan.weights).tables().only(draft.same);
+  MemoryNeed need = Footprint(spec, draft.plan, *source).of(tp, {}, {}, others);
+  need.other = 0;  // there is one already
+  need.cache_block *= blocks_beside(draft.plan, target);
+  if (draft.plan.next_token) need.workspace += bytes_of_states(draft.plan);
+  return need;
+}
+
+DraftModel::DraftModel(const Communicator& comm, const std::vector<std::size_t>& ranks, EnginePlan plan,
+                       std::size_t threads, const VocabTables& others)
+    : comm_(comm, ranks),
+      plan_(std::move(plan)),
+      others_(others),
+      worker_(comm_, plan_, {.threads = threads, .cache_is_planned = true, .others = others}, {}) {}
+
+std::size_t DraftModel::kept_states() const {
+  return plan_.next_token ? states_read_by_next_token(plan_) : 0;
+}
+
+DraftModelLimits DraftModel::limits() const {
+  return {.vocab_size = plan_.config.vocab_size,
+          .max_length = plan_.max_length,
+          .step_tokens = plan_.step_limits().tokens,
+          .cache_blocks = plan_.cache_blocks,
+          .cache = plan_.cache_shape(CacheGroups::of(plan_.spec())),
+          .next_token = plan_.next_token};
+}
+
+DraftInfo DraftModel::info() const {
+  const EngineInfo& info = worker_.info();
+  return {.config = info.config,
+          .parameters = info.parameters,
+          .ranks = comm_.size(),
+          .weight_bytes = info.weight_bytes,
+          .cache_bytes = info.cache_bytes,
+          .workspace_bytes = info.workspace_bytes + (plan_.next_token ? bytes_of_states(plan_) : 0),
+          .is_layer = plan_.next_token,
+          .uses_embedding = others_.embedding != nullptr,
+          .uses_head = others_.head != nullptr};
+}
+
+std::unique_ptr<DraftModel> load_draft(Communicator& comm, const DraftPlan& draft, const EnginePlan& target,
+                                       std::size_t threads, const VocabTables& tables) {
+  EnginePlan plan = draft.plan;
+  const VocabTables others = tables.only(draft.same);
+  plan.cache_blocks = target.cache_blocks * blocks_beside(plan, target);
+  if (draft.on_all_ranks) {
+    std::vector<std::size_t> ranks(comm.size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    return std::make_unique<DraftModel>(comm, ranks, std::move(plan), threads, others);
+  }
+  std::unique_ptr<DraftModel> model;
+  fail_together(comm, [&] {
+    if (comm.is_root())
+      model =
+          std::make_unique<DraftModel>(comm, std::vector<std::size_t>{0}, std::move(plan), threads, others);
+  });
+  return model;
+}
+
+}  // namespace tp

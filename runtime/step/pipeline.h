@@ -1,0 +1,59 @@
+// What the stages of a pipeline send each other: commands from rank 0 to all, activations from stage to
+// stage, masks to the last stage, and its results to rank 0.
+#pragma once
+
+#include "model/layers/decoder.h"
+#include "parallel/exchange/mailbox.h"
+#include "parallel/exchange/topology.h"
+#include "parallel/shard/stage.h"
+#include "runtime/protocol/command.h"
+#include "runtime/protocol/outputs.h"
+#include "tp/communicator.h"
+#include "tp/token_mask.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace tp {
+
+// Rank 0 is the first rank of the first stage. The first rank of the last stage collects results. Commands
+// are executed by all ranks in the order in which they were sent, so that a stage may work on one step while
+// an earlier stage works on the next. All members throw CommError.
+class Pipeline {
+ public:
+  // Collective over `world`, which must outlive it. Throws ConfigError on all ranks if they cannot be divided
+  // into so many stages.
+  Pipeline(Communicator& world, std::size_t stages);
+
+  Stage stage() const { return stage_; }
+  // The ranks of this stage; all ranks if there is only one.
+  Communicator& tensor() { return topology_.tensor(); }
+  bool collects_results() { return stage_.is_last() && tensor().is_root(); }
+
+  // What a decoder sends and receives.
+  Decoder::StageLinks links();
+
+  // Rank 0, if there are several stages; the others receive what it has sent.
+  void send_command(const Command& command);
+  Command receive_command();
+  // Rank 0, and the first rank of the last stage: in the order of outputs.
+  void send_mask(const TokenMask& mask);
+  TokenMask receive_mask(std::size_t vocab_size);
+  // The first rank of the last stage, and rank 0.
+  void send_results(const std::vector<Result>& results);
+  std::vector<Result> receive_results();
+
+ private:
+  void send_rows(TensorView<const float> x);
+  void receive_rows(TensorView<float> x);
+  // The rank of another stage that has this rank's share there.
+  std::size_t counterpart(std::size_t stage) const;
+  std::size_t collector() const;
+
+  Communicator& world_;
+  Topology topology_;
+  Stage stage_;
+  Mailbox mailbox_;
+};
+
+}  // namespace tp

@@ -1,0 +1,340 @@
+#include "runtime/step/step_executor.h"
+
+#include "model/layers/forward_in_halves.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/tracer.h"
+#include "parallel/machine/stopwatch.h"
+#include "runtime/sampling/max_logit.h"
+#include "runtime/sampling/packed_masks.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace tp {
+namespace {
+
+// Allocates the results of an output's rows.
+Result room_for(const Output& output) {
+  struct Visitor {
+    std::size_t rows;
+    Result operator()(const want::Choose&) const { return std::vector<Chosen>(rows); }
+    Result operator()(const want::Candidates&) const { return std::vector<RowCandidates>(rows); }
+    Result operator()(const want::Score&) const { return std::vector<double>(rows); }
+    Result operator()(const want::Logits&) const { return WholeRows{}; }
+    Result operator()(const want::Hidden&) const { return WholeRows{}; }
+    Result operator()(const want::Guess&) const { return std::vector<Guess>(rows); }
+  };
+  return std::visit(Visitor{output.rows.count}, output.want);
+}
+
+bool is_choice(const Output& output) { return std::holds_alternative<want::Choose>(output.want); }
+bool is_guess(const Output& output) { return std::holds_alternative<want::Guess>(output.want); }
+bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
+bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
+
+// What this rank, which owns the tokens from `first_id` on, contributes to a row that no token is chosen
+// from.
+ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id,
+                 std::optional<float> row_max) {
+  if (is_whole(output)) return {};
+  if (!all_usable(logits)) return {.usable = false};
+  const auto sums = [&](bool with_entropy) {
+    return row_max ? exact_exp_sums(logits, *row_max, with_entropy) : exp_sums(logits, with_entropy);
+  };
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
+    return {.sums = sums(wanted->entropy), .best = best_candidates(logits, first_id, wanted->count)};
+  ShardRow part{.sums = sums(false)};
+  const TokenId target = std::get<want::Score>(output.want).targets[offset];
+  const auto index = static_cast<std::size_t>(target - first_id);
+  if (target >= first_id && index < logits.size()) part.tokens = {{target, logits[index], logits[index]}};
+  return part;
+}
+
+ShardRowSize size_of(const Output& output, std::size_t largest_shard) {
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
+    return {.best = std::min<std::size_t>(wanted->count, largest_shard)};
+  return {.tokens = is_whole(output) ? std::size_t{0} : std::size_t{1}};
+}
+
+RowCandidates candidates_of(const want::Candidates& wanted, std::span<const ShardRow> parts) {
+  if (!usable(parts)) return {};
+  RowCandidates found{.best = best_of(parts, wanted.count)};
+  if (wanted.entropy) found.entropy = sums_of(parts).entropy();
+  return found;
+}
+
+double score_of(std::span<const ShardRow> parts) {
+  const auto owner = std::ranges::find_if(parts, [](const ShardRow& part) { return !part.tokens.empty(); });
+  if (!usable(parts) || owner == parts.end()) return std::numeric_limits<double>::quiet_NaN();
+  return owner->tokens.front().raw - sums_of(parts).log_sum_exp();
+}
+
+// Stores the result of a row.
+void conclude(const Output& output, std::size_t offset, std::span<const ShardRow> parts, Result& result) {
+  if (const auto* wanted = std::get_if<want::Candidates>(&output.want))
+    std::get<std::vector<RowCandidates>>(result)[offset] = candidates_of(*wanted, parts);
+  else if (std::holds_alternative<want::Score>(output.want))
+    std::get<std::vector<double>>(result)[offset] = score_of(parts);
+}
+
+}  // namespace
+
+StepExecutor::StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache,
+                           Workspace& workspace, std::size_t vocab_size, std::vector<Range> vocab_shards,
+                           Stage stage, Decoder::StageLinks links, bool same_bits)
+    : comm_(comm),
+      decoder_(decoder),
+      cache_(cache),
+      workspace_(workspace),
+      vocab_size_(vocab_size),
+      vocab_shards_(std::move(vocab_shards)),
+      stage_(stage),
+      links_(std::move(links)),
+      same_bits_(same_bits),
+      sequences_(cache.groups()) {
+  for (const Range& shard : vocab_shards_) largest_shard_ = std::max(largest_shard_, shard.size());
+}
+
+// In the order of the chunks: the slot that one takes may be what an earlier one has begun with.
+void StepExecutor::restore_states(const Forward& forward) const {
+  for (const SequenceChunk& chunk : forward.chunks) {
+    if (chunk.state.from == kNoSlot) continue;
+    cache_.states().copy(static_cast<std::size_t>(chunk.state.from),
+                         static_cast<std::size_t>(chunk.state.slot));
+  }
+}
+
+void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows) {
+  read_states_ = &states;
+  own_states_.emplace(own_rows, states.hidden_size());
+  kept_states_ = &*own_states_;
+}
+
+// Of every token the state that it reads. One that is not there any more is zeros: guesses are worse then.
+void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
+  batch.states_before.assign(batch.tokens.size(), nullptr);
+  if (read_states_ == nullptr) return;
+  std::size_t row = 0;
+  for (const SequenceChunk& chunk : forward.chunks) {
+    for (std::size_t i = 0; i < chunk.tokens; ++i, ++row) {
+      const std::size_t position = chunk.start_position + i;
+      batch.states_before[row] = forward.reads_own_states ? own_states_->find(chunk.sequence, position - 1)
+                                                          : read_states_->find(chunk.sequence, position);
+    }
+  }
+}
+
+// The rows whose states are kept: all of a model's, and a layer's from which it may go on.
+std::vector<StepExecutor::HiddenRow> StepExecutor::kept_rows(const Forward& forward) const {
+  std::vector<HiddenRow> rows;
+  if (kept_states_ == nullptr) return rows;
+  std::size_t row = 0;
+  for (const SequenceChunk& chunk : forward.chunks) {
+    for (std::size_t i = 0; i < chunk.tokens; ++i, ++row) {
+      const bool is_kept = !own_states_ || i + 1 == chunk.tokens;
+      if (is_kept) rows.push_back({row, chunk.sequence, chunk.start_position + i});
+    }
+  }
+  return rows;
+}
+
+std::vector<Result> StepExecutor::run(const Forward& forward, const MaskSource& masks) {
+  Batch batch = sequences_.begin(forward);
+  if (forward.tokens.empty()) return {};
+  restore_states(forward);
+  if (decoder_.reads_states()) find_states(forward, batch);
+  if (!stage_.is_last()) {
+    decoder_.forward(comm_, batch, cache_, workspace_, {}, {}, links_);
+    return {};
+  }
+  std::vector<Row> rows;  // with logits, of all outputs, concatenated
+  std::vector<HiddenRow> hidden = kept_rows(forward);
+  // Hidden states of an encoder-decoder are those of its inputs.
+  std::vector<std::size_t>& hidden_rows = batch.inputs ? batch.inputs->hidden_rows : batch.hidden_rows;
+  results_.clear();
+  masks_.clear();
+  for (std::size_t index = 0; index < forward.outputs.size(); ++index) {
+    const Output& output = forward.outputs[index];
+    results_.push_back(room_for(output));
+    for (std::size_t offset = 0; offset < output.rows.count; ++offset) {
+      const std::size_t row = sequences_.batch_row(output.sequence, output.rows.first + offset);
+      if (is_hidden(output)) {
+        hidden.push_back({.row = row, .output = index});
+      } else {
+        rows.push_back({&output, index, offset});
+        batch.output_rows.push_back(row);
+      }
+    }
+  }
+  // In their order on every rank, whether it keeps states or not: steps whose rows are not cannot be computed
+  // in halves, and all ranks must agree on that.
+  std::ranges::stable_sort(hidden, {}, &HiddenRow::row);
+  for (const HiddenRow& row : hidden) hidden_rows.push_back(row.row);
+  const auto on_logits = [&](std::size_t first, TensorView<const float> local_logits) {
+    const Stopwatch watch;
+    collect(std::span(rows).subspan(first, local_logits.rows()), local_logits, masks);
+    collecting_seconds_ += watch.seconds();
+  };
+  const auto on_hidden = [&](std::size_t first, TensorView<const float> states) {
+    for (std::size_t i = 0; i < states.rows(); ++i) {
+      const std::span<const float> state(states.row(i), states.columns());
+      const HiddenRow& row = hidden[first + i];
+      if (row.output)
+        append_row(*row.output, state);
+      else
+        kept_states_->keep(row.sequence, row.position, state);
+    }
+  };
+  if (forward.in_halves)
+    forward_in_halves(decoder_, comm_, batch, cache_, workspace_, on_logits, on_hidden);
+  else
+    decoder_.forward(comm_, batch, cache_, workspace_, on_logits, on_hidden, links_);
+  return std::move(results_);
+}
+
+void StepExecutor::collect(std::span<const Row> rows, TensorView<const float> local_logits,
+                           const MaskSource& masks) {
+  receive_masks(rows, masks);
+  const auto whole = [](const Row& row) { return is_whole(*row.output); };
+  if (!std::ranges::all_of(rows, whole)) collect_parts(rows, local_logits);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (whole(rows[i])) collect_whole(rows[i], local_logits.rows_from(i, 1));
+  }
+}
+
+// All rows except whole ones, in one gather.
+void StepExecutor::collect_parts(std::span<const Row> rows, TensorView<const float> local_logits) {
+  const TraceSpan span(comm_, Activity::choose, rows.size());
+  const Range own = vocab_shards_[comm_.rank()];
+  const auto first_id = static_cast<TokenId>(own.begin);
+  const std::vector<std::optional<float>> maxima = row_maxima(rows, local_logits);
+  std::vector<ChoiceRow> choices = choice_rows(rows, local_logits);
+  for (std::size_t i = 0, choice = 0; i < rows.size(); ++i) {
+    if (is_choice(*rows[i].output)) choices[choice++].row_max = maxima[i];
+  }
+  std::vector<ShardRow> chosen = choice_.contribute(comm_, choices, first_id);
+  const std::vector<GuessRow> guesses = guess_rows(rows, local_logits);
+  std::vector<ShardRow> guessed = contribute_guesses(comm_, guesses, first_id);
+  std::vector<ShardRow> parts;
+  std::vector<ShardRowSize> sizes;
+  for (std::size_t i = 0, choice = 0, guess = 0; i < rows.size(); ++i) {
+    const Output& output = *rows[i].output;
+    if (is_guess(output)) {
+      sizes.push_back(kGuessSize);
+      parts.push_back(std::move(guessed[guess++]));
+    } else if (is_choice(output)) {
+      sizes.push_back(choice_size(*choices[choice].params, largest_shard_));
+      parts.push_back(std::move(chosen[choice++]));
+    } else {
+      sizes.push_back(size_of(output, largest_shard_));
+      parts.push_back(
+          part_of(output, rows[i].offset, {local_logits.row(i), own.size()}, first_id, maxima[i]));
+    }
+  }
+  const std::vector<std::vector<ShardRow>> all = gather_rows(comm_, parts, sizes);
+  for (std::size_t i = 0, choice = 0, guess = 0; i < all.size(); ++i) {
+    const auto& [output, index, offset] = rows[i];
+    if (is_guess(*output))
+      std::get<std::vector<Guess>>(results_[index])[offset] = conclude_guess(guesses[guess++], all[i]);
+    else if (is_choice(*output))
+      std::get<std::vector<Chosen>>(results_[index])[offset] = conclude_choice(choices[choice++], all[i]);
+    else
+      conclude(*output, offset, all[i], results_[index]);
+  }
+}
+
+// The greatest logit of every row over all ranks, if sums must not depend on them and any row wants some.
+std::vector<std::optional<float>> StepExecutor::row_maxima(std::span<const Row> rows,
+                                                           TensorView<const float> local_logits) {
+  const auto wants_sums = [&](const Row& row) {
+    if (!is_choice(*row.output)) return !is_whole(*row.output) && !is_guess(*row.output);
+    return sequences_.start(row.output->sequence).sampling.logprobs >= 0;
+  };
+  if (!same_bits_ || std::ranges::none_of(rows, wants_sums))
+    return std::vector<std::optional<float>>(rows.size());
+  const std::size_t own = vocab_shards_[comm_.rank()].size();
+  std::vector<float> maxima;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    maxima.push_back(max_logit(std::span<const float>(local_logits.row(i), own)));
+  exchange_max(comm_, maxima);
+  return {maxima.begin(), maxima.end()};
+}
+
+// Receives the masks of all rows that have one, in two broadcasts: how large they are, and what they contain.
+void StepExecutor::receive_masks(std::span<const Row> rows, const MaskSource& masks) {
+  std::vector<TokenMask*> wanted;
+  for (const Row& row : rows) {
+    const auto* choose = std::get_if<want::Choose>(&row.output->want);
+    if (choose == nullptr || !choose->masked || masks_.contains(row.index)) continue;
+    TokenMask& mask = masks_[row.index];
+    if (comm_.is_root()) mask = masks(row.index);
+    if (mask.words().size() != TokenMask(vocab_size_).words().size()) mask = TokenMask(vocab_size_);
+    wanted.push_back(&mask);
+  }
+  if (wanted.empty()) return;
+  std::vector<std::uint32_t> kinds(wanted.size());
+  std::optional<PackedMasks> packed;
+  if (comm_.is_root()) kinds = packed.emplace(wanted).kinds;
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(kinds)));
+  if (!packed) packed.emplace(std::move(kinds), TokenMask(vocab_size_).words().size());
+  broadcast_bytes(comm_, std::as_writable_bytes(std::span(packed->values)));
+  if (!comm_.is_root()) packed->unpack(wanted);
+}
+
+std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
+                                                 TensorView<const float> local_logits) {
+  std::vector<ChoiceRow> choices;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Output& output = *rows[i].output;
+    if (!is_choice(output)) continue;
+    const SequenceStart& start = sequences_.start(output.sequence);
+    const std::size_t row = output.rows.first + rows[i].offset;
+    ChoiceRow& choice = choices.emplace_back();
+    choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
+    choice.params = &start.sampling;
+    // What reads states has a sequence without its first token.
+    const std::size_t position = sequences_.position_after(output.sequence, row);
+    choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
+    const auto& choose = std::get<want::Choose>(output.want);
+    choice.ops = {.params = &start.sampling, .bias = start.sampling.logit_bias, .banned = choose.banned};
+    if (choose.masked) choice.ops.allowed = &masks_.at(rows[i].index);
+    if (!needs_history(start.sampling)) continue;
+    choice.ops.history = &sequences_.history(output.sequence);
+    choice.ops.later = sequences_.history_after(output.sequence, row);
+  }
+  return choices;
+}
+
+std::vector<GuessRow> StepExecutor::guess_rows(std::span<const Row> rows,
+                                               TensorView<const float> local_logits) const {
+  std::vector<GuessRow> guesses;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Output& output = *rows[i].output;
+    if (!is_guess(output)) continue;
+    const SequenceStart& start = sequences_.start(output.sequence);
+    guesses.push_back(
+        {.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()},
+         .params = &start.sampling,
+         .key = {start.seed, start.sample,
+                 sequences_.position_after(output.sequence, output.rows.first + rows[i].offset)},
+         .settings = std::get<want::Guess>(output.want).settings});
+  }
+  return guesses;
+}
+
+void StepExecutor::append_row(std::size_t output, std::span<const float> row) {
+  if (!comm_.is_root()) return;
+  auto& whole = std::get<WholeRows>(results_[output]);
+  whole.columns = row.size();
+  whole.values.insert(whole.values.end(), row.begin(), row.end());
+}
+
+void StepExecutor::collect_whole(const Row& row, TensorView<const float> local_row) {
+  std::vector<float> whole(comm_.is_root() ? vocab_size_ : 0);
+  gather_columns(comm_, local_row, vocab_shards_, TensorView<float>(whole.data(), 1, whole.size()));
+  append_row(row.index, whole);
+}
+
+}  // namespace tp

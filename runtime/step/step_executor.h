@@ -1,0 +1,98 @@
+// How every rank executes a forward pass.
+#pragma once
+
+#include "model/layers/decoder.h"
+#include "runtime/cache/hidden_states.h"
+#include "runtime/protocol/command.h"
+#include "runtime/protocol/outputs.h"
+#include "runtime/sampling/sharded_choice.h"
+#include "runtime/sampling/sharded_guess.h"
+#include "runtime/step/rank_sequences.h"
+#include "tp/communicator.h"
+#include "tp/token_mask.h"
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace tp {
+
+// Returns the allowed tokens of a masked output, possibly after waiting for them. Does not throw: an empty
+// mask allows none.
+using MaskSource = std::function<TokenMask(std::size_t output)>;
+
+// Runs the model and collects the wanted outputs on rank 0.
+class StepExecutor {
+ public:
+  // `comm`: the ranks of this stage. `vocab_shards`: the tokens whose logits each of them computes, [ranks].
+  // Only the last stage has outputs; `links` connect it with the others, if there are any.
+  StepExecutor(Communicator& comm, const Decoder& decoder, const KvCache& cache, Workspace& workspace,
+               std::size_t vocab_size, std::vector<Range> vocab_shards, Stage stage,
+               Decoder::StageLinks links, bool same_bits = false);
+
+  // From now on the states of all rows are kept.
+  void keep_states(HiddenStates& states) { kept_states_ = &states; }
+  // Where a decoder that reads states finds those of the model. Of its own it needs those of so many rows at
+  // once.
+  void read_states(const HiddenStates& states, std::size_t own_rows);
+
+  // Collective: every rank runs the same pass. Only the last stage's first rank returns results and calls
+  // `masks`, once the logits are computed.
+  std::vector<Result> run(const Forward& forward, const MaskSource& masks);
+
+  // Seconds spent choosing tokens and collecting results, including the wait for other ranks.
+  double collecting_seconds() const { return collecting_seconds_; }
+
+ private:
+  // One row of an output.
+  struct Row {
+    const Output* output = nullptr;
+    std::size_t index = 0;   // of the output
+    std::size_t offset = 0;  // within the output's rows
+  };
+
+  // Whose hidden state is wanted: by an output, or else it is kept.
+  struct HiddenRow {
+    std::size_t row = 0;  // of the pass
+    SequenceId sequence = 0;
+    std::size_t position = 0;
+    std::optional<std::size_t> output{};  // its index
+  };
+
+  std::vector<HiddenRow> kept_rows(const Forward& forward) const;
+  void restore_states(const Forward& forward) const;
+  void find_states(const Forward& forward, Batch& batch) const;
+  void collect(std::span<const Row> rows, TensorView<const float> local_logits, const MaskSource& masks);
+  void collect_parts(std::span<const Row> rows, TensorView<const float> local_logits);
+  void collect_whole(const Row& row, TensorView<const float> local_row);
+  void append_row(std::size_t output, std::span<const float> row);
+  std::vector<std::optional<float>> row_maxima(std::span<const Row> rows,
+                                               TensorView<const float> local_logits);
+  std::vector<ChoiceRow> choice_rows(std::span<const Row> rows, TensorView<const float> local_logits);
+  std::vector<GuessRow> guess_rows(std::span<const Row> rows, TensorView<const float> local_logits) const;
+  void receive_masks(std::span<const Row> rows, const MaskSource& masks);
+
+  Communicator& comm_;
+  const Decoder& decoder_;
+  const KvCache& cache_;
+  Workspace& workspace_;
+  std::size_t vocab_size_;
+  std::vector<Range> vocab_shards_;  // [ranks]
+  std::size_t largest_shard_ = 0;
+  Stage stage_;
+  Decoder::StageLinks links_;
+  bool same_bits_;
+  RankSequences sequences_;
+  HiddenStates* kept_states_ = nullptr;
+  const HiddenStates* read_states_ = nullptr;  // of a decoder that reads states: the model's
+  std::optional<HiddenStates> own_states_;     // and its own behind rows with outputs
+  ShardedChoice choice_;
+  std::vector<Result> results_;             // of the current pass
+  std::map<std::size_t, TokenMask> masks_;  // of its outputs
+  double collecting_seconds_ = 0.0;
+};
+
+}  // namespace tp

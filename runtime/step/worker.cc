@@ -1,0 +1,334 @@
+#include "runtime/step/worker.h"
+
+#include "model/config/architectures.h"
+#include "model/kernels/matmul.h"
+#include "model/layers/decoder.h"
+#include "model/memory/kv_cache.h"
+#include "model/memory/workspace.h"
+#include "model/weights/two_phase_reader.h"
+#include "parallel/exchange/agreement.h"
+#include "parallel/exchange/all_reduce.h"
+#include "parallel/exchange/archive.h"
+#include "parallel/exchange/collectives.h"
+#include "parallel/exchange/fail_together.h"
+#include "parallel/exchange/placement.h"
+#include "parallel/exchange/tracer.h"
+#include "parallel/machine/available_memory.h"
+#include "parallel/machine/stopwatch.h"
+#include "parallel/machine/storage_reads.h"
+#include "runtime/setup/memory_plan.h"
+#include "runtime/setup/packed_weights.h"
+#include "runtime/setup/rank_report.h"
+#include "runtime/step/draft_model.h"
+#include "runtime/step/stage_tensors.h"
+#include "tp/internal/require.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace tp {
+
+// The weights, and the memory that steps use.
+struct Worker::Model {
+  Decoder decoder;
+  KvCache cache;
+  Workspace workspace;
+};
+
+namespace {
+
+EngineInfo describe(const EnginePlan& plan, const DecoderSpec& spec, const WeightSource& source) {
+  EngineInfo info;
+  info.config = plan.config;
+  info.kind = family_of(plan.config.architecture).kind;
+  info.parameters = count_parameters(spec);
+  info.weights = usual_weight_type(plan, source);
+  if (!plan.weights) info.rounded = text_of_rounded(source.types());
+  info.kv_type = plan.kv_type;
+  info.same_bits = plan.same_bits;
+  info.favor_features = plan.favor_features;
+  info.unmask_cache = plan.unmask_cache;
+  info.state_size = state_size(spec);
+  info.pretend_ranks = plan.pretends ? plan.ranks : 0;
+  info.stored_bytes = source.stored_bytes();
+  info.bytes_used = source.bytes_read();
+  const CacheShape cache = plan.cache_shape(CacheGroups::of(spec));
+  info.cache_tokens = cache.tokens_in(plan.cache_blocks, plan.max_sequences, plan.longest_sequence());
+  info.max_length = plan.max_length;
+  return info;
+}
+
+// Sizes the cache before anything large is allocated, because Linux kills processes when memory runs out.
+// Returns CachePlan's notice on rank 0.
+std::string fit_into_memory(Communicator& comm, Pipeline& pipeline, EnginePlan& plan, const DecoderSpec& spec,
+                            const WeightSource& source, const WorkerOptions& options) {
+  if (options.cache_is_planned) return {};
+  const Footprint footprint(spec, plan, source);
+  RankMemory own;
+  fail_together(comm, [&] {
+    own = describe_memory(footprint, plan.tp(pipeline.tensor().rank()), pipeline.stage(), options.beside);
+  });
+  const std::vector<RankMemory> ranks = gather_values(comm, own);
+  CachePlan cache;
+  fail_together(comm, [&] {
+    if (comm.is_root()) cache = plan_cache(plan, footprint, ranks, comm.placement(), options.cache_tokens);
+  });
+  broadcast_object(comm, cache.blocks);
+  plan.cache_blocks = cache.blocks;
+  return std::move(cache.notice);
+}
+
+// An error of a stage, for the others.
+class StageError : public Error {
+ public:
+  explicit StageError(const AgreedError& error) : Error(error.what()), kind_(error.kind()) {}
+  ErrorKind kind() const noexcept override { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
+// Where loading communicates within a stage, an error must end it there before other stages learn of it.
+void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
+  std::optional<PackedCacheError> damage;
+  try {
+    fail_together(tensor, [&] {
+      try {
+        load();
+      } catch (const PackedCacheError& error) {
+        damage = error;
+      }
+    });
+  } catch (const AgreedError& error) {
+    throw StageError(error);
+  }
+  if (damage) throw PackedCacheError(*damage);
+}
+
+// Whether ranks have a packed cache: all, or none. Collective.
+bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
+  const bool own = !options.packed_cache.empty();
+  fail_together(comm, [&] {
+    require_agreement(comm, own ? 1 : 0, "whether there is a packed cache",
+                      "give every rank a folder for it, or none");
+  });
+  return own;
+}
+
+// The tokens of each of these ranks.
+std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
+  std::vector<Range> shards;
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    shards.push_back(shard_columns(plan.config.vocab_size, plan.tp(rank)));
+  return shards;
+}
+
+}  // namespace
+
+std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOptions& options,
+                                            const Engine::Progress& progress) {
+  fail_together(comm_, [&] { pipeline_.tensor().sums().prepare_wire(plan.wire); });
+  const Stopwatch watch;
+  const std::optional<std::uint64_t> before = bytes_from_storage();
+  Communicator& tensor = pipeline_.tensor();
+  const Stage stage = pipeline_.stage();
+  const TpRank tp = plan.tp(tensor.rank());
+  const TwoPhaseReader columns(tensor);
+  DecoderSpec spec;
+  std::unique_ptr<WeightSource> source;
+  std::unique_ptr<Model> model;
+  fail_together(comm_, [&] {
+    spec = plan.spec();
+    source = open_weights(plan);
+  });
+  fail_together(comm_, [&] {
+    require_agreement(comm_, source->fingerprint(), fmt::format("the checkpoint in {}", plan.model),
+                      "copy the same files to every host");
+  });
+  bool in_two_phases = false;
+  // Of the stage on most hosts.
+  const std::int64_t hosts =
+      max_over_ranks(comm_, static_cast<std::int64_t>(tensor.placement().hosts.size()));
+  fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });
+  fail_together(comm_, [&] {
+    require_agreement(comm_, in_two_phases ? 1 : 0, "how weights are read",
+                      "set TP_LOADING alike on every host");
+  });
+  if (in_two_phases) source->read_exactly(columns);
+  std::string cache_notice = fit_into_memory(comm_, pipeline_, plan, spec, *source, options);
+  fail_together(comm_, [&] { kernels::prepare_matmul(plan.same_bits); });
+  const auto share =
+      static_cast<double>(count_parameters(spec)) / static_cast<double>(plan.stages * plan.ranks);
+  const auto on_load = [&](std::size_t elements) {
+    if (progress) progress(std::min(1.0, static_cast<double>(elements) / share));
+  };
+  std::optional<PackedCache> packed;
+  std::optional<Decoder> decoder;
+  const auto load_weights = [&] {
+    decoder.reset();
+    decoder.emplace(spec, *source, tp, plan.weights, on_load, packed ? &*packed : nullptr, stage,
+                    options.others);
+  };
+  const auto load_together = [&] {
+    if (in_two_phases && !stage.is_whole())
+      load_in_stage(tensor, load_weights);
+    else
+      load_weights();
+  };
+  PackedWeights packed_weights;
+  if (use_packed_cache(comm_, options)) {
+    fail_together(comm_, [&] {
+      packed.emplace(options.packed_cache,
+                     PackedCacheIdentity{std::filesystem::weakly_canonical(plan.model).string(),
+                                         source->identity(), plan.weights, leaf_heads(spec), tp, stage});
+    });
+    packed_weights = load_through_cache(comm_, *packed, load_together);
+  } else {
+    fail_together(comm_, load_together);
+  }
+  packed.reset();
+  fail_together(comm_, [&] {
+    const CacheGroups all_groups = CacheGroups::of(spec);
+    const CacheGroups own_groups =
+        stage.is_whole() ? all_groups : all_groups.with_layers(stage.layers(spec.blocks.size()));
+    KvCache cache(decoder->kv_layouts(plan.kv_type, plan.block_size), own_groups, plan.cache_blocks,
+                  StateCache(decoder->state_floats(), plan.cache_shape(all_groups).states));
+    Workspace workspace(decoder->workspace_floats(plan.step_limits()));
+    model = std::make_unique<Model>(Model{std::move(*decoder), std::move(cache), std::move(workspace)});
+  });
+  info_ = describe(plan, spec, *source);
+  info_.load_seconds = watch.seconds();
+  if (before) info_.bytes_from_storage = bytes_from_storage().value_or(*before) - *before;
+  info_.threads = options.threads;
+  info_.cache_notice = std::move(cache_notice);
+  info_.from_packed_cache = packed_weights.were_read;
+  info_.packed_cache_notice = std::move(packed_weights.notice);
+  info_.unused_tensors = stage.is_whole()
+                             ? model->decoder.unused_tensors()
+                             : unused_by_all_stages(comm_, pipeline_, spec.names.as_stored_in(*source),
+                                                    model->decoder.unused_tensors());
+  if (const SequenceHead* head = model->decoder.sequence_head()) info_.head_pooling = head->pooling();
+  info_.weight_bytes = model->decoder.weight_bytes();
+  info_.cache_bytes = model->cache.capacity_bytes();
+  info_.states = model->cache.states().slots();
+  info_.state_bytes = model->cache.states().capacity_bytes();
+  info_.workspace_bytes = model->workspace.capacity_bytes();
+  return model;
+}
+
+Worker::Worker(Communicator& comm, EnginePlan& plan, const WorkerOptions& options,
+               const Engine::Progress& progress)
+    : comm_(comm),
+      pipeline_(comm, plan.stages),
+      vocab_size_(plan.config.vocab_size),
+      model_(load(plan, options, progress)),
+      executor_(pipeline_.tensor(), model_->decoder, model_->cache, model_->workspace, plan.config.vocab_size,
+                vocab_shards(plan, pipeline_.tensor().size()), pipeline_.stage(), pipeline_.links(),
+                plan.same_bits),
+      statistics_(pipeline_.tensor()) {}
+
+Worker::~Worker() = default;
+
+void Worker::add_draft(std::unique_ptr<DraftModel> draft) {
+  draft_ = std::move(draft);
+  fail_together(comm_, [&] {
+    if (draft_ == nullptr || draft_->kept_states() == 0) return;
+    states_.emplace(draft_->kept_states(), static_cast<std::size_t>(info_.state_size));
+    executor_.keep_states(*states_);
+    draft_->read_states(*states_);
+  });
+}
+
+VocabTables Worker::tables() const { return model_->decoder.tables(); }
+
+std::vector<float> Worker::sequence_head(std::vector<float> pooled) const {
+  const SequenceHead* head = model_->decoder.sequence_head();
+  require<ConfigError>(
+      head != nullptr,
+      "cannot compute the head of a sequence: expected a classifier or an encoder with a pooler, "
+      "found {}; use its hidden states",
+      info_.config.architecture);
+  return (*head)(std::move(pooled));
+}
+
+Outputs Worker::run(const Command& command, const MaskSource& masks) {
+  return std::visit(
+      [&](const auto& alternative) {
+        if constexpr (std::is_same_v<decltype(alternative), const Forward&>)
+          return run_command(alternative, masks);
+        else
+          return run_command(alternative);
+      },
+      command);
+}
+
+Outputs Worker::run_command(const Forward& forward, const MaskSource& masks) {
+  const double collecting_before = executor_.collecting_seconds();
+  statistics_.begin_step();
+  Outputs outputs;
+  {
+    const TraceSpan span(comm_, Activity::step, forward.tokens.size());
+    outputs.results = run_stage(forward, masks);
+  }
+  statistics_.end_step(executor_.collecting_seconds() - collecting_before);
+  return outputs;
+}
+
+// With several stages, masks come from rank 0 and results go there.
+std::vector<Result> Worker::run_stage(const Forward& forward, const MaskSource& masks) {
+  if (pipeline_.stage().is_whole()) return executor_.run(forward, masks);
+  const std::vector<Result> results =
+      executor_.run(forward, [&](std::size_t) { return pipeline_.receive_mask(vocab_size_); });
+  if (pipeline_.collects_results()) pipeline_.send_results(results);
+  for (std::size_t output = 0; comm_.is_root() && output < forward.outputs.size(); ++output) {
+    const auto* choose = std::get_if<want::Choose>(&forward.outputs[output].want);
+    if (choose != nullptr && choose->masked) pipeline_.send_mask(masks(output));
+  }
+  return {};
+}
+
+Outputs Worker::run_command(const DraftForward& command) {
+  return draft_->worker().run(Command(command.forward));
+}
+
+Outputs Worker::run_command(const Report& /*command*/) {
+  RankReport report = describe_rank(pipeline_.tensor());
+  report.threads = info_.threads;
+  report.weight_bytes = info_.weight_bytes;
+  report.bytes_used = info_.bytes_used;
+  report.bytes_from_storage = info_.bytes_from_storage;
+  report.cache_bytes = info_.cache_bytes;
+  report.workspace_bytes = info_.workspace_bytes;
+  statistics_.fill(report);
+  return {.reports = gather_values(comm_, report)};
+}
+
+Outputs Worker::run_command(const ResetStatistics& /*command*/) {
+  statistics_.reset();
+  return {};
+}
+
+Outputs Worker::run_command(const MeasurePeakRates& /*command*/) {
+  constexpr std::uint64_t kNeeded = std::uint64_t{1} << 30;  // twice what it takes
+  const bool has_room =
+      std::min(available_memory().bytes / comm_.local_size(), available_addresses()) >= kNeeded;
+  if (max_over_ranks(comm_, has_room ? 0 : 1) != 0) return {};
+  return {.peak_rates = measure_peak_rates(comm_, info_.threads)};
+}
+
+Outputs Worker::run_command(const StartTrace& /*command*/) {
+  barrier(comm_);
+  comm_.tracer().start();
+  return {};
+}
+
+Outputs Worker::run_command(const GatherTrace& /*command*/) { return {.traces = gather_traces(comm_)}; }
+
+Outputs Worker::run_command(const Stop& /*command*/) { return {}; }
+
+}  // namespace tp

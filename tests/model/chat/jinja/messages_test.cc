@@ -1,0 +1,71 @@
+// What errors say, and where this interpreter is meant to differ from Jinja2.
+#include "tests/model/chat/jinja/rendering.h"
+
+namespace tp::jinja {
+namespace {
+
+template <class E>
+std::string message_of(const std::string& source, const Json& variables = Json::object()) {
+  try {
+    Template(source, "DIR/tokenizer_config.json").render(variables);
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+TEST(JinjaErrors, NameThePlaceInTheTemplate) {
+  EXPECT_EQ(
+      message_of<CheckpointError>("line one\n  {{ 'ü' }}{% unless x %}"),
+      "DIR/tokenizer_config.json:2:15: cannot read the chat template: 'unless' is no statement that chat "
+      "templates may use here; correct it, or give another one");
+  EXPECT_EQ(
+      message_of<CheckpointError>("{% if x %}\n{{ 1 "),
+      "DIR/tokenizer_config.json:2:1: cannot read the chat template: the tag that begins here has no }}; "
+      "correct it, or give another one");
+  EXPECT_EQ(message_of<RequestError>("\n\n {{ x.y.z }}", {{"x", Json::object()}}),
+            "DIR/tokenizer_config.json:3:9: cannot render the chat template: there is no 'y' in the dict, so "
+            "it has no 'z'; change the messages or the template");
+  EXPECT_EQ(
+      message_of<RequestError>("{{ raise_exception('only users speak') }}"),
+      "DIR/tokenizer_config.json:1:19: cannot render the chat template: the chat template refuses this: only "
+      "users speak; change the messages or the template");
+}
+
+TEST(JinjaErrors, UnsupportedPartsAreNamed) {
+  for (const char* statement :
+       {"extends 'a'", "include 'a'", "import 'a' as b", "block a", "do x", "autoescape true"}) {
+    EXPECT_NE(message_of<CheckpointError>("{% " + std::string(statement) + " %}").find("is no statement"),
+              std::string::npos)
+        << statement;
+  }
+  EXPECT_NE(message_of<CheckpointError>("{{ f(*a) }}").find("arguments with * and **"), std::string::npos);
+  EXPECT_NE(message_of<CheckpointError>("{{ '\\N{DASH}' }}").find("by name"), std::string::npos);
+  EXPECT_NE(message_of<RequestError>("{{ 1|xmlattr }}").find("there is no filter 'xmlattr'"),
+            std::string::npos);
+  EXPECT_NE(message_of<RequestError>("{{ 1 is prime }}").find("there is no test 'prime'"), std::string::npos);
+  EXPECT_NE(message_of<RequestError>("{{ '%5d' % 1 }}").find("conversion %5"), std::string::npos);
+  EXPECT_NE(message_of<RequestError>("{{ '{:>5}'.format(1) }}").find("format field {:>5}"),
+            std::string::npos);
+  EXPECT_NE(message_of<RequestError>("{{ 2 ** 63 }}").find("64 bits"), std::string::npos);
+  EXPECT_NE(message_of<CheckpointError>("\xff").find("UTF-8"), std::string::npos);
+}
+
+TEST(JinjaLists, GrowThoughHuggingFaceForbidsIt) {
+  EXPECT_EQ(rendered("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}"),
+            "[1, 2]21[]");
+  EXPECT_TRUE(rendered("{{ [].pop() }}").starts_with("error: "));
+  // A loop goes over the list as it was.
+  EXPECT_EQ(rendered("{% set l = [1, 2] %}{% for x in l %}{% set _ = l.append(x) %}{% endfor %}{{ l }}"),
+            "[1, 2, 1, 2]");
+}
+
+TEST(JinjaTime, IsTheOneGivenOrThePresent) {
+  EXPECT_EQ(rendered("{{ strftime_now('%d %b %Y') }}"), "26 Jul 2024");
+  const std::string year = Template("{{ strftime_now('%Y') }}", "t").render(Json::object()).text();
+  EXPECT_EQ(year.size(), 4U);
+  EXPECT_GE(year, "2025");
+}
+
+}  // namespace
+}  // namespace tp::jinja

@@ -1,0 +1,239 @@
+#include "model/kernels/delta_rule.h"
+
+#include "tests/model/kernels/expect_close.h"
+#include "tests/reference/delta_rule.h"
+#include "tests/reference/kernels.h"
+#include "tests/reference/random.h"
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+namespace tp {
+namespace {
+
+using kernels::RecurrentRun;
+using reference::Matrix;
+using reference::Random;
+using reference::RandomTensor;
+
+// Tokens of two sequences, the heads of which share key heads in twos and ones.
+class DeltaProblem {
+ public:
+  DeltaProblem(std::size_t key_dim, std::size_t value_dim, std::size_t tokens)
+      : random_(key_dim * 100 + value_dim),
+        key_dim_(key_dim),
+        value_dim_(value_dim),
+        query_(random_, tokens, 2 * key_dim, 3),
+        key_(random_, tokens, 2 * key_dim, 3),
+        value_(random_, tokens, 3 * value_dim, 1),
+        decay_(random_, tokens, 3, 2),
+        strength_(random_, tokens, 3, 2) {
+    for (std::size_t token = 0; token < tokens; ++token) {
+      for (std::size_t head = 0; head < 3; ++head) {
+        for (const TensorView<float>& gate : {decay_.view(), strength_.view()})
+          gate(token, head) = 0.5F + gate(token, head) / 2;  // [0, 1)
+      }
+      // As short as they are in models, or states would grow.
+      for (std::size_t i = 0; i < 2 * key_dim; ++i)
+        key_.view()(token, i) /= std::sqrt(static_cast<float>(key_dim));
+    }
+  }
+
+  std::size_t state_floats() const { return kernels::delta_state_floats(3, key_dim_, value_dim_); }
+  std::size_t tokens() const { return query_.view().rows(); }
+
+  // Results: [tokens, 3 * value_dim].
+  Matrix run(std::span<const RecurrentRun> runs) const {
+    std::vector<float> out(tokens() * 3 * value_dim_, NAN);
+    const TensorView<float> view(out.data(), tokens(), 3 * value_dim_);
+    kernels::delta_rule({.query = query_.view(),
+                         .key = key_.view(),
+                         .value = value_.view(),
+                         .decay = decay_.view(),
+                         .strength = strength_.view(),
+                         .key_of_head = kKeyOfHead,
+                         .key_dim = key_dim_,
+                         .value_dim = value_dim_,
+                         .out = view},
+                        runs);
+    return Matrix(view);
+  }
+
+  // Sequences begin where a run does.
+  Matrix expected(std::span<const RecurrentRun> runs) const {
+    Matrix all(tokens(), 3 * value_dim_);
+    for (const RecurrentRun& run : runs) {
+      for (std::size_t head = 0; head < 3; ++head) {
+        reference::DeltaHead state(key_dim_, value_dim_);
+        for (std::size_t token = run.first_token; token < run.first_token + run.tokens; ++token) {
+          const std::size_t key = kKeyOfHead[head] * key_dim_;
+          const std::vector<double> result =
+              state.next(std::span(query_.view().row(token) + key, key_dim_),
+                         std::span(key_.view().row(token) + key, key_dim_),
+                         std::span(value_.view().row(token) + head * value_dim_, value_dim_),
+                         decay_.view()(token, head), strength_.view()(token, head));
+          for (std::size_t i = 0; i < value_dim_; ++i) all(token, head * value_dim_ + i) = result[i];
+        }
+      }
+    }
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t kKeyOfHead[] = {0, 0, 1};
+
+  Random random_;
+  std::size_t key_dim_;
+  std::size_t value_dim_;
+  RandomTensor query_, key_, value_, decay_, strength_;
+};
+
+// Memory of a state, which holds no zeros before its sequence begins.
+std::vector<float> used_memory(std::size_t floats) { return std::vector<float>(floats, NAN); }
+
+// Results are sums of some tens of numbers below 1.
+constexpr double kStateTolerance = 2e-5;
+
+TEST(DeltaRule, EqualsTheReferenceForEveryWidth) {
+  for (const std::size_t key_dim : {1U, 2U, 7U, 16U, 33U}) {
+    for (std::size_t value_dim = 1; value_dim <= 67; value_dim += value_dim < 18 ? 1 : 7) {
+      const DeltaProblem problem(key_dim, value_dim, 9);
+      std::vector<float> first = used_memory(problem.state_floats());
+      std::vector<float> second = used_memory(problem.state_floats());
+      const std::vector<RecurrentRun> runs = {
+          {.first_token = 0, .tokens = 4, .begins = true, .state = first.data()},
+          {.first_token = 4, .tokens = 5, .begins = true, .state = second.data()}};
+      const Matrix expected = problem.expected(runs);
+      const Matrix found = problem.run(runs);
+      for (std::size_t i = 0; i < expected.values.size(); ++i)
+        ASSERT_NEAR(found.values[i], expected.values[i], kStateTolerance) << key_dim << " " << value_dim;
+    }
+  }
+}
+
+// One run of all tokens, and the same tokens in pieces, on more threads and beside another sequence.
+TEST(DeltaRule, GivesTheSameBitsInAnyPieces) {
+  const DeltaProblem problem(64, 96, 40);
+  std::vector<float> whole_state = used_memory(problem.state_floats());
+  const std::vector<RecurrentRun> whole = {{.tokens = 40, .begins = true, .state = whole_state.data()}};
+  const Matrix expected = problem.run(whole);
+  std::vector<float> state = used_memory(problem.state_floats());
+  std::vector<float> other = used_memory(problem.state_floats());
+  omp_set_num_threads(3);
+  for (std::size_t begin = 0, size = 1; begin < 40; begin += size, size += 2) {
+    const std::size_t tokens = std::min<std::size_t>(size, 40 - begin);
+    std::vector<RecurrentRun> runs;
+    if (begin > 0) runs.push_back({.tokens = begin, .begins = true, .state = other.data()});
+    runs.push_back({.first_token = begin, .tokens = tokens, .begins = begin == 0, .state = state.data()});
+    const Matrix found = problem.run(runs);
+    for (std::size_t token = begin; token < begin + tokens; ++token) {
+      for (std::size_t i = 0; i < found.columns; ++i) ASSERT_EQ(found(token, i), expected(token, i)) << token;
+    }
+  }
+  omp_set_num_threads(1);
+  EXPECT_EQ(state, whole_state);
+}
+
+TEST(DeltaRule, CopiesTheStateBehindAToken) {
+  const DeltaProblem problem(12, 20, 10);
+  std::vector<float> state = used_memory(problem.state_floats());
+  std::vector<std::vector<float>> kept(3, used_memory(problem.state_floats()));
+  const std::vector<kernels::StateCopy> copies = {
+      {1, kept[0].data()}, {6, kept[1].data()}, {10, kept[2].data()}};
+  const std::vector<RecurrentRun> whole = {
+      {.tokens = 10, .begins = true, .state = state.data(), .copies = copies}};
+  const Matrix expected = problem.run(whole);
+  EXPECT_EQ(kept[2], state);
+  for (const std::size_t i : {0U, 1U}) {
+    const std::size_t begin = copies[i].tokens;
+    const std::vector<RecurrentRun> rest = {
+        {.first_token = begin, .tokens = 10 - begin, .state = kept[i].data()}};
+    const Matrix found = problem.run(rest);
+    for (std::size_t token = begin; token < 10; ++token) {
+      for (std::size_t j = 0; j < found.columns; ++j) ASSERT_EQ(found(token, j), expected(token, j)) << begin;
+    }
+    EXPECT_EQ(kept[i], state);
+  }
+}
+
+// The convolution of all tokens of a run, channel by channel.
+Matrix convolved(TensorView<const float> x, TensorView<const float> taps, std::size_t tokens) {
+  Matrix all(tokens, x.columns());
+  for (std::size_t channel = 0; channel < x.columns(); ++channel) {
+    std::vector<double> values;
+    std::vector<double> weights;
+    for (std::size_t token = 0; token < tokens; ++token) values.push_back(x(token, channel));
+    for (std::size_t tap = 0; tap < taps.rows(); ++tap) weights.push_back(taps(tap, channel));
+    for (std::size_t token = 0; token < tokens; ++token)
+      all(token, channel) = reference::convolved(values, weights, token);
+  }
+  return all;
+}
+
+TEST(CausalConvolution, EqualsTheReferenceForEveryNumberOfTapsAndChannels) {
+  for (std::size_t taps = 1; taps <= 6; ++taps) {
+    for (const std::size_t channels : {1U, 15U, 16U, 40U}) {
+      Random random(taps * channels);
+      const RandomTensor x(random, 9, channels, 2);
+      const RandomTensor weight(random, taps, channels);
+      const RandomTensor out(random, 9, channels, 1);
+      std::vector<float> state = used_memory((taps - 1) * channels);
+      const std::vector<RecurrentRun> runs = {{.tokens = 9, .begins = true, .state = state.data()}};
+      kernels::causal_convolution(x.view(), weight.view(), runs, out.view());
+      EXPECT_CLOSE(out.view(), convolved(x.view(), weight.view(), 9), 2e-6) << taps << " " << channels;
+    }
+  }
+}
+
+TEST(CausalConvolution, RemembersWhatPiecesNeedOfEarlierOnes) {
+  constexpr std::size_t kTaps = 4;
+  Random random(3);
+  const RandomTensor x(random, 20, 24);
+  const RandomTensor weight(random, kTaps, 24);
+  const RandomTensor whole(random, 20, 24);
+  const RandomTensor out(random, 20, 24);
+  std::vector<float> whole_state = used_memory((kTaps - 1) * 24);
+  std::vector<float> kept = used_memory((kTaps - 1) * 24);
+  const std::vector<kernels::StateCopy> copies = {{2, kept.data()}};
+  const std::vector<RecurrentRun> all = {
+      {.tokens = 20, .begins = true, .state = whole_state.data(), .copies = copies}};
+  kernels::causal_convolution(x.view(), weight.view(), all, whole.view());
+  for (const bool from_copy : {false, true}) {
+    std::vector<float> state = from_copy ? kept : used_memory((kTaps - 1) * 24);
+    std::size_t size = 1;
+    for (std::size_t begin = from_copy ? 2 : 0; begin < 20; begin += size++) {
+      const std::vector<RecurrentRun> run = {{.first_token = begin,
+                                              .tokens = std::min<std::size_t>(size, 20 - begin),
+                                              .begins = begin == 0,
+                                              .state = state.data()}};
+      kernels::causal_convolution(x.view(), weight.view(), run, out.view());
+    }
+    EXPECT_EQ(state, whole_state);
+    for (std::size_t token = from_copy ? 2 : 0; token < 20; ++token) {
+      for (std::size_t i = 0; i < 24; ++i) ASSERT_EQ(out.view()(token, i), whole.view()(token, i)) << token;
+    }
+  }
+}
+
+TEST(DeltaGates, AreADecayBetweenZeroAndOneAndAStrength) {
+  const std::vector<float> rate = {0.5F, 2.0F};
+  const std::vector<float> bias = {0.25F, -1.0F};
+  std::vector<float> decay = {0.0F, 1.0F, 40.0F, -60.0F};
+  std::vector<float> strength = {0.0F, 3.0F, -200.0F, 200.0F};
+  kernels::delta_gates(rate, bias, {decay.data(), 2, 2}, {strength.data(), 2, 2});
+  EXPECT_NEAR(decay[0], std::exp(-0.5 * std::log1p(std::exp(0.25))), 1e-6);
+  EXPECT_NEAR(decay[1], std::exp(-2.0 * std::log1p(std::exp(0.0))), 1e-6);
+  EXPECT_NEAR(decay[2], std::exp(-0.5 * 40.25), 1e-6);
+  EXPECT_EQ(decay[3], 1.0F);
+  EXPECT_EQ(strength[0], 0.5F);
+  EXPECT_NEAR(strength[1], 1.0 / (1.0 + std::exp(-3.0)), 1e-6);
+  EXPECT_EQ(strength[2], 0.0F);
+  EXPECT_EQ(strength[3], 1.0F);
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,49 @@
+#include "model/kernels/simd/isa.h"
+
+#include "model/kernels/simd/tiles/tile_product.h"
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+namespace tp::kernels {
+namespace {
+
+// A machine that lacks what TP_ISA names says so once, before a thread of a kernel would.
+class RequiresItsInstructionSet : public testing::Environment {
+ public:
+  void SetUp() override { kernels::active_isa(); }
+};
+[[maybe_unused]] const testing::Environment* const environment =
+    testing::AddGlobalTestEnvironment(new RequiresItsInstructionSet);
+
+TEST(Isa, TheEnvironmentVariableChoosesIt) {
+  const char* wanted = std::getenv("TP_ISA");
+  EXPECT_EQ(name_of(active_isa()), wanted == nullptr ? name_of(best_isa()) : wanted);
+}
+
+TEST(Isa, OfTwoMachinesIsTheBestThatBothHave) {
+  const Isa own = active_isa();
+  const bool fast = bf16_pairs_are_fast();
+  EXPECT_EQ(common_isa(own, fast), own);
+  EXPECT_EQ(common_isa(Isa::portable, false), Isa::portable);
+  if (own == Isa::avx512_bf16) {
+    EXPECT_EQ(common_isa(own, !fast), Isa::avx512_vnni) << "one multiplies bf16 in pairs, the other does not";
+  } else if (own == Isa::amx_emulated) {
+    EXPECT_EQ(common_isa(Isa::avx2, false), Isa::portable) << "it has portable kernels";
+  } else {
+    EXPECT_EQ(common_isa(Isa::amx, false), own);
+  }
+}
+
+// What the program relies on before it uses a matrix unit, true of emulated tiles as of real ones.
+TEST(Isa, TilesWorkWhereItHasThem) {
+  const TileKernels* tiles = tile_kernels();
+  EXPECT_EQ(tiles != nullptr, active_isa() == Isa::amx || active_isa() == Isa::amx_emulated);
+  if (tiles != nullptr) {
+    EXPECT_TRUE(tiles->works());
+  }
+}
+
+}  // namespace
+}  // namespace tp::kernels

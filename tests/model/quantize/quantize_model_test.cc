@@ -1,0 +1,222 @@
+#include "model/quantize/quantize_model.h"
+
+#include "model/config/architectures.h"
+#include "model/config/config.h"
+#include "model/files/json_node.h"
+#include "model/quantize/model_tensors.h"
+#include "model/quantize/type_choice.h"
+#include "model/weights/gguf_checkpoint.h"
+#include "model/weights/safetensors/safetensors_checkpoint.h"
+#include "tests/model/next_token_checkpoint.h"
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+#include "tests/reference/gguf.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using test::TemporaryDirectory;
+
+QuantizeReport quantize(const std::filesystem::path& model, const std::string& weights,
+                        const std::filesystem::path& output) {
+  return quantize_model({.model = model, .name = "model", .weights = weights, .output = output},
+                        [](std::uint64_t, std::uint64_t) {});
+}
+
+std::vector<float> elements_of(const WeightSource& source, const ModelTensor& tensor) {
+  std::vector<float> elements(tensor.shape.size());
+  source.read(tensor.name, tensor.shape, TensorSlice::whole(tensor.shape),
+              {elements.data(), tensor.shape.rows, tensor.shape.columns});
+  return elements;
+}
+
+std::vector<std::string> written_families() {
+  std::vector<std::string> families = supported_architectures();
+  std::erase_if(families, [](const std::string& name) {
+    return name.starts_with("Deepseek") || family_of(name).gguf.architecture.empty();
+  });
+  return families;
+}
+
+// What the reader finds under the checkpoint's names is what the checkpoint has, in the same rows and
+// columns. Gains from which an offset is subtracted, as Gemma's, have gone through an addition and its
+// reverse.
+TEST(QuantizeModel, WritesEveryTensorOfEveryFamily) {
+  std::size_t families = 0;
+  for (const reference::Fixture& fixture : reference::fixtures_of(written_families())) {
+    const TemporaryDirectory directory;
+    const std::filesystem::path file = directory.path() / "model.gguf";
+    const ModelConfig config = load_config(fixture.folder);
+    try {
+      quantize(fixture.folder, "f32", file);
+    } catch (const ConfigError& error) {
+      // GGUF files say neither that Falcon has ALiBi, nor how Gemma 2 scales scores, nor that some layers of
+      // a mixture have no experts, nor which layers of Gemma 3 have the window: five of six. Phi-3.5-MoE's
+      // layer norms have a name there that others' have not.
+      const std::string text = error.what();
+      // Stacks of experts are not taken apart.
+      if (config.architecture == "GptOssForCausalLM" || config.architecture == "GraniteMoeForCausalLM" ||
+          config.architecture == "Llama4ForCausalLM") {
+        EXPECT_CONTAINS(text, "expected tensors that such files have, found model.layers.0.");
+        continue;
+      }
+      EXPECT_TRUE(config.architecture == "PhimoeForCausalLM" || config.alibi ||
+                  fixture.name == "gemma2-6heads" || fixture.name == "qwen3moe-mixed" ||
+                  fixture.name.starts_with("gemma3"))
+          << fixture.name << ": " << text;
+      EXPECT_CONTAINS(text, "would be lost; use the checkpoint without converting it");
+      continue;
+    }
+    const auto source = SafetensorsCheckpoint::open(fixture.folder);
+    const auto written = GgufCheckpoint::open(file);
+    const bool has_offset = make_spec(config).names.gguf.norm_offset != 0;
+    const std::vector<ModelTensor> tensors = model_tensors(make_spec(config), *source);
+    EXPECT_FALSE(tensors.empty());
+    for (ModelTensor tensor : tensors) {
+      const std::vector<float> expected = elements_of(*source, tensor);
+      if (!written->contains(tensor.name)) tensor.name = make_spec(config).names.prefix + tensor.name;
+      const std::vector<float> found = elements_of(*written, tensor);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(found[i], expected[i], has_offset ? 1e-7 * (1 + std::abs(expected[i])) : 0.0)
+            << fixture.name << ", " << tensor.name << ", " << i;
+    }
+    ++families;
+  }
+  EXPECT_GE(families, 8U);
+}
+
+// The language model of a checkpoint that has a vision tower, too, is written as if it were alone.
+TEST(QuantizeModel, WritesGemma3FromCheckpointsWithAndWithoutAVisionTower) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path alone_folder = reference::fixture("gemma3-pattern3").folder;
+  const std::filesystem::path part_folder = reference::fixture("gemma3-multimodal-layout").folder;
+  // Both fixtures have the same sizes but other numbers, so the part gets those of the model alone.
+  const test::Tensors of_alone = test::tensors_of(alone_folder);
+  test::Tensors of_part = test::tensors_of(part_folder);
+  for (const auto& [name, values] : of_alone) of_part.at("language_model." + name) = values;
+  const auto write = [&](const std::string& name, nlohmann::json config, const test::Tensors& tensors) {
+    const TemporaryDirectory model;
+    (config.contains("text_config") ? config["text_config"] : config)["sliding_window_pattern"] = 6;
+    test::write_checkpoint(model.path(), config, tensors);
+    const std::filesystem::path file = directory.path() / (name + ".gguf");
+    quantize(model.path(), "f32", file);
+    return GgufFiles(file);
+  };
+  const GgufFiles alone = write("alone", test::config_in(alone_folder), of_alone);
+  const GgufFiles part = write("part", test::config_in(part_folder), of_part);
+  EXPECT_EQ(part.tensors().size(), alone.tensors().size());
+  for (const auto& [name, entry] : alone.tensors()) {
+    const GgufFiles::Entry* const other = part.find(name);
+    ASSERT_NE(other, nullptr) << name;
+    EXPECT_EQ(std::memcmp(entry.file.bytes().data() + entry.tensor.bytes.begin,
+                          other->file.bytes().data() + other->tensor.bytes.begin, entry.tensor.bytes.size()),
+              0)
+        << name;
+  }
+  EXPECT_EQ(alone.metadata().text("general.architecture"), "gemma3");
+  EXPECT_EQ(alone.metadata().number("gemma3.rope.freq_base"), 1e4);  // all four layers have the window
+}
+
+// The same tensors, twice: from the checkpoint to a quantized file, and by way of a file of f32.
+TEST(QuantizeModel, WritesTheSameTensorsFromCheckpointsAndFromTheirGgufFiles) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const TemporaryDirectory directory;
+  quantize(fixture.folder, "f32", directory.path() / "f32.gguf");
+  for (const std::string& weights : TypeChoice::names()) {
+    quantize(fixture.folder, weights, directory.path() / "one.gguf");
+    quantize(directory.path() / "f32.gguf", weights, directory.path() / "two.gguf");
+    const GgufFiles one(directory.path() / "one.gguf");
+    const GgufFiles two(directory.path() / "two.gguf");
+    ASSERT_EQ(one.tensors().size(), two.tensors().size());
+    for (const auto& [name, entry] : one.tensors()) {
+      const GgufFiles::Entry& other = *two.find(name);
+      ASSERT_EQ(entry.tensor.type, other.tensor.type) << name;
+      ASSERT_EQ(entry.tensor.shape, other.tensor.shape) << name;
+      ASSERT_EQ(entry.tensor.bytes, other.tensor.bytes) << name;
+      ASSERT_EQ(std::memcmp(entry.file.bytes().data() + entry.tensor.bytes.begin,
+                            other.file.bytes().data() + entry.tensor.bytes.begin, entry.tensor.bytes.size()),
+                0)
+          << weights << ", " << name;
+    }
+    EXPECT_EQ(one.metadata().whole("general.file_type"), two.metadata().whole("general.file_type"));
+  }
+}
+
+// From the definition of the formats, element by element.
+TEST(QuantizeModel, IsReadAsItsFormatsSay) {
+  const std::filesystem::path mixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed/model.gguf";
+  const TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "model.gguf";
+  for (const std::string& weights : TypeChoice::names()) {
+    quantize(mixed, weights, file);
+    const auto source = GgufCheckpoint::open(file);
+    const GgufFiles::Entry& entry = *source->files().find("blk.0.ffn_down.weight");
+    const GgufType& type = entry.tensor.type;
+    if (plain_type(type)) continue;
+    const MatrixShape shape{entry.tensor.shape[0], entry.tensor.shape[1]};
+    const std::vector<float> read = elements_of(*source, {"model.layers.0.mlp.down_proj.weight", shape});
+    const auto* const data =
+        reinterpret_cast<const std::uint8_t*>(entry.file.bytes().data() + entry.tensor.bytes.begin);
+    for (std::size_t i = 0; i < read.size(); ++i)
+      ASSERT_EQ(read[i], reference::gguf_element(type.name, data + i / type.block_elements * type.block_bytes,
+                                                 i % type.block_elements))
+          << weights << ", " << i;
+  }
+}
+
+TEST(QuantizeModel, TakesOverWhatHasTheTypeAlready) {
+  const std::filesystem::path mixed = TP_TEST_DATA "/gguf/llama-quant256-Q4_K_M-mixed/model.gguf";
+  const TemporaryDirectory directory;
+  const QuantizeReport report = quantize(mixed, "q4_k", directory.path() / "model.gguf");
+  const GgufFiles before(mixed);
+  const GgufFiles after(directory.path() / "model.gguf");
+  const GgufFiles::Entry& one = *before.find("blk.0.ffn_up.weight");
+  const GgufFiles::Entry& two = *after.find("blk.0.ffn_up.weight");
+  ASSERT_EQ(one.tensor.type.name, "Q4_K");
+  ASSERT_EQ(two.tensor.type.name, "Q4_K");
+  EXPECT_EQ(std::memcmp(one.file.bytes().data() + one.tensor.bytes.begin,
+                        two.file.bytes().data() + two.tensor.bytes.begin, one.tensor.bytes.size()),
+            0);
+  ASSERT_EQ(report.notices.size(), 1U);
+  EXPECT_TRUE(report.notices.front().ends_with("the original model gives a better file"));
+}
+
+std::string refusal(const std::filesystem::path& model, const std::string& weights) {
+  const TemporaryDirectory directory;
+  try {
+    quantize(model, weights, directory.path() / "model.gguf");
+  } catch (const Error& error) {
+    EXPECT_TRUE(directory.files().empty()) << "nothing is left";
+    return error.what();
+  }
+  ADD_FAILURE() << "it was written";
+  return {};
+}
+
+TEST(QuantizeModel, RefusesWhatGgufFilesCannotSay) {
+  EXPECT_EQ(
+      refusal(reference::fixture("deepseek3-yarn").folder, "f32"),
+      "cannot write model as a GGUF file: expected attention with heads of keys and values, found latent "
+      "attention; quantize a GGUF file of the model that llama.cpp has converted");
+}
+
+TEST(QuantizeModel, RefusesElementsThatTheTypeDoesNotHave) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path folder = reference::fixture("llama-gqa").folder;
+  test::Tensors tensors = test::tensors_of(folder);
+  tensors.at("model.layers.1.mlp.up_proj.weight").elements.back() = std::numeric_limits<float>::infinity();
+  test::write_checkpoint(directory.path(), test::config_in(folder), tensors);
+  const std::string error = refusal(directory.path(), "q8_0");
+  EXPECT_TRUE(error.find("expected finite elements of at most 65504 for") != error.npos) << error;
+  EXPECT_TRUE(error.ends_with("found inf; the checkpoint may be damaged, or needs another type (`weights`)"))
+      << error;
+}
+
+}  // namespace
+}  // namespace tp

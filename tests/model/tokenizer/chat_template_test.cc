@@ -1,0 +1,167 @@
+#include "model/chat/chat_template.h"
+
+#include "tests/model/tokenizer/test_tokenizer.h"
+#include "tests/model/weights/gguf_builder.h"
+#include "tp/error.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::TemporaryFolder;
+
+Json conversation() { return {{"messages", {{{"role", "user"}, {"content", "Hi"}}}}}; }
+
+Json with_tools() {
+  Json variables = conversation();
+  variables["tools"] = {{{"name", "clock"}}};
+  return variables;
+}
+
+std::string rendered(const TemporaryFolder& folder, const Json& variables) {
+  const std::optional<ChatTemplate> found = ChatTemplate::load(folder.path());
+  return found ? found->render(variables).text() : "no template";
+}
+
+template <class E>
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const E& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+TEST(ChatTemplate, IsThatOfTheTokenizersConfig) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(rendered(folder, conversation()), "no template");
+  folder.write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  EXPECT_EQ(rendered(folder, conversation()), "no template");
+  folder.write("tokenizer_config.json", R"({"chat_template": "{{ messages[0].content }}!"})");
+  EXPECT_EQ(rendered(folder, conversation()), "Hi!");
+}
+
+TEST(ChatTemplate, OfSeveralIsTheDefaultOrTheOneForTools) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer_config.json",
+               R"({"chat_template": [{"name": "tool_use", "template": "with {{ tools[0].name }}"},
+                                                          {"name": "default", "template": "plain"}]})");
+  EXPECT_EQ(rendered(folder, conversation()), "plain");
+  EXPECT_EQ(rendered(folder, with_tools()), "with clock");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "default", "template": "plain"}]})");
+  EXPECT_EQ(rendered(folder, with_tools()), "plain");
+  folder.write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "x"}]})");
+  EXPECT_NE(error_of<CheckpointError>([&] {
+              rendered(folder, conversation());
+            }).find("expected one with the name 'default', found rag"),
+            std::string::npos);
+}
+
+// As transformers saves a list of templates since its version 4.53.
+TEST(ChatTemplate, FilesOfAFolderAreTemplatesByName) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "additional_chat_templates");
+  folder.write("additional_chat_templates/tool_use.jinja", "with {{ tools[0].name }}");
+  folder.write("additional_chat_templates/notes.txt", "{% broken");
+  folder.write("tokenizer_config.json", R"({"chat_template": "from config"})");
+  EXPECT_EQ(rendered(folder, conversation()), "from config");
+  EXPECT_EQ(rendered(folder, with_tools()), "with clock");
+  folder.write("chat_template.jinja", "plain");
+  EXPECT_EQ(rendered(folder, conversation()), "plain");
+  EXPECT_EQ(rendered(folder, with_tools()), "with clock");
+  EXPECT_TRUE(ChatTemplate::load(folder.path())->has_tool_template());
+  folder.write("additional_chat_templates/tool_use.jinja", "{% if %}");
+  EXPECT_NE(error_of<CheckpointError>([&] {
+              rendered(folder, conversation());
+            }).find("additional_chat_templates/tool_use.jinja:1:7: "),
+            std::string::npos);
+}
+
+TEST(ChatTemplate, FilesOfItsOwnComeFirstAndLast) {
+  const TemporaryFolder folder;
+  folder.write("chat_template.json", R"({"chat_template": "from json"})");
+  EXPECT_EQ(rendered(folder, conversation()), "from json");
+  folder.write("tokenizer_config.json", R"({"chat_template": "from config"})");
+  EXPECT_EQ(rendered(folder, conversation()), "from config");
+  folder.write("chat_template.jinja", "from jinja\n");
+  EXPECT_EQ(rendered(folder, conversation()), "from jinja");
+}
+
+TEST(ChatTemplate, OfAGgufFileIsInIt) {
+  const TemporaryFolder folder;
+  test::GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "gpt2")
+      .texts("tokenizer.ggml.tokens", {"a", "<s>", "</s>"})
+      .texts("tokenizer.ggml.merges", {})
+      .whole("tokenizer.ggml.bos_token_id", 1)
+      .whole("tokenizer.ggml.eos_token_id", 2);
+  folder.write("model.gguf", builder.file());
+  EXPECT_EQ(ChatTemplate::load(folder.path() / "model.gguf").has_value(), false);
+  builder.text("tokenizer.chat_template", "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}");
+  folder.write("model.gguf", builder.file());
+  EXPECT_EQ(rendered(folder, conversation()), "<s>Hi</s>");
+  EXPECT_EQ(ChatTemplate::load(folder.path() / "model.gguf")->render(conversation()).text(), "<s>Hi</s>");
+  builder.text("tokenizer.chat_template.tool_use", "{{ tools[0].name }}{{ eos_token }}");
+  folder.write("model.gguf", builder.file());
+  EXPECT_EQ(rendered(folder, conversation()), "<s>Hi</s>");
+  EXPECT_EQ(rendered(folder, with_tools()), "clock</s>");
+}
+
+TEST(ChatTemplate, KnowsTheModelsSpecialTokensUnlessOthersAreGiven) {
+  const TemporaryFolder folder;
+  folder.write("special_tokens_map.json", R"({"bos_token": "<old>", "unk_token": "<unk>"})");
+  folder.write("tokenizer_config.json",
+               R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null,
+      "add_bos_token": true,
+      "chat_template": "{{ bos_token }}{{ eos_token }}{{ unk_token }}{{ pad_token is defined }}"})");
+  EXPECT_EQ(rendered(folder, conversation()), "<s></s><unk>False");
+  EXPECT_EQ(ChatTemplate::load(folder.path())->eos_token(), "</s>");
+  Json variables = conversation();
+  variables["bos_token"] = "<b>";
+  EXPECT_EQ(rendered(folder, variables), "<b></s><unk>False");
+}
+
+TEST(ChatTemplate, GivesWhatTransformersGives) {
+  const TemporaryFolder folder;
+  folder.write("t.jinja", "{{ tools is none }} {{ documents is none }} {{ add_generation_prompt }} {{ x }}");
+  const ChatTemplate chat = ChatTemplate::load_file(folder.path() / "t.jinja");
+  EXPECT_EQ(chat.render(conversation()).text(), "True True False ");
+  Json variables = with_tools();
+  variables.update({{"add_generation_prompt", true}, {"x", 5}});
+  EXPECT_EQ(chat.render(variables).text(), "False True True 5");
+  EXPECT_EQ(chat.eos_token(), "");
+}
+
+TEST(ChatTemplate, KeepsTheOrderOfMembers) {
+  const TemporaryFolder folder;
+  folder.write("t.jinja", "{{ tools | tojson }}");
+  Json variables = conversation();
+  variables["tools"] = Json::parse(R"([{"z": 1, "a": {"y": 2, "b": 3}}])");
+  EXPECT_EQ(ChatTemplate::load_file(folder.path() / "t.jinja").render(variables).text(),
+            R"([{"z": 1, "a": {"y": 2, "b": 3}}])");
+}
+
+TEST(ChatTemplate, ErrorsNameTheFile) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer_config.json", R"({"chat_template": 5})");
+  EXPECT_NE(
+      error_of<CheckpointError>([&] { rendered(folder, conversation()); }).find("cannot use chat_template"),
+      std::string::npos);
+  folder.write("tokenizer_config.json", R"({"chat_template": "{% if %}"})");
+  EXPECT_NE(error_of<CheckpointError>([&] {
+              rendered(folder, conversation());
+            }).find("tokenizer_config.json:1:7: "),
+            std::string::npos);
+  EXPECT_NE(error_of<CheckpointError>([&] {
+              ChatTemplate::load_file(folder.path() / "absent");
+            }).find("cannot read the chat template"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tp

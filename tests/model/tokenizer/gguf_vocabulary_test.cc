@@ -1,0 +1,153 @@
+#include "model/tokenizer/gguf_vocabulary.h"
+
+#include "model/tokenizer/tokenizer_files.h"
+#include "model/weights/gguf/gguf_header.h"
+#include "tests/model/tokenizer/fixture_folders.h"
+#include "tests/model/weights/gguf_builder.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using test::error_of;
+using test::GgufBuilder;
+using test::TemporaryDirectory;
+using namespace std::string_literals;
+
+GgufBuilder sentencepiece() {
+  GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "llama")
+      .texts("tokenizer.ggml.tokens", {"<unk>", "<s>", "</s>", "\u2581", "a", "b", "ab", "\u2581ab"})
+      .numbers<float>("tokenizer.ggml.scores", GgufKind::f32, {0, 0, 0, -5, -6, -7, -1, -2})
+      .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {2, 3, 3, 1, 1, 1, 1, 1})
+      .whole("tokenizer.ggml.bos_token_id", 1)
+      .whole("tokenizer.ggml.eos_token_id", 2)
+      .whole("tokenizer.ggml.unknown_token_id", 0);
+  return builder;
+}
+
+GgufBuilder byte_level() {
+  GgufBuilder builder;
+  builder.text("tokenizer.ggml.model", "gpt2")
+      .texts("tokenizer.ggml.tokens", {"a", "b", "ab", "<|end|>"})
+      .texts("tokenizer.ggml.merges", {"a b"})
+      .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {1, 1, 1, 3})
+      .whole("tokenizer.ggml.bos_token_id", 3);
+  return builder;
+}
+
+// The vocabulary refers to the file.
+EmbeddedVocabulary vocabulary_of(const GgufBuilder& builder) {
+  const std::string file = builder.file();
+  return *gguf_vocabulary(parse_gguf_header(std::as_bytes(std::span(file)), "m.gguf").metadata);
+}
+
+std::vector<TokenId> encode(const GgufBuilder& builder, std::string_view text) {
+  return Tokenizer(parts_from_vocabulary(vocabulary_of(builder), "m.gguf")).encode(text, AddSpecial::yes);
+}
+
+TEST(GgufVocabulary, OfSentencePieceBeginsTextsWithBosAndASpace) {
+  EXPECT_EQ(encode(sentencepiece(), "ab"), (std::vector<TokenId>{1, 7}));
+  EXPECT_EQ(encode(sentencepiece()
+                       .value("tokenizer.ggml.add_bos_token", GgufKind::boolean, "\0"s)
+                       .value("tokenizer.ggml.add_space_prefix", GgufKind::boolean, "\0"s)
+                       .value("tokenizer.ggml.add_eos_token", GgufKind::boolean, "\1"),
+                   "ab</s>"),
+            (std::vector<TokenId>{6, 2, 2}));
+}
+
+TEST(GgufVocabulary, OfByteLevelBpeAddsBosOnlyForFamiliesThatDo) {
+  EXPECT_EQ(encode(byte_level(), "ab<|end|>"), (std::vector<TokenId>{2, 3}));
+  EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "default"), "ab"), std::vector<TokenId>{2});
+  EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama-bpe"), "ab"), (std::vector<TokenId>{3, 2}));
+  EXPECT_EQ(encode(byte_level().text("tokenizer.ggml.pre", "llama4"), "ab"), std::vector<TokenId>{2});
+}
+
+TEST(GgufVocabulary, KeepsTheChatTemplate) {
+  EXPECT_EQ(vocabulary_of(byte_level()).chat_template, std::nullopt);
+  EXPECT_EQ(vocabulary_of(byte_level().text("tokenizer.chat_template", "{{ x }}")).chat_template, "{{ x }}");
+}
+
+TEST(GgufVocabulary, SaysWhatItCannotUse) {
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>([] { vocabulary_of(GgufBuilder().text("tokenizer.ggml.model", "bert")); }),
+      "is \"bert\", expected gpt2, gemma4 or llama");
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>([] { encode(byte_level().text("tokenizer.ggml.pre", "unheard-of"), "a"); }),
+      "pre-tokenizer 'unheard-of', which tp-infer does not know: expected a name that");
+  EXPECT_CONTAINS(
+      error_of<CheckpointError>([] {
+        vocabulary_of(GgufBuilder()
+                          .text("tokenizer.ggml.model", "gpt2")
+                          .texts("tokenizer.ggml.tokens", {"a"})
+                          .numbers<std::int32_t>("tokenizer.ggml.token_type", GgufKind::i32, {7}));
+      }),
+      "has type 7, expected 1 to 6");
+}
+
+GgufMetadata metadata_of(const std::string& file) {
+  return parse_gguf_header(std::as_bytes(std::span(file)), "m.gguf").metadata;
+}
+
+TEST(GgufVocabulary, TakesIdsOutsideOfItForNone) {
+  const std::string file =
+      byte_level()
+          .value("tokenizer.ggml.eos_token_id", GgufKind::u64, test::le(std::uint64_t{1} << 33))
+          .whole("tokenizer.ggml.unknown_token_id", 4)
+          .value("tokenizer.ggml.eot_token_id", GgufKind::i32, test::le(-2))
+          .whole("tokenizer.ggml.padding_token_id", 0xFFFFFFFF)
+          .value("tokenizer.ggml.mask_token_id", GgufKind::i32, test::le(-1))
+          .whole("tokenizer.ggml.seperator_token_id", 3)
+          .file();
+  const GgufMetadata metadata = metadata_of(file);
+  const EmbeddedVocabulary vocabulary = *gguf_vocabulary(metadata);
+  EXPECT_EQ(vocabulary.bos, 3);
+  EXPECT_EQ(vocabulary.eos, std::nullopt);
+  EXPECT_EQ(vocabulary.unknown, std::nullopt);
+  EXPECT_EQ(unknown_token_ids(metadata), (std::vector<std::string>{"tokenizer.ggml.eos_token_id 8589934592",
+                                                                   "tokenizer.ggml.eot_token_id -2",
+                                                                   "tokenizer.ggml.unknown_token_id 4"}));
+}
+
+TEST(GgufVocabulary, OfAnUnknownKindIsNoneThatCanBeUsed) {
+  for (const char* model : {"bert", "t5", "rwkv", "plamo2", "hybriddna", "whitespace"}) {
+    const std::string file = GgufBuilder().text("tokenizer.ggml.model", model).file();
+    EXPECT_CONTAINS(*unsupported_tokenizer(metadata_of(file)), std::string("is \"") + model);
+  }
+  const TemporaryDirectory folder;
+  const auto file = folder.write("m.gguf", byte_level().text("tokenizer.ggml.pre", "unheard-of").file());
+  EXPECT_FALSE(holds_tokenizer(file));
+  EXPECT_CONTAINS(*find_tokenizer_flaws(file).unsupported,
+                  "m.gguf: the vocabulary is for the pre-tokenizer 'unheard-of'");
+  EXPECT_EQ(find_tokenizer_flaws(folder.write("n.gguf", byte_level().file())).unsupported, std::nullopt);
+}
+
+TEST(GgufVocabulary, MayBeAbsent) {
+  const TemporaryDirectory folder;
+  const auto file = folder.write("m.gguf", GgufBuilder().text("tokenizer.ggml.model", "none").file());
+  EXPECT_FALSE(holds_tokenizer(file));
+  EXPECT_CONTAINS(error_of<CheckpointError>([&] { Tokenizer::load(file); }),
+                  "expected a vocabulary in the file");
+  EXPECT_TRUE(holds_tokenizer(folder.write("n.gguf", byte_level().file())));
+}
+
+// What llama.cpp makes of its own test texts, with a real vocabulary.
+TEST(GgufVocabulary, GivesTheIdsOfOthersWithARealVocabulary) {
+  const std::filesystem::path folder = std::filesystem::path(TP_SHARED_FIXTURES) / "gguf_vocab";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder;
+  const Tokenizer tokenizer = Tokenizer::load(folder / "ggml-vocab-llama-spm.gguf");
+  std::ifstream stream(folder / "ggml-vocab-llama-spm.expected.json");
+  const nlohmann::json cases = nlohmann::json::parse(stream).at("cases");
+  ASSERT_GT(cases.size(), 20U);
+  for (const nlohmann::json& example : cases) {
+    const std::string text = example.at("text");
+    EXPECT_EQ(tokenizer.encode(text, AddSpecial::no), example.at("ids").get<std::vector<TokenId>>()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,190 @@
+#include "model/tokenizer/tokenizer.h"
+
+#include "model/tokenizer/text/utf8.h"
+#include "tests/model/tokenizer/naive_decoder.h"
+#include "tests/model/tokenizer/test_tokenizer.h"
+#include "tp/error.h"
+
+#include <ctime>
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using nlohmann::json;
+using Ids = std::vector<TokenId>;
+
+TEST(Tokenizer, EncodesBytesMergesAndSpecialTokens) {
+  const Tokenizer tokenizer =
+      testing::load_tokenizer(testing::byte_level_json({"h e", "l l", "he ll", "hell o"}));
+  EXPECT_EQ(tokenizer.encode("hello<|end|>he", AddSpecial::no), (Ids{259, 260, 256}));
+  EXPECT_EQ(tokenizer.encode("", AddSpecial::yes), Ids{});
+  EXPECT_EQ(tokenizer.vocab_size(), 261u);
+}
+
+TEST(Tokenizer, DecodesWhatItEncodes) {
+  const Tokenizer byte_level = testing::load_tokenizer(testing::byte_level_json({"t h", "th e", "Ġ the"}));
+  const Tokenizer fallback =
+      testing::load_tokenizer(testing::byte_fallback_json({"▁", "a", "t"}, {"▁ t", "▁ ▁"}));
+  std::mt19937 random(4);
+  for (int round = 0; round < 500; ++round) {
+    const std::string text = testing::random_text(random, random() % 20);
+    std::string expected;
+    utf8::append_repaired(expected, text);
+    ASSERT_EQ(byte_level.decode(byte_level.encode(text, AddSpecial::yes), SkipSpecial::no), expected);
+    // ▁ and space are the same to this one, and what is written as a special token comes back with a space
+    // behind.
+    if (expected.find("▁") != std::string::npos || expected.find("</s>") != std::string::npos) continue;
+    ASSERT_EQ(fallback.decode(fallback.encode(text, AddSpecial::no), SkipSpecial::no), expected);
+  }
+}
+
+TEST(Tokenizer, TakesEachMaximalIllFormedPartForOneReplacementCharacter) {
+  const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
+  EXPECT_EQ(tokenizer.encode("a\xE4\xB8"
+                             "b\xFF\xFF",
+                             AddSpecial::no),
+            tokenizer.encode("a�b��", AddSpecial::no));
+}
+
+TEST(Tokenizer, LeavesOutSpecialTokensIfAsked) {
+  const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
+  const Ids ids = {'h', 256, 'i'};
+  // Ids of bytes are bytes here.
+  EXPECT_EQ(tokenizer.decode(ids, SkipSpecial::no), "h<|end|>i");
+  EXPECT_EQ(tokenizer.decode(ids, SkipSpecial::yes), "hi");
+}
+
+TEST(Tokenizer, RefusesIdsOutsideOfTheVocabulary) {
+  const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());
+  for (const TokenId id : {-1, 257, 1 << 30}) {
+    try {
+      tokenizer.decode(Ids{id}, SkipSpecial::yes);
+      FAIL() << id;
+    } catch (const RequestError& error) {
+      EXPECT_EQ(
+          error.what(),
+          "cannot decode token id " + std::to_string(id) +
+              ": expected the id of a token, of which the largest is 256; the ids may come from another "
+              "model's tokenizer");
+    }
+  }
+}
+
+TEST(Tokenizer, RowsOfPaddingHaveNoText) {
+  Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json());  // 257 tokens
+  tokenizer.pad_to(260);
+  EXPECT_EQ(tokenizer.decode(Ids{'h', 259, 'i', 257}, SkipSpecial::no), "hi");
+  EXPECT_THROW(tokenizer.decode(Ids{'h', 260}, SkipSpecial::no), RequestError);
+  EXPECT_THROW(tokenizer.decode(Ids{-1}, SkipSpecial::no), RequestError);
+}
+
+TEST(Tokenizer, KnowsTokensByTextAndId) {
+  const Tokenizer tokenizer = testing::load_tokenizer(testing::byte_level_json({"Ġ a"}));
+  EXPECT_EQ(tokenizer.token_to_id("Ġa"), 256);
+  EXPECT_EQ(tokenizer.token_to_id("<|end|>"), 257);
+  EXPECT_EQ(tokenizer.token_to_id("nowhere"), std::nullopt);
+  EXPECT_EQ(tokenizer.id_to_token(256), "Ġa");
+  EXPECT_EQ(tokenizer.id_to_token(257), "<|end|>");
+  EXPECT_TRUE(tokenizer.is_special(257));
+  EXPECT_FALSE(tokenizer.is_special(256));
+}
+
+TEST(Tokenizer, StaysWholeWhenItIsMoved) {
+  Tokenizer first = testing::load_tokenizer(testing::byte_level_json({"a b"}));
+  const Tokenizer second = std::move(first);
+  EXPECT_EQ(second.encode("ab<|end|>", AddSpecial::no), (Ids{256, 257}));
+  EXPECT_EQ(second.token_to_id("ab"), 256);
+}
+
+TEST(Tokenizer, ReadsBosEosAndChatTemplateFromItsConfiguration) {
+  const json content = testing::byte_fallback_json({"▁", "a"}, {});
+  const Tokenizer tokenizer = testing::load_tokenizer(
+      content, {{"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}}}, {"chat_template", "{{ x }}"}});
+  EXPECT_EQ(tokenizer.bos_id(), 257);
+  EXPECT_EQ(tokenizer.eos_id(), 258);
+  EXPECT_EQ(tokenizer.chat_template(), "{{ x }}");
+  const Tokenizer without =
+      testing::load_tokenizer(content, {{"bos_token", nullptr}, {"eos_token", "<nowhere>"}});
+  EXPECT_EQ(without.bos_id(), std::nullopt);
+  EXPECT_EQ(without.eos_id(), std::nullopt);
+  EXPECT_EQ(without.chat_template(), std::nullopt);
+}
+
+TEST(Tokenizer, ReadsTheMapOfSpecialTokensToo) {
+  const testing::TemporaryFolder folder;
+  folder.write("tokenizer.json", testing::byte_fallback_json({"▁"}, {}).dump());
+  folder.write("special_tokens_map.json", R"({"bos_token": {"content": "</s>"}, "eos_token": "</s>"})");
+  folder.write("tokenizer_config.json", R"({"bos_token": "<s>"})");
+  const Tokenizer tokenizer = Tokenizer::load(folder.path() / "tokenizer.json");
+  EXPECT_EQ(tokenizer.bos_id(), 257);  // tokenizer_config.json has the last word
+  EXPECT_EQ(tokenizer.eos_id(), 258);
+}
+
+// DeepSeek's files have no template in tokenizer.json: the class adds BOS.
+TEST(Tokenizer, AddsBosAndEosAsTheFlagsOfLlamasClassSay) {
+  const json content = testing::byte_fallback_json({"▁", "a"}, {});
+  json config = {{"tokenizer_class", "LlamaTokenizerFast"},
+                 {"bos_token", "<s>"},
+                 {"eos_token", "</s>"},
+                 {"add_bos_token", true},
+                 {"add_eos_token", true}};
+  EXPECT_EQ(testing::load_tokenizer(content, config).encode("a", AddSpecial::yes), (Ids{257, 259, 260, 258}));
+  EXPECT_EQ(testing::load_tokenizer(content, config).encode("a", AddSpecial::no), (Ids{259, 260}));
+  config["add_bos_token"] = false;
+  EXPECT_EQ(testing::load_tokenizer(content, config).encode("a", AddSpecial::yes), (Ids{259, 260, 258}));
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  EXPECT_EQ(testing::load_tokenizer(content, config).encode("a", AddSpecial::yes), (Ids{259, 260}));
+}
+
+TEST(Tokenizer, MarksTheFirstWordOnlyWhereTheTextBegins) {
+  json content = testing::byte_fallback_json({"▁", "a"}, {});
+  content["normalizer"] = nullptr;
+  content["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", "first"}};
+  const Tokenizer tokenizer = testing::load_tokenizer(content);
+  EXPECT_EQ(tokenizer.encode("a</s>a", AddSpecial::no), (Ids{259, 260, 258, 260}));
+  EXPECT_EQ(tokenizer.encode("</s>a", AddSpecial::no), (Ids{258, 260}));
+}
+
+TEST(Tokenizer, GivesAnErrorForAPatternThatExplodes) {
+  json content = testing::byte_level_json();
+  content["pre_tokenizer"] = {
+      {"type", "Split"}, {"pattern", {{"Regex", "(a|aa)+$"}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Tokenizer tokenizer = testing::load_tokenizer(content);
+  try {
+    tokenizer.encode(std::string(100, 'a') + "b", AddSpecial::no);
+    FAIL();
+  } catch (const RequestError& error) {
+    EXPECT_NE(std::string(error.what()).find("(a|aa)+$"), std::string::npos) << error.what();
+  }
+}
+
+// Processor time of encoding one line that repeats `unit`.
+double seconds_for_line(const Tokenizer& tokenizer, const std::string& unit, std::size_t size) {
+  std::string line;
+  while (line.size() < size) line += unit;
+  const std::clock_t begin = std::clock();
+  EXPECT_FALSE(tokenizer.encode(line, AddSpecial::no).empty());
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// A line that is eight times as long takes 8 to 10 times as long, or 64 times if time were quadratic.
+TEST(Tokenizer, TakesTimeInTheLengthOfALineNotItsSquare) {
+  const Tokenizer byte_level =
+      testing::load_tokenizer(testing::byte_level_json({"a a", "aa aa", "Ġ Ġ", "Ċ Ċ"}));
+  const Tokenizer fallback =
+      testing::load_tokenizer(testing::byte_fallback_json({"▁", "a"}, {"a a", "▁ ▁", "▁▁ ▁▁", "▁ a"}));
+  const Tokenizer unigram = testing::load_tokenizer(testing::unigram_json({"a", "aa", "aaaa", "▁", "▁▁"}));
+  for (const Tokenizer* tokenizer : {&byte_level, &fallback, &unigram}) {
+    for (const std::string unit : {"a", " ", "\n", "<", "\xFF", "é", "a b "}) {
+      const double shorter = seconds_for_line(*tokenizer, unit, 1 << 17);
+      const double longer = seconds_for_line(*tokenizer, unit, 1 << 20);
+      EXPECT_LT(longer, 30 * shorter + 0.1) << unit;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tp

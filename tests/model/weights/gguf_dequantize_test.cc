@@ -1,0 +1,111 @@
+#include "model/weights/gguf/gguf_dequantize.h"
+
+#include "model/kernels/half.h"
+#include "tests/reference/gguf.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+constexpr std::string_view kBlockTypes[] = {"Q4_0", "Q4_1", "Q5_0", "Q5_1",   "Q8_0",   "Q2_K", "Q3_K",
+                                            "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4"};
+
+// Where a block has its scales (f16), which must be numbers.
+std::vector<std::size_t> scales_of(std::string_view type) {
+  if (type == "Q4_1" || type == "Q5_1" || type == "Q4_K" || type == "Q5_K") return {0, 2};
+  if (type == "Q2_K") return {80, 82};
+  if (type == "Q3_K") return {108};
+  if (type == "Q6_K") return {208};
+  if (type == "MXFP4") return {};
+  return {0};
+}
+
+std::vector<std::uint8_t> random_row(const GgufType& type, std::size_t blocks, std::mt19937& random) {
+  std::vector<std::uint8_t> row(blocks * type.block_bytes);
+  for (std::uint8_t& byte : row) byte = static_cast<std::uint8_t>(random());
+  for (std::size_t block = 0; block < blocks; ++block) {
+    for (const std::size_t place : scales_of(type.name)) {
+      // Subnormal ones, too.
+      const double scale =
+          std::ldexp(static_cast<double>(random() % 2001) - 1000.0, -10 - static_cast<int>(random() % 14));
+      const std::uint16_t bits = kernels::float_to_f16(static_cast<float>(scale));
+      std::memcpy(row.data() + block * type.block_bytes + place, &bits, sizeof bits);
+    }
+  }
+  return row;
+}
+
+const std::byte* bytes(const std::vector<std::uint8_t>& row) {
+  return reinterpret_cast<const std::byte*>(row.data());
+}
+
+TEST(GgufDequantize, GivesTheFormatsValuesBitForBit) {
+  std::mt19937 random(1);
+  for (const std::string_view name : kBlockTypes) {
+    const GgufType& type = *find_gguf_type(name);
+    for (int round = 0; round < 50; ++round) {
+      const std::vector<std::uint8_t> row = random_row(type, 2, random);
+      std::vector<float> values(2 * type.block_elements);
+      dequantize(type, bytes(row), {0, values.size()}, values.data());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const float expected = reference::gguf_element(
+            name, row.data() + i / type.block_elements * type.block_bytes, i % type.block_elements);
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(values[i]), std::bit_cast<std::uint32_t>(expected))
+            << name << ", element " << i << ": " << values[i] << ", expected " << expected;
+      }
+    }
+  }
+}
+
+TEST(GgufDequantize, EveryReadableTypeIsTested) {
+  std::size_t readable = 0;
+  for (const GgufType& type : kGgufTypes) readable += type.readable && !plain_type(type) ? 1 : 0;
+  EXPECT_EQ(readable, std::size(kBlockTypes));
+}
+
+TEST(GgufDequantize, APartOfARowHasTheValuesOfTheWholeRow) {
+  std::mt19937 random(2);
+  for (const GgufType& type : kGgufTypes) {
+    if (!type.readable) continue;
+    const std::size_t columns = 768;
+    const std::vector<std::uint8_t> row = random_row(type, columns / type.block_elements, random);
+    std::vector<float> whole(columns);
+    dequantize(type, bytes(row), {0, columns}, whole.data());
+    for (const Range part : {Range{0, 1}, Range{31, 33}, Range{32, 96}, Range{250, 262}, Range{256, 768},
+                             Range{5, 763}, Range{767, 768}, Range{40, 40}}) {
+      std::vector<float> values(part.size() + 1, -7.0F);
+      dequantize(type, bytes(row), part, values.data());
+      EXPECT_EQ(std::memcmp(values.data(), whole.data() + part.begin, part.size() * sizeof(float)), 0)
+          << type.name << " " << part.begin;
+      EXPECT_EQ(values.back(), -7.0F) << type.name;  // nothing is written behind the part
+    }
+  }
+}
+
+TEST(GgufDequantize, GroupsAreTheSameValuesNotYetMultiplied) {
+  std::mt19937 random(3);
+  for (const std::string_view name : {"Q8_0", "Q4_0"}) {
+    const GgufType& type = *find_gguf_type(name);
+    ASSERT_TRUE(has_groups(type));
+    const std::vector<std::uint8_t> row = random_row(type, 4, random);
+    std::vector<float> values(64);
+    dequantize(type, bytes(row), {32, 96}, values.data());
+    std::vector<std::int8_t> elements(64);
+    std::vector<std::uint16_t> scales(2);
+    read_groups(type, bytes(row), {32, 96}, elements.data(), scales.data());
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_EQ(values[i], kernels::f16_to_float(scales[i / 32]) * static_cast<float>(elements[i])) << name;
+  }
+  for (const char* name : {"F32", "Q5_0", "Q4_1", "Q4_K", "Q6_K", "IQ4_NL", "IQ1_S"})
+    EXPECT_FALSE(has_groups(*find_gguf_type(name))) << name;
+}
+
+}  // namespace
+}  // namespace tp

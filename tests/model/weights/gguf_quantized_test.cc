@@ -1,0 +1,87 @@
+#include "model/weights/gguf/gguf_quantized.h"
+
+#include "model/kernels/half.h"
+#include "tests/reference/gguf.h"
+
+#include <bit>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using kernels::PackedLayout;
+using kernels::QuantizedRows;
+
+// Where a block has f16 numbers.
+std::vector<std::size_t> halves_of(std::string_view type) {
+  if (type == "Q4_1" || type == "Q5_1" || type == "Q4_K" || type == "Q5_K") return {0, 2};
+  if (type == "Q2_K") return {80, 82};
+  if (type == "Q3_K") return {108};
+  if (type == "Q6_K") return {208};
+  return type == "MXFP4" ? std::vector<std::size_t>{} : std::vector<std::size_t>{0};
+}
+
+std::vector<std::uint8_t> random_row(const GgufType& type, std::size_t elements, std::mt19937& random) {
+  std::vector<std::uint8_t> row(type.bytes_of(elements));
+  for (std::uint8_t& byte : row) byte = static_cast<std::uint8_t>(random());
+  for (std::size_t block = 0; block < row.size(); block += type.block_bytes) {
+    for (const std::size_t place : halves_of(type.name)) {
+      const double number = (static_cast<double>(random() % 2001) - 1000.0) * 0x1p-14;
+      const std::uint16_t bits = kernels::float_to_f16(static_cast<float>(number));
+      std::memcpy(row.data() + block + place, &bits, sizeof bits);
+    }
+  }
+  return row;
+}
+
+// Columns that cut super-blocks and rows that end within one, as types with blocks of 32 allow.
+TEST(GgufQuantized, RowsInMemoryHaveTheFormatsValuesBitForBit) {
+  std::mt19937 random(1);
+  std::size_t types = 0;
+  for (const GgufType& type : kGgufTypes) {
+    const std::optional<WeightType> held = quantized_type(type);
+    if (!held) continue;
+    ++types;
+    const kernels::QuantFormat& format = *kernels::quant_format(*held);
+    const std::size_t columns = type.block_elements == 256 ? 1024 : 992;
+    for (const Range part : {Range{0, columns}, Range{0, 256}, Range{32, 96}, Range{256, 512},
+                             Range{240, 720}, Range{704, columns}}) {
+      constexpr std::size_t kRows = 19;
+      const std::size_t supers = (part.end + 255) / 256 - part.begin / 256;
+      const std::size_t blocks = kRows * supers;
+      std::vector<std::uint8_t> elements(blocks * 256, 99);
+      std::vector<std::uint8_t> scales(blocks * QuantizedRows::groups(format), 99);
+      std::vector<std::uint8_t> offsets(blocks * QuantizedRows::groups(format), 99);
+      std::vector<std::uint16_t> halves(blocks * QuantizedRows::halves_of(format), 99);
+      const QuantizedRows rows{kRows, supers, elements.data(), scales.data(), offsets.data(), halves.data()};
+      std::vector<std::vector<std::uint8_t>> stored;
+      for (std::size_t row = 0; row < kRows; ++row) {
+        stored.push_back(random_row(type, columns, random));
+        read_quantized(type, reinterpret_cast<const std::byte*>(stored.back().data()), columns, part, rows,
+                       row);
+      }
+      const PackedLayout layout{*held, kRows, part.size(), false, 0, part.begin % 256};
+      std::vector<std::byte> memory(layout.bytes());
+      kernels::pack_quantized(layout, 0, rows, memory.data());
+      std::vector<float> values(part.size());
+      for (std::size_t row = 0; row < kRows; ++row) {
+        kernels::unpack_row({layout, memory.data()}, row, values.data());
+        for (std::size_t i = part.begin; i < part.end; ++i) {
+          const float expected = reference::gguf_element(
+              type.name, stored[row].data() + i / type.block_elements * type.block_bytes,
+              i % type.block_elements);
+          // Not its sign if it is zero: the products of Q6_K and Q3_K have it, of IQ4_NL's none is zero.
+          ASSERT_EQ(values[i - part.begin], expected) << type.name << ", row " << row << ", element " << i;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(types, 11U);
+}
+
+}  // namespace
+}  // namespace tp

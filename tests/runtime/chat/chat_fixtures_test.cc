@@ -1,0 +1,82 @@
+// Chat templates of published models: calls that they render are read back.
+#include "runtime/chat/message_reader.h"
+#include "tests/runtime/chat/chat_fixture.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+namespace {
+
+Json calls_of(const Message& message) {
+  Json calls = Json::array();
+  for (const ToolCall& call : message.calls) calls.push_back({call.name, Json::parse(call.arguments)});
+  return calls;
+}
+
+TEST(ChatFixtures, CallsThatTemplatesRenderAreReadBackHoweverTheyAreCut) {
+  std::size_t native = 0;
+  std::mt19937 random(3);
+  for (const auto& file : chat_fixtures()) {
+    SCOPED_TRACE(file.filename().string());
+    const ChatFixture fixture(file);
+    if (fixture.source.find("tool") != std::string::npos) ++native;
+    // Llama 3.1's template takes a single call, GLM-4's a message for each, DeepSeek's ends after two.
+    for (const Json& call : kCalls) {
+      const Json expected = Json::array({call});
+      const std::string answer = answer_of(fixture, expected);
+      const AnswerSyntax syntax{
+          .is_plain = false, .syntax = fixture.rendering.syntax(), .tools = ToolSet(kTools)};
+      const Message whole = read_message(syntax, answer);
+      EXPECT_EQ(calls_of(whole), expected) << answer;
+      EXPECT_EQ(whole.text, "") << answer;
+      for (const std::size_t longest : {1, 2, 7, 30}) {
+        Message message;
+        const auto reader = make_message_reader(syntax);
+        for (std::size_t at = 0, size = 0; at < answer.size(); at += size) {
+          size = 1 + random() % longest;
+          for (MessagePiece piece : reader->push(std::string_view(answer).substr(at, size)))
+            message.add(piece);
+        }
+        for (MessagePiece piece : reader->finish(Ending::complete)) message.add(piece);
+        EXPECT_EQ(calls_of(message), expected) << answer;
+        EXPECT_EQ(message.text, "");
+      }
+    }
+  }
+  EXPECT_GE(native, has_published_templates() ? 14U : 6U);
+}
+
+// Those that take several calls in one message.
+TEST(ChatFixtures, SeveralCallsOfAMessageAreReadBack) {
+  for (const char* name : {"qwen2.5", "mistral-v0.3", "lc-mistral-nemo-instruct-2407",
+                           "lc-mistral-large-instruct-2407", "lc-granite-3.0-8b-instruct", "gemma2"}) {
+    const std::filesystem::path file =
+        std::filesystem::path(TP_SHARED_FIXTURES) / "chat" / (std::string(name) + ".json");
+    if (!std::filesystem::exists(file)) GTEST_SKIP() << file << " is not there";
+    const ChatFixture fixture(file);
+    const AnswerSyntax syntax{
+        .is_plain = false, .syntax = fixture.rendering.syntax(), .tools = ToolSet(kTools)};
+    const std::string answer = answer_of(fixture, kCalls);
+    EXPECT_EQ(calls_of(read_message(syntax, answer)), kCalls) << name << ": " << answer;
+  }
+}
+
+// A model is told of its tools, whatever its template knows of them, and of what came of calls.
+TEST(ChatFixtures, EveryTemplateTellsOfToolsCallsAndResults) {
+  for (const auto& file : chat_fixtures()) {
+    SCOPED_TRACE(file.filename().string());
+    const ChatFixture fixture(file);
+    EXPECT_NE(fixture.render(Json::array({user()}), true).find("get_weather"), std::string::npos);
+    const Json call = Json::array({kCalls[0]});
+    const Json result = {
+        {"role", "tool"}, {"name", "get_weather"}, {"tool_call_id", "abcdefghi"}, {"content", "sunny"}};
+    const std::string text = fixture.render(Json::array({user(), assistant_with(call), result}), true);
+    EXPECT_NE(text.find("rich"), std::string::npos) << text;
+    EXPECT_NE(text.find("sunny"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tp::test

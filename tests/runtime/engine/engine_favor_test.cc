@@ -1,0 +1,90 @@
+// Engines whose attention is approximated by random features.
+#include "tests/mpi_test.h"
+#include "tests/runtime/engine/engine_run.h"
+#include "tp/error.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::Fixture;
+using test::Continuation;
+using test::greedy_request;
+using test::run_alone;
+using test::run_engine;
+
+std::vector<float> all_logits(Engine& engine, const std::vector<TokenId>& tokens) {
+  std::vector<float> all;
+  engine.logits(tokens, [&](std::size_t, std::span<const float> row) {
+    all.insert(all.end(), row.begin(), row.end());
+  });
+  return all;
+}
+
+EngineOptions favor_options(const Fixture& fixture, std::size_t features) {
+  return {.model = fixture.folder, .weights = WeightType::f32, .same_bits = true, .favor_features = features};
+}
+
+TEST(EngineFavor, ComesCloserToExactAttentionWithMoreFeatures) {
+  Communicator& comm = test::world();
+  const reference::StoredFixture fixture = reference::stored_fixture("llama-gqa");
+  double before = INFINITY;
+  for (const std::size_t features : {16U, 256U, 4096U}) {
+    run_engine(comm, favor_options(fixture, features), [&](Engine& engine) {
+      EXPECT_EQ(engine.info().favor_features, features);
+      const std::vector<float> logits = all_logits(engine, fixture.prompt);
+      double squares = 0.0;
+      for (std::size_t i = 0; i < logits.size(); ++i)
+        squares += std::pow(static_cast<double>(logits[i]) - fixture.logits.values[i], 2);
+      EXPECT_GT(squares, 0.0);
+      // The fixture's random weights make long queries and keys, of which the error falls slowly.
+      EXPECT_LT(squares, 0.9 * before) << features;
+      before = squares;
+    });
+  }
+}
+
+// Sums in slots of the state cache: the same bits in any chunks, beside others, and from a common prefix.
+TEST(EngineFavor, GivesEveryRequestTheSameTokensInAnyCompany) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("llama-gqa");
+  std::vector<TokenId> expected;
+  for (const std::size_t chunk : {512U, 5U}) {
+    EngineOptions options = favor_options(fixture, 64);
+    options.prefill_chunk = chunk;
+    options.block_size = 8;
+    run_engine(comm, options, [&](Engine& engine) {
+      const std::vector<TokenId> alone = run_alone(engine, greedy_request(fixture.prompt, 12)).tokens;
+      EXPECT_EQ(alone.size(), 12U);
+      if (expected.empty()) expected = alone;
+      EXPECT_EQ(alone, expected);
+      std::vector<std::uint64_t> ids;
+      for (int i = 0; i < 5; ++i) ids.push_back(engine.submit(greedy_request(fixture.prompt, 12)));
+      engine.submit(greedy_request({1, 2, 3}, 30));
+      test::Continuations all = test::run_all(engine);
+      for (const std::uint64_t id : ids) {
+        const Continuation& one = all[{id, 0}];
+        EXPECT_EQ(one.tokens, expected);
+      }
+    });
+  }
+}
+
+TEST(EngineFavor, IsRefusedWhereAttentionIsMoreThanProducts) {
+  Communicator& comm = test::world();
+  const Fixture fixture = reference::fixture("gemma2-bf16");
+  try {
+    run_engine(comm, favor_options(fixture, 64), [](Engine&) {});
+    ADD_FAILURE() << "soft caps were taken";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("found soft caps of scores; use exact attention"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tp

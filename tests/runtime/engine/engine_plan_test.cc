@@ -1,0 +1,99 @@
+#include "parallel/exchange/archive.h"
+#include "runtime/setup/engine_plan_archive.h"
+#include "runtime/setup/engine_setup.h"
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+// No field has its default, so that one that does not travel is missed.
+EnginePlan unusual_plan() {
+  EnginePlan plan;
+  plan.config = {.architecture = "LlamaForCausalLM",
+                 .hidden_size = 1,
+                 .intermediate_size = 2,
+                 .num_hidden_layers = 3,
+                 .num_attention_heads = 4,
+                 .num_key_value_heads = 5,
+                 .head_dim = 6,
+                 .vocab_size = 7,
+                 .max_position_embeddings = 8,
+                 .rms_norm_eps = 0.25,
+                 .layer_norm_eps = 0.125,
+                 .rope_theta = 9.0,
+                 .partial_rotary_factor = 0.5,
+                 .rope_scaling = {.kind = RopeScaling::Kind::yarn,
+                                  .factor = 10.0,
+                                  .low_freq_factor = 11.0,
+                                  .high_freq_factor = 12.0,
+                                  .original_max_position_embeddings = 13,
+                                  .beta_fast = 14.0,
+                                  .beta_slow = 15.0,
+                                  .attention_factor = 16.0,
+                                  .score_factor = 16.125,
+                                  .short_factor = {16.25},
+                                  .long_factor = {16.5, 16.75}},
+                 .attention_bias = true,
+                 .mlp_bias = true,
+                 .tie_word_embeddings = true,
+                 .hidden_act = "gelu",
+                 .torch_dtype = DType::bf16,
+                 .eos_token_ids = {17, 18},
+                 .sliding_window = 24,
+                 .use_sliding_window = false,
+                 .max_window_layers = 25,
+                 .layer_types = {"full_attention"},
+                 .query_pre_attn_scalar = 26.0,
+                 .attn_logit_softcapping = 27.0,
+                 .final_logit_softcapping = 28.0,
+                 .scale_attn_weights = false,
+                 .scale_attn_by_inverse_layer_idx = true,
+                 .use_parallel_residual = false,
+                 .alibi = true,
+                 .parallel_attn = false,
+                 .new_decoder_architecture = true,
+                 .num_ln_in_parallel_attn = 29,
+                 .num_experts = 30,
+                 .num_experts_per_tok = 31,
+                 .moe_intermediate_size = 32,
+                 .shared_expert_intermediate_size = 33,
+                 .n_shared_experts = 34,
+                 .norm_topk_prob = true,
+                 .routed_scaling_factor = 35.0,
+                 .scoring_func = "sigmoid",
+                 .topk_method = "noaux_tc",
+                 .n_group = 36,
+                 .topk_group = 37,
+                 .decoder_sparse_step = 38,
+                 .mlp_only_layers = {39},
+                 .first_k_dense_replace = 40,
+                 .moe_layer_freq = 41,
+                 .num_nextn_predict_layers = 42,
+                 .q_lora_rank = 43,
+                 .kv_lora_rank = 44,
+                 .qk_nope_head_dim = 45,
+                 .qk_rope_head_dim = 46,
+                 .v_head_dim = 47,
+                 .rope_interleave = false};
+  plan.model = "/models/llama";
+  plan.synthetic = true;
+  plan.weights = WeightType::int8;
+  plan.kv_type = KvType::int8;
+  plan.block_size = 19;
+  plan.cache_blocks = 20;
+  plan.prefill_chunk = 21;
+  plan.max_sequences = 22;
+  plan.max_length = 23;
+  plan.next_token = true;
+  return plan;
+}
+
+TEST(EnginePlan, ReachesTheOtherRanksWithEveryField) {
+  EnginePlan received;
+  from_archive(to_archive(unusual_plan()), received);
+  EXPECT_TRUE(received == unusual_plan());
+}
+
+}  // namespace
+}  // namespace tp

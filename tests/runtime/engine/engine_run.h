@@ -1,0 +1,148 @@
+// An engine on all ranks of a test: rank 0 works with it, the others follow.
+#pragma once
+
+#include "tests/model/weights/checkpoint_files.h"
+#include "tests/reference/fixture.h"
+#include "tp/engine.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tp::test {
+
+// Opens an engine, lets rank 0 do `work` with it, and returns what the other ranks' follow() did (0 on
+// rank 0). Collective; a failure of `work` ends all ranks' engines.
+inline int run_engine(Communicator& comm, EngineOptions options, const std::function<void(Engine&)>& work) {
+  options.threads = 1;  // tests share few processors
+  Engine engine(comm, options);
+  if (!comm.is_root()) return engine.follow();
+  work(engine);
+  return 0;
+}
+
+struct Continuation {
+  std::vector<TokenId> tokens;
+  std::string text;
+  std::vector<float> logprobs;
+  std::vector<std::vector<TokenLogprob>> top_logprobs;
+  FinishReason reason = FinishReason::none;
+  std::variant<std::monostate, TokenId, std::string> matched_stop;
+  std::size_t cached_tokens = 0;
+  std::string error;
+};
+
+// By request and sample.
+using Continuations = std::map<std::pair<std::uint64_t, int>, Continuation>;
+
+inline void collect(const TokenEvent& event, Continuations& all) {
+  Continuation& one = all[{event.request, event.sample}];
+  EXPECT_EQ(one.reason, FinishReason::none) << "an event after the end";
+  one.text += event.text;
+  one.reason = event.finish_reason;
+  one.matched_stop = event.matched_stop;
+  one.error = event.error;
+  one.cached_tokens = event.cached_tokens;
+  if (!event.error.empty()) return;
+  one.tokens.push_back(event.token);
+  if (event.logprob.has_value()) {
+    EXPECT_EQ(event.logprob->id, event.token);
+    one.logprobs.push_back(event.logprob->logprob);
+    one.top_logprobs.push_back(event.top_logprobs);
+  }
+}
+
+// Steps until all work is done.
+inline Continuations run_all(Engine& engine) {
+  Continuations all;
+  while (engine.has_work()) {
+    for (const TokenEvent& event : engine.step()) collect(event, all);
+  }
+  return all;
+}
+
+inline Request greedy_request(std::vector<TokenId> prompt, int max_tokens) {
+  Request request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = max_tokens;
+  request.sampling.temperature = 0.0F;
+  request.ignore_eos = true;
+  return request;
+}
+
+// One request by itself.
+inline Continuation run_alone(Engine& engine, const Request& request) {
+  const std::uint64_t id = engine.submit(request);
+  return run_all(engine)[{id, 0}];
+}
+
+// The tokens of every request's samples.
+using Texts = std::vector<std::vector<std::vector<TokenId>>>;
+
+// Of requests that run beside each other, or one after the other.
+inline Texts texts_of(Engine& engine, const std::vector<Request>& requests, bool one_by_one) {
+  std::vector<RequestId> ids;
+  Continuations all;
+  for (const Request& request : requests) {
+    ids.push_back(engine.submit(request));
+    if (one_by_one) all.merge(run_all(engine));
+  }
+  all.merge(run_all(engine));
+  Texts texts;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    texts.emplace_back();
+    for (int sample = 0; sample < requests[i].n; ++sample)
+      texts.back().push_back(all[{ids[i], sample}].tokens);
+  }
+  return texts;
+}
+
+// `size` of a fixture's tokens, the same for all that have the same `first`, but for where they end.
+inline std::vector<TokenId> varied_prompt(const std::vector<TokenId>& all, std::size_t size,
+                                          std::size_t first) {
+  std::vector<TokenId> tokens;
+  for (std::size_t i = 0; i < size; ++i)
+    tokens.push_back(all[(first + i * (1 + i / all.size())) % all.size()]);
+  return tokens;
+}
+
+// A fixture's model in a folder of its own, with a tokenizer whose token i is two letters: "aa", "ab", ... It
+// exists on rank 0; the other ranks learn of its path from the engine.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const reference::Fixture& fixture) {
+    for (const auto& entry : std::filesystem::directory_iterator(fixture.folder))
+      std::filesystem::copy(entry.path(), path() / entry.path().filename());
+    nlohmann::json vocabulary;
+    for (TokenId id = 0; id < 26 * 26; ++id) vocabulary[text_of({id})] = id;
+    const nlohmann::json tokenizer = {
+        {"version", "1.0"},
+        {"added_tokens", nlohmann::json::array()},
+        {"normalizer", nullptr},
+        {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
+        {"post_processor", nullptr},
+        {"decoder", {{"type", "ByteLevel"}}},
+        {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", nlohmann::json::array()}}}};
+    write("tokenizer.json", tokenizer.dump());
+  }
+
+  const std::filesystem::path& path() const { return directory_.path(); }
+  void write(const std::string& name, const std::string& content) const { directory_.write(name, content); }
+
+  static std::string text_of(const std::vector<TokenId>& tokens) {
+    std::string text;
+    for (const TokenId id : tokens) {
+      text.push_back(static_cast<char>('a' + id / 26));
+      text.push_back(static_cast<char>('a' + id % 26));
+    }
+    return text;
+  }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+}  // namespace tp::test

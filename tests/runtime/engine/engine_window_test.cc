@@ -1,0 +1,188 @@
+// What the engine generates with models whose layers have windows, where blocks that have left them are given
+// back and written to by others.
+#include "tests/mpi_test.h"
+#include "tests/runtime/engine/engine_run.h"
+#include "tp/mpi.h"
+
+#include <algorithm>
+#include <memory>
+#include <ostream>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tp {
+namespace {
+
+using test::greedy_request;
+using test::ModelFolder;
+using test::run_all;
+using test::run_alone;
+using test::run_engine;
+using test::Texts;
+using test::texts_of;
+
+// A fixture whose config.json has these fields too, without a tokenizer.
+class ChangedFixture {
+ public:
+  ChangedFixture(const std::string& name, const nlohmann::json& fields)
+      : ChangedFixture(reference::fixture(name), fields) {}
+  ChangedFixture(const reference::Fixture& fixture, const nlohmann::json& fields)
+      : fixture_(fixture), folder_(fixture_) {
+    nlohmann::json config = nlohmann::json::parse(std::ifstream(fixture_.folder / "config.json"));
+    config.update(fields);
+    folder_.write("config.json", config.dump());
+  }
+
+  EngineOptions options() const {
+    return {.model = folder_.path(), .weights = WeightType::f32, .kv_type = KvType::f32};
+  }
+  std::vector<TokenId> prompt(std::size_t size, std::size_t first) const {
+    return test::varied_prompt(fixture_.prompt, size, first);
+  }
+
+ private:
+  reference::Fixture fixture_;
+  ModelFolder folder_;
+};
+
+// Every second layer, as Gemma 2 has them, and all, as Mistral's.
+ChangedFixture gemma2() { return {"gemma2-bf16", nlohmann::json::object()}; }
+ChangedFixture mistral() {
+  return {"llama-gqa", {{"architectures", {"MistralForCausalLM"}}, {"sliding_window", 11}}};
+}
+
+// Prompts longer than the window, some with a beginning in common.
+std::vector<Request> long_requests(const ChangedFixture& model) {
+  std::vector<Request> requests;
+  for (const std::size_t length : {3U, 40U, 41U, 64U, 90U, 100U, 100U}) {
+    requests.push_back(greedy_request(model.prompt(length, length % 3), 4 + static_cast<int>(length % 9)));
+    if (length % 2 != 0) continue;
+    requests.back().sampling.temperature = 0.9F;
+    requests.back().sampling.seed = 1000 + requests.size();
+    requests.back().n = 2;
+  }
+  return requests;
+}
+
+struct Setting {
+  std::size_t chunk, sequences, block_size, cache_tokens;
+};
+
+const std::vector<Setting> kSettings = {{512, 16, 4, 0}, {1, 16, 8, 0},   {3, 2, 4, 120},
+                                        {7, 16, 1, 110}, {16, 5, 4, 116}, {5, 1, 8, 112}};
+
+void expect_same_texts(Communicator& comm, const ChangedFixture& model,
+                       const std::vector<Setting>& settings) {
+  const std::vector<Request> requests = long_requests(model);
+  // Blocks that never leave the window, and nobody beside.
+  Texts expected;
+  EngineOptions options = model.options();
+  options.block_size = 256;
+  run_engine(comm, options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
+  for (const Setting& setting : settings) {
+    options.prefill_chunk = setting.chunk;
+    options.max_sequences = setting.sequences;
+    options.block_size = setting.block_size;
+    options.cache_tokens = setting.cache_tokens;
+    run_engine(comm, options, [&](Engine& engine) {
+      for (const bool one_by_one : {false, true}) {
+        EXPECT_EQ(texts_of(engine, requests, one_by_one), expected)
+            << "chunk " << setting.chunk << ", " << setting.sequences << " sequences, cache of "
+            << setting.cache_tokens << " in blocks of " << setting.block_size;
+        EXPECT_EQ(engine.status().used_blocks, 0U);
+      }
+      EXPECT_GT(engine.status().prefix_hits, 0U);
+    });
+  }
+}
+
+TEST(EngineWindow, GivesTheSameTokensWhereEverySecondLayerGivesBlocksBack) {
+  expect_same_texts(test::world(), gemma2(), kSettings);
+}
+
+TEST(EngineWindow, GivesTheSameTokensWhereAllLayersGiveBlocksBack) {
+  expect_same_texts(test::world(), mistral(), kSettings);
+}
+
+struct WindowFixture {
+  const char* name;
+  const char* architecture;
+};
+
+std::ostream& operator<<(std::ostream& out, const WindowFixture& fixture) { return out << fixture.name; }
+
+// Windows in most layers beside layers without positions, with sinks, with another RoPE; and chunks.
+class EngineWindowOf : public ::testing::TestWithParam<WindowFixture> {
+ protected:
+  // Nothing for a fixture that is not on this machine.
+  static std::unique_ptr<ChangedFixture> model() {
+    for (const reference::Fixture& fixture : reference::fixtures_of({GetParam().architecture})) {
+      if (fixture.name == GetParam().name)
+        return std::make_unique<ChangedFixture>(fixture, nlohmann::json::object());
+    }
+    return nullptr;
+  }
+};
+
+TEST_P(EngineWindowOf, GivesTheSameTokensUnderLongContextsAndPrefixReuse) {
+  const auto changed = model();
+  if (changed == nullptr) GTEST_SKIP() << GetParam() << " is not on this machine";
+  expect_same_texts(test::world(), *changed, {{3, 2, 4, 120}, {7, 16, 1, 110}, {5, 1, 8, 112}});
+}
+
+// Texts that grow beside each other until the cache is full.
+TEST_P(EngineWindowOf, GivesTheSameTokensAfterPreemption) {
+  const auto changed = model();
+  if (changed == nullptr) GTEST_SKIP() << GetParam() << " is not on this machine";
+  std::vector<Request> requests;
+  for (std::size_t i = 0; i < 6; ++i) requests.push_back(greedy_request(changed->prompt(10 + i, i), 60));
+  Texts expected;
+  EngineOptions options = changed->options();
+  options.block_size = 256;
+  run_engine(test::world(), options, [&](Engine& engine) { expected = texts_of(engine, requests, true); });
+  options.block_size = 4;
+  options.prefill_chunk = 8;
+  options.cache_tokens = 100;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    EXPECT_EQ(texts_of(engine, requests, false), expected);
+    EXPECT_GT(engine.status().preemptions, 0U) << "the test proves nothing";
+    EXPECT_EQ(engine.status().used_blocks, 0U);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EngineWindowOf,
+                         ::testing::Values(WindowFixture{"cohere2", "Cohere2ForCausalLM"},
+                                           WindowFixture{"exaone4-hybrid", "Exaone4ForCausalLM"},
+                                           WindowFixture{"gemma3-multimodal-layout",
+                                                         "Gemma3ForConditionalGeneration"},
+                                           WindowFixture{"gptoss", "GptOssForCausalLM"},
+                                           WindowFixture{"llama4-scout", "Llama4ForCausalLM"},
+                                           WindowFixture{"ministral", "MinistralForCausalLM"},
+                                           WindowFixture{"olmo3", "Olmo3ForCausalLM"}),
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+TEST(EngineWindow, GeneratesATextThatIsLongerThanTheCache) {
+  const ChangedFixture model = mistral();
+  const Request request = greedy_request(model.prompt(90, 0), 100);
+  std::vector<TokenId> expected;
+  EngineOptions options = model.options();
+  options.block_size = 256;
+  run_engine(test::world(), options, [&](Engine& engine) { expected = run_alone(engine, request).tokens; });
+  options.block_size = 4;
+  options.prefill_chunk = 8;
+  options.max_sequences = 1;
+  run_engine(test::world(), options, [&](Engine& engine) {
+    const LeaderStatus before = engine.status();
+    EXPECT_EQ(before.free_blocks, 6U);  // 10 tokens that a chunk's first one sees, and 8
+    EXPECT_EQ(run_alone(engine, request).tokens, expected);
+    EXPECT_EQ(engine.status().preemptions, 0U);
+  });
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,309 @@
+// Every diffusion language model's fixture: logits, and the token ids at every call of the model.
+#include "tests/mpi_test.h"
+#include "tests/reference/diffusion_fixture.h"
+#include "tests/runtime/modes/diffusion_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using reference::DiffusionCase;
+using reference::DiffusionFixture;
+using test::request_of;
+using test::run_engine;
+using test::run_one;
+using test::teller;
+using test::texts_of;
+using test::Told;
+
+// By the fixtures' README.
+constexpr double kTolerance = 1e-3;
+
+// What the families' code gives the model, as whole texts: passes that nothing follows from are left out, as
+// they are here.
+std::vector<std::vector<TokenId>> calls_of_whole_texts(const DiffusionCase& one) {
+  std::vector<std::vector<TokenId>> calls = one.calls;
+  calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
+  calls.push_back(one.result);
+  return calls;
+}
+
+// SDAR's code keeps finished blocks in a cache, for which it computes each once more when it has no masks.
+std::vector<std::vector<TokenId>> calls_of_blocks(const DiffusionFixture& fixture, const DiffusionCase& one) {
+  const auto length = static_cast<std::size_t>(one.settings.block_length);
+  std::vector<TokenId> text = fixture.prompt;
+  text.resize(one.result.size(), fixture.mask);
+  std::size_t begin = fixture.prompt.size() / length * length;
+  std::vector<std::vector<TokenId>> calls;
+  for (std::size_t i = 1; i < one.calls.size(); ++i) {  // the first one is the prompt's
+    std::ranges::copy(one.calls[i], text.begin() + static_cast<std::ptrdiff_t>(begin));
+    const bool finished = std::ranges::find(one.calls[i], fixture.mask) == one.calls[i].end();
+    if (finished) begin += length;
+    const bool masks_follow = begin + length <= text.size();
+    if (!finished || !masks_follow) calls.push_back(text);
+  }
+  return calls;
+}
+
+class DiffusionFamily : public testing::TestWithParam<DiffusionFixture> {
+ protected:
+  void run(const std::function<void(Engine&)>& body, EngineOptions options = {}) {
+    if (comm_.size() > 4) GTEST_SKIP() << comm_.size() << " ranks, 4 heads";
+    options.model = fixture_.folder;
+    run_engine(comm_, options, body);
+  }
+  void expect_logits(Engine& engine) const {
+    std::vector<float> logits;
+    engine.logits(fixture_.masked, [&](std::size_t position, std::span<const float> row) {
+      EXPECT_EQ(position * row.size(), logits.size());
+      logits.insert(logits.end(), row.begin(), row.end());
+    });
+    EXPECT_LE(fixture_.logits.difference(logits), kTolerance);
+  }
+  std::vector<TokenId> begun(const DiffusionCase& one) const {
+    std::vector<TokenId> text = fixture_.prompt;
+    text.resize(one.result.size(), fixture_.mask);
+    return text;
+  }
+
+  Communicator& comm_ = test::world();
+  const DiffusionFixture fixture_ = GetParam();
+};
+
+TEST_P(DiffusionFamily, GivesTheLogitsOfTheOriginalModellingCode) {
+  run([&](Engine& engine) {
+    EXPECT_EQ(engine.info().kind, ModelKind::diffusion);
+    expect_logits(engine);
+  });
+}
+
+TEST_P(DiffusionFamily, GivesItsLogitsInChunksOfWholeBlocks) {
+  run([&](Engine& engine) { expect_logits(engine); },
+      {.prefill_chunk = 6, .max_sequences = 3, .block_size = 4});
+}
+
+TEST_P(DiffusionFamily, HasTheIdsOfTheFamilysOwnCodeAtEveryCallOfTheModel) {
+  run([&](Engine& engine) {
+    for (const DiffusionCase& one : fixture_.cases) {
+      const Told told = run_one(engine, request_of(fixture_, one));
+      const auto expected =
+          fixture_.name == "sdar" ? calls_of_blocks(fixture_, one) : calls_of_whole_texts(one);
+      EXPECT_EQ(texts_of(told, begun(one)), expected) << one.algorithm;
+      EXPECT_EQ(told.reason, FinishReason::length);
+      const auto first = one.result.begin() + static_cast<std::ptrdiff_t>(fixture_.prompt.size());
+      EXPECT_EQ(told.tokens, std::vector<TokenId>(first, first + one.max_tokens)) << one.algorithm;
+    }
+  });
+}
+
+TEST_P(DiffusionFamily, GivesRequestsTogetherWhatItGivesEachAlone) {
+  run([&](Engine& engine) {
+    std::vector<std::map<int, Told>> told(fixture_.cases.size());
+    for (std::size_t i = 0; i < told.size(); ++i)
+      engine.submit(request_of(fixture_, fixture_.cases[i]), teller(told[i]));
+    while (engine.has_work()) engine.step();
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      const DiffusionCase& one = fixture_.cases[i];
+      EXPECT_EQ(texts_of(told[i][0], begun(one)).back(), one.result) << one.algorithm;
+    }
+    EXPECT_EQ(engine.status().finished.length, told.size());
+    EXPECT_EQ(engine.status().queued_requests, 0U);
+  });
+}
+
+TEST_P(DiffusionFamily, DrawsTheSameTextsFromTheSameSeedWhateverElseIsComputed) {
+  run([&](Engine& engine) {
+    Request request = request_of(fixture_, fixture_.cases.front());
+    request.sampling = {.temperature = 0.9F, .top_k = 40, .top_p = 0.95F, .seed = 7};
+    request.n = 3;
+    std::map<int, Told> together;
+    engine.run(request, teller(together));
+    EXPECT_NE(together[0].tokens, together[1].tokens);
+    EXPECT_NE(together[1].tokens, together[2].tokens);
+    request.n = 1;
+    EXPECT_EQ(run_one(engine, request).tokens, together[0].tokens);
+    request.sampling.seed = 8;
+    EXPECT_NE(run_one(engine, request).tokens, together[0].tokens);
+  });
+}
+
+TEST_P(DiffusionFamily, EndsAtATokenThatEndsTexts) {
+  run([&](Engine& engine) {
+    const DiffusionCase& one = fixture_.cases.front();
+    Request request = request_of(fixture_, one);
+    request.ignore_eos = false;
+    const TokenId end = one.result[fixture_.prompt.size() + 5];
+    request.stop_token_ids = {end};
+    const Told told = run_one(engine, request);
+    const auto first = one.result.begin() + static_cast<std::ptrdiff_t>(fixture_.prompt.size());
+    const auto last = std::find(first, one.result.end(), end) + 1;
+    EXPECT_EQ(told.tokens, std::vector<TokenId>(first, last));
+    EXPECT_EQ(told.reason, FinishReason::stop);
+  });
+}
+
+TEST_P(DiffusionFamily, CanBeCancelledBetweenPasses) {
+  run([&](Engine& engine) {
+    Request request = request_of(fixture_, fixture_.cases.front());
+    bool cancelled = false;
+    const RequestId id = engine.submit(request, [&](const Event& event) {
+      EXPECT_FALSE(std::holds_alternative<RequestFinished>(event));
+      cancelled = cancelled || std::holds_alternative<RequestCancelled>(event);
+    });
+    engine.step();
+    engine.step();
+    engine.cancel(id);
+    while (engine.has_work()) engine.step();
+    EXPECT_TRUE(cancelled);
+    EXPECT_EQ(engine.status().finished.cancelled, 1U);
+    EXPECT_EQ(run_one(engine, request).reason, FinishReason::length);
+  });
+}
+
+TEST_P(DiffusionFamily, RefusesWhatItCannotDo) {
+  run([&](Engine& engine) {
+    const auto refusal = [&](const auto& change) -> std::string {
+      Request request = request_of(fixture_, fixture_.cases.front());
+      request.unmasking.emplace();
+      change(request);
+      try {
+        engine.submit(request);
+      } catch (const RequestError& error) {
+        return error.what();
+      }
+      return "";
+    };
+    const auto expect = [&](const std::string& found, const std::string& part) {
+      EXPECT_NE(found.find(part), std::string::npos) << found;
+    };
+    expect(refusal([](Request& request) { request.unmasking->steps = -1; }), "`steps` is -1");
+    expect(refusal([](Request& request) { request.unmasking->steps = 1 << 20; }), "`steps`");
+    expect(refusal([](Request& request) { request.unmasking->threshold = NAN; }), "`threshold` is nan");
+    expect(refusal([](Request& request) { request.unmasking->block_length = -4; }), "`block_length` is -4");
+    expect(refusal([](Request& request) {
+             request.unmasking->block_length = 8;
+             request.unmasking->steps = 3;
+           }),
+           "`steps` must be a multiple of the 2 blocks");
+    expect(refusal([](Request& request) { request.sampling.repetition_penalty = 1.1F; }),
+           "cannot unmask tokens with `repetition_penalty`");
+    expect(refusal([](Request& request) { request.sampling.logprobs = 2; }), "`logprobs`");
+    expect(refusal([](Request& request) { request.prompt.assign(128, 3); }), "shorten the prompt");
+    expect(refusal([](Request& request) { request.prompt = {256}; }), "token id 256");
+    if (fixture_.name == "sdar") {
+      expect(refusal([](Request& request) { request.unmasking->block_length = 1024; }),
+             "`block_length` is 1024, but a step computes at most 512 tokens");
+    } else {
+      expect(refusal([](Request& request) { request.unmasking->block_length = 5; }),
+             "`block_length` must divide `max_tokens` evenly, found 5 and 16");
+    }
+  });
+}
+
+// What is refused at the end of a text that fills the context: no tokens are made beyond it.
+TEST_P(DiffusionFamily, FillsTheContextAndNoMore) {
+  run([&](Engine& engine) {
+    Request request = request_of(fixture_, fixture_.cases.front());
+    request.prompt.assign(fixture_.prompt.size(), 5);
+    request.max_tokens = 1000;
+    request.unmasking = Unmasking{.steps = 0};
+    const Told told = run_one(engine, request);
+    EXPECT_EQ(told.tokens.size(), 128 - fixture_.prompt.size());
+    EXPECT_EQ(std::ranges::find(told.tokens, fixture_.mask), told.tokens.end());
+  });
+}
+
+class BlockDiffusion : public testing::Test {
+ protected:
+  Request request(std::uint64_t tokens) const {
+    Request request = test::greedy_request(fixture_.prompt, static_cast<int>(tokens));
+    request.sampling = {.temperature = 0.7F, .seed = 3};
+    return request;
+  }
+  void run(const std::function<void(Engine&)>& body, EngineOptions options = {}) {
+    options.model = fixture_.folder;
+    run_engine(comm_, options, body);
+  }
+
+  Communicator& comm_ = test::world();
+  const DiffusionFixture fixture_ = reference::diffusion_fixture("sdar");
+};
+
+TEST_F(BlockDiffusion, FindsFinishedBlocksInTheCacheAndGivesTheSameTextWithoutIt) {
+  std::vector<TokenId> with;
+  std::vector<TokenId> without;
+  run(
+      [&](Engine& engine) {
+        with = run_one(engine, request(100)).tokens;
+        EXPECT_GT(engine.status().prefix_hits, 3000U);  // of 100 passes over 16 to 112 tokens
+        Request alone = request(100);
+        alone.cache_prompt = false;
+        const auto hits = engine.status().prefix_hits;
+        without = run_one(engine, alone).tokens;
+        EXPECT_EQ(engine.status().prefix_hits, hits);
+      },
+      {.same_bits = true, .block_size = 8});
+  EXPECT_EQ(with.size(), comm_.is_root() ? 100U : 0U);
+  EXPECT_EQ(with, without);
+}
+
+// Two lengths of blocks have other keys and values for the same tokens.
+TEST_F(BlockDiffusion, DoesNotFindBlocksOfAnotherLength) {
+  run(
+      [&](Engine& engine) {
+        Request alone = request(40);
+        alone.prompt.insert(alone.prompt.end(), fixture_.masked.begin(), fixture_.masked.end());
+        alone.cache_prompt = false;
+        Request long_blocks = alone;
+        long_blocks.cache_prompt = true;
+        long_blocks.unmasking = Unmasking{.block_length = 8};
+        run_one(engine, long_blocks);
+        Request after = alone;
+        after.cache_prompt = true;
+        EXPECT_EQ(run_one(engine, after).tokens, run_one(engine, alone).tokens);
+      },
+      {.same_bits = true, .block_size = 8});
+}
+
+TEST_F(BlockDiffusion, GivesTheSameTextFromAPromptInChunksAndACrowdedCache) {
+  std::vector<TokenId> whole;
+  run([&](Engine& engine) { whole = run_one(engine, request(40)).tokens; }, {.same_bits = true});
+  run(
+      [&](Engine& engine) {
+        std::vector<std::map<int, Told>> told(5);
+        for (std::map<int, Told>& one : told) engine.submit(request(40), teller(one));
+        while (engine.has_work()) engine.step();
+        for (std::map<int, Told>& one : told) EXPECT_EQ(one[0].tokens, whole);
+      },
+      {.same_bits = true, .prefill_chunk = 5, .max_sequences = 3, .block_size = 4, .cache_tokens = 80});
+}
+
+TEST_F(BlockDiffusion, WorksInAPipeline) {
+  if (comm_.size() % 2 != 0) GTEST_SKIP() << "an odd number of ranks";
+  run(
+      [&](Engine& engine) {
+        const DiffusionCase& one = fixture_.cases.front();
+        EXPECT_EQ(texts_of(run_one(engine, request_of(fixture_, one)),
+                           [&] {
+                             std::vector<TokenId> text = fixture_.prompt;
+                             text.resize(one.result.size(), fixture_.mask);
+                             return text;
+                           }())
+                      .back(),
+                  one.result);
+      },
+      {.pipeline = 2});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DiffusionFamily, testing::ValuesIn(reference::diffusion_fixtures()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,110 @@
+// Memory that runs out for one request: it ends with an error, and the others go on. And what cannot run out
+// of it within a step.
+#include "runtime/cache/hidden_states.h"
+#include "tests/mpi_test.h"
+#include "tests/runtime/engine/engine_run.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+// Blocks of exactly so many bytes are not to be had.
+std::atomic<std::size_t> scarce = 0;
+std::atomic<bool> all_is_taken = false;
+
+void* allocate(std::size_t size) {
+  void* const block = size == scarce || all_is_taken ? nullptr : std::malloc(std::max<std::size_t>(size, 1));
+  if (block == nullptr) throw std::bad_alloc();
+  return block;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size); }
+void* operator new[](std::size_t size) { return allocate(size); }
+// Without these, std::stable_sort would allocate with another allocator than it frees with.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete[](void* block) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
+
+namespace tp {
+namespace {
+
+using test::Continuations;
+using test::greedy_request;
+using test::run_all;
+
+constexpr std::size_t kLongPrompt = 151;  // whose tokens take as many bytes as nothing else here
+constexpr const char* kOutOfMemory =
+    "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
+
+// Samples of a long prompt beside a short one, while blocks of `bytes` are scarce.
+void expect_only_the_long_one_fails(std::size_t bytes) {
+  const reference::Fixture fixture = reference::fixture("llama-gqa");
+  const EngineOptions options{.model = fixture.folder, .prefill_chunk = 32, .block_size = 4};
+  test::run_engine(test::world(), options, [&](Engine& engine) {
+    const std::uint64_t before = engine.submit(greedy_request(fixture.prompt, 16));
+    Request request = greedy_request(std::vector<TokenId>(kLongPrompt, 1), 8);
+    request.n = 3;
+    const std::uint64_t large = engine.submit(request);
+    const std::uint64_t behind = engine.submit(greedy_request(fixture.prompt, 16));
+    scarce = bytes;
+    Continuations all = run_all(engine);
+    scarce = 0;
+    EXPECT_EQ((all[{before, 0}].tokens), fixture.greedy);
+    EXPECT_EQ((all[{behind, 0}].tokens), fixture.greedy);
+    for (int sample = 0; sample < 3; ++sample) {
+      EXPECT_EQ((all[{large, sample}].reason), FinishReason::error) << sample;
+      EXPECT_EQ((all[{large, sample}].error), kOutOfMemory) << sample;
+    }
+    // And nothing is left of it.
+    const std::uint64_t again = engine.submit(request);
+    all = run_all(engine);
+    for (int sample = 0; sample < 3; ++sample) EXPECT_EQ((all[{again, sample}].tokens.size()), 8U) << sample;
+  });
+}
+
+TEST(Exhaustion, OfASampleThatIsToBeginEndsItAlone) {
+  expect_only_the_long_one_fails(kLongPrompt * sizeof(TokenId));
+}
+
+// The place for a further token.
+TEST(Exhaustion, OfASampleThatGrowsEndsItAlone) {
+  expect_only_the_long_one_fails(2 * kLongPrompt * sizeof(TokenId));
+}
+
+// A step on several ranks keeps states where an error of one rank would end the job.
+TEST(Exhaustion, CannotBeOfStatesThatAStepKeeps) {
+  constexpr std::size_t kRows = 37;
+  HiddenStates states(kRows, 1);
+  const auto value_of = [](SequenceId sequence, std::size_t position) {
+    return static_cast<float>(1000 * sequence + position);
+  };
+  constexpr std::size_t kKept = 1000;
+  constexpr SequenceId kSequences = 3;
+  all_is_taken = true;
+  for (std::size_t i = 0; i < kKept; ++i)
+    states.keep(i % kSequences, i, std::array{value_of(i % kSequences, i)});
+  all_is_taken = false;
+  for (std::size_t i = 0; i < kKept; ++i) {
+    for (SequenceId sequence = 0; sequence < kSequences; ++sequence) {
+      const float* const state = states.find(sequence, i);
+      const bool is_there = i + kRows >= kKept && sequence == i % kSequences;
+      ASSERT_EQ(state != nullptr, is_there) << sequence << " " << i;
+      if (is_there) {
+        EXPECT_EQ(*state, value_of(sequence, i));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,206 @@
+// A leader whose steps a fake worker runs, and what its requests' sinks were told.
+#pragma once
+
+#include "runtime/scheduling/leader.h"
+#include "tests/runtime/scheduling/fake_worker.h"
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+
+class LeaderRun {
+ public:
+  static constexpr std::size_t kVocabulary = 200;
+  static constexpr TokenId kEos = 199;  // which the worker never gives by itself
+
+  // What a request's sink was told.
+  struct Told {
+    std::map<int, std::vector<TokenId>> tokens;  // by sample
+    std::map<int, std::string> texts;
+    std::map<int, FinishReason> reasons;
+    std::map<int, std::string> errors;
+    std::variant<std::monostate, TokenId, std::string> matched_stop;  // of the last token
+    std::vector<double> logprobs;
+    std::vector<float> logits;
+    std::size_t first_logprob = 0;
+    std::vector<PrefillProgress> progress;
+    std::size_t cached_tokens = 0;
+    int ends = 0;  // terminal events
+    std::optional<Event> end;
+
+    template <class T>
+    bool ended_with() const {
+      return ends == 1 && std::holds_alternative<T>(*end);
+    }
+  };
+
+  // `windows`: of the groups of layers; `states`: slots of the state cache; `speculator`: null for steps
+  // without draft tokens.
+  LeaderRun(std::size_t num_blocks, std::size_t block_size, SchedulerLimits limits,
+            const CacheWindows& windows = {std::nullopt}, QueueLimits queue = {}, std::size_t states = 0,
+            std::unique_ptr<Speculator> speculator = nullptr, const Tokenizer* tokenizer = nullptr,
+            bool recomputes = false)
+      : limits_(limits),
+        worker(block_size, windows),
+        leader({.model = "model",
+                .vocab_size = kVocabulary,
+                .max_length = 1000000,
+                .eos_token_ids = {kEos},
+                .recomputes = recomputes,
+                .cache_blocks = num_blocks,
+                .cache = {.block_size = block_size,
+                          .chunk = limits.prefill_chunk,
+                          .windows = windows,
+                          .states = states},
+                .limits = limits,
+                .queue = queue},
+               tokenizer, std::move(speculator)) {}
+
+  RequestId add(std::vector<TokenId> prompt, int max_tokens, int samples = 1) {
+    Request request;
+    request.prompt = std::move(prompt);
+    request.max_tokens = max_tokens;
+    request.n = samples;
+    request.sampling.temperature = 0.0F;
+    return add(std::move(request));
+  }
+
+  RequestId add(Request request) {
+    const RequestId id = leader.submit(std::move(request), [this](const Event& event) { take(event); });
+    told[id];
+    return id;
+  }
+
+  // Plans a step; it is in flight then, unless it is empty.
+  Forward plan() {
+    PlannedStep step = leader.plan();
+    check_limits(step.forward);
+    leader.check_invariants();
+    if (step.chunks.empty()) return {};
+    Outputs outputs = worker.run(step.forward, [&](std::size_t output) { return step.mask(output); });
+    computed_tokens += step.forward.tokens.size();
+    Forward forward = step.forward;
+    in_flight_.emplace_back(std::move(step), std::move(outputs));
+    ++steps;
+    return forward;
+  }
+
+  // Settles the step that was planned first, which takes as long as `seconds_of` says.
+  void settle() {
+    ASSERT_FALSE(in_flight_.empty());
+    const auto& [step, outputs] = in_flight_.front();
+    leader.settle(step, outputs, seconds_of ? seconds_of(step) : 0.0);
+    in_flight_.pop_front();
+    leader.check_invariants();
+    most_blocks = std::max(most_blocks, leader.status().used_blocks);
+  }
+
+  Forward step() {
+    Forward forward = plan();
+    if (!in_flight_.empty()) settle();
+    return forward;
+  }
+
+  void run() {
+    while (leader.has_work()) {
+      ASSERT_LT(steps, 1000000U) << "it does not come to an end";
+      step();
+    }
+  }
+
+  std::size_t in_flight() const { return in_flight_.size(); }
+
+ private:
+  SchedulerLimits limits_;
+  std::deque<std::pair<PlannedStep, Outputs>> in_flight_;
+
+ public:
+  FakeWorker worker;
+  Leader leader;
+  std::map<RequestId, Told> told;
+  std::function<double(const PlannedStep&)> seconds_of;  // as if; without it no step's time is known
+  std::size_t steps = 0;
+  std::size_t most_blocks = 0;      // owned after a step
+  std::size_t computed_tokens = 0;  // in all steps
+
+ private:
+  void check_limits(const Forward& forward) const {
+    EXPECT_LE(forward.tokens.size(), limits_.step_tokens);
+    EXPECT_LE(forward.chunks.size(), limits_.max_sequences);
+    for (const SequenceChunk& chunk : forward.chunks) EXPECT_LE(chunk.tokens, limits_.prefill_chunk);
+  }
+
+  void take(const Event& event) {
+    if (const auto* token = std::get_if<TokenEvent>(&event)) return take_token(*token);
+    if (const auto* some = std::get_if<PromptLogprobs>(&event)) {
+      Told& one = told[some->request];
+      if (one.logprobs.empty()) one.first_logprob = some->first;
+      EXPECT_EQ(some->first, one.first_logprob + one.logprobs.size()) << "out of order";
+      one.logprobs.insert(one.logprobs.end(), some->logprobs.begin(), some->logprobs.end());
+    } else if (const auto* progress = std::get_if<PrefillProgress>(&event)) {
+      EXPECT_EQ(told[progress->request].tokens.count(progress->sample), 0U) << "after the prompt";
+      told[progress->request].progress.push_back(*progress);
+    } else if (const auto* rows = std::get_if<PromptLogits>(&event)) {
+      Told& one = told[rows->request];
+      EXPECT_EQ(rows->first, one.logits.size() / rows->vocab_size) << "out of order";
+      one.logits.insert(one.logits.end(), rows->logits.begin(), rows->logits.end());
+    } else {
+      std::visit(
+          [&](const auto& end) {
+            Told& one = told[end.request];
+            one.end = event;
+            EXPECT_EQ(++one.ends, 1) << "request " << end.request << " ends more than once";
+          },
+          event);
+    }
+  }
+
+  void take_token(const TokenEvent& event) {
+    Told& one = told[event.request];
+    EXPECT_EQ(one.ends, 0) << "an event after the end";
+    EXPECT_EQ(one.reasons.count(event.sample), 0U) << "a token after the last";
+    one.cached_tokens = event.cached_tokens;
+    one.matched_stop = event.matched_stop;
+    one.texts[event.sample] += event.text;
+    if (event.error.empty())
+      one.tokens[event.sample].push_back(event.token);
+    else
+      one.errors[event.sample] = event.error;
+    if (event.finish_reason != FinishReason::none) one.reasons[event.sample] = event.finish_reason;
+  }
+};
+
+// Token ids first, first + 1, ...
+inline std::vector<TokenId> prompt_of(std::size_t size, TokenId first = 0) {
+  std::vector<TokenId> prompt(size);
+  for (std::size_t i = 0; i < size; ++i) prompt[i] = (first + static_cast<TokenId>(i)) % 97;
+  return prompt;
+}
+
+inline SchedulerLimits limits_of(std::size_t chunk, std::size_t sequences) {
+  return {.prefill_chunk = chunk, .step_tokens = std::max(chunk, sequences), .max_sequences = sequences};
+}
+
+// The tokens of each sequence in a step.
+inline std::vector<std::size_t> chunk_sizes(const Forward& forward) {
+  std::vector<std::size_t> sizes;
+  for (const SequenceChunk& chunk : forward.chunks) sizes.push_back(chunk.tokens);
+  return sizes;
+}
+
+inline void expect_all_free(const LeaderRun& run) {
+  EXPECT_EQ(run.leader.status().used_blocks, 0U);
+  EXPECT_EQ(run.leader.status().running, 0U);
+  EXPECT_EQ(run.leader.status().queued, 0U);
+}
+
+}  // namespace tp::test

@@ -1,0 +1,197 @@
+// Where layers are recurrent: that every sequence has its state, begins with snapshots of others', and that
+// these stay within their slots.
+#include "runtime/cache/snapshots.h"
+#include "tests/runtime/scheduling/leader_run.h"
+#include "tp/error.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+namespace tp {
+namespace {
+
+using test::continuation;
+using test::LeaderRun;
+using test::limits_of;
+
+std::vector<TokenId> text_of(std::size_t size, std::size_t common = 0, TokenId first = 0) {
+  std::vector<TokenId> tokens(size);
+  for (std::size_t i = 0; i < size; ++i)
+    tokens[i] = ((i < common ? 0 : first) + static_cast<TokenId>(i * i)) % 97;
+  return tokens;
+}
+
+LeaderRun recurrent(std::size_t blocks, SchedulerLimits limits, std::size_t block_size = 4) {
+  return LeaderRun(blocks, block_size, limits, {std::nullopt}, {}, kStatesPerSequence * limits.max_sequences);
+}
+
+void expect_text(LeaderRun& run, RequestId id, const std::vector<TokenId>& prompt, std::size_t tokens) {
+  EXPECT_TRUE(run.told[id].ended_with<RequestFinished>());
+  for (const auto& [sample, found] : run.told[id].tokens) EXPECT_EQ(found, continuation(prompt, tokens));
+}
+
+TEST(Snapshots, AreSparserTheLongerTheTextIs) {
+  std::vector<std::size_t> blocks;
+  for (std::size_t block = 0; block <= 1024; ++block) {
+    if (is_snapshot_boundary(block)) blocks.push_back(block);
+  }
+  EXPECT_EQ(blocks, (std::vector<std::size_t>{16,  32,  48,  64,  80,  96,  112, 128, 160, 192,
+                                              224, 256, 320, 384, 448, 512, 640, 768, 896, 1024}));
+}
+
+TEST(Snapshots, AreAtThePromptsLastBoundaryAndWhereOthersLeaveIt) {
+  const auto at = [](Range computed, std::size_t prompt, const std::vector<std::size_t>& others) {
+    return snapshot_positions(computed, prompt, others, 4).kept;
+  };
+  EXPECT_EQ(at({0, 100}, 50, {}), (std::vector<std::size_t>{48, 64}));
+  EXPECT_EQ(at({0, 47}, 50, {}), std::vector<std::size_t>());
+  EXPECT_EQ(at({0, 48}, 50, {}), std::vector<std::size_t>{48});
+  EXPECT_EQ(at({48, 63}, 50, {}), std::vector<std::size_t>());
+  // The last token is always computed.
+  EXPECT_EQ(at({0, 12}, 12, {}), std::vector<std::size_t>{8});
+  EXPECT_EQ(at({0, 12}, 13, {}), std::vector<std::size_t>{12});
+  EXPECT_EQ(at({2, 30}, 40, {4, 20, 32}), (std::vector<std::size_t>{4, 20}));
+}
+
+TEST(Snapshots, FollowTheEndOfWhatIsGenerated) {
+  const auto latest = [](Range computed, std::size_t prompt) {
+    return snapshot_positions(computed, prompt, {}, 4).latest;
+  };
+  EXPECT_EQ(latest({0, 49}, 50), std::nullopt) << "48 is kept";
+  EXPECT_EQ(latest({48, 51}, 50), std::nullopt) << "no boundary";
+  EXPECT_EQ(latest({51, 52}, 50), 52U);
+  EXPECT_EQ(latest({63, 64}, 50), std::nullopt) << "64 is kept";
+  EXPECT_EQ(latest({48, 61}, 50), 60U) << "as after a preemption";
+  EXPECT_EQ(latest({48, 66}, 50), std::nullopt) << "64 is kept, and later than 60";
+}
+
+TEST(LeaderStates, FindAPromptUpToItsLastBoundary) {
+  LeaderRun run = recurrent(200, limits_of(16, 4));
+  run.add(text_of(90), 3);
+  run.run();
+  const std::size_t computed = run.computed_tokens;
+  const RequestId again = run.add(text_of(90), 3);
+  run.run();
+  expect_text(run, again, text_of(90), 3);
+  EXPECT_EQ(run.told[again].cached_tokens, 88U);
+  EXPECT_EQ(run.computed_tokens - computed, 2U + 2);
+}
+
+// The next turn of a chat.
+TEST(LeaderStates, GoOnFromTheEndOfAnAnswer) {
+  LeaderRun run = recurrent(200, limits_of(16, 4));
+  const std::vector<TokenId> prompt = text_of(30);
+  run.add(prompt, 45);
+  run.run();
+  std::vector<TokenId> next = prompt;
+  const std::vector<TokenId> answer = continuation(prompt, 45);
+  next.insert(next.end(), answer.begin(), answer.end());
+  next.insert(next.end(), {7, 8, 9});
+  const std::size_t computed = run.computed_tokens;
+  const RequestId id = run.add(next, 1);
+  run.run();
+  expect_text(run, id, next, 1);
+  EXPECT_EQ(run.told[id].cached_tokens, 72U) << "of 74, as the answer's last token was not computed";
+  EXPECT_EQ(run.computed_tokens - computed, next.size() - 72);
+  EXPECT_EQ(run.leader.status().snapshot_hits, 1U);
+}
+
+TEST(LeaderStates, OfAnAnswerTakeOneSlotWhereverItEnds) {
+  LeaderRun run = recurrent(200, limits_of(16, 1));
+  run.add(text_of(30), 1);
+  run.run();
+  run.add(text_of(31, 0, 5), 30);
+  run.run();
+  const LeaderStatus status = run.leader.status();
+  EXPECT_EQ(status.states, 4U);
+  EXPECT_EQ(status.snapshots, 3U) << "of both prompts, and of the end of the answer";
+  const RequestId again = run.add(text_of(30), 1);
+  run.run();
+  EXPECT_EQ(run.told[again].cached_tokens, 28U);
+}
+
+TEST(LeaderStates, FindAPrefixUpToASnapshotOnly) {
+  LeaderRun run = recurrent(200, limits_of(16, 4));
+  run.add(text_of(250), 3);
+  run.run();
+  const std::vector<TokenId> prompt = text_of(250, 150, 5);
+  const RequestId other = run.add(prompt, 3);
+  run.run();
+  expect_text(run, other, prompt, 3);
+  EXPECT_EQ(run.told[other].cached_tokens, 128U) << "148 tokens have blocks, 128 have a state behind them";
+}
+
+TEST(LeaderStates, KeepTheStateWhereAWaitingSequenceLeavesTheText) {
+  LeaderRun run = recurrent(200, limits_of(16, 4));
+  const std::vector<TokenId> prompt = text_of(120, 102, 5);
+  const RequestId first = run.add(text_of(120), 3);
+  const RequestId second = run.add(prompt, 3);
+  run.run();
+  expect_text(run, first, text_of(120), 3);
+  expect_text(run, second, prompt, 3);
+  EXPECT_EQ(run.told[second].cached_tokens, 100U);
+}
+
+TEST(LeaderStates, ComputeAPromptOnceForAllSamples) {
+  for (const std::size_t chunk : {5U, 16U, 200U}) {
+    LeaderRun run = recurrent(400, limits_of(chunk, 8));
+    const RequestId id = run.add(text_of(90), 5, 6);
+    run.run();
+    expect_text(run, id, text_of(90), 5);
+    EXPECT_EQ(run.told[id].tokens.size(), 6U);
+    EXPECT_EQ(run.computed_tokens, 90U + 5 * 2 + 6 * 4) << chunk;
+  }
+}
+
+TEST(LeaderStates, ComeBackAfterAPreemption) {
+  LeaderRun run = recurrent(40, limits_of(16, 4));
+  std::vector<RequestId> ids;
+  for (TokenId i = 0; i < 6; ++i) ids.push_back(run.add(text_of(50, 0, 7 * i), 60));
+  run.run();
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    expect_text(run, ids[i], text_of(50, 0, 7 * static_cast<TokenId>(i)), 60);
+  EXPECT_GT(run.leader.status().preemptions, 0U);
+}
+
+TEST(LeaderStates, EvictSnapshotsAndNeverRunOutOfSlots) {
+  // A block is a token here, so that a step could ask for more copies than there are slots.
+  LeaderRun run = recurrent(2000, limits_of(400, 2), 1);
+  for (TokenId i = 0; i < 12; ++i) {
+    const RequestId id = run.add(text_of(300, 0, 3 * i), 40);
+    run.run();
+    expect_text(run, id, text_of(300, 0, 3 * i), 40);
+  }
+}
+
+TEST(LeaderStates, OfACancelledRequestAreFree) {
+  LeaderRun run = recurrent(200, limits_of(16, 1));
+  const RequestId id = run.add(text_of(100), 50);
+  for (int i = 0; i < 4; ++i) run.step();
+  run.leader.cancel(id);
+  const RequestId next = run.add(text_of(100), 5);
+  run.run();
+  EXPECT_TRUE(run.told[id].ended_with<RequestCancelled>());
+  expect_text(run, next, text_of(100), 5);
+}
+
+TEST(LeaderStates, RefuseBidirectionalAttention) {
+  LeaderRun run = recurrent(200, limits_of(16, 4));
+  Request request;
+  request.prompt = text_of(8);
+  request.max_tokens = 0;
+  request.prompt_logits = true;
+  request.attention = AttentionMask::bidirectional;
+  try {
+    run.add(request);
+    FAIL() << "no error";
+  } catch (const RequestError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "bidirectional attention was asked for, but model has recurrent layers, in which a token sees "
+        "those before it only; use causal attention");
+  }
+}
+
+}  // namespace
+}  // namespace tp

@@ -1,0 +1,46 @@
+// Draft tokens of a model that is known, some of which are wrong.
+#pragma once
+
+#include "tests/reference/random.h"
+#include "tests/runtime/scheduling/fake_worker.h"
+#include "tp/draft_source.h"
+
+#include <cstddef>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace tp::test {
+
+// Guesses the fake worker's tokens, and one in `wrong` of them wrongly (0: none).
+class GuessingSource : public DraftSource {
+ public:
+  explicit GuessingSource(std::size_t wrong, std::uint64_t seed = 1) : wrong_(wrong), random_(seed) {}
+
+  std::vector<Draft> draft(std::span<const DraftQuery> queries) override {
+    std::vector<Draft> drafts;
+    for (const DraftQuery& query : queries) {
+      EXPECT_GT(query.most, 0U);
+      EXPECT_GT(query.tokens.size(), query.prompt_tokens);
+      Draft& draft = drafts.emplace_back();
+      std::vector<TokenId> text(query.tokens.begin(), query.tokens.end());
+      for (std::size_t i = 0; i < query.most; ++i) {
+        const bool errs = wrong_ > 0 && random_.integer(0, wrong_ - 1) == 0;
+        draft.tokens.push_back((next_token(text) + (errs ? 1 : 0)) % 97);
+        draft.chances.push_back(1.0 / static_cast<double>(2 + i));
+        text.push_back(draft.tokens.back());
+      }
+    }
+    return drafts;
+  }
+
+  void end(std::uint64_t /*sequence*/) override {}
+
+ private:
+  std::size_t wrong_;
+  reference::Random random_;
+};
+
+}  // namespace tp::test
