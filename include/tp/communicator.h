@@ -52,12 +52,12 @@ struct WaitOptions {
 };
 
 struct MpiHandle;  // tp/mpi.h
-class AllReduce;   // parallel/all_reduce.h
-class Exchange;    // parallel/exchange.h
-class Overlap;     // parallel/overlap.h
-struct Patience;   // parallel/wait.h
-struct Placement;  // parallel/placement.h
-class Tracer;      // parallel/tracer.h
+class AllReduce;   // parallel/exchange/all_reduce.h
+class Exchange;    // parallel/exchange/exchange.h
+class Overlap;     // parallel/exchange/overlap.h
+struct Patience;   // parallel/exchange/wait.h
+struct Placement;  // parallel/exchange/placement.h
+class Tracer;      // parallel/exchange/tracer.h
 
 // Duplicates an MPI communicator, so that our messages never mix with those of the embedding program. MPI
 // must stay initialized for its whole lifetime. Failed calls throw CommError. Not thread-safe.

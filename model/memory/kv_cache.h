@@ -1,5 +1,5 @@
 // This rank's slice of the KV cache, and of the states of recurrent layers: the bytes. Which block holds what
-// is decided in runtime/engine/block_manager.
+// is decided in runtime/cache/block_manager.
 #pragma once
 
 #include "model/kernels/packed_weight.h"

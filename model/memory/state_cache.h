@@ -1,5 +1,5 @@
 // What recurrent layers keep of sequences in place of keys and values: the bytes. Which slot holds what is
-// decided in runtime/engine/block_manager.
+// decided in runtime/cache/block_manager.
 #pragma once
 
 #include "model/memory/buffer.h"

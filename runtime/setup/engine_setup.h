@@ -54,7 +54,7 @@ struct EnginePlan {
   bool operator==(const EnginePlan&) const = default;
 };
 
-// Reads config.json and applies defaults. Leaves out the size of the cache (see runtime/engine/memory_plan),
+// Reads config.json and applies defaults. Leaves out the size of the cache (see runtime/setup/memory_plan),
 // and chooses its type by config.json only, without looking at the weights. Rank 0 only. Throws ConfigError
 // or CheckpointError.
 EnginePlan make_plan(const EngineOptions& options, std::size_t ranks);
