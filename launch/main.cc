@@ -2,6 +2,7 @@
 
 #include "launch/commands/generate_command.h"
 #include "launch/commands/subcommands.h"
+#include "launch/common/help_format.h"
 #include "launch/common/message.h"
 #include "launch/common/option_names.h"
 #include "launch/common/result_output.h"
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <stdexcept>
@@ -112,6 +114,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error,
 int run(int argc, char** argv) {
   CLI::App app("Tensor-parallel inference of language models on CPUs over MPI");
   app.name("tp-infer");
+  app.formatter(std::make_shared<tp::HelpFormat>());
   app.footer(kFooter);
   app.set_version_flag("--version", tp::version_text());
   app.require_subcommand(0, 1);

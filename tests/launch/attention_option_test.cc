@@ -1,7 +1,8 @@
 // --attention favor: on decoders, beside exact attention, and where it does not fit.
 #include "model/files/npy.h"
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
-#include "tests/launch/readme_examples.h"
+#include "tests/launch/run_line.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/launch/text_model.h"
 
@@ -70,10 +71,11 @@ TEST_F(AttentionOption, GeneratesFromSumsInPlaceOfACache) {
   EXPECT_EQ(generated(2, {"--prefill-chunk", "3"}), one);
 }
 
-TEST_F(AttentionOption, DoesWhatTheExampleOfTheReadmeSays) {
+TEST_F(AttentionOption, DoesWhatTheExampleOfTheGuideSays) {
   const TextModel model;
   std::filesystem::create_directory_symlink(model.path(), directory_.path() / "DIR");
-  const std::vector<std::string> lines = readmes_lines("## Approximate and sparse attention");
+  const std::vector<std::string> lines =
+      doc_example_lines("model/README.md", "## Approximate and sparse attention");
   ASSERT_EQ(lines.size(), 1U);
   const Finished finished = run_line(lines.front(), directory_.path());
   EXPECT_EQ(finished.status, 0) << finished.err;

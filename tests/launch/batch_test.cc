@@ -1,5 +1,6 @@
 // tp-infer generate --batch: JSON lines in, JSON lines out.
 
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
@@ -52,18 +53,9 @@ std::vector<std::string> errors_of(const TextModel& model, const std::vector<jso
   return errors;
 }
 
-// Its first block of JSON.
-std::string readmes_request() {
-  std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
-  std::string line;
-  while (std::getline(file, line) && line != "```json") continue;
-  std::getline(file, line);
-  return line;
-}
-
-TEST(Batch, TheReadmesRequestIsAnswered) {
-  const Finished finished =
-      run(2, {"generate", "--batch", "-", "--greedy"}, {.input = readmes_request() + "\n"});
+TEST(Batch, TheRequestOfTheGuideIsAnswered) {
+  const Finished finished = run(2, {"generate", "--batch", "-", "--greedy"},
+                                {.input = doc_example("launch/README.md", "### Batches")});
   expect_success(finished);
   const json line = json_lines(finished.out).at(0);
   EXPECT_EQ(line.at("id"), 8);

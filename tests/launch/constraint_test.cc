@@ -1,4 +1,5 @@
 // Constraints as a user gives them, with the demo model.
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
 
@@ -98,22 +99,11 @@ TEST(Constraints, BatchesHaveTheirOwnWhateverTheRanksThePrefixCacheAndPreemption
   EXPECT_EQ(outputs.size(), 1U);
 }
 
-// The first block of commands in the section.
-std::string readmes_commands() {
-  std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
-  std::string line;
-  while (std::getline(file, line) && line != "## Answers with a shape") continue;
-  while (std::getline(file, line) && line != "```sh") continue;
-  std::string commands;
-  while (std::getline(file, line) && line != "```") commands += line + "\n";
-  return commands;
-}
-
-TEST(Constraints, TheReadmesExamplesWork) {
+TEST(Constraints, TheExamplesOfTheGuideWork) {
   const TemporaryDirectory directory;
   const std::filesystem::path program = command_line(kNoMpirun, {}).front();
-  const std::string commands =
-      "set -e\ntp-infer() { \"" + program.string() + "\" \"$@\"; }\n" + readmes_commands();
+  const std::string commands = "set -e\ntp-infer() { \"" + program.string() + "\" \"$@\"; }\n" +
+                               doc_example("runtime/constraint/README.md", "# Answers with a shape");
   Process shell({"bash", "-c", commands}, {.folder = directory.path()});
   const Finished finished = shell.finish(120);
   expect_success(finished);

@@ -1,5 +1,6 @@
 // tp-infer generate, logits and inspect with diffusion language models.
 #include "model/files/npy.h"
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/diffusion_fixture.h"
@@ -181,14 +182,10 @@ TEST(Diffusion, WritesTextsAndWhatIsSettled) {
   EXPECT_EQ("fbepctgjit" + lines[4].at("text").get<std::string>() + "\n", text.out);
 }
 
-TEST(Diffusion, TheReadmesCommandsRun) {
+TEST(Diffusion, TheCommandsOfTheGuideRun) {
   const TextDiffusion model("llada");
-  std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
-  std::string line;
-  while (std::getline(file, line) && line != "## Diffusion language models") continue;
-  while (std::getline(file, line) && line != "```sh") continue;
-  int commands = 0;
-  for (; std::getline(file, line) && line != "```"; ++commands) {
+  const std::vector<std::string> lines = doc_example_lines("model/README.md", "## Diffusion language models");
+  for (const std::string& line : lines) {
     const std::string program = "tp-infer ";
     std::istringstream words(line.substr(line.find(program) + program.size()));
     Arguments arguments;
@@ -196,7 +193,7 @@ TEST(Diffusion, TheReadmesCommandsRun) {
       arguments.push_back(word == "DIR" ? model.path() : word == "Once upon a time" ? "oncelu" : word);
     expect_success_of(arguments, run(2, arguments));
   }
-  EXPECT_EQ(commands, 3);
+  EXPECT_EQ(lines.size(), 3U);
 }
 
 TEST(Diffusion, LogitsAreThoseOfTheOriginalCode) {

@@ -1,6 +1,7 @@
-// The commands of README.md's section on encoders, as a user types them.
+// The commands of the guide's section on encoders, as a user types them.
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
-#include "tests/launch/readme_examples.h"
+#include "tests/launch/run_line.h"
 #include "tests/launch/text_encoder.h"
 #include "tests/launch/text_model.h"
 #include "tests/reference/fixture.h"
@@ -28,9 +29,9 @@ std::string command_of(const std::string& line) {
   return command;
 }
 
-TEST(Encoders, DoWhatTheExamplesOfTheReadmeSay) {
+TEST(Encoders, DoWhatTheExamplesOfTheGuideSay) {
   std::vector<std::string> commands;
-  for (const std::string& line : readmes_lines("## Encoders")) {
+  for (const std::string& line : doc_example_lines("model/README.md", "## Encoders")) {
     const std::string command = command_of(line);
     SCOPED_TRACE(line);
     const TextEncoder model(fitting_model(command));

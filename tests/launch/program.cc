@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <regex>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -104,7 +105,8 @@ const std::string& help_text(const std::string& command) {
   const Arguments arguments = command.empty() ? Arguments{"--help"} : Arguments{command, "--help"};
   const Finished finished = Process(command_line(kNoMpirun, arguments)).finish();
   expect_success(finished);
-  return text->second = finished.out;
+  // Descriptions are wrapped.
+  return text->second = std::regex_replace(finished.out, std::regex("\n {20,}"), " ");
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

@@ -1,8 +1,9 @@
 // tp-infer generate --speculate: other times, the same texts.
+#include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/text_model.h"
 
-#include <fstream>
+#include <map>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -13,20 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-// The block of commands in the section of README.md that has this text.
-std::string readmes_speculation(const std::string& flag) {
-  std::ifstream file(std::filesystem::path(TP_SOURCE_FOLDER) / "README.md");
-  std::string line;
-  while (std::getline(file, line) && line != "## Several tokens per step") continue;
-  while (file) {
-    while (std::getline(file, line) && line != "```sh") continue;
-    std::string commands;
-    while (std::getline(file, line) && line != "```") commands += line + "\n";
-    if (commands.find(flag) != std::string::npos) return commands;
-  }
-  return {};
-}
-
 Finished run_commands(const std::string& commands) {
   const TemporaryDirectory directory;
   const std::filesystem::path program = command_line(kNoMpirun, {}).front();
@@ -35,9 +22,11 @@ Finished run_commands(const std::string& commands) {
   return shell.finish(120);
 }
 
-TEST(Speculate, TheReadmesExamplesWorkAndTheirTextsAreThoseWithoutIt) {
-  for (const std::string flag : {"--speculate ngram", "--speculate auto"}) {
-    std::string commands = readmes_speculation(flag);
+TEST(Speculate, TheExamplesOfTheGuideWorkAndTheirTextsAreThoseWithoutIt) {
+  const std::map<std::string, std::string> headings = {{"--speculate ngram", "## From the text itself"},
+                                                       {"--speculate auto", "## From a draft model"}};
+  for (const auto& [flag, heading] : headings) {
+    std::string commands = doc_example("runtime/speculation/README.md", heading);
     ASSERT_NE(commands.find(flag), std::string::npos) << flag;
     const Finished speculated = run_commands(commands);
     EXPECT_EQ(speculated.status, 0) << speculated.err;
@@ -50,9 +39,9 @@ TEST(Speculate, TheReadmesExamplesWorkAndTheirTextsAreThoseWithoutIt) {
   }
 }
 
-TEST(Speculate, TheReadmesExampleOfEarlierAnswersGuessesWhatHasBeenAnsweredBefore) {
+TEST(Speculate, TheExampleOfEarlierAnswersGuessesWhatHasBeenAnsweredBefore) {
   const std::string flags = "--speculate ngram --draft-history 100000";
-  std::string commands = readmes_speculation(flags);
+  std::string commands = doc_example("runtime/speculation/README.md", "## From earlier answers");
   ASSERT_NE(commands.find(flags), std::string::npos);
   const Finished drafted = run_commands(commands);
   EXPECT_EQ(drafted.status, 0) << drafted.err;

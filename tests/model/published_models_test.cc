@@ -46,14 +46,14 @@ std::string name_and_size(const json& model) {
   return fmt::format("{} ({})", name.substr(name.find('/') + 1), size);
 }
 
-std::string readme() {
-  std::ifstream stream(std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "README.md");
+std::string guide() {
+  std::ifstream stream(std::filesystem::path(TP_TEST_DATA) / ".." / ".." / "model" / "README.md");
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-TEST(PublishedModels, AreOfEveryFamilyThatTheReadmeHas) {
+TEST(PublishedModels, AreOfEveryFamilyThatTheGuideHas) {
   const json models = published_models();
-  const std::string text = readme();
+  const std::string text = guide();
   for (const std::string& architecture : supported_architectures()) {
     if (family_of(architecture).kind != ModelKind::decoder) continue;
     EXPECT_NE(text.find("`" + architecture + "`"), std::string::npos) << architecture;
@@ -63,8 +63,8 @@ TEST(PublishedModels, AreOfEveryFamilyThatTheReadmeHas) {
   }
 }
 
-TEST(PublishedModels, AreTheExamplesOfTheReadme) {
-  const std::string text = readme();
+TEST(PublishedModels, AreTheExamplesOfTheGuide) {
+  const std::string text = guide();
   for (const json& model : published_models())
     EXPECT_NE(text.find(name_and_size(model)), std::string::npos) << name_and_size(model);
 }

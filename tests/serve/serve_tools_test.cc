@@ -1,4 +1,5 @@
 // Tools and thinking over the server's three APIs, with a model that says what it is told to.
+#include "tests/doc_example.h"
 #include "tests/serve/tool_requests.h"
 
 #include <map>
@@ -210,25 +211,18 @@ TEST_F(ServeToolsAlone, AnthropicsMessagesHaveBlocksOfEachKind) {
   EXPECT_EQ(server_->post("/v1/messages", body).json().at("content")[0].at("thinking"), "I should");
 }
 
-// The example of README.md, as a user types it.
-TEST_F(ServeToolsAlone, TheExampleOfTheReadmeIsAnswered) {
-  std::ifstream file(std::string(TP_SOURCE_FOLDER) + "/README.md");
-  const std::string readme(std::istreambuf_iterator<char>(file), {});
-  const std::size_t section = readme.find("### Tools and thinking");
-  const std::size_t begin = readme.find("-d '", section) + 4;
-  json body = json::parse(readme.substr(begin, readme.find('\'', begin) - begin));
+TEST_F(ServeToolsAlone, TheExampleOfTheGuideIsAnswered) {
+  const std::string command = doc_example("runtime/serve/README.md", "## Tools");
+  const std::size_t begin = command.find("-d '") + 4;
+  json body = json::parse(command.substr(begin, command.find('\'', begin) - begin));
   body["chat_template_kwargs"] = {{"script", "call"}};
   const json message = message_of(body);
   EXPECT_EQ(message.at("tool_calls").at(0).at("function").at("name"), "get_weather");
 }
 
-// The example of README.md, as a script.
-TEST(ChatTools, TheExampleOfTheReadmeCallsATool) {
+TEST(ChatTools, TheExampleOfTheGuideCallsATool) {
   const ScriptedModel model;
-  std::ifstream file(std::string(TP_SOURCE_FOLDER) + "/README.md");
-  const std::string readme(std::istreambuf_iterator<char>(file), {});
-  const std::size_t begin = readme.find("```sh\n", readme.find("**Thinking and calls.**")) + 6;
-  std::string commands = readme.substr(begin, readme.find("```", begin) - begin);
+  std::string commands = doc_example("launch/README.md", "### Thinking and calls");
   const auto replace = [&](const std::string& from, const std::string& to) {
     ASSERT_NE(commands.find(from), std::string::npos) << commands;
     commands.replace(commands.find(from), from.size(), to);

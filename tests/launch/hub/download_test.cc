@@ -1,5 +1,6 @@
 // tp-infer download, and --model with the name of what it downloaded.
 
+#include "tests/doc_example.h"
 #include "tests/launch/hub/fake_hub.h"
 #include "tests/launch/program.h"
 #include "tests/model/weights/checkpoint_files.h"
@@ -81,25 +82,14 @@ TEST(Download, PrintsThePathOfAModelThatRuns) {
   EXPECT_EQ(test.hub.count("resolve"), requests);
 }
 
-// The blocks of shell commands that download something.
-std::string readmes_commands() {
-  std::istringstream lines(text_of(fs::path(TP_SOURCE_FOLDER) / "README.md"));
-  std::string all;
-  std::string block;
-  bool is_shell = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("```")) {
-      if (is_shell && block.find("tp-infer download") != block.npos) all += block;
-      is_shell = line == "```sh";
-      block.clear();
-    } else {
-      block += line + "\n";
-    }
-  }
-  return all;
+// The commands of the README's first use, as far as they download, and those of the guide.
+std::string commands_of_guides() {
+  std::string commands = doc_example("README.md", "## Three uses");
+  commands.resize(commands.rfind("mpirun"));
+  return commands + doc_example("launch/README.md", "## Downloads");
 }
 
-TEST(Download, WorksAsTheReadmeSays) {
+TEST(Download, WorksAsTheGuidesSay) {
   DownloadUnderTest test;
   test.hub.repository = "ORGANIZATION/NAME";
   test.add_demo();
@@ -111,7 +101,7 @@ TEST(Download, WorksAsTheReadmeSays) {
                               std::getenv("PATH"));
   options.variables.push_back("OMPI_MCA_rmaps_base_oversubscribe=1");
   options.variables.push_back("OMP_NUM_THREADS=1");
-  const std::string commands = readmes_commands();
+  const std::string commands = commands_of_guides();
   EXPECT_CONTAINS(commands, "--to DIR");
   const Finished finished = Process({"bash", "-ec", commands}, options).finish();
   EXPECT_EQ(finished.status, 0) << finished.err;
