@@ -61,8 +61,12 @@ function(tp_test name)
     list(REMOVE_DUPLICATES ARG_RANKS)
   endif()
   foreach(ranks ${ARG_RANKS})
+    set(processors 2)
+    if(ranks EQUAL 1)
+      set(processors 1)
+    endif()
     add_test(NAME ${name}@${ranks} COMMAND ${TP_MPIRUN} -np ${ranks} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT ${TP_TEST_TIMEOUT} PROCESSORS 2
+    set_tests_properties(${name}@${ranks} PROPERTIES LABELS "mpi;${ARG_LABELS}" TIMEOUT ${TP_TEST_TIMEOUT} PROCESSORS ${processors}
       ENVIRONMENT "${TP_MPI_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()

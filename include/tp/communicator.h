@@ -39,7 +39,7 @@ struct CommStats {
   double waiting_seconds = 0.0;  // spent waiting, in the all-reduces that were compared
 };
 
-// What a rank does about others that do not reach a collective, because they are stopped, swapping or reading
+// How a rank reacts to ranks that do not reach a collective, because they are stopped, swapping or reading
 // from a slow disk.
 struct WaitOptions {
   // Called once per wait that exceeds `patience` seconds, on one of the waiting ranks and perhaps by a thread

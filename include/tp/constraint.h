@@ -1,4 +1,4 @@
-// What the text of a continuation must look like.
+// A constraint on the text of a continuation.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where draft tokens come from, for programs that guess better than this library does: see
+// A source of draft tokens, for programs that guess better than this library does: see
 // EngineOptions::draft_source.
 #pragma once
 
@@ -15,8 +15,7 @@ namespace tp {
 // Guessed tokens of a sequence.
 struct Draft {
   std::vector<TokenId> tokens{};
-  // Of each, the probability that it is accepted, and with it all before it: never more than that of the one
-  // before.
+  // For each token, the probability that it and all tokens before it are accepted. Probabilities never rise.
   std::vector<double> chances{};
 
   // Keeps the first ones.

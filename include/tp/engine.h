@@ -83,9 +83,9 @@ struct EngineOptions {
   // Random features that approximate attention in the layers that see all tokens, which then cost the same
   // for every token, however many precede it; 0: attention is exact. Results are others than the model's.
   std::size_t favor_features = 0;
-  // Of a diffusion language model whose tokens see those behind them: what requests have that do not say
-  // (Unmasking::cache). Unless it is exact, results are approximate, and every layer has memory for keys and
-  // values of its own, where else layers take turns with the memory of one. An error for other models.
+  // Default of Unmasking::cache, for diffusion language models whose tokens see later tokens. Unless it is
+  // exact, results are approximate, and every layer has its own memory for keys and values instead of sharing
+  // that of one layer. An error for other models.
   UnmaskCache unmask_cache = UnmaskCache::exact;
   // A folder for weights as they were packed, from which the next engine of the same model, types and ranks
   // loads them; none if empty. Each rank has a file of its own, so that hosts may use local disks.
@@ -95,7 +95,7 @@ struct EngineOptions {
   std::size_t max_length = 0;       // maximum tokens per sequence; 0: max_position_embeddings
   std::size_t block_size = 32;      // tokens per KV cache block
   std::size_t cache_tokens = 0;     // capacity of the KV cache, memory permitting; 0: what max_sequences need
-  std::size_t threads = 0;          // of this rank; 0: its fair share of the host's cores
+  std::size_t threads = 0;          // threads of this rank; 0: its fair share of the host's cores
   // How much of the weights, heads and vocabulary each rank takes, relative to the others, for hosts of
   // unequal speed: one number > 0 per rank; empty: the same for all. Or, if `measured_split`, what each
   // rank's host can read from memory per rank, measured at the start; hosts that differ by less than a tenth
@@ -131,26 +131,25 @@ struct EngineOptions {
 struct DraftInfo {
   ModelConfig config;
   std::size_t parameters = 0;
-  std::size_t ranks = 1;  // that run it
+  std::size_t ranks = 1;  // ranks that run it
   std::size_t weight_bytes = 0;
   std::size_t cache_bytes = 0;
   std::size_t workspace_bytes = 0;
   bool is_layer = false;  // not another model, but a layer of the model's own checkpoint: DraftKind::mtp
-  // Of such a layer: whether it uses the model's embedding and LM head, so that it takes no memory for its
-  // own.
+  // Whether such a layer uses the model's embedding and LM head and so needs no memory for its own.
   bool uses_embedding = false;
   bool uses_head = false;
 };
 
-// What an engine loaded, as seen by this rank.
+// The model that an engine loaded, as seen by this rank.
 struct EngineInfo {
   ModelConfig config;
   ModelKind kind = ModelKind::decoder;
-  std::size_t state_size = 0;  // of a token's last hidden state
+  std::size_t state_size = 0;  // floats of a token's last hidden state
   // How a sequence's hidden states are pooled for Engine::sequence_head; none if there is no head. Rank 0
   // only.
   std::optional<Pooling> head_pooling;
-  std::size_t parameters = 0;            // of the whole model
+  std::size_t parameters = 0;            // parameters of the whole model
   WeightType weights = WeightType::f32;  // the in-memory type of most of them
   std::string rounded;  // stored types that lose precision in memory: "Q4_K as bf16"; usually empty
   // Tensors of the checkpoint outside the model's blocks that nothing uses. Rank 0 only, usually empty.
@@ -171,9 +170,9 @@ struct EngineInfo {
   UnmaskCache unmask_cache = UnmaskCache::exact;
   std::size_t threads = 1;
   std::size_t weight_bytes = 0;  // on this rank
-  std::size_t stored_bytes = 0;  // of all tensors in the checkpoint's files
-  std::size_t bytes_used = 0;    // of stored_bytes, by this rank
-  // That were fetched from storage while loading, on this rank; see RankReport.
+  std::size_t stored_bytes = 0;  // bytes of all tensors in the checkpoint's files
+  std::size_t bytes_used = 0;    // part of stored_bytes that this rank used
+  // Bytes that this rank read from storage while loading; see RankReport.
   std::optional<std::uint64_t> bytes_from_storage;
   bool from_packed_cache = false;  // whether weights come from EngineOptions::packed_cache
   // Says that a packed cache was found but could not be used, or could not be written. Usually empty.
@@ -182,9 +181,9 @@ struct EngineInfo {
   // Says that memory allows only a smaller cache than requested, or than one sequence may need. Rank 0 only,
   // usually empty.
   std::string cache_notice;
-  std::size_t cache_bytes = 0;      // of a full cache, on this rank
-  std::size_t states = 0;           // of recurrent layers that the cache has room for, snapshots included
-  std::size_t state_bytes = 0;      // of cache_bytes, these take
+  std::size_t cache_bytes = 0;      // bytes of a full cache on this rank
+  std::size_t states = 0;           // states of recurrent layers that fit into the cache, including snapshots
+  std::size_t state_bytes = 0;      // part of cache_bytes that states take
   std::size_t workspace_bytes = 0;  // on this rank
   std::size_t max_length = 0;       // maximum tokens per sequence
   double load_seconds = 0.0;
@@ -251,7 +250,7 @@ class Engine {
   // it can never be served, TooLongError if it is too long, OverloadedError if there is no memory for it now,
   // or no room in the queue.
   RequestId submit(Request request, EventSink sink);
-  // The same without a sink: step() returns the tokens.
+  // Submits a request without a sink: step() returns its tokens.
   RequestId submit(Request request);
   // From any thread: ends the request's continuations without further tokens, in the next step().
   void cancel(RequestId request);
@@ -269,7 +268,7 @@ class Engine {
   // sink, if any. Throws LockstepError.
   std::vector<TokenEvent> step();
 
-  // Where rank 0's time went so far, as in reports() but without asking the other ranks: `waiting` is 0 and
+  // Time that rank 0 spent so far, as in reports() but without asking the other ranks: `waiting` is 0 and
   // part of `collectives`.
   TimeParts own_time() const;
 
@@ -278,8 +277,8 @@ class Engine {
   // Resets the counters that reports() shows.
   void reset_statistics();
 
-  // What the machine reaches now at best (measure_peak_rates), to compare measurements with on a machine that
-  // changes its speed; nothing where memory does not suffice beside the model. Resets the peak memory that
+  // Measures the machine's peak rates now (measure_peak_rates), for comparisons on a machine whose speed
+  // changes. Returns nothing if there is too little memory beside the model. Resets the peak memory that
   // reports() shows.
   std::optional<PeakRates> peak_rates();
 

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// What an error is about, for programs that translate it: a server maps it to a status code.
+// The subject of an error, for programs that translate it: a server maps it to a status code.
 enum class ErrorKind : std::uint8_t {
   config,           // options or a config.json that cannot work
   checkpoint,       // a file of the model is missing, damaged, or contradicts the config

@@ -78,7 +78,7 @@ struct PromptGuesses {
   std::vector<Guess> guesses;
 };
 
-// What a pass of a diffusion language model has settled, in the order of positions.
+// Tokens that a pass of a diffusion language model has settled, in the order of positions.
 struct TokensSettled {
   RequestId request = 0;
   int sample = 0;        // which of the request's n continuations
@@ -90,10 +90,11 @@ struct TokensSettled {
 // computed some of it before the continuation's first token, and before that token.
 struct PrefillProgress {
   RequestId request = 0;
-  int sample = 0;             // which of the request's n continuations
-  std::size_t total = 0;      // tokens of the prompt
-  std::size_t cached = 0;     // of these, found in the prefix cache
-  std::size_t processed = 0;  // of these, in the KV cache now, including cached ones; less after a preemption
+  int sample = 0;          // which of the request's n continuations
+  std::size_t total = 0;   // tokens of the prompt
+  std::size_t cached = 0;  // tokens of the prompt found in the prefix cache
+  std::size_t processed =
+      0;  // tokens of the prompt in the KV cache now, including cached ones; fewer after a preemption
 };
 
 // A request's last event is exactly one of the following three.

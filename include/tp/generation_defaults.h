@@ -1,4 +1,4 @@
-// What a model's files say about its texts, beside how tokens are chosen.
+// Defaults that a model's files set for its texts, apart from sampling.
 #pragma once
 
 #include "tp/token_id.h"
@@ -29,12 +29,12 @@ struct BeamSearch {
 
 // From generation_config.json, or else config.json.
 struct GenerationDefaults {
-  std::optional<TokenId> decoder_start{};  // what an encoder-decoder's decoder begins with
+  std::optional<TokenId> decoder_start{};  // first token of an encoder-decoder's decoder
   std::optional<TokenId> forced_first{};   // the first token of every text (forced_bos_token_id)
   std::optional<TokenId> forced_last{};  // the last one of a text that becomes too long (forced_eos_token_id)
-  std::vector<std::vector<TokenId>> bad_words{};  // that no text contains (bad_words_ids)
-  std::vector<TokenId> suppressed{};        // the same, even of tokens that end a text (suppress_tokens)
-  std::vector<TokenId> suppressed_first{};  // that no text begins with (begin_suppress_tokens)
+  std::vector<std::vector<TokenId>> bad_words{};  // sequences that no text contains (bad_words_ids)
+  std::vector<TokenId> suppressed{};        // tokens that no text contains, even as its end (suppress_tokens)
+  std::vector<TokenId> suppressed_first{};  // tokens that no text begins with (begin_suppress_tokens)
   std::size_t no_repeat_ngram = 0;          // how long a sequence is that comes once (no_repeat_ngram_size)
   std::vector<std::string> stop{};          // texts that end a text (stop_strings)
   // The least and the most tokens of a text, of which 0 says nothing: generated ones, which count if both

@@ -21,12 +21,12 @@ struct FinishCounts {
 struct LeaderStatus {
   std::size_t queued = 0;       // continuations waiting to be scheduled, including preempted ones
   std::size_t running = 0;      // continuations being computed,
-  std::size_t prefilling = 0;   // of these, with tokens to compute before the next one is chosen,
+  std::size_t prefilling = 0;   // running ones with tokens to compute before the next one is chosen,
   std::size_t decoding = 0;     // and the others
-  std::size_t used_blocks = 0;  // of the KV cache: owned by running continuations
+  std::size_t used_blocks = 0;  // blocks of the KV cache owned by running continuations
   std::size_t free_blocks = 0;  // the others, including those with cached prefixes
-  std::size_t states = 0;       // of recurrent layers that there is room for; 0: the model has no such layers
-  std::size_t snapshots = 0;    // of these, kept behind texts that later prompts can begin with
+  std::size_t states = 0;       // room for states of recurrent layers; 0: the model has no such layers
+  std::size_t snapshots = 0;    // states kept after texts that later prompts can begin with
   // Requests of which nothing has been scheduled yet, which EngineOptions::max_queue limits, and the tokens
   // of their prompts, which max_queue_tokens limits.
   std::size_t queued_requests = 0;
@@ -36,12 +36,12 @@ struct LeaderStatus {
   std::size_t queue_room = SIZE_MAX;
   std::size_t most_queued = SIZE_MAX;
   // Since the engine was opened.
-  std::uint64_t prompt_tokens = 0;           // of submitted requests, each prompt counted once
+  std::uint64_t prompt_tokens = 0;           // tokens of submitted prompts, each prompt counted once
   std::uint64_t computed_prompt_tokens = 0;  // by steps: without cached ones, but again after a preemption
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;
   std::uint64_t prefix_queries = 0;  // tokens looked up in the prefix cache
-  std::uint64_t prefix_hits = 0;     // of these, tokens found there
+  std::uint64_t prefix_hits = 0;     // prompt tokens found in the prefix cache
   std::uint64_t snapshot_hits = 0;   // continuations that began with a snapshot
   std::uint64_t preemptions = 0;     // continuations whose blocks were released, to be recomputed
   SpeculationCounts speculation;

@@ -42,7 +42,7 @@ class MarkedText {
 
   // The bytes [begin, begin + size), with their marks.
   MarkedText substr(std::size_t begin, std::size_t size = npos) const;
-  // The same for a view of text().
+  // Returns the part that a view of text() covers.
   MarkedText part(std::string_view view) const;
 
   // Every run replaced by change(run), which has the same mark. For changes of characters that do not depend
@@ -57,7 +57,7 @@ class MarkedText {
     return result;
   }
 
-  // The same bytes with the same marks.
+  // True if bytes and marks are equal.
   friend bool operator==(const MarkedText& a, const MarkedText& b);
 
  private:

@@ -14,7 +14,7 @@ enum class WeightType : std::uint8_t {
   f16,
   bf16,
   int8,  // groups of 32 along in_features with an f16 scale per group, as GGUF's Q8_0
-  int4,  // the same with 4 bits, as GGUF's Q4_0
+  int4,  // 4 bits in groups of 32, as GGUF's Q4_0
   // GGUF's types of the same names, as they are stored: `--weights auto` keeps them, and no other type is
   // converted to them.
   q4_k,
@@ -38,7 +38,7 @@ enum class WeightType : std::uint8_t {
   int4_g64_bf16,
   int4_g128_bf16,
   int4_g256_bf16,
-  // The same without zero points, groups of 32.
+  // 4 bits without zero points, in groups of 32.
   int4_sym_g32,
   int4_sym_g32_bf16,
   // Elements of 8 or 4 bits whose scales are shared by any blocks of rows and columns, as they are stored.

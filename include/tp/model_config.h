@@ -50,11 +50,11 @@ struct ModelConfig {
   double layer_norm_eps = 1e-5;
   double rope_theta = 10000.0;
   double partial_rotary_factor = 1.0;
-  std::size_t rotary_dim = 0;         // of a head; 0: by partial_rotary_factor
+  std::size_t rotary_dim = 0;         // rotated elements of a head; 0: by partial_rotary_factor
   double rope_local_base_freq = 0.0;  // rope_theta of layers with a window; 0: no other
   RopeScaling rope_scaling;
   bool attention_bias = false;
-  std::optional<bool> attention_out_bias;  // of the output projection; nothing: as attention_bias
+  std::optional<bool> attention_out_bias;  // bias of the output projection; nothing: as attention_bias
   bool mlp_bias = false;
   bool tie_word_embeddings = false;
   std::string hidden_act = "silu";
@@ -88,9 +88,9 @@ struct ModelConfig {
 
   // Multipliers.
   double embedding_multiplier = 1.0;
-  double residual_multiplier = 1.0;   // of what the halves of a block add
-  double attention_multiplier = 0.0;  // of scores; 0: 1 / sqrt(head_dim)
-  double logits_scaling = 1.0;        // what logits are divided by
+  double residual_multiplier = 1.0;   // factor of the sums that the halves of a block add
+  double attention_multiplier = 0.0;  // factor of scores; 0: 1 / sqrt(head_dim)
+  double logits_scaling = 1.0;        // divisor of logits
 
   // Experts.
   std::size_t num_experts = 0;  // 0: none
@@ -109,9 +109,9 @@ struct ModelConfig {
   std::size_t first_k_dense_replace = 0;
   std::size_t moe_layer_freq = 1;
   std::size_t num_nextn_predict_layers = 0;  // layers stored after the others
-  std::vector<std::size_t> moe_layers{};     // those with experts, where the config lists them
+  std::vector<std::size_t> moe_layers{};     // layers with experts, if the config lists them
   std::size_t interleave_moe_layer_step = 1;
-  std::size_t intermediate_size_mlp = 0;  // of layers without experts; 0: intermediate_size
+  std::size_t intermediate_size_mlp = 0;  // MLP columns of layers without experts; 0: intermediate_size
   std::size_t moe_layer_start_index = 0;
   std::size_t moe_layer_end_index = SIZE_MAX;  // the last one
   std::size_t moe_layer_interval = 1;
@@ -140,26 +140,27 @@ struct ModelConfig {
   std::size_t linear_value_head_dim = 0;
   std::size_t linear_conv_kernel_dim = 0;
 
-  std::size_t embedding_size = 0;  // of token vectors, which are projected to hidden_size; 0: hidden_size
+  std::size_t embedding_size =
+      0;  // size of token vectors, which are projected to hidden_size; 0: hidden_size
 
   // Encoders.
   bool use_bidirectional_attention = false;
   std::size_t type_vocab_size = 0;  // kinds of tokens; 0: tokens are all alike
   TokenId pad_token_id = 0;
-  std::size_t num_hidden_groups = 0;               // of layers that share their weights; 0: none does
+  std::size_t num_hidden_groups = 0;               // groups of layers that share their weights; 0: none
   std::size_t global_attn_every_n_layers = 0;      // the other layers see only their neighbours
   std::size_t relative_attention_num_buckets = 0;  // 0: scores do not depend on distances
   std::size_t relative_attention_max_distance = 128;
-  std::vector<std::size_t> attention_window{};    // of every layer, half of it on either side
-  std::vector<std::size_t> attention_dilation{};  // of every layer's window; empty: none
+  std::vector<std::size_t> attention_window{};    // window of every layer, half of it on either side
+  std::vector<std::size_t> attention_dilation{};  // dilation of every layer's window; empty: none
   bool block_sparse = false;                      // attention between blocks of block_size tokens
   std::size_t block_size = 64;
   std::size_t num_random_blocks = 3;
   std::string classifier_pooling = "cls";
   std::string classifier_activation = "gelu";
-  std::vector<std::string> labels{};  // of a classifier: id2label
+  std::vector<std::string> labels{};  // labels of a classifier: id2label
 
-  TokenId mask_token_id = -1;  // of diffusion language models
+  TokenId mask_token_id = -1;  // mask token of diffusion language models
 
   // Reformer.
   std::vector<std::string> attn_layers{};  // "local" or "lsh" for every layer
@@ -172,13 +173,13 @@ struct ModelConfig {
   std::vector<std::size_t> num_buckets{};  // factors of their number; empty: by the length of a sequence
   std::size_t hash_seed = 0;
   std::vector<std::size_t> axial_pos_shape{};      // rows and columns; empty: a table of all positions
-  std::vector<std::size_t> axial_pos_embds_dim{};  // of their vectors
+  std::vector<std::size_t> axial_pos_embds_dim{};  // sizes of their vectors
 
   // Encoder-decoders: what is said above of layers is the decoder's, and this the encoder's.
   std::size_t encoder_layers = 0;
   std::size_t encoder_attention_heads = 0;
   std::size_t encoder_intermediate_size = 0;
-  bool gated_mlp = false;        // of both
+  bool gated_mlp = false;        // in encoder and decoder
   bool scale_embedding = false;  // by the root of hidden_size
 
   bool operator==(const ModelConfig&) const = default;

@@ -1,4 +1,4 @@
-// What a model is, and what can be done with it.
+// Kinds of models, and what each kind can do.
 #pragma once
 
 #include <cstdint>

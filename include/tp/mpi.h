@@ -1,4 +1,5 @@
-// What connects the library with a program's own use of MPI, and the only header of tp/ that needs <mpi.h>:
+// The connection between the library and a program's own use of MPI, and the only header of tp/ that needs
+// <mpi.h>:
 //
 //   tp::Communicator comm(MPI_COMM_WORLD);
 #pragma once

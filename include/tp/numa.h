@@ -28,12 +28,12 @@ struct NodePages {
 };
 
 struct RankNuma {
-  std::uint64_t nodes = 0;        // of the host; 0: unknown
+  std::uint64_t nodes = 0;        // nodes of the host; 0: unknown
   std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
   std::uint64_t pages_known = 0;  // 0: Linux does not tell where pages lie, and the following are empty
   NodePages weights;
-  NodePages cache;   // of what has been written until now
-  NodePages window;  // of the shared memory of all-reduces, what this rank reads most
+  NodePages cache;   // pages of the cache written so far
+  NodePages window;  // pages of the all-reduces' shared memory that this rank reads most
 };
 
 }  // namespace tp

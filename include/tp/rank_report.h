@@ -1,4 +1,4 @@
-// What each rank holds and how it spent its time.
+// Memory and time of each rank.
 #pragma once
 
 #include "tp/numa.h"
@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// Where a rank's time went, in seconds. The parts add up to the total.
+// Time that a rank spent, in seconds. The parts add up to the total.
 struct TimeParts {
   double compute = 0.0;      // the model
   double collectives = 0.0;  // exchanging data with other ranks
@@ -23,10 +23,10 @@ struct TimeParts {
 // One rank's report since the engine was created or its statistics were reset.
 struct RankReport {
   char host[64] = "";
-  std::uint64_t cores = 0;  // that the rank may run on
+  std::uint64_t cores = 0;  // cores that the rank may use
   std::uint64_t threads = 0;
   std::uint64_t weight_bytes = 0;  // in memory
-  std::uint64_t bytes_used = 0;    // of the checkpoint's tensors
+  std::uint64_t bytes_used = 0;    // bytes of the checkpoint's tensors that the rank used
   // Fetched from storage meanwhile; less than bytes_used if a part was in memory, more if whole pages, or
   // pages ahead, were read. Nothing where the kernel does not tell.
   std::optional<std::uint64_t> bytes_from_storage;
@@ -37,8 +37,7 @@ struct RankReport {
   std::uint64_t all_reduces = 0;
   std::uint64_t all_reduce_bytes = 0;
   double all_reduce_seconds = 0.0;  // including waiting
-  // Of the all-reduces between hosts, on the rank that exchanges its host's sums: what it sent, and the time
-  // it took.
+  // Bytes sent and time spent by all-reduces between hosts, on the rank that exchanges its host's sums.
   std::uint64_t wire_bytes = 0;
   double wire_seconds = 0.0;
   std::uint64_t inexact_sums = 0;  // with EngineOptions::same_bits: that were perhaps too large to be exact

@@ -61,18 +61,17 @@ struct ThinkingLimit {
   bool has_begun = false;          // in the prompt
 };
 
-// What the tokens of a prompt attend to.
+// The tokens that each token of a prompt attends to.
 enum class AttentionMask : std::uint8_t {
   causal,         // themselves and the tokens before them
-  bidirectional,  // those after them, too
+  bidirectional,  // earlier and later tokens
   by_blocks,      // their block of Request::attention_block tokens, and the blocks before it
 };
 
 // One prompt to continue.
 struct Request {
-  std::vector<TokenId> prompt{};  // of encoder-decoders the encoder's input
-  // Of encoder-decoders: what the decoder begins with; empty: the model's token for it
-  // (decoder_start_token_id).
+  std::vector<TokenId> prompt{};  // for encoder-decoders, the encoder's input
+  // For encoder-decoders, the first tokens of the decoder; empty: decoder_start_token_id.
   std::vector<TokenId> decoder_prompt{};
   SamplingParams sampling{};
   int max_tokens = 256;  // maximum tokens to generate; 0 only evaluates the prompt
@@ -90,17 +89,16 @@ struct Request {
   // Searches for continuations instead of drawing tokens: the events of the `n` best, at most as many as
   // beams, come all at once when the search ends. Not with stop texts, constraints or a seed's sampling.
   std::optional<BeamSearch> beam_search{};
-  // What a continuation must not contain: texts (which need a tokenizer) and token sequences.
+  // Texts (which need a tokenizer) and token sequences that a continuation must not contain.
   std::vector<std::string> bad_words{};
   std::vector<std::vector<TokenId>> bad_words_ids{};
-  // What continuations must look like as a whole (which needs a tokenizer): tokens are allowed only if a text
-  // that satisfies it can follow, in spite of bad words, min_tokens and biases of -100 and less, which rule
-  // out tokens here. A stretch of text that the constraint leaves no choice about has the tokens that the
-  // tokenizer has for it, and takes no forward pass for each, unless log-probabilities are wanted. Not
-  // together with allowed_tokens.
+  // A constraint on the whole continuation, which needs a tokenizer. A token is allowed only if a text that
+  // satisfies the constraint can follow it, given bad words, min_tokens and biases of -100 and less. If the
+  // constraint leaves no choice, the text gets the tokenizer's tokens without a forward pass for each, unless
+  // log-probabilities are wanted. Excludes allowed_tokens.
   std::optional<Constraint> constraint{};
-  // What comes before the constraint's text, such as what a model thinks, as a grammar in GBNF; empty:
-  // nothing. A limit of thinking forces the end of thinking where this allows it.
+  // A GBNF grammar for the text before the constrained text, such as the model's thinking; empty: nothing. A
+  // limit of thinking forces the end of thinking if the grammar allows it.
   std::string constraint_preface{};
   // The tokens allowed next, given those generated so far. Called once per token on a separate thread, while
   // the ranks run the forward pass, and concurrently for several continuations. An exception ends the
@@ -116,7 +114,7 @@ struct Request {
   int score_top =
       0;  // how many most likely tokens these events list for each position, besides the prompt's own
   bool prompt_logits = false;  // asks for the logits at every position of the prompt, as PromptLogits events
-  // The same with the hidden states behind the final norm, as PromptHidden events,
+  // Hidden states after the final norm, as PromptHidden events,
   bool prompt_hidden = false;
   // or as one for the whole prompt, a PooledHidden event. Of all four only one can be asked for.
   std::optional<Pooling> pooling{};
@@ -127,8 +125,7 @@ struct Request {
   // In their place a token for each of these positions, chosen according to `sampling`, and how sure the
   // model is of it, as PromptGuesses events.
   std::optional<GuessSettings> guess{};
-  // Of every token of the prompt its kind, in models that distinguish them (token_type_ids); empty: all are
-  // 0.
+  // Kind of each token of the prompt (token_type_ids), in models that distinguish kinds; empty: all 0.
   std::vector<std::uint8_t> token_types{};
   // 1 for tokens that see all others and that all see, in models with windows that have such; empty: none.
   std::vector<std::uint8_t> global_tokens{};
@@ -148,9 +145,9 @@ struct Request {
   // Requests find only what requests with an equal salt have left in the prefix cache, so that users who must
   // not learn of each other's prompts, from times or from cached_tokens, can be kept apart.
   std::string cache_salt{};
-  // Of waiting requests, those with the lowest number begin first, and of running ones, those with the
-  // highest number are preempted first. Prompts with higher numbers are computed with what lower ones leave
-  // of a step; nothing limits how long they wait.
+  // Waiting requests with lower numbers begin first. Running requests with higher numbers are preempted
+  // first. Prompts with higher numbers get the room in a step that lower ones leave; nothing limits how long
+  // they wait.
   int priority = 0;
   bool report_progress = false;  // asks for PrefillProgress events
   // Whether there may be draft tokens, if EngineOptions::speculation asks for them. They do not change the

@@ -13,10 +13,10 @@ namespace tp {
 // The maximum of SpeculationOptions::tokens: with them, a sequence has 16 rows in a step.
 inline constexpr std::size_t kMaxDraftTokens = 15;
 
-// Where draft tokens come from.
+// Sources of draft tokens.
 enum class DraftKind : std::uint8_t {
   none,
-  ngram,  // what followed the last tokens where these occurred before, in the prompt or the answer
+  ngram,  // tokens that followed the last tokens earlier in the prompt or the answer
   model,  // a smaller model with the same vocabulary, SpeculationOptions::model
   // The layer for multi-token prediction that the model's own checkpoint has beside its layers (DeepSeek-V3,
   // GLM-4.5, Qwen3-Next): it reads the model's hidden states.
@@ -43,25 +43,26 @@ struct SpeculationOptions {
   // Whether a step has all drafts that there are. Else it has those that pay, by how often such were accepted
   // before, and by the time that steps of 1 to 32 rows take, which is measured when the engine is opened.
   bool always = false;
-  // Of DraftKind::model and automatic: the draft model, as EngineOptions::model. A rank may read its own
-  // copy. It draws with the noise of the request's draws, so that it agrees more often than by chance.
+  // The draft model for DraftKind::model and automatic, as in EngineOptions::model. A rank may read its own
+  // copy. It samples with the request's random draws, so that it agrees more often than by chance.
   std::filesystem::path model{};
   DraftRanks ranks = DraftRanks::automatic;  // with `pipeline` always the first one
-  // Of DraftKind::ngram and automatic: how many tokens of earlier answers are remembered (an answer with the
-  // last 16 tokens of its prompt), to guess from what followed the same tokens there; 0: none, else at least
-  // 2. They take 90 to 180 bytes each; 200 are reserved. When it is full, the older half is forgotten. Timing
-  // can reveal that an answer was given before: requests with a Request::cache_salt, or without
-  // `cache_prompt`, neither use the history nor add to it.
+  // Number of tokens of earlier answers that DraftKind::ngram and automatic remember and guess from (each
+  // answer with the last 16 tokens of its prompt); 0: none, otherwise at least 2. A token takes 90 to 180
+  // bytes; 200 are reserved. When the history is full, its older half is dropped. Timing can reveal that an
+  // answer was given before: requests with a Request::cache_salt, or without `cache_prompt`, neither use the
+  // history nor add to it.
   std::size_t draft_history = 0;
 };
 
-// What has become of draft tokens.
+// Counts of draft tokens and their outcome.
 struct SpeculationCounts {
   std::uint64_t drafts = 0;  // in how many steps a sequence had some
   // By place in the draft: how many there were, and how many of them were kept.
   std::array<std::uint64_t, kMaxDraftTokens> drafted{};
   std::array<std::uint64_t, kMaxDraftTokens> accepted{};
-  // What a DraftSource has thrown, or what is wrong with its drafts: it is not asked any more. Usually empty.
+  // The exception of a DraftSource, or the fault in its drafts, after which it is not asked any more. Usually
+  // empty.
   std::string failure{};
 
   std::uint64_t drafted_tokens() const {

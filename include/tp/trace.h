@@ -9,14 +9,14 @@ namespace tp {
 
 enum class Activity : std::uint8_t {
   step,          // a whole forward pass; detail: tokens
-  attention,     // of one block, without the all-reduce; detail: tokens
+  attention,     // attention of one block, without the all-reduce; detail: tokens
   feed_forward,  // likewise
   logits,        // final norm and LM head; detail: rows
   all_reduce,    // including the wait for other ranks; detail: bytes
   gather,        // to rank 0; detail: this rank's bytes
   broadcast,     // from rank 0, including the wait for it; detail: bytes
   sample,        // rank 0 collects and detokenizes the chosen tokens; detail: outputs
-  exchange,      // of small values while ranks choose tokens; detail: bytes
+  exchange,      // exchange of small values while ranks choose tokens; detail: bytes
   choose,        // choosing tokens, including exchanges and gather; detail: rows
   // An all-reduce that goes on while the rank computes something else; detail: bytes. The rank's own
   // all_reduce is then what it has to wait for it.

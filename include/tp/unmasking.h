@@ -18,7 +18,7 @@ enum class UnmaskRule : std::uint8_t {
   low_confidence,  // as many as the schedule says: those whose token has the highest probability,
   margin,          // or the largest distance of the two most likely tokens' probabilities,
   entropy,         // or the lowest entropy
-  threshold,       // those whose token has at least the probability `threshold`, and at least one
+  threshold,       // tokens with at least the probability `threshold`, and at least one token
   sequential,      // as many as the schedule says, in the order of their positions
 };
 
@@ -32,8 +32,8 @@ std::vector<std::string> unmask_rules();
 // has been settled since. Source: Wu et al., Fast-dLLM, 2025.
 enum class UnmaskCache : std::uint8_t {
   exact,   // none
-  prefix,  // those of the tokens before the block
-  dual,    // those of the tokens behind it, too
+  prefix,  // keys and values of the tokens before the block
+  dual,    // keys and values of the tokens before and after the block
 };
 
 // "exact", ... as on the command line, and all of them.
@@ -56,7 +56,7 @@ struct Unmasking {
   bool operator==(const Unmasking&) const = default;
 };
 
-// What a guess is judged by.
+// The measure by which proposals are ranked.
 enum class GuessMeasure : std::uint8_t { probability, margin, entropy };
 
 // Asks for a guess at a position in place of the most likely tokens there.

@@ -179,7 +179,7 @@ std::size_t Decoder::whole_workspace_floats(const StepLimits& limits) const {
 }
 
 StepWork Decoder::work(std::size_t tokens) const {
-  constexpr std::size_t kBlock = 32;  // of a cache that holds nothing
+  constexpr std::size_t kBlock = 32;  // block size of an empty cache
   const KvCache cache(kv_layouts(KvType::f32, kBlock), 0);
   const std::vector<std::int32_t> table((tokens + kBlock - 1) / kBlock);
   Workspace workspace = Workspace::counting();

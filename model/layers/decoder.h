@@ -30,14 +30,14 @@ struct StepLimits {
   std::size_t tokens = 0;   // in a batch
   std::size_t outputs = 0;  // rows of logits in a batch
   KvType kv_type = KvType::f32;
-  std::size_t block_size = 0;  // of the cache, in tokens
-  std::size_t max_blocks = 0;  // of one sequence
+  std::size_t block_size = 0;  // tokens of a cache block
+  std::size_t max_blocks = 0;  // blocks of one sequence
   bool overlaps = false;       // steps may be computed as two half-batches in turns
 };
 
-// What a step makes a rank read and compute, as the shapes of its weights tell.
+// Bytes that a rank reads and operations that it computes in a step, from the shapes of its weights.
 struct StepWork {
-  LoadedWeights blocks;  // of all blocks: once per token, but of experts only those that tokens are routed to
+  LoadedWeights blocks;  // weights of all blocks, once per token; experts only if tokens are routed to them
   LoadedWeights head;    // the LM head: once per row of logits
   SumTally sums;         // over ranks
 };
@@ -52,8 +52,8 @@ class Decoder {
           std::optional<WeightType> weights = WeightType::f32, const LoadProgress& progress = {},
           PackedCache* cache = nullptr, Stage stage = {}, const VocabTables& others = {});
 
-  // The same decoder without its weights: it can say what it takes of memory, and nothing is read. Throws as
-  // the constructor does, as far as names and shapes tell.
+  // A decoder without weights, for its memory needs: nothing is read. Throws the constructor's errors about
+  // names and shapes.
   static Decoder shape_of(const DecoderSpec& spec, const WeightSource& source, TpRank tp,
                           std::optional<WeightType> weights, Stage stage = {},
                           const VocabTables& others = {});
@@ -76,14 +76,14 @@ class Decoder {
   };
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const OnLogits& on_logits, const OnHidden& on_hidden, const StageLinks& links) const;
-  // The same of a model that is one stage.
+  // The forward pass of a model that is one stage.
   void forward(Communicator& comm, const Batch& batch, const KvCache& cache, Workspace& workspace,
                const OnLogits& on_logits, const OnHidden& on_hidden = {}) const {
     forward(comm, batch, cache, workspace, on_logits, on_hidden, {});
   }
 
-  // What this rank caches of every layer: nothing of recurrent ones, of which it keeps a state for every
-  // sequence, of so many floats. An encoder's layers follow those of its decoder.
+  // Cache layout of each layer on this rank. A recurrent layer caches nothing: it has a state of so many
+  // floats per sequence. An encoder's layers follow those of its decoder.
   std::vector<kernels::KvLayout> kv_layouts(KvType type, std::size_t block_size) const;
   std::vector<std::size_t> state_floats() const;
 
@@ -93,7 +93,7 @@ class Decoder {
   // The tokens whose logits this rank computes; none but on the last stage.
   Range local_vocab() const { return output_tokens_ ? output_tokens_->tokens() : Range{}; }
   VocabTables tables() const { return {embed_tokens_, output_tokens_}; }
-  // What is computed of pooled hidden states; on the first rank of a model that has it, else null.
+  // The head over pooled hidden states, on the first rank of a model that has one; null otherwise.
   const SequenceHead* sequence_head() const { return sequence_head_ ? &*sequence_head_ : nullptr; }
   // Weights and biases that this rank holds, and their bytes.
   std::size_t parameters() const { return all_loaded_.elements; }
@@ -103,7 +103,7 @@ class Decoder {
   std::size_t workspace_floats(const StepLimits& limits) const;
   // Bytes that it holds beside the weights while ranks read columns together.
   std::size_t largest_columns() const { return largest_columns_; }
-  // What a step of this many tokens takes, with tables of its own.
+  // Work of a step of this many tokens, with tables of its own.
   StepWork work(std::size_t tokens) const;
   // The checkpoint's tensors outside of blocks that the model does not use, sorted; on the first rank. Of a
   // stage: all of which it has read nothing, for find_unused_tensors.
@@ -146,10 +146,10 @@ class Decoder {
   std::optional<Norm> embedding_norm_;
   // [hidden_size, embedding_size], on every rank: of all that was summed; or a part of `embedding_`.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
-  std::optional<NextTokenInput> next_token_;  // of a layer that reads states, too
+  std::optional<NextTokenInput> next_token_;  // set for a layer that also reads states
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
-  std::size_t first_layer_ = 0;             // of the cache: an encoder's follow those of its decoder
+  std::size_t first_layer_ = 0;  // first layer in the cache: an encoder's layers follow those of its decoder
   std::shared_ptr<const Decoder> encoder_;  // null: none
   std::optional<Norm> final_norm_;
   std::shared_ptr<const VocabShard> output_tokens_;  // embed_tokens_ where embeddings are tied
@@ -165,6 +165,6 @@ class Decoder {
 
 // Weights and biases of the whole model.
 std::size_t count_parameters(const DecoderSpec& spec);
-// Those that one token is multiplied with: of experts only as many as it takes.
+// Parameters that one token is multiplied with: only as many experts as it is routed to.
 std::size_t count_active_parameters(const DecoderSpec& spec);
 }  // namespace tp

@@ -1,4 +1,4 @@
-// What a decoder loads.
+// How a decoder loads.
 #include "model/layers/decoder.h"
 #include "model/weights/synthetic/synthetic_weights.h"
 #include "model/weights/unused_tensors.h"
@@ -24,7 +24,7 @@ Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNa
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
   Blocks blocks;
-  std::vector<LoadedWeights> loaded;  // of every block
+  std::vector<LoadedWeights> loaded;  // weights of every block
   for (std::size_t layer = 0; layer < specs.size(); ++layer) {
     const std::size_t sharing = first_of_same_block(names, layers.begin + layer);
     if (sharing >= layers.begin && sharing < layers.begin + layer) {
@@ -57,7 +57,7 @@ TensorNames names_of(const DecoderSpec& spec, const WeightSource& source) {
   return spec.next_token ? names.of_next_token_layer(source) : names;
 }
 
-// What the LM head multiplies.
+// Size of the LM head's input.
 std::size_t head_size(const DecoderSpec& spec) {
   return streams_of(spec) == 1 ? embedding_size(spec) : state_size(spec);
 }
@@ -92,7 +92,7 @@ std::shared_ptr<const VocabShard> load_embedding(WeightLoader& loader, const Dec
   return load_vocab(loader, spec, names.embed_tokens, embedding_size(spec));
 }
 
-// Of what is added to token vectors.
+// Size of the vectors that are added to token vectors.
 std::size_t added_size(const DecoderSpec& spec) {
   return spec.adds_behind_projection ? spec.hidden_size : embedding_size(spec);
 }
@@ -117,7 +117,8 @@ std::optional<AxialPositions> load_axial(WeightLoader& loader, const DecoderSpec
   return AxialPositions(loader, name, *spec.axial_positions);
 }
 
-// Of token vectors to hidden_size. All of it on every rank, as each needs all of the result.
+// Loads the projection of token vectors to hidden_size. Each rank has all of it, because it needs all of the
+// result.
 std::shared_ptr<const ColumnParallelLinear> load_projection(WeightLoader& loader, const DecoderSpec& spec,
                                                             const std::string& layer) {
   if (spec.embedding_size == 0) return nullptr;
@@ -133,7 +134,7 @@ std::optional<RelativeBias> load_relative_bias(WeightLoader& loader, const Decod
   return RelativeBias(loader, layer, *spec.relative_bias);
 }
 
-// Of this rank's tokens.
+// Loads the bias of this rank's tokens.
 std::vector<float> load_lm_head_bias(WeightLoader& loader, const DecoderSpec& spec,
                                      const TensorNames& names) {
   if (!spec.lm_head_bias) return {};

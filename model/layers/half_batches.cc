@@ -21,7 +21,7 @@ bool can_be_divided(const Batch& batch) {
   return std::ranges::is_sorted(batch.output_rows) && std::ranges::is_sorted(batch.hidden_rows);
 }
 
-// Of each token, or empty.
+// Divides values of each token, or nothing.
 template <class T>
 void divide(const std::vector<T>& all, std::size_t cut, std::vector<T>& first, std::vector<T>& second) {
   const auto middle = all.begin() + static_cast<std::ptrdiff_t>(std::min(cut, all.size()));
@@ -58,7 +58,7 @@ void divide_span(const AttentionSpan& span, std::size_t cut, std::vector<Attenti
   }
 }
 
-// Of a span with `before` tokens in front of the cut.
+// Divides the state of a span with `before` tokens in front of the cut.
 void divide_state(const StateSpan& state, std::size_t before, std::size_t tokens,
                   std::vector<StateSpan>& first, std::vector<StateSpan>& second) {
   if (before > 0) first.push_back({.slot = state.slot, .saves = {}});

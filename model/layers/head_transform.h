@@ -1,4 +1,4 @@
-// What is computed of hidden states before the LM head.
+// The transform of hidden states before the LM head.
 #pragma once
 
 #include "model/config/spec.h"

@@ -23,7 +23,7 @@ class NextTokenInput {
  private:
   Norm embedding_norm_;
   Norm state_norm_;
-  Range columns_;  // of 2 * hidden_size
+  Range columns_;  // this rank's columns of 2 * hidden_size
   RowParallelLinear projection_;
 };
 

@@ -19,8 +19,8 @@ class JsonNode;
 
 class SentencePipeline {
  public:
-  // Of the model in a folder; does nothing where that has no modules.json. Throws CheckpointError for files
-  // that are damaged or list what is not supported.
+  // Loads the pipeline of the model in a folder; it does nothing if there is no modules.json. Throws
+  // CheckpointError for files that are damaged or list unsupported modules.
   static SentencePipeline load(const std::filesystem::path& folder, std::size_t hidden_size);
 
   // How a sequence is pooled, if the model says so.
@@ -32,8 +32,8 @@ class SentencePipeline {
   bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
-  // What is put in front of texts, by its name ("query"). Throws RequestError for one that the model does not
-  // have, or whose tokens its pooling leaves out; without a name the model's default, which may be empty.
+  // The prompt before texts, by its name ("query"); without a name the model's default, which may be empty.
+  // Throws RequestError for a prompt that the model does not have, or whose tokens its pooling excludes.
   const std::string& prompt(const std::string& name) const;
 
   // The layers behind the pooling, but not the normalization. [hidden_size] -> [embedding_size]

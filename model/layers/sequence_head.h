@@ -1,4 +1,4 @@
-// What is computed of a whole sequence: layers over its pooled hidden state.
+// The head of a whole sequence: layers over its pooled hidden state.
 #pragma once
 
 #include "model/config/spec.h"

@@ -48,7 +48,7 @@ class AllReduce {
   // Why sums do not use shared memory although ranks share a host; empty if they do.
   const std::string& not_shared_because() const { return not_shared_because_; }
 
-  // What this rank reads most of the memory that it shares with others; nothing where sums use messages.
+  // The shared memory that this rank reads most; nothing if sums use messages.
   std::vector<std::span<const std::byte>> shared_memory() const {
     return shared_ == nullptr ? std::vector<std::span<const std::byte>>() : shared_->own_memory();
   }

@@ -15,7 +15,7 @@ namespace tp {
 // The sum of all ranks' addends, which must be floats, [tokens, hidden_size], equal on every rank. Overwrites
 // this rank's addend. Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
-// The same into `out`, of the same shape; addends may be doubles.
+// All-reduces into `out`, of the same shape; addends may be doubles.
 void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out);
 
 // x += all_reduce(partial) in one pass: the residual stream `x`, [tokens, hidden_size], is equal on every

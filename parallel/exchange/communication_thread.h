@@ -50,7 +50,7 @@ class CommunicationThread {
   void run();
   void execute_first(std::unique_lock<std::mutex>& lock);
 
-  std::mutex mutex_;  // of everything below, and of the members of Pending
+  std::mutex mutex_;  // protects everything below and the members of Pending
   std::condition_variable changed_;
   std::deque<Pending*> pending_;
   std::exception_ptr error_;  // the first one

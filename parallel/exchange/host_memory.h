@@ -28,7 +28,7 @@ class HostMemory {
   HostMemory& operator=(const HostMemory&) = delete;
 
   std::byte* of_rank(std::size_t rank) const { return begin_ + rank * bytes_of_rank_; }
-  // What this rank has allocated, of any rank's bytes.
+  // Memory that this rank has allocated, for any rank's bytes.
   const std::vector<std::span<const std::byte>>& own() const { return own_; }
 
  private:

@@ -34,7 +34,7 @@ class Mailbox {
   // The next message of this kind from `source`, of any size. Throws CommError, also after
   // WaitOptions::timeout.
   std::vector<std::byte> receive(std::size_t source, Kind kind, const Wait::Manner& manner);
-  // The same of a message whose size is known.
+  // Receives a message whose size is known.
   void receive(std::size_t source, Kind kind, std::span<std::byte> out, const Wait::Manner& manner);
   // Lets messages travel that are under way.
   void progress();

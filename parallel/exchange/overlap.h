@@ -21,7 +21,7 @@ bool can_overlap();
 // Collective. Throws what either throws, when neither refers to anything any more, and CommError.
 void overlap(Communicator& comm, const std::function<void()>& first, const std::function<void()>& second);
 
-// What collectives do while overlap() runs.
+// Collectives use it while overlap() runs.
 class Overlap {
  public:
   bool is_active() const { return second_ != nullptr; }

@@ -15,15 +15,15 @@
 namespace tp {
 namespace {
 
-// What a rank tells the others of itself.
+// A rank's message to the others about itself.
 struct Card {
   std::int64_t process = 0;
-  std::uint64_t mark = 0;  // of its host
+  std::uint64_t mark = 0;  // mark of its host
   char host[64] = "";      // cut short if need be
 };
 
-// What only processes with the same name of the host, kernel and /dev/shm have in common. Where two hosts
-// have one name, MPI's own groups of ranks that share memory (MPI_COMM_TYPE_SHARED) differ from rank to rank.
+// A number that only processes with the same host name, kernel and /dev/shm have in common. If two hosts have
+// one name, MPI's own groups of ranks that share memory (MPI_COMM_TYPE_SHARED) differ from rank to rank.
 std::uint64_t mark_of_host(const std::string& name, int group) {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

@@ -23,7 +23,7 @@ struct Placement {
   std::vector<Process> processes;               // [ranks]
   std::vector<std::vector<std::size_t>> hosts;  // ranks ascending; hosts ordered by their lowest rank
   std::vector<std::size_t> host_of;             // [ranks]
-  std::size_t processes_here = 1;               // of the job on this rank's host, in other groups, too
+  std::size_t processes_here = 1;  // processes of the job on this rank's host, including other groups
 
   std::size_t size() const { return processes.size(); }
   // The ranks of this rank's host.
@@ -32,7 +32,7 @@ struct Placement {
   // The lowest rank of each host.
   std::vector<std::size_t> host_roots() const;
 
-  // That of a group of these ranks, in this order; this rank must be one of them.
+  // The placement of a group of these ranks, in this order; this rank must be one of them.
   Placement restricted_to(std::span<const std::size_t> ranks) const;
 };
 

@@ -45,7 +45,7 @@ class SharedMemoryAllReduce {
   template <class T>
   void operator()(std::span<const T> addend, const SumTarget& target);
 
-  // What this rank reads most of the host's shared memory, and should have near.
+  // The part of the host's shared memory that this rank reads most, and should have near.
   std::vector<std::span<const std::byte>> own_memory() const { return memory_->own(); }
 
  private:
@@ -79,7 +79,7 @@ class SharedMemoryAllReduce {
   Exchange& exchange_;
   const Wait::Ranks& host_;  // the ranks of this one
   std::size_t rank_ = 0;     // on this host
-  std::size_t size_ = 1;     // of this host
+  std::size_t size_ = 1;     // ranks of this host
   std::unique_ptr<HostMemory> memory_;
   std::unique_ptr<WindowSlot*[]> slots_;  // [ranks]
   // While a sum is computed: the places in every slot.
@@ -87,7 +87,7 @@ class SharedMemoryAllReduce {
   std::unique_ptr<const double*[]> double_addends_;
   std::uint64_t phase_ = 0;  // announcements made so far
   std::uint64_t pieces_ = 0;
-  std::size_t piece_bytes_ = 0;  // of the piece at hand
+  std::size_t piece_bytes_ = 0;  // bytes of the current piece
   WindowLayout layout_;
   WireAllReduce* wire_;            // on host roots, if there are several hosts
   std::vector<double> host_sums_;  // [buffers, a piece]: of this host, on its way

@@ -17,7 +17,7 @@ std::size_t WindowLayout::place(std::size_t rank, std::size_t piece_bytes) const
 }
 
 std::size_t WindowLayout::reader(std::size_t rank, std::size_t offset) const {
-  constexpr std::size_t kBuffers = WindowSlot::kPageBytes;  // where they begin
+  constexpr std::size_t kBuffers = WindowSlot::kPageBytes;  // offset of the buffers
   if (offset < kBuffers) return rank;
   if (several_hosts) return kHostRoot;
   if (ranks < kTwoShotRanks) return rank;

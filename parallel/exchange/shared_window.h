@@ -9,7 +9,7 @@
 
 namespace tp {
 
-// What a rank writes of the window: counters, then the buffers of its addends.
+// A rank's part of the window: counters, then the buffers of its addends.
 struct WindowSlot {
   // 256 KiB: larger pieces leave the second-level cache before the other ranks have read them.
   static constexpr std::size_t kPieceBytes = 256 * 1024;
@@ -43,7 +43,7 @@ struct WindowLayout {
     return !several_hosts && ranks >= kTwoShotRanks && piece_bytes >= kTwoShotBytes;
   }
 
-  // Where a rank's addend of a piece begins in its buffer, in bytes.
+  // Offset of a rank's addend of a piece in its buffer, in bytes.
   std::size_t place(std::size_t rank, std::size_t piece_bytes) const;
 
   // The rank that reads the slot of `rank` at this byte most, in whose memory it should be:

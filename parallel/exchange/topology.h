@@ -14,7 +14,7 @@ namespace tp {
 
 struct Placement;
 
-// What a rank holds of a model: the layers of its stage, and of these its tensor-parallel share.
+// A rank's part of a model: its tensor-parallel share of the layers of its stage.
 struct Place {
   Stage stage{};
   TpRank tensor{};

@@ -25,7 +25,7 @@ class Tracer {
   double now() const { return watch_.seconds(); }
   void add(const TraceEvent& event);
   const RankTrace& trace() const { return trace_; }
-  // Of the spans that last now; null: none does.
+  // The innermost span that is open now; null: none.
   TraceSpan* innermost() const { return innermost_; }
 
  private:

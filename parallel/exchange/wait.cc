@@ -29,7 +29,7 @@ constexpr double kGrace = 3.0;
 // The calling thread's waits; see Wait::in_background.
 thread_local bool is_background = false;
 
-// What a message waits for at most; each turn takes a processor about a tenth as long.
+// Longest delay of a message; each turn takes a processor about a tenth as long.
 constexpr auto kBackgroundSleep = 50us;
 
 void pause() {

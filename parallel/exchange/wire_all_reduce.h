@@ -23,7 +23,7 @@ enum class WireWay : std::uint8_t {
   doubling,  // hosts exchange in pairs the addends that they have, twice as many each time: the bytes of a
              // one-shot in fewer messages, for numbers of hosts that are powers of two
 };
-// Those that so many hosts can choose from.
+// The ways that so many hosts can choose from.
 std::vector<WireWay> wire_ways(std::size_t hosts);
 
 // The quickest way for sums of at most so many bytes.
@@ -81,7 +81,7 @@ class WireAllReduce {
     Exchange::Messages messages{};
     std::vector<std::byte> sent{};      // the addend, encoded
     std::vector<std::byte> received{};  // a part of every host's addend, [hosts]
-    std::vector<float> decoded{};       // the same, where they are encoded
+    std::vector<float> decoded{};       // decoded elements, if they are encoded
     std::vector<float> sum{};           // [size], likewise
     std::vector<std::byte> sums{};      // [size], as sent
   };

@@ -15,7 +15,7 @@ namespace {
 constexpr double kBudget = 0.15;  // seconds
 constexpr int kMostRepeats = 5;
 constexpr std::size_t kSmallest = 4 * 1024;
-// Of what is larger the bytes decide, and a two-shot sends fewer.
+// For larger sums the bytes decide, and a two-shot sends fewer.
 constexpr std::size_t kLargest = 256 * 1024;
 constexpr std::size_t kNext = 2;  // times as large
 
@@ -32,7 +32,7 @@ class WireRace {
   // Nothing if there is no time.
   std::optional<WireWay> quickest_way(std::size_t bytes) {
     std::vector<double> best(ways_.size(), HUGE_VAL);
-    double quickest = HUGE_VAL;  // of all trials of a repeat, with what goes with them
+    double quickest = HUGE_VAL;  // shortest time of all trials of a repeat
     double until = kBudget;
     for (int repeat = 0; repeat < kMostRepeats && elapsed_ + expected_ <= until; ++repeat) {
       // Half of the time that is left is for larger sizes.
@@ -55,7 +55,7 @@ class WireRace {
   std::span<const WireWay> ways_;
   const WireTrial& trial_;
   double elapsed_ = 0.0;   // seconds
-  double expected_ = 0.0;  // of the next trials
+  double expected_ = 0.0;  // seconds of the next trials
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// Of the slowest host: seconds of one sum, and since the first trial began.
+// Seconds of one sum, and seconds since the first trial began, on the slowest host.
 struct WireTiming {
   double seconds = 0.0;
   double elapsed = 0.0;

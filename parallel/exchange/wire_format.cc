@@ -23,7 +23,7 @@ constexpr float kMostInt8 = 127.0F;
   return static_cast<std::uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
 }
 
-// Of a value that is not negative.
+// Rounds down a value that is not negative.
 [[gnu::always_inline]] inline std::uint16_t bf16_not_below(float value) {
   return static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(value) + 0xFFFFU) >> 16);
 }

@@ -9,7 +9,7 @@ namespace tp {
 
 struct AvailableMemory {
   std::uint64_t bytes = UINT64_MAX;
-  std::string limit;  // what sets it: "MemAvailable", "memory.max of the cgroup /job_7"
+  std::string limit;  // source of the limit: "MemAvailable", "memory.max of the cgroup /job_7"
 };
 
 // Physical memory available without swapping, or what the limits of this process's control groups leave, if

@@ -22,8 +22,8 @@ bool user_chose_processors() {
   return false;
 }
 
-// What mpirun, or its daemon on this host, may run on: the nearest ancestor that is not bound as this process
-// is. A script between them is.
+// The cores that mpirun, or its daemon on this host, may use: those of the nearest ancestor that is not bound
+// like this process. A script between them is bound like it.
 ProcessorSet launcher_set(const ProcessorSet& bound) {
   ProcessorSet set(hwloc_bitmap_dup(bound.get()));
   for (pid_t process = getppid(); process > 1 && hwloc_bitmap_isequal(set.get(), bound.get()) != 0;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a hierarchy of groups is mounted. Version 2 has one for all controllers.
+// The mount point of a hierarchy of groups. Version 2 has one for all controllers.
 struct Mount {
   bool is_version_2 = true;
   fs::path top;  // the group that the mount shows as its uppermost: a container may see a part only

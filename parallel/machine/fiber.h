@@ -15,7 +15,7 @@ class Fiber {
  public:
   // `work` begins with the first resume(). Throws ConfigError if there is no memory for a stack.
   explicit Fiber(std::function<void()> work);
-  // Of work that is paused pause() throws, so that its objects are destroyed.
+  // If work is paused, pause() throws in it, so that its objects are destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;

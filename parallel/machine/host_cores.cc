@@ -54,8 +54,8 @@ ProcessorSet allowed_set() {
 
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors) {
   std::vector<NumaDomain> domains;
-  int memory = -1;  // of the domain that is being filled
-  // Where a virtual machine hides its cores, the level below takes their place.
+  int memory = -1;  // memory of the domain that is being filled
+  // If a virtual machine hides its cores, the level below takes their place.
   const int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
   for (hwloc_obj_t object = nullptr;
        (object = hwloc_get_next_obj_by_depth(topology, depth, object)) != nullptr;) {

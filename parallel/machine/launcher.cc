@@ -111,7 +111,7 @@ std::optional<LaunchedRank> rank_in_variables() {
                         .size = std::max(2, *rank + 1),
                         .launcher = "a launcher with PMIx",
                         .is_least_size = true};
-  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // of a batch script
+  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // the variable is a batch script's
   return std::nullopt;
 }
 

@@ -13,7 +13,7 @@ pid_t parent_of(pid_t process);
 
 // The closest ancestor of this process that starts ranks.
 struct Launcher {
-  std::string name;   // of its program: "mpirun", "hydra_pmi_proxy", "slurmstepd"
+  std::string name;   // name of its program: "mpirun", "hydra_pmi_proxy", "slurmstepd"
   pid_t process = 0;  // on this host, where mpirun may only have a daemon
   pid_t started = 0;  // its child: this process, or a script around this process
 };
@@ -24,7 +24,7 @@ struct LaunchedRank {
   int rank = 0;
   int size = 1;
   bool by_mpirun = false;         // mpirun ends all ranks when one fails
-  bool on_several_hosts = false;  // that mpirun has started ranks on
+  bool on_several_hosts = false;  // whether mpirun has started ranks on several hosts
   std::string launcher{};         // as errors call it: "Open MPI's mpirun"
   bool is_counted = false;        // the launcher's variables are missing: both numbers count its children
   bool is_least_size = false;     // the launcher tells no rank the number of ranks

@@ -36,7 +36,7 @@ std::vector<std::filesystem::path> mca_parameter_files() {
   std::vector<std::filesystem::path> files;
   if (const char* const home = std::getenv("HOME"); home != nullptr)
     files.push_back(std::filesystem::path(home) / ".openmpi" / "mca-params.conf");
-  // Of the Open MPI with which this was compiled.
+  // The file of the Open MPI with which this was compiled.
   files.push_back(std::filesystem::path(TP_OPEN_MPI_SYSCONFDIR) / "openmpi-mca-params.conf");
   return files;
 }

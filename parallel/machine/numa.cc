@@ -96,7 +96,7 @@ std::vector<std::size_t> processors_of_all_threads() {
     }
   };
   add(0);
-  std::error_code error;  // of a process without /proc, or of a thread that has ended
+  std::error_code error;  // set if there is no /proc, or if a thread has ended
   for (std::filesystem::directory_iterator thread("/proc/self/task", error), end; !error && thread != end;
        thread.increment(error))
     add(static_cast<pid_t>(std::strtol(thread->path().filename().c_str(), nullptr, 10)));

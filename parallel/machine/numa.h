@@ -1,4 +1,4 @@
-// Where Linux has put this process and its memory on a machine with several NUMA nodes.
+// The NUMA nodes of this process and of its memory.
 #pragma once
 
 #include "tp/numa.h"
@@ -20,8 +20,8 @@ struct NumaNode {
   std::vector<std::size_t> processors;  // none of a node that only adds memory
 };
 
-// Those of this machine, read from a folder such as sysfs has. Empty if Linux does not tell them, or if one
-// has a number that is not below kMostNumaNodes.
+// The nodes of this machine, read from a folder of sysfs. Empty if Linux does not list them, or if a node's
+// number is kMostNumaNodes or higher.
 std::vector<NumaNode> numa_nodes(const std::filesystem::path& folder = "/sys/devices/system/node");
 
 // "0-3,8-11" as numbers; empty if it is no such list.
@@ -52,7 +52,7 @@ inline constexpr std::size_t kSampledPages = 2048;
 std::optional<NodePages> count_pages(const MemoryRanges& ranges, const PageQuery& query = query_pages,
                                      std::size_t most = kSampledPages);
 
-// Of this process, with its weights, cache and window.
+// Describes this process, with its weights, cache and window.
 RankNuma describe_numa(const MemoryRanges& weights, const MemoryRanges& cache, const MemoryRanges& window);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// What this process has read from storage.
+// Bytes that this process has read from storage.
 #pragma once
 
 #include <cstdint>

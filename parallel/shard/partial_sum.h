@@ -55,12 +55,12 @@ class [[nodiscard]] PartialSum {
       add_rows(floats_, other.floats_, rows);
   }
 
-  // That a rank adds to the others'.
+  // Bytes of the addend.
   std::size_t bytes() const {
     return has_doubles() ? doubles_.size() * sizeof(double) : floats_.size() * sizeof(float);
   }
 
-  // Of what is missing of it there is only the shape.
+  // Without data, only the shape exists.
   TensorView<float> shape() const {
     return has_doubles() ? TensorView<float>(nullptr, doubles_.rows(), doubles_.columns())
                          : TensorView<float>(nullptr, floats_.rows(), floats_.columns());

@@ -36,8 +36,8 @@ struct TpRank {
 // a part may be empty.
 Range split_evenly(std::size_t total, TpRank tp, std::size_t granule = 1);
 
-// The same by the ranks' `split`, if they have one: every boundary is the whole granule next to where the
-// split would have it. If there are as many granules as ranks, every part has at least one.
+// Divides by the ranks' `split`, if they have one: each boundary is the whole granule nearest to the exact
+// one. If there are at least as many granules as ranks, every part has at least one.
 Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule = 1);
 
 // The attention heads of one rank. Query heads are divided by split_by_weights, and the rank holds every KV
@@ -50,8 +50,8 @@ struct HeadShard {
 
   std::size_t local_heads() const { return query_heads.size(); }
   std::size_t local_kv_heads() const { return kv_heads.size(); }
-  // Those of kv_heads that this rank owns where something must be counted once: those whose first query head
-  // it has. Every KV head has one owner.
+  // KV heads that this rank owns, for counts: those whose first query head it has. Every KV head has one
+  // owner.
   Range owned_kv_heads() const {
     const auto first_from = [&](std::size_t query) { return (query + queries_per_kv - 1) / queries_per_kv; };
     return {first_from(query_heads.begin), first_from(query_heads.end)};

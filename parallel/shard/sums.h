@@ -11,7 +11,7 @@ namespace tp {
 void sum_of(std::span<const float* const> addends, std::size_t size, float* out);
 void sum_of(std::span<const double* const> addends, std::size_t size, double* out);
 
-// The same of one addend.
+// Copies one addend.
 inline void copy(const float* from, std::size_t size, float* to) { sum_of({&from, 1}, size, to); }
 inline void copy(const double* from, std::size_t size, double* to) { sum_of({&from, 1}, size, to); }
 
@@ -27,8 +27,8 @@ struct SumTarget {
   SumTarget from(std::size_t begin) const { return {floats + begin, adds}; }
 };
 
-// The same sum to a target, to which it is added last; one of doubles is rounded first. A sum of at most
-// kSerialSum doubles, which one thread takes, may overwrite the beginning of an addend.
+// Adds the sum to a target, to which it is added last; a sum of doubles is rounded first. A sum of at most
+// kSerialSum doubles, which one thread computes, may overwrite the beginning of an addend.
 void sum_to(std::span<const float* const> addends, std::size_t size, const SumTarget& target);
 void sum_to(std::span<const double* const> addends, std::size_t size, const SumTarget& target);
 inline constexpr std::size_t kSerialSum = std::size_t{1} << 14;

@@ -1,4 +1,4 @@
-// What requests generated, and how their continuations ended.
+// Counts of generated tokens, and of how continuations ended.
 #pragma once
 
 #include "tp/event.h"
@@ -16,7 +16,7 @@ inline void count_end(FinishCounts& counts, FinishReason reason, std::size_t con
   if (reason == FinishReason::error) counts.error += continuations;
 }
 
-// Of requests that consist of several passes, which the leader does not count.
+// Counts requests that consist of several passes, which the leader does not count.
 struct AnswerCounts {
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;

@@ -1,4 +1,4 @@
-// Where other threads leave what the leader's thread then takes, and find how busy it is.
+// Other threads leave requests here for the leader's thread, and see how busy it is.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"
@@ -34,7 +34,7 @@ class Inbox {
 
   // Gives the request its number, and returns it. Throws OverloadedError if as many wait as may.
   RequestId submit(const std::shared_ptr<RequestState>& state);
-  // The same with a further pass of a request that was admitted before: it may always wait.
+  // Submits a further pass of a request that was admitted before: it may always wait.
   RequestId submit_again(const std::shared_ptr<RequestState>& state);
   // A number that no request will have.
   RequestId reserve_id();
@@ -74,7 +74,7 @@ class Inbox {
   bool woken_ = false;
   LeaderStatus status_;
   RequestCounts submitted_;                       // since it was created, but for submit_again
-  RequestCounts left_;                            // of these, those that do not wait any more
+  RequestCounts left_;                            // requests that no longer wait
   std::size_t unpublished_ = 0;                   // continuations that status_ does not cover
   std::vector<std::size_t> unpublished_prompts_;  // tokens of submitted requests that left_ does not cover
 };

@@ -54,7 +54,7 @@ RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, Pa
   }
 }
 
-// What its model attends to. Cached prefixes are of whole blocks, and of blocks of the same length.
+// Sets the tokens that the model attends to. Cached prefixes have whole blocks, of the same length.
 void Leader::complete_attention(Request& request) const {
   if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
   if (!options_.diffusion || options_.diffusion->block_length == 0) return;

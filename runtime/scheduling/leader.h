@@ -31,7 +31,7 @@
 
 namespace tp {
 
-// What the leader needs to know of the model and the cache.
+// The leader's view of the model and the cache.
 struct LeaderOptions {
   std::string model;  // for error texts
   std::size_t vocab_size = 0;
@@ -41,9 +41,9 @@ struct LeaderOptions {
   ModelKind kind = ModelKind::decoder;
   bool bidirectional = false;                // all prompts are
   bool recomputes = false;                   // all of a sequence for every token that it generates
-  std::size_t token_types = 0;               // that the model distinguishes; 0: none
+  std::size_t token_types = 0;               // kinds of tokens that the model distinguishes; 0: none
   bool has_global_tokens = false;            // prompts may have some
-  std::optional<DiffusionSpec> diffusion{};  // of a diffusion language model
+  std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models
   UnmaskCache unmask_cache = UnmaskCache::exact;
   std::size_t cache_blocks = 0;
   CacheShape cache;
@@ -63,8 +63,8 @@ class Leader {
   // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
   // in the queue.
   RequestId submit(Request request, EventSink sink);
-  // The same for the passes of which a larger request consists, which has the number that was reserved for
-  // it. No pass but the first is refused for others that wait.
+  // Reserves the number of a larger request that consists of passes. Only its first pass is refused if too
+  // many others wait.
   RequestId reserve_id() { return inbox_.reserve_id(); }
   RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
   // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
@@ -125,7 +125,7 @@ class Leader {
   std::optional<constraint::ConstraintCompiler> constraints_;  // if there is a tokenizer
   BlockManager blocks_;
   Scheduler scheduler_;
-  LeaderStatus counters_;  // those that the scheduler does not have
+  LeaderStatus counters_;  // counters that the scheduler does not have
   Inbox inbox_;
 };
 

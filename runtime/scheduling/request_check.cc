@@ -103,7 +103,7 @@ void check_length(const Request& request, const LeaderOptions& options) {
       longest, options.cache.tokens_in(options.cache_blocks, 1, longest));
 }
 
-// The same of an encoder-decoder, whose input and text each have a maximum length.
+// Checks lengths for an encoder-decoder, whose input and text each have a maximum.
 void check_seq2seq_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   const std::size_t begun = request.decoder_prompt.size();

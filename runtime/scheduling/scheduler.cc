@@ -27,8 +27,8 @@ bool lacks_one_token(const Sequence& sequence) {
   return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
 }
 
-// What a step takes of the sequence's next `tokens` tokens, at least a block where attention is by blocks; 0
-// if it has no `room` for one.
+// The number of the sequence's next `tokens` tokens that a step computes: at least a block if attention is by
+// blocks; 0 if there is no `room` for one.
 std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
@@ -66,7 +66,7 @@ PlannedStep Scheduler::plan() {
   if (speculator_) add_drafts(step);
   PlannedStep planned;
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
-  // Of tokens without a kind, nothing is sent behind the last one that has one.
+  // Trailing tokens without a type are not sent.
   if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);
@@ -93,7 +93,7 @@ void Scheduler::add_decoding(Step& step) {
   }
 }
 
-// Of a pipeline's steps in flight, each has a part of the sequences that generate.
+// Each step in flight of a pipeline has a part of the sequences that generate.
 std::size_t Scheduler::decoding_limit() const {
   const auto generates = [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); };
   const auto all = static_cast<std::size_t>(std::ranges::count_if(running_, generates));
@@ -101,7 +101,7 @@ std::size_t Scheduler::decoding_limit() const {
 }
 
 void Scheduler::add_prompts(Step& step) {
-  constexpr std::size_t kMostTurns = 64;  // of a step, to bound the work of planning it
+  constexpr std::size_t kMostTurns = 64;  // limit per step, to bound the work of planning it
   const std::size_t budget = prompt_budget(step);
   const std::size_t end = step.tokens + budget;
   const std::size_t turn = std::max(StepTimes::kLeastPromptTokens, budget / kMostTurns);
@@ -273,7 +273,7 @@ void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& 
   else
     planned.prompt_tokens += tokens;
 
-  // What fills an input's last block is not computed.
+  // The padding of an input's last block is not computed.
   const EncodedInput& input = sequence.state->input;
   const std::size_t computed = begin < input.positions ? input.tokens : tokens;
   SequenceChunk chunk;

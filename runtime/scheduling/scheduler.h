@@ -57,7 +57,7 @@ struct PlannedStep {
   std::vector<Chunk> chunks;                                   // parallel to forward.chunks
   std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output
   std::shared_future<void> mask_work;                          // the thread that computes most of them
-  std::size_t prompt_tokens = 0;                               // of all chunks, except
+  std::size_t prompt_tokens = 0;                               // prompt tokens of all chunks, except
   std::size_t decoding = 0;                                    // this many that only generate
   // Sequences that could not begin for lack of memory; they have left the queue.
   std::vector<std::shared_ptr<Sequence>> failed;

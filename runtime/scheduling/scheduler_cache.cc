@@ -1,4 +1,4 @@
-// What the scheduler asks of the cache for one sequence: its prefix, and what of it the ranks are told.
+// The scheduler's use of the cache for one sequence: its prefix, and the blocks that ranks are told of.
 #include "runtime/cache/snapshots.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tp/internal/require.h"
@@ -35,7 +35,7 @@ void Scheduler::begin(Sequence& sequence) {
   sequence.announced = false;
 }
 
-// Of a sequence that has ended: keeps its blocks if its text's next pass may want them.
+// Keeps the blocks of a sequence that has ended if its text's next pass may want them.
 void Scheduler::leave_blocks(const Sequence& sequence) {
   const RequestId key = sequence.state->pass_cache.key;
   if (key != 0 && sequence.finish_reason == FinishReason::length)

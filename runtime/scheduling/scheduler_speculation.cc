@@ -64,7 +64,7 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
 void Scheduler::add_drafts(Step& step) {
   Sequences able;
   std::vector<DraftQuery> queries;
-  std::size_t choices = 0;  // of a token
+  std::size_t choices = 0;  // choices of a token
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (sequence->planned_tokens == sequence->tokens.size() && sequence->state->max_tokens > 0) ++choices;
     const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
@@ -126,7 +126,7 @@ ChunkState Scheduler::take_trial_state(const Sequence& sequence) {
   return {.slot = blocks_.take_trial_state(sequence.id), .from = from, .saves = {}};
 }
 
-// What a chunk that was run has computed of its sequence.
+// Advances a sequence by what its chunk has computed.
 void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   Sequence& sequence = *chunk.sequence;
   const std::size_t accepted = std::exchange(sequence.accepted, 0);

@@ -28,7 +28,8 @@ struct PassCache {
   RequestId key = 0;       // which all of them name; 0: nothing is shared
   bool is_filled = false;  // by a pass before this one
   std::size_t begin = 0;   // the first position that this one computes, of a cache that is filled
-  std::size_t tokens = 0;  // of the whole text, those behind the pass's prompt included; all of them are seen
+  std::size_t tokens =
+      0;  // tokens of the whole text, including those after the pass's prompt; all of them are seen
 };
 
 // The state shared by the samples of one request.
@@ -39,8 +40,8 @@ struct RequestState {
   std::size_t max_tokens = 0;    // to generate, limited by the maximum length of a sequence
   std::vector<TokenId> end_ids;  // tokens that end it, including the model's own
   TokenBans bans;
-  // Of an encoder-decoder: `request.prompt` then has the input, filled up to whole blocks, and the decoder's
-  // prompt behind it, and positions that are asked about are those of the sequence.
+  // Set for encoder-decoders: `request.prompt` then contains the input, filled up to whole blocks, followed
+  // by the decoder's prompt, and requested positions are those of the sequence.
   EncodedInput input;
   std::optional<TokenId> forced_last;
   std::shared_ptr<const constraint::RequestConstraint> constraint;  // null: none
@@ -48,11 +49,11 @@ struct RequestState {
   EventSink sink;
   RequestTimes times;
   int not_begun = 0;     // samples, of request.n
-  int open_samples = 0;  // that have not ended, including those that have not begun
+  int open_samples = 0;  // samples that have not ended, including those that have not begun
   bool cancelled = false;
-  std::size_t cached_tokens = 0;  // of its first sample, when that has ended
-  bool is_pass = false;           // of a larger request, which counts in its place
-  PassCache pass_cache{};         // of a pass
+  std::size_t cached_tokens = 0;  // cached tokens of its first sample, after that has ended
+  bool is_pass = false;           // whether it is a pass of a larger request, which counts in its place
+  PassCache pass_cache{};         // cache of a pass
   bool recomputes = false;        // all of a sequence for every token that it generates
   bool has_left_queue = false;    // something of it was scheduled, or it has ended
 
@@ -93,23 +94,24 @@ struct Sequence {
   std::size_t cached_tokens = 0;    // prompt tokens found in the prefix cache when it first began
   std::size_t planned_tokens = 0;   // in the cache, or will be after the steps in flight
   std::size_t computed_tokens = 0;  // in the cache
-  std::size_t granted = 0;          // of these, in the step that is being planned,
+  std::size_t granted = 0;          // tokens granted in the step that is being planned,
   std::vector<TokenId> drafts{};    // and draft tokens behind its last one
   std::size_t in_flight = 0;        // steps that compute some of its tokens and have not been settled
   bool awaits_token = false;        // one of these steps chooses its next token
   std::size_t accepted = 0;         // drafts of the step that is being settled
-  // Of its tokens, those that have to be computed again before the last one: their drafts were accepted with
-  // others that were not, where layers are recurrent.
+  // Number of tokens to compute again before the last one, with recurrent layers: their drafts were accepted
+  // together with others that were not.
   std::size_t redo = 0;
   std::size_t drafted_tokens = 0;   // in all steps,
   std::size_t accepted_tokens = 0;  // and how many of them were accepted
   std::size_t asked_from = 0;  // the first position of the prompt with an output that has not been delivered
-  std::optional<Pooler> pooler{};                       // of what has been delivered
-  std::vector<std::vector<TokenLogprob>> prompt_top{};  // of positions whose scores have not come yet
-  std::vector<std::size_t> left_at{};  // where waiting sequences leave its text, if layers are recurrent
-  std::size_t sent_blocks = 0;         // of each of its tables, sent to the ranks
-  bool announced = false;              // the ranks have a table for it
-  std::optional<TextStream> text;      // from its first token on, if there is a tokenizer
+  std::optional<Pooler> pooler{};                       // pools delivered states
+  std::vector<std::vector<TokenLogprob>> prompt_top{};  // for positions whose scores have not arrived
+  std::vector<std::size_t>
+      left_at{};                // positions where waiting sequences leave its text, if layers are recurrent
+  std::size_t sent_blocks = 0;  // blocks of each of its tables that ranks have
+  bool announced = false;       // the ranks have a table for it
+  std::optional<TextStream> text;                // from its first token on, if there is a tokenizer
   std::optional<constraint::Progress> progress;  // from its first token on, if there is a constraint
   FinishReason finish_reason = FinishReason::none;
 
@@ -117,11 +119,11 @@ struct Sequence {
   std::size_t overtaken = 0;            // times that others were admitted instead, for which there was room
   std::uint64_t compared_to = 0;        // admission of the last sequence whose prefix it was compared with
   std::weak_ptr<const Sequence> ahead;  // a running sequence that computes a prefix of this one,
-  std::size_t shared_tokens = 0;        // of this many tokens
+  std::size_t shared_tokens = 0;        // for this many tokens
 
   // While it runs: 1, 2, ... in the order of admission; else 0.
   std::uint64_t admission = 0;
-  std::uint64_t last_turn = 0;  // of prompts in a step: when it had one, counted by the scheduler
+  std::uint64_t last_turn = 0;  // the scheduler's count when its prompt last had a turn in a step
 
   // How far the constraint has been satisfied.
   constraint::Progress constraint_progress() const { return progress.value_or(state->constraint_start); }

@@ -17,8 +17,8 @@ namespace {
 using MaskTask = std::packaged_task<TokenMask()>;
 using MaskTasks = std::vector<MaskTask>;
 
-// Of the token after the sequence's own tokens and these drafts, which the constraint allows. What takes time
-// goes to `slow`; masks of states that have been there before are known.
+// The constraint's mask of the token after the sequence's own tokens and these drafts. Slow work goes to
+// `slow`; masks of earlier states are known.
 std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::span<const TokenId> drafts,
                                               MaskTasks& slow) {
   constraint::Progress progress = sequence.constraint_progress();
@@ -28,7 +28,7 @@ std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::spa
   return slow.emplace_back(compute).get_future().share();
 }
 
-// Of the request's function, which may take any time.
+// The mask of the request's function, which may take any time.
 std::shared_future<TokenMask> function_mask(const Sequence& sequence) {
   const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
   std::vector<TokenId> generated(first, sequence.tokens.end());

@@ -14,7 +14,7 @@ namespace tp {
 struct TokenBans {
   std::vector<TokenId> ends{};                // tokens that end a text,
   std::size_t min_tokens = 0;                 // which has to have so many before any of them
-  std::vector<TokenId> model_ends{};          // of these the model's own,
+  std::vector<TokenId> model_ends{};          // the model's own end tokens,
   std::size_t min_before_model_ends = 0;      // which its files keep back longer
   std::vector<std::vector<TokenId>> words{};  // sequences that are never completed
   std::vector<TokenId> first{};  // tokens that are no beginning: the generated token of this number

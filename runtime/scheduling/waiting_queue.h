@@ -19,7 +19,7 @@ struct RequestCounts {
   std::size_t prompt_tokens = 0;
 };
 
-// Of a request's samples that have not begun, only the first is in the queue; the others are made when it is
+// Only the first of a request's samples that have not begun is in the queue; the others are made when it is
 // their turn.
 class WaitingQueue {
  public:

@@ -26,7 +26,7 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
 
 namespace {
 
-// Of positions one after the other as one output.
+// Asks for consecutive positions as one output.
 void ask_for_guesses(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
                      std::vector<Output>& outputs) {
   const Request& request = sequence.state->request;

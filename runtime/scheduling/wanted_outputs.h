@@ -1,4 +1,4 @@
-// What a step sends to the ranks about a sequence, besides its tokens and blocks.
+// The outputs of a sequence that a step requests from the ranks.
 #pragma once
 
 #include "runtime/protocol/command.h"

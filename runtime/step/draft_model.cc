@@ -19,10 +19,10 @@
 namespace tp {
 namespace {
 
-// Of weights in memory, for each rank: with less to read, messages take longer than what further ranks save.
-// Measured with two ranks of a host (bench/README.md).
+// Bytes of weights per rank: with less to read, messages take longer than further ranks save. Measured with
+// two ranks of a host (bench/README.md).
 constexpr std::size_t kWorthDividing = std::size_t{2} << 20;
-// Of weights that are divided over hosts: an estimate, not measured.
+// Bytes of weights that are divided over hosts: an estimate, not measured.
 constexpr std::size_t kWorthDividingOverHosts = std::size_t{96} << 20;
 
 std::string token_of(const Tokenizer& tokenizer, std::size_t id) {
@@ -112,7 +112,7 @@ DraftPlan plan_draft(const Communicator& comm, const EngineOptions& options, con
   return draft;
 }
 
-// The same of the model's own layer.
+// Plans the model's own layer as a draft model.
 DraftPlan plan_next_token(const Communicator& comm, const EngineOptions& options, const EnginePlan& target) {
   DraftPlan draft{.plan = next_token_plan(1, target)};
   const std::unique_ptr<WeightSource> source = open_weights(draft.plan);
@@ -153,7 +153,7 @@ std::optional<DraftPlan> agree_on_draft(Communicator& comm, const EngineOptions&
     const bool is_model =
         speculation.drafts == DraftKind::model || (is_automatic && !speculation.model.empty());
     if (speculation.drafts == DraftKind::mtp) require_next_token_layer(target);
-    // What wraps the source guesses texts of another model, whose states this one does not have.
+    // A wrapped source guesses texts of another model, whose states this one does not have.
     const bool has_layer =
         is_automatic && !is_model && !options.wrap_draft_source && has_next_token_layer(target);
     const bool is_layer = speculation.drafts == DraftKind::mtp || has_layer;

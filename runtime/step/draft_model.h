@@ -16,11 +16,11 @@
 
 namespace tp {
 
-// What all ranks agree on.
+// The plan that all ranks agree on.
 struct DraftPlan {
   EnginePlan plan;
   bool on_all_ranks = false;
-  SameTables same{};  // of the model and its own layer, on this rank
+  SameTables same{};  // tables that the model and its own layer share on this rank
 };
 
 // Rank 0's plan; nothing if the options name no draft model, and the checkpoint's own layer is not wanted or

@@ -1,4 +1,4 @@
-// What the stages of a pipeline send each other: commands from rank 0 to all, activations from stage to
+// Messages between the stages of a pipeline: commands from rank 0 to all, activations from stage to
 // stage, masks to the last stage, and its results to rank 0.
 #pragma once
 
@@ -30,7 +30,7 @@ class Pipeline {
   Communicator& tensor() { return topology_.tensor(); }
   bool collects_results() { return stage_.is_last() && tensor().is_root(); }
 
-  // What a decoder sends and receives.
+  // The links of a decoder to its neighbours.
   Decoder::StageLinks links();
 
   // Rank 0, if there are several stages; the others receive what it has sent.

@@ -34,8 +34,7 @@ bool is_guess(const Output& output) { return std::holds_alternative<want::Guess>
 bool is_hidden(const Output& output) { return std::holds_alternative<want::Hidden>(output.want); }
 bool is_whole(const Output& output) { return std::holds_alternative<want::Logits>(output.want); }
 
-// What this rank, which owns the tokens from `first_id` on, contributes to a row that no token is chosen
-// from.
+// The contribution of this rank, which owns the tokens from `first_id` on, to a row without a choice.
 ShardRow part_of(const Output& output, std::size_t offset, std::span<const float> logits, TokenId first_id,
                  std::optional<float> row_max) {
   if (is_whole(output)) return {};
@@ -112,7 +111,7 @@ void StepExecutor::read_states(const HiddenStates& states, std::size_t own_rows)
   kept_states_ = &*own_states_;
 }
 
-// Of every token the state that it reads. One that is not there any more is zeros: guesses are worse then.
+// Finds the state that each token reads. A state that no longer exists is zeros: guesses are worse then.
 void StepExecutor::find_states(const Forward& forward, Batch& batch) const {
   batch.states_before.assign(batch.tokens.size(), nullptr);
   if (read_states_ == nullptr) return;
@@ -294,7 +293,7 @@ std::vector<ChoiceRow> StepExecutor::choice_rows(std::span<const Row> rows,
     ChoiceRow& choice = choices.emplace_back();
     choice.logits = {local_logits.row(i), vocab_shards_[comm_.rank()].size()};
     choice.params = &start.sampling;
-    // What reads states has a sequence without its first token.
+    // A decoder that reads states has sequences without their first token.
     const std::size_t position = sequences_.position_after(output.sequence, row);
     choice.key = {start.seed, start.sample, decoder_.reads_states() ? position + 1 : position};
     const auto& choose = std::get<want::Choose>(output.want);

@@ -35,7 +35,7 @@ class StepExecutor {
 
   // From now on the states of all rows are kept.
   void keep_states(HiddenStates& states) { kept_states_ = &states; }
-  // Where a decoder that reads states finds those of the model. Of its own it needs those of so many rows at
+  // Sets the model's states for a decoder that reads them, and the number of its own states that it needs at
   // once.
   void read_states(const HiddenStates& states, std::size_t own_rows);
 
@@ -50,13 +50,13 @@ class StepExecutor {
   // One row of an output.
   struct Row {
     const Output* output = nullptr;
-    std::size_t index = 0;   // of the output
+    std::size_t index = 0;   // index of the output
     std::size_t offset = 0;  // within the output's rows
   };
 
   // Whose hidden state is wanted: by an output, or else it is kept.
   struct HiddenRow {
-    std::size_t row = 0;  // of the pass
+    std::size_t row = 0;  // row of the pass
     SequenceId sequence = 0;
     std::size_t position = 0;
     std::optional<std::size_t> output{};  // its index
@@ -87,11 +87,11 @@ class StepExecutor {
   bool same_bits_;
   RankSequences sequences_;
   HiddenStates* kept_states_ = nullptr;
-  const HiddenStates* read_states_ = nullptr;  // of a decoder that reads states: the model's
+  const HiddenStates* read_states_ = nullptr;  // the model's states, if this decoder reads them
   std::optional<HiddenStates> own_states_;     // and its own behind rows with outputs
   ShardedChoice choice_;
-  std::vector<Result> results_;             // of the current pass
-  std::map<std::size_t, TokenMask> masks_;  // of its outputs
+  std::vector<Result> results_;             // results of the current pass
+  std::map<std::size_t, TokenMask> masks_;  // masks of its outputs
   double collecting_seconds_ = 0.0;
 };
 

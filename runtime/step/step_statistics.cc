@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// Of the collectives that choose and collect outputs.
+// Seconds of the collectives that choose and collect outputs.
 double StepStatistics::exchange_seconds() const {
   const CommStats& stats = comm_.stats();
   return stats.gather.seconds + stats.exchange.seconds + stats.broadcast.seconds;

@@ -1,4 +1,4 @@
-// Where a rank's time goes.
+// The time that a rank spends.
 #pragma once
 
 #include "parallel/machine/stopwatch.h"
@@ -21,7 +21,7 @@ class StepStatistics {
 
   // Since construction or the last reset.
   double wall_seconds() const { return step_seconds_ + between_seconds_ + watch_.seconds(); }
-  // Where this rank's steps spent their time; waiting is part of the collectives.
+  // Time that this rank's steps spent; waiting is part of the collectives.
   TimeParts own_time() const;
   // Collective, because the ranks compare how long they waited. Fills in the steps, their all-reduces and
   // where their time went.

@@ -93,7 +93,7 @@ class StageError : public Error {
   ErrorKind kind_;
 };
 
-// Where loading communicates within a stage, an error must end it there before other stages learn of it.
+// If loading communicates within a stage, an error must end it there before other stages learn of it.
 void load_in_stage(Communicator& tensor, const std::function<void()>& load) {
   std::optional<PackedCacheError> damage;
   try {
@@ -151,7 +151,7 @@ std::unique_ptr<Worker::Model> Worker::load(EnginePlan& plan, const WorkerOption
                       "copy the same files to every host");
   });
   bool in_two_phases = false;
-  // Of the stage on most hosts.
+  // Hosts of the stage on most hosts.
   const std::int64_t hosts =
       max_over_ranks(comm_, static_cast<std::int64_t>(tensor.placement().hosts.size()));
   fail_together(comm_, [&] { in_two_phases = reads_in_two_phases(static_cast<std::size_t>(hosts)); });

@@ -22,12 +22,12 @@ namespace tp {
 class DraftModel;
 
 struct WorkerOptions {
-  std::size_t threads = 1;               // of this rank
+  std::size_t threads = 1;               // threads of this rank
   std::size_t cache_tokens = 0;          // as in EngineOptions; rank 0's value applies
   std::filesystem::path packed_cache{};  // as in EngineOptions
-  MemoryNeed beside{};                   // of what this rank is going to have, too
+  MemoryNeed beside{};                   // further memory that this rank is going to need
   bool cache_is_planned = false;         // plan.cache_blocks is, together with something else
-  VocabTables others{};                  // of another worker with the same division, which are used
+  VocabTables others{};                  // tables of another worker with the same division, to be used here
 };
 
 class Worker {
@@ -42,7 +42,7 @@ class Worker {
   // model are kept for it. Collective; throws AgreedError.
   void add_draft(std::unique_ptr<DraftModel> draft);
   DraftModel* draft() { return draft_.get(); }
-  // Of a model that reads states: where it finds those of another one.
+  // Sets another model's states for a model that reads them.
   void read_states(const HiddenStates& states, std::size_t own_rows) {
     executor_.read_states(states, own_rows);
   }
@@ -50,7 +50,7 @@ class Worker {
   // Without what only rank 0 knows.
   const EngineInfo& info() const { return info_; }
 
-  // What a multi-token prediction layer may use, too.
+  // Tables that a multi-token prediction layer may share.
   VocabTables tables() const;
 
   // The stages that the ranks form.
@@ -91,7 +91,7 @@ class Worker {
   std::unique_ptr<Model> model_;
   StepExecutor executor_;
   StepStatistics statistics_;
-  std::optional<HiddenStates> states_;  // that the draft model reads
+  std::optional<HiddenStates> states_;  // states that the draft model reads
   std::unique_ptr<DraftModel> draft_;   // null: none, or not on this rank
 };
 

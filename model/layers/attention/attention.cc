@@ -53,7 +53,7 @@ std::optional<Favor> random_features(const AttentionSpec& spec, const HeadShard&
   return Favor(shard.kv_heads, spec.favor_features, spec.head_dim);
 }
 
-// Of the batch, sequence by sequence, in the order in which a dilated layer stores them.
+// Rows of the batch, sequence by sequence, in the order in which a dilated layer stores them.
 std::vector<std::size_t> rows_by_residue(std::span<const kernels::AttentionSpan> spans,
                                          std::size_t dilation) {
   std::vector<std::size_t> rows;

@@ -29,7 +29,7 @@ class Attention {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  // What this rank caches of it: nothing where random features approximate it, but
+  // Cache layout on this rank: nothing if random features approximate attention, but
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // so many floats of a state of every sequence.
   std::size_t state_floats() const { return favor_ ? favor_->state_floats() : 0; }
@@ -40,7 +40,7 @@ class Attention {
   TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                     TensorView<const float> value, const StepContext& step,
                                     const kernels::PagedCache& cache) const;
-  // The same of sequences that are stored by residues.
+  // Attends in sequences that are stored by residues.
   TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                        TensorView<const float> value, const StepContext& step,
                                        const kernels::PagedCache& cache) const;
@@ -48,7 +48,7 @@ class Attention {
   TensorView<float> attend(TensorView<const float> query, const StepContext& step,
                            std::span<const kernels::AttentionSpan> spans, const kernels::PagedCache& cache,
                            const AttentionPattern& pattern) const;
-  // What global tokens see with projections of their own replaces what is in their rows of `attended`.
+  // Replaces the rows of global tokens in `attended` by what they see with projections of their own.
   void attend_globally(TensorView<const float> x, const StepContext& step, const kernels::PagedCache& cache,
                        TensorView<float> attended) const;
   void normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const;

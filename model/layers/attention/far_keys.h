@@ -18,7 +18,7 @@ class FarKeys {
 
  private:
   std::vector<kernels::AttentionSpan> spans_;
-  std::vector<std::vector<float>> biases_;  // of spans that have such keys
+  std::vector<std::vector<float>> biases_;  // biases of spans that have such keys
 };
 
 }  // namespace tp

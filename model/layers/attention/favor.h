@@ -1,4 +1,4 @@
-// What stands in for exact attention where --attention favor asks for it.
+// The estimate of attention that --attention favor asks for.
 #pragma once
 
 #include "model/kernels/favor.h"

@@ -9,7 +9,7 @@
 namespace tp {
 namespace {
 
-// Of the squares' sum of a query or key, under the root; the original code has it as a constant.
+// Added to the sum of squares of a query or key under the root; a constant in the original code.
 constexpr float kSquaresEps = 1e-6F;
 
 struct StoredDeltaNet {
@@ -30,7 +30,7 @@ StoredLayer delta_layer(const std::string& name, std::size_t rows, std::size_t h
 StoredDeltaNet stored_delta_net(const WeightSource& source, const GatedDeltaNetNames& names,
                                 const GatedDeltaNetSpec& spec, std::size_t hidden_size) {
   const std::size_t key = spec.key_head_dim;
-  const std::size_t heads = spec.num_value_heads / spec.num_key_heads;  // of values, for each of keys
+  const std::size_t heads = spec.num_value_heads / spec.num_key_heads;  // value heads per key head
   const std::size_t value = heads * spec.value_head_dim;
   const std::size_t all_keys = spec.num_key_heads * key;
   const std::size_t all_values = spec.num_key_heads * value;

@@ -14,15 +14,15 @@
 
 namespace tp {
 
-// What this rank owns: value heads, and every key head that one of them reads.
+// This rank's share: value heads, and every key head that one of them reads.
 struct DeltaNetSizes {
   DeltaNetSizes(const GatedDeltaNetSpec& spec, TpRank tp);
 
-  HeadShard heads;    // those of queries are value heads here
+  HeadShard heads;    // value heads take the place of query heads
   std::size_t key;    // local key heads * key_head_dim
   std::size_t value;  // local value heads * value_head_dim
 
-  std::size_t channels() const { return 2 * key + value; }  // of queries, keys and values
+  std::size_t channels() const { return 2 * key + value; }  // channels of queries, keys and values
 };
 
 // A state is the last inputs of the convolution, [conv_kernel - 1, channels], and behind them the matrices of

@@ -14,7 +14,7 @@
 
 namespace tp {
 
-// What one rank's part of a layer measures.
+// Sizes of one rank's part of a layer.
 struct LatentAttentionSizes {
   LatentAttentionSizes(const LatentAttentionSpec& spec, TpRank tp);
 
@@ -45,7 +45,7 @@ class LatentAttention {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  // What is cached of it; the same on every rank.
+  // Cache layout, equal on every rank.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
 
  private:
@@ -66,7 +66,7 @@ class LatentAttention {
   LatentAttentionSizes sizes_;
   std::vector<std::size_t> latent_of_head_;  // all 0: heads share the one latent
   ColumnParallelLinear down_proj_;           // [query_in + latent, hidden_size]
-  std::optional<QueryExpansion> q_proj_;     // where there is a q_lora_rank
+  std::optional<QueryExpansion> q_proj_;     // set if there is a q_lora_rank
   Norm kv_a_norm_;                           // [kv_lora_rank]
   HeadwiseLinear absorb_proj_;               // W_uk^T of every head: [kv_lora_rank, qk_nope_head_dim]
   HeadwiseLinear value_proj_;                // W_uv of every head: [v_head_dim, kv_lora_rank]

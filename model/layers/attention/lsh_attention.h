@@ -33,8 +33,8 @@ class LshAttention {
   std::vector<std::vector<float>> rotations_of(std::span<const std::vector<std::size_t>> factors) const;
 
   LshAttentionSpec spec_;
-  Range heads_;                    // of this rank
-  std::vector<float> rotations_;   // where the number of buckets is the same for all sequences
+  Range heads_;                    // heads of this rank
+  std::vector<float> rotations_;   // set if all sequences have the same number of buckets
   ColumnParallelLinear qkv_proj_;  // [2 * local heads * head_dim, hidden_size]: queries, values
   RowParallelLinear o_proj_;       // [hidden_size, local heads * head_dim]
 };

@@ -18,8 +18,8 @@ std::vector<float> torch_randn(std::uint64_t seed, std::size_t count);
 // The even factors of the number of buckets for a sequence of that many tokens, filled up.
 std::vector<std::size_t> bucket_factors(const LshAttentionSpec& spec, std::size_t padded);
 
-// Of these heads, [heads, num_hashes, sum of factors / 2, head_dim]: the original code draws [all heads,
-// head_dim, num_hashes, sum of factors / 2] with the seed, the same in every layer and call.
+// Rotations of these heads, [heads, num_hashes, sum of factors / 2, head_dim]: the original code draws [all
+// heads, head_dim, num_hashes, sum of factors / 2] with the seed, the same in every layer and call.
 std::vector<float> lsh_rotations(const LshAttentionSpec& spec, std::span<const std::size_t> factors,
                                  Range heads);
 

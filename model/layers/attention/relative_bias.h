@@ -1,4 +1,4 @@
-// What scores gain by the distance of key and query: the same in all layers.
+// A bias of scores by the distance of key and query, equal in all layers.
 #pragma once
 
 #include "model/config/spec.h"

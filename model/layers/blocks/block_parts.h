@@ -28,7 +28,7 @@ class AttentionPart {
   PartialSum operator()(TensorView<const float> x, const StepContext& step,
                         const kernels::PagedCache& cache) const;
 
-  // What this rank caches of it.
+  // Cache layout on this rank.
   kernels::KvLayout kv_layout(KvType type, std::size_t block_size) const;
   // Floats of the state that this rank keeps of a sequence, if it is recurrent; else 0.
   std::size_t state_floats() const;

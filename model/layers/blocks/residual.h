@@ -31,12 +31,12 @@ class Residual {
   // x = norm(x)
   void apply(const Norm& norm);
 
-  // What a part reads: norm(x), [tokens, hidden_size].
+  // The input of a part: norm(x), [tokens, hidden_size].
   TensorView<const float> normed(const Norm& norm) const { return norm(x_, step_.workspace); }
-  // The same, or x itself where there is no norm.
+  // norm(x), or x itself without a norm.
   TensorView<const float> normed(const std::optional<Norm>& norm) const { return norm ? normed(*norm) : x_; }
 
-  // Of one of two streams.
+  // norm(x) of one of two streams.
   TensorView<const float> normed(const Norm& norm, std::size_t stream) const {
     return norm(stream_of(stream), step_.workspace);
   }
@@ -44,7 +44,7 @@ class Residual {
   // x += scale * the sum over ranks, with a norm of its own in some families. Gives back what was taken of
   // the workspace since the last sum. Collective; throws CommError.
   void add_all_reduced(PartialSum sum, const std::optional<Norm>& post_norm, float scale);
-  // The same to one of two streams.
+  // Adds to one of two streams.
   void add_all_reduced(PartialSum sum, std::size_t stream);
 
   // [tokens, hidden_size], or of two streams [tokens, 2 * hidden_size]

@@ -13,7 +13,7 @@
 
 namespace tp {
 
-// What an expert of either kind is like.
+// The shape of an expert of either kind.
 struct ExpertSpec {
   std::size_t intermediate_size = 0;
   Activation activation = Activation::silu;
@@ -27,7 +27,7 @@ class Expert {
  public:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
 
-  // What experts add to.
+  // An empty sum that experts add to.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const {
     return down_proj_.nothing(tokens, step);
   }

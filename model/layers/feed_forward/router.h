@@ -35,7 +35,7 @@ class Routing {
  private:
   std::vector<std::size_t> first_;  // [num_experts + 1] the first entry of every expert, and the end
   std::vector<std::size_t> rows_;   // [tokens * num_experts_per_tok]
-  std::vector<float> weights_;      // of the same entries
+  std::vector<float> weights_;      // weights of these entries
 };
 
 // One token's choice. logits: [num_experts]; bias: the same, or empty; writes num_experts_per_tok experts,

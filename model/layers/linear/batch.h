@@ -1,4 +1,4 @@
-// What one step computes: tokens of several sequences laid end to end.
+// The input of one step: tokens of several sequences laid end to end.
 #pragma once
 
 #include "model/kernels/paged_cache.h"
@@ -30,13 +30,14 @@ struct Batch {
   std::vector<std::uint8_t> types{};     // [tokens] of models that distinguish them; empty: all are 0
   // [tokens] 1 for those that all see and that see all, in models with windows that have such; empty: none.
   std::vector<std::uint8_t> is_global{};
-  // Of every group of layers that share a table: one per sequence, in order, covering all tokens.
+  // Spans of every group of layers that share a table: one per sequence, in order, covering all tokens.
   std::vector<std::vector<kernels::AttentionSpan>> spans{{}};  // [groups][sequences]
   std::vector<StateSpan> states{};         // one per sequence, of a model with recurrent layers
   std::vector<std::size_t> output_rows{};  // [outputs] the tokens whose logits are wanted
-  std::vector<std::size_t> hidden_rows{};  // those whose hidden states are wanted
-  // Of encoder-decoders, whose tokens are the decoder's: what each sequence's tokens see of its input, and
-  // the inputs that the step encodes (null: none), a batch of their own, whose spans have the same blocks.
+  std::vector<std::size_t> hidden_rows{};  // rows whose hidden states are wanted
+  // For encoder-decoders, whose tokens are the decoder's: the part of its input that each sequence's tokens
+  // see, and the inputs that the step encodes (null: none), a batch of their own, whose spans have the same
+  // blocks.
   std::vector<kernels::AttentionSpan> contexts{};
   std::shared_ptr<Batch> inputs{};
   // [tokens] of a layer that predicts the token after the next one: the state of the model behind the token

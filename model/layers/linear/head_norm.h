@@ -26,7 +26,7 @@ class HeadNorm {
 
  private:
   std::size_t head_dim_;
-  std::vector<Norm> norms_;  // of local heads, or one for all
+  std::vector<Norm> norms_;  // one per local head, or one for all
 };
 
 }  // namespace tp

@@ -33,7 +33,7 @@ class ColumnParallelLinear {
   // activation(gates) * ups of a layer of both, gates first. -> [tokens, local out_features / 2]
   TensorView<float> gated(TensorView<const float> x, kernels::Activation activation,
                           const StepContext& step) const;
-  // The same in the form that suits the next layer best.
+  // Gated activations in the form that suits the next layer best.
   LocalActivations gated_for(const RowParallelLinear& next, TensorView<const float> x,
                              kernels::Activation activation, const StepContext& step) const;
 
@@ -55,7 +55,7 @@ class RowParallelLinear {
 
   // x: [tokens, local in_features] -> an addend of [tokens, out_features]
   PartialSum operator()(const LocalActivations& x, const StepContext& step) const;
-  // The same with a factor of the bias for every token, [tokens].
+  // Multiplies with a factor of the bias for every token, [tokens].
   PartialSum with_scaled_bias(TensorView<float> x, std::span<const float> factors,
                               const StepContext& step) const;
 

@@ -24,7 +24,7 @@ class Norm {
 
   // x: [tokens, size] -> [tokens, size]
   TensorView<float> operator()(TensorView<const float> x, Workspace& workspace) const;
-  // The same where x is, which may be rows of several vectors: [tokens, vectors * size].
+  // Normalizes x in place; it may be rows of several vectors: [tokens, vectors * size].
   void apply_in_place(TensorView<float> x) const;
 
  private:

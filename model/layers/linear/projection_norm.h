@@ -25,9 +25,9 @@ class ProjectionNorm {
 
  private:
   struct Part {
-    std::size_t size;          // of the whole projection
+    std::size_t size;          // columns of the whole projection
     std::vector<float> gain;   // [local columns]
-    std::size_t first_column;  // of those that this rank counts
+    std::size_t first_column;  // first column that this rank counts
     std::size_t columns;
   };
 

@@ -30,7 +30,7 @@ class Rope {
 
   // The angle that one position adds, [rotary_dim / 2], in radians.
   std::span<const float> frequencies() const { return frequencies_; }
-  // What cosines and sines are multiplied by (yarn, longrope).
+  // Factor of cosines and sines (yarn, longrope).
   float magnitude() const { return magnitude_; }
 
  private:

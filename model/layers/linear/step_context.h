@@ -19,7 +19,7 @@ class RelativeBias;
 // The sums over ranks of a step of shapes.
 struct SumTally {
   std::size_t sums = 0;
-  std::size_t bytes = 0;  // that each rank adds
+  std::size_t bytes = 0;  // bytes that each rank adds
 
   void add(std::size_t bytes_of_sum) {
     ++sums;
@@ -33,17 +33,17 @@ struct SumTally {
   }
 };
 
-// What every part may need of the step at hand.
+// The current step, as parts see it.
 struct StepContext {
   const Batch& batch;
   Workspace& workspace;
-  std::span<const RopeAngles> ropes{};  // of every RopeSpec of the model
+  std::span<const RopeAngles> ropes{};  // angles of every RopeSpec of the model
   Tracer* tracer = nullptr;             // null: nobody asks what takes how long
-  std::size_t cache_group = 0;          // that the layer at hand belongs to
-  LayerStates states{};                 // of the layer at hand, if it is recurrent
+  std::size_t cache_group = 0;          // cache group of the current layer
+  LayerStates states{};                 // states of the current layer, if it is recurrent
   Communicator* comm = nullptr;         // null: the step is of shapes, or sums nothing inside of a part
-  const RelativeBias* relative_bias = nullptr;  // of models that have one
-  SumTally* tally = nullptr;                    // of a step of shapes, if anybody asks for it
+  const RelativeBias* relative_bias = nullptr;  // set for models that have one
+  SumTally* tally = nullptr;                    // counts sums of a step of shapes, if wanted
 
   // A step of shapes would sum this over ranks.
   void count_sum(const PartialSum& sum) const {
