@@ -11,7 +11,7 @@ namespace tp::kernels {
 
 // y = x . weight^T. x: [tokens, in_features], y: [tokens, out_features].
 //
-// f32, f16 and bf16: in float32 arithmetic. Where the machine is fast at multiplying bf16, more than 8
+// f32, f16 and bf16: in float32 arithmetic. Where the machine is fast at multiplying bf16, more than 2
 // activations times bf16 weights are rounded to bf16 first. int8 and int4: activations are quantized to 8
 // bits in groups of 32, and groups are multiplied in integers. On a matrix unit more than 4 tokens times bf16
 // weights, 12 times int8 and int4 and 16 times f16 are products of bf16 with float32 sums: f16 weights keep

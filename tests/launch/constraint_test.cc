@@ -103,7 +103,7 @@ TEST(Constraints, TheExamplesOfTheGuideWork) {
   const TemporaryDirectory directory;
   const std::filesystem::path program = command_line(kNoMpirun, {}).front();
   const std::string commands = "set -e\ntp-infer() { \"" + program.string() + "\" \"$@\"; }\n" +
-                               doc_example("runtime/constraint/README.md", "# Answers with a shape");
+                               doc_example("runtime/constraint/README.md", "# Structured output");
   Process shell({"bash", "-c", commands}, {.folder = directory.path()});
   const Finished finished = shell.finish(120);
   expect_success(finished);

@@ -75,7 +75,7 @@ TEST_F(Guides, WritingGgufFilesAndPackedWeights) {
 }
 
 TEST_F(Guides, Plans) {
-  EXPECT_CONTAINS(output_of("runtime/plan/README.md", "# Plans: predictions before the machines are there"),
+  EXPECT_CONTAINS(output_of("runtime/plan/README.md", "# Predictions for machines you don't have yet"),
                   "a step that decodes 1:");
 }
 

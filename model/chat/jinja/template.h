@@ -37,7 +37,7 @@ class RenderError : public RequestError {
 // A template in the part of Jinja2 that Hugging Face's chat templates use, with the same results as there:
 // statements if, for (with loop, filters, recursion, break, continue), set, macro, call, filter, with, raw,
 // generation; all operators; Python's methods of texts, lists and dicts; trim_blocks and lstrip_blocks.
-// CONTRIBUTING.md says what is left out. What a template may do is bounded: an endless one is an error.
+// model/chat/README.md says what is left out. What a template may do is bounded: an endless one is an error.
 class Template {
  public:
   // Throws CheckpointError that says NAME:LINE:COLUMN and what is wrong there.

@@ -82,9 +82,9 @@ TEST(Download, PrintsThePathOfAModelThatRuns) {
   EXPECT_EQ(test.hub.count("resolve"), requests);
 }
 
-// The commands of the README's first use, as far as they download, and those of the guide.
+// The commands of the README's first task, as far as they download, and those of the guide.
 std::string commands_of_guides() {
-  std::string commands = doc_example("README.md", "## Three uses");
+  std::string commands = doc_example("README.md", "## Common tasks");
   commands.resize(commands.rfind("mpirun"));
   return commands + doc_example("launch/README.md", "## Downloads");
 }
