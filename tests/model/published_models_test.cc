@@ -29,7 +29,7 @@ json published_models() {
 TEST(PublishedModels, HaveAsManyParametersAsTheirFiles) {
   for (const json& model : published_models()) {
     json config = model.at("config");
-    config["architectures"] = {model.at("architecture")};
+    config["architectures"] = json::array({model.at("architecture")});
     const std::string name = model.at("model");
     EXPECT_EQ(count_parameters(make_spec(parse_config(config.dump(), name))), model.at("parameters")) << name;
   }

@@ -94,8 +94,9 @@ TEST(InputText, LeavesAShorterTokenThatIsText) {
 TEST(InputText, CannotWriteControlTokensOfAVocabularyThatIsLookedUpWhole) {
   json content = testing::bpe_json({"<", "s", ">", "<s>", "s>"}, {"s >"});
   content["ignore_merges"] = true;
-  const Tokenizer tokenizer = testing::load_tokenizer(
-      {{"model", content}, {"added_tokens", {added(3, "<s>")}}, {"decoder", {{"type", "Fuse"}}}});
+  const Tokenizer tokenizer = testing::load_tokenizer({{"model", content},
+                                                       {"added_tokens", json::array({added(3, "<s>")})},
+                                                       {"decoder", {{"type", "Fuse"}}}});
   EXPECT_EQ(ids_of(tokenizer, MarkedText("<s>")), (Ids{3}));
   EXPECT_EQ(ids_of(tokenizer, MarkedText::input("<s>")), (Ids{0, 4}));
   EXPECT_EQ(ids_of(tokenizer, MarkedText::input("<s")), (Ids{0, 1}));
@@ -133,7 +134,7 @@ TEST(InputText, CannotWriteControlTokensThatAreNormalized) {
 
 TEST(InputText, IsAllOfATextWhoseBordersTheNormalizerBlurs) {
   json content = testing::byte_level_json();
-  content["added_tokens"] = {added(300, "<t>", {{"normalized", true}})};
+  content["added_tokens"] = json::array({added(300, "<t>", {{"normalized", true}})});
   content["normalizer"] = {{"type", "NFC"}};
   const Tokenizer tokenizer = testing::load_tokenizer(content);
   EXPECT_EQ(ids_of(tokenizer, with_input("<t>e", "\u0300<t>", "")).size(), 3U + 2U + 3U);
@@ -142,7 +143,7 @@ TEST(InputText, IsAllOfATextWhoseBordersTheNormalizerBlurs) {
 
 TEST(InputText, IsAllOfATextWhoseBordersTheNormalizerRemoves) {
   json content = testing::byte_level_json();
-  content["added_tokens"] = {added(300, "<t>", {{"normalized", true}})};
+  content["added_tokens"] = json::array({added(300, "<t>", {{"normalized", true}})});
   content["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "[^ -~]"}}}, {"content", ""}};
   const Tokenizer tokenizer = testing::load_tokenizer(content);
   EXPECT_EQ(ids_of(tokenizer, with_input("a", "<t>", "")), (Ids{'a', '<', 't', '>'}));

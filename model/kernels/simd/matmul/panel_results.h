@@ -63,6 +63,12 @@ struct Pass {
   return p.panels + (pass.panel + n * pass.apart) * p.panel_bytes;
 }
 
+// Some bytes behind their beginning, unless a rank has no columns and so no bytes.
+[[maybe_unused]] const unsigned char* weights_at(const PanelProduct& p, const Pass& pass, std::size_t n,
+                                                 std::size_t place) {
+  return weights_of(p, pass, n) + (p.in_features == 0 ? 0 : place);
+}
+
 // Outputs from a panel on: the last panel may be cut short.
 [[gnu::always_inline]] inline std::size_t outputs_of(const PanelProduct& p, const Pass& pass, std::size_t n) {
   return p.out_features - (pass.panel + n * pass.apart) * kPanel;

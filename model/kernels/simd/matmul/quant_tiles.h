@@ -22,7 +22,7 @@ struct QuantTile {
   template <std::size_t T, std::size_t N>
   void run(const Pass& pass) const {
     const unsigned char* weights[N];
-    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_of(p, pass, n) + F.place(p.first_block, 0);
+    for (std::size_t n = 0; n < N; ++n) weights[n] = weights_at(p, pass, n, F.place(p.first_block, 0));
     Vector results[N][T];
     set_zero(results);
     for (std::size_t block = 0; block < p.in_features / kBlock; ++block) {

@@ -57,7 +57,7 @@ struct ScaledTile {
     const float* x[T];
     for (std::size_t t = 0; t < T; ++t) x[t] = p.x + (pass.token + t) * p.x_stride;
     const unsigned char* elements[N];
-    for (std::size_t n = 0; n < N; ++n) elements[n] = weights_of(p, pass, n) + format.elements_place();
+    for (std::size_t n = 0; n < N; ++n) elements[n] = weights_at(p, pass, n, format.elements_place());
     Vector sums[N][T];
     set_zero(sums);
     for (std::size_t k = leaf.begin; k < leaf.end;) {
