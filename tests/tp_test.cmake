@@ -34,7 +34,7 @@ function(tp_add_plain_test name labels shards)
   # clang 14's leak checker itself crashes after about one in a hundred programs that used MPI. What they run is
   # checked for leaks by the tests that do not start programs.
   set(sanitizer_options "")
-  if(TP_SANITIZE AND "launch" IN_LIST labels)
+  if(TP_SANITIZE AND "${labels}" MATCHES "launch|serve")
     set(sanitizer_options ASAN_OPTIONS=detect_leaks=0)
   endif()
   foreach(shard RANGE 1 ${shards})

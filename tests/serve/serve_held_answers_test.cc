@@ -166,8 +166,8 @@ TEST_F(ServeHeldAnswers, AnthropicsMessagesAreHeldToo) {
     EXPECT_EQ(whole.at("stop_reason"), "tool_use");
   }
   body["tool_choice"] = {{"type", "none"}};
-  for (const json& block : server_->post("/v1/messages", body).json().at("content"))
-    EXPECT_NE(block.at("type"), "tool_use");
+  const json message = server_->post("/v1/messages", body).json();
+  for (const json& block : message.at("content")) EXPECT_NE(block.at("type"), "tool_use");
 }
 
 TEST_F(ServeHeldAnswers, WhatCannotBeHeldIsRefused) {

@@ -183,7 +183,9 @@ TEST_P(ServeLoad, LeavesNothingBehindAfterRandomRequests) {
   EXPECT_TRUE(server.is_idle());
   EXPECT_GT(answered, 0);
   EXPECT_EQ(server.metric("kv_cache_blocks_used"), 0);
-  EXPECT_LT(resident_bytes(rank_0) - early_memory, 32 << 20);
+  if (!TP_SANITIZED) {  // sanitizers keep freed memory
+    EXPECT_LT(resident_bytes(rank_0) - early_memory, 32 << 20);
+  }
   server.end();
 }
 
