@@ -17,6 +17,7 @@
 #endif
 #endif
 #if defined(TP_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(TP_SANITIZE_THREADS)
@@ -41,10 +42,17 @@ void* make_stack() {
   return stack;
 }
 
+void remove_stack(void* stack) {
+#if defined(TP_ADDRESS_SANITIZER)
+  // Marks of the stack's objects would stay for what is mapped there next.
+  __asan_unpoison_memory_region(stack, kStackBytes);
+#endif
+  ::munmap(stack, kStackBytes);
+}
+
 }  // namespace
 
-Fiber::Fiber(std::function<void()> work)
-    : work_(std::move(work)), stack_(make_stack(), [](void* stack) { ::munmap(stack, kStackBytes); }) {
+Fiber::Fiber(std::function<void()> work) : work_(std::move(work)), stack_(make_stack(), &remove_stack) {
   inside_.stack = stack_.get();
   inside_.stack_bytes = kStackBytes;
 #if defined(TP_SANITIZE_THREADS)
