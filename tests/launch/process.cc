@@ -21,15 +21,15 @@ namespace {
 
 // Programs take several times as long under a sanitizer.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr double kPatience = 5;
+constexpr double kSanitizerFactor = 5;
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-constexpr double kPatience = 5;
+constexpr double kSanitizerFactor = 5;
 #else
-constexpr double kPatience = 1;
+constexpr double kSanitizerFactor = 1;
 #endif
 #else
-constexpr double kPatience = 1;
+constexpr double kSanitizerFactor = 1;
 #endif
 
 using namespace std::chrono_literals;
@@ -208,7 +208,8 @@ bool Process::wait_for_message(const std::string& message, double seconds) {
 }
 
 bool Process::wait_for(const std::function<bool()>& condition, double seconds) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds * kPatience);
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds * kSanitizerFactor);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline || !read_some(0.05)) return false;
   }
@@ -225,7 +226,7 @@ bool Process::ended() {
 }
 
 Finished Process::finish(double seconds) {
-  seconds *= kPatience;
+  seconds *= kSanitizerFactor;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   bool open = true;
   while (!ended() || open) {
