@@ -3,6 +3,7 @@
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
 #include "tests/launch/run_line.h"
+#include "tests/model/weights/checkpoint_files.h"
 
 #include <string>
 
