@@ -1,5 +1,5 @@
 # Counts comments and paragraphs that open like a translation ("Of ...", "What ...", "Where ...", "That ...", "Those ...",
-# "The same ...") in each room, and compares the counts with the ceilings in tests/prose_ceilings.txt. STYLE: the subject comes first.
+# "The same ...") in each room, and compares the counts with the ceilings in tests/prose_ceilings.txt. The subject comes first.
 #
 #   awk -f tests/check_prose.awk tests/prose_ceilings.txt FILE...
 #

@@ -1,7 +1,6 @@
 // The examples of the guides, which tests run as a reader would.
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>

@@ -31,8 +31,8 @@ function(tp_add_plain_test name labels shards)
   if(NOT shards)
     set(shards 1)
   endif()
-  # clang 14's leak checker itself crashes after about one in a hundred programs that used MPI. What they run is
-  # checked for leaks by the tests that do not start programs.
+  # clang 14's leak checker itself crashes after about one in a hundred programs that used MPI. Tests that start no programs
+  # check the same code for leaks.
   set(sanitizer_options "")
   if(TP_SANITIZE AND "${labels}" MATCHES "launch|serve")
     set(sanitizer_options ASAN_OPTIONS=detect_leaks=0)

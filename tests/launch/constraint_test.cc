@@ -1,6 +1,7 @@
 // Constraints as a user gives them, with the demo model.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
+#include "tests/launch/run_line.h"
 #include "tests/model/weights/checkpoint_files.h"
 
 #include <filesystem>
@@ -101,11 +102,8 @@ TEST(Constraints, BatchesHaveTheirOwnWhateverTheRanksThePrefixCacheAndPreemption
 
 TEST(Constraints, TheExamplesOfTheGuideWork) {
   const TemporaryDirectory directory;
-  const std::filesystem::path program = command_line(kNoMpirun, {}).front();
-  const std::string commands = "set -e\ntp-infer() { \"" + program.string() + "\" \"$@\"; }\n" +
-                               doc_example("runtime/constraint/README.md", "# Structured output");
-  Process shell({"bash", "-c", commands}, {.folder = directory.path()});
-  const Finished finished = shell.finish(120);
+  const Finished finished =
+      run_line(doc_example("runtime/constraint/README.md", "# Structured output"), directory.path());
   expect_success(finished);
   const std::regex expected(
       "\\{[^]*\"name\":[^]*\"age\":[^]*\\}\nThe date is [A-Z][a-z]{2,8} [0-9]{1,2}\nWas she happy\\? "

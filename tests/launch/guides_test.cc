@@ -25,7 +25,7 @@ class Guides : public testing::Test {
     folder_.write("conversation.json", R"({"messages": [{"role": "user", "content": "Hello"}]})");
   }
 
-  // What the n-th block under the heading prints.
+  // Runs the n-th block under the heading, and returns what it prints.
   std::string output_of(const std::string& guide, const std::string& heading, int n = 1) const {
     const std::string block = "HOME=$PWD\n" + doc_example(guide, heading, n);
     const Finished finished = run_line(block, folder_.path());

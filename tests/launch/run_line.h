@@ -1,4 +1,4 @@
-// A command as a guide shows it.
+// Commands as a guide shows them.
 #pragma once
 
 #include "tests/launch/process.h"
@@ -8,7 +8,7 @@
 
 namespace tp::test {
 
-// Runs the line in the folder, with tp-infer on the PATH.
+// Runs a line, or several, in the folder, with tp-infer on the PATH. Stops at the first command that fails.
 Finished run_line(const std::string& line, const std::filesystem::path& folder);
 
 }  // namespace tp::test

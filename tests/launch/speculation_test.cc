@@ -1,6 +1,7 @@
 // tp-infer generate --speculate: other times, the same texts.
 #include "tests/doc_example.h"
 #include "tests/launch/program.h"
+#include "tests/launch/run_line.h"
 #include "tests/launch/text_model.h"
 
 #include <map>
@@ -16,10 +17,7 @@ using nlohmann::json;
 
 Finished run_commands(const std::string& commands) {
   const TemporaryDirectory directory;
-  const std::filesystem::path program = command_line(kNoMpirun, {}).front();
-  Process shell({"bash", "-c", "set -e\ntp-infer() { \"" + program.string() + "\" \"$@\"; }\n" + commands},
-                {.folder = directory.path()});
-  return shell.finish(120);
+  return run_line(commands, directory.path());
 }
 
 TEST(Speculate, TheExamplesOfTheGuideWorkAndTheirTextsAreThoseWithoutIt) {

@@ -63,7 +63,7 @@ struct Pass {
   return p.panels + (pass.panel + n * pass.apart) * p.panel_bytes;
 }
 
-// Some bytes behind their beginning, unless a rank has no columns and so no bytes.
+// The bytes at a place of a panel. A rank without columns has no bytes, and no places.
 [[maybe_unused]] const unsigned char* weights_at(const PanelProduct& p, const Pass& pass, std::size_t n,
                                                  std::size_t place) {
   return weights_of(p, pass, n) + (p.in_features == 0 ? 0 : place);
