@@ -39,7 +39,7 @@ std::string_view name_of(Isa isa) {
 }
 
 Isa best_isa() {
-#if defined(__x86_64__)
+#ifdef TP_X86_LEVELS
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512cd")) {

@@ -27,7 +27,7 @@
   }
 
 TP_DECLARE_LEVEL(portable)
-#if defined(__x86_64__)
+#ifdef TP_X86_LEVELS
 TP_DECLARE_LEVEL(avx2)
 TP_DECLARE_LEVEL(avx512)
 TP_DECLARE_LEVEL(avx512_vnni)
@@ -54,7 +54,7 @@ const Level& level() {
   static const Level portable_level = TP_LEVEL(portable, nullptr, nullptr);
   static const Level emulated =
       TP_LEVEL(portable, &amx_emulated::kTileKernels, amx_emulated::attend_by_tiles);
-#if defined(__x86_64__)
+#ifdef TP_X86_LEVELS
   static const Level avx2_level = TP_LEVEL(avx2, nullptr, nullptr);
   static const Level avx512_level = TP_LEVEL(avx512, nullptr, nullptr);
   static const Level avx512_vnni_level = TP_LEVEL(avx512_vnni, nullptr, nullptr);
@@ -62,7 +62,7 @@ const Level& level() {
   static const Level amx_level = TP_LEVEL(avx512_bf16, &amx::kTileKernels, amx::attend_by_tiles);
 #endif
   switch (active_isa()) {
-#if defined(__x86_64__)
+#ifdef TP_X86_LEVELS
     case Isa::amx:
       return amx_level;
     case Isa::avx512_bf16:
@@ -100,7 +100,7 @@ PeakKernels peak_kernels() {
     peaks.multiply_bf16 = tiles->multiply_bf16;
     peaks.multiply_int8 = tiles->multiply_int8;
   }
-#if defined(__x86_64__)
+#ifdef TP_X86_LEVELS
   // Reading with wider registers gains nothing; it was up to 6 % slower, depending on where the linker had
   // put the loop.
   if (active_isa() >= Isa::avx512_vnni && active_isa() <= Isa::amx) peaks.stream = avx2::kPeakKernels.stream;
