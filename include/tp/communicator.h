@@ -1,4 +1,4 @@
-// A group of MPI ranks: all of a job, or those that share the layers of one of its pipeline stages.
+// A group of MPI ranks: a whole job, or one of its pipeline stages.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace tp {
 
-// How often a communicator ran one kind of collective on this rank, and for how long.
+// Number and duration of one kind of collective on this rank.
 struct CommCounter {
   std::size_t calls = 0;
   std::size_t bytes = 0;  // this rank's payload, not network traffic
@@ -27,23 +27,23 @@ struct CommCounter {
 
 struct CommStats {
   CommCounter all_reduce;
-  // The part of all_reduce between hosts; bytes as sent by this rank. While two half-batches take turns, the
-  // seconds are those of the wire, and all_reduce has only those that the rank waited for it.
+  // The part of all_reduce between hosts, with the bytes that this rank sent. With two half-batches, these
+  // seconds are the time on the wire, and all_reduce contains only the time that the rank waited for it.
   CommCounter wire;
   CommCounter gather;
   CommCounter exchange;  // small all-to-all exchanges while ranks choose tokens
   CommCounter broadcast;
-  std::uint64_t inexact_sums = 0;  // all-reduces of doubles perhaps too large for their sum to be exact
+  std::uint64_t inexact_sums = 0;  // all-reduces of doubles that may be too large for an exact sum
   // Duration of each all-reduce that has not been compared across ranks yet; see waiting_seconds().
   std::vector<float> all_reduce_seconds;
-  double waiting_seconds = 0.0;  // spent waiting, in the all-reduces that were compared
+  double waiting_seconds = 0.0;  // time spent waiting in the all-reduces that were compared
 };
 
-// How a rank reacts to ranks that do not reach a collective, because they are stopped, swapping or reading
-// from a slow disk.
+// Reaction to ranks that don't reach a collective, because they are stopped, swapping or reading from a slow
+// disk.
 struct WaitOptions {
-  // Called once per wait that exceeds `patience` seconds, on one of the waiting ranks and perhaps by a thread
-  // of the library: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
+  // Called once per wait of more than `patience` seconds, on one of the waiting ranks, possibly on a thread
+  // of the library. An example of `text`: "waited 10 s in an all-reduce for rank 1 (process 4711 on node3)".
   std::function<void(const std::string& text)> on_long_wait;
   double patience = 10.0;
   // Seconds after which a wait throws CommError; 0: never. Waiting for rank 0 to start a step never times
@@ -59,14 +59,14 @@ struct Patience;   // parallel/exchange/wait.h
 struct Placement;  // parallel/exchange/placement.h
 class Tracer;      // parallel/exchange/tracer.h
 
-// Duplicates an MPI communicator, so that our messages never mix with those of the embedding program. MPI
-// must stay initialized for its whole lifetime. Failed calls throw CommError. Not thread-safe.
+// Duplicates an MPI communicator, so that the library's messages never mix with the program's. MPI must stay
+// initialized as long as this object exists. Failed calls throw CommError. Not thread-safe.
 class Communicator {
  public:
   // Collective over `parent`, an MPI_Comm (include tp/mpi.h to pass one). Throws CommError.
   explicit Communicator(const MpiHandle& parent, WaitOptions waits = {});
-  // Some ranks of `parent`, in this order, which becomes their order here; only these call it, all with the
-  // same ranks. They wait as `parent` does and record into its trace. Collective; throws CommError.
+  // A group of some ranks of `parent`, in the order given. Only these ranks call it, all with equal `ranks`.
+  // The group has the wait options and the trace of `parent`. Collective; throws CommError.
   Communicator(const Communicator& parent, std::span<const std::size_t> ranks);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -75,25 +75,25 @@ class Communicator {
   std::size_t rank() const { return rank_; }
   std::size_t size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  // This rank's index among the ranks of its host, and the number of these.
+  // This rank's index among the ranks of its host, and the number of ranks on the host.
   std::size_t local_rank() const { return local_rank_; }
   std::size_t local_size() const { return local_size_; }
 
-  // In messages ranks are numbered as in the job.
+  // Hosts and ranks as messages name them: ranks have their numbers in the job.
   const Placement& placement() const { return *placement_; }
 
   const Patience& patience() const { return *patience_; }
 
-  // The duplicate.
+  // The duplicated communicator.
   const MpiHandle& handle() const { return *handle_; }
-  // When the sums in the background, if there are any, are complete. Throws CommError if they are not.
+  // Waits until background sums, if any, are complete. Throws CommError if they failed.
   Exchange& exchange();
   AllReduce& sums() { return *sums_; }
-  // The sums in the background, which begin with the first call.
+  // Background sums. The first call starts them.
   Overlap& overlap();
-  // Whether there are two computations whose sums are to go on in the background.
+  // Whether two computations take turns while their sums run in the background.
   bool overlaps() const;
-  // Why all-reduces do not use shared memory although ranks share a host; empty if they do.
+  // Reason why all-reduces don't use shared memory although ranks share a host; empty if they use it.
   const std::string& not_shared_because() const;
   CommStats& stats() { return stats_; }
   const CommStats& stats() const { return stats_; }

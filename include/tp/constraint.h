@@ -17,8 +17,8 @@ enum class JsonSpace : std::uint8_t {
   compact,   // none
 };
 
-// JSON for which a JSON Schema (drafts 4 to 2020-12, OpenAPI) holds. Properties come in the schema's order.
-// No properties beside `properties` are generated unless the schema has `additionalProperties`.
+// JSON that satisfies a JSON Schema (drafts 4 to 2020-12, OpenAPI). Properties have the schema's order.
+// Properties outside of `properties` are generated only if the schema has `additionalProperties`.
 struct JsonSchema {
   std::string schema;  // as JSON
   JsonSpace space = JsonSpace::flexible;
@@ -29,7 +29,7 @@ struct JsonObject {
   JsonSpace space = JsonSpace::flexible;
 };
 
-// A text that matches the regular expression as a whole.
+// A text that the regular expression matches as a whole.
 struct Regex {
   std::string pattern;
 };
@@ -39,7 +39,7 @@ struct Choice {
   std::vector<std::string> texts;
 };
 
-// A text that the rule `root` of a grammar derives, in GBNF, the notation of llama.cpp.
+// A text that the rule `root` of a grammar derives. GBNF is llama.cpp's notation.
 struct Grammar {
   std::string gbnf;
 };

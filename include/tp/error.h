@@ -15,15 +15,15 @@ enum class ErrorKind : std::uint8_t {
   config,           // options or a config.json that cannot work
   checkpoint,       // a file of the model is missing, damaged, or contradicts the config
   communication,    // MPI failed, or the ranks disagree
-  lost_rank,        // a step failed midway: neither the engine nor the other ranks can continue
+  lost_rank,        // a step failed midway; neither the engine nor the other ranks can continue
   out_of_memory,    // on some rank
   invalid_request,  // a request that can never be served
   too_long,         // a request with more tokens than fit into a sequence or the cache
-  overloaded,       // there is no memory for the request at the moment, or no room in the queue
+  overloaded,       // no memory for the request now, or no room in the queue
   other,
 };
 
-// The base class of all errors that a user can cause or run into.
+// The base class of all errors that users can cause or meet.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -51,7 +51,7 @@ class CommError : public Error {
   ErrorKind kind() const noexcept override { return ErrorKind::communication; }
 };
 
-// An error in the middle of a step: the other ranks are waiting inside a collective and can only be aborted.
+// An error in the middle of a step. The other ranks wait inside a collective and can only be aborted.
 class LockstepError : public Error {
  public:
   using Error::Error;
@@ -87,7 +87,7 @@ class TooLongError : public RequestError {
   ErrorKind kind() const noexcept override { return ErrorKind::too_long; }
 };
 
-// There is no memory for a request at the moment, or no room in the queue.
+// There is currently no memory for a request, or no room in the queue.
 class OverloadedError : public RequestError {
  public:
   explicit OverloadedError(const std::string& message, double retry_after_seconds = 1.0)

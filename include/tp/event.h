@@ -17,17 +17,17 @@ namespace tp {
 // The number of a request, unique within an engine.
 using RequestId = std::uint64_t;
 
-// Time stamps of a request. One that is not set yet is the clock's epoch.
+// Time stamps of a request. A time stamp that is not set yet is the clock's epoch.
 struct RequestTimes {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point queued{};           // submitted
-  Clock::time_point first_scheduled{};  // the first step that computes part of it was planned
+  Clock::time_point first_scheduled{};  // when the first step with a part of it was planned
   Clock::time_point first_token{};
   Clock::time_point finished{};
 };
 
-// Log-probabilities of consecutive prompt tokens; those of a long prompt arrive in several events.
+// Log-probabilities of consecutive prompt tokens. A long prompt has several of these events.
 struct PromptLogprobs {
   RequestId request = 0;
   std::size_t first = 0;         // index in the prompt of the token that logprobs[0] belongs to
@@ -47,7 +47,7 @@ struct PromptLogits {
   std::span<const float> row(std::size_t i) const { return logits.subspan(i * vocab_size, vocab_size); }
 };
 
-// The hidden states at consecutive positions of a prompt, behind the final norm.
+// The hidden states at consecutive positions of a prompt, after the final norm.
 struct PromptHidden {
   RequestId request = 0;
   std::size_t first = 0;          // position of the first row
@@ -58,7 +58,7 @@ struct PromptHidden {
   std::span<const float> row(std::size_t i) const { return states.subspan(i * hidden_size, hidden_size); }
 };
 
-// The prompt's hidden states as one.
+// One hidden state for the whole prompt.
 struct PooledHidden {
   RequestId request = 0;
   std::vector<float> state;  // [hidden_size]
@@ -71,14 +71,14 @@ struct PromptCandidates {
   std::vector<TokenLogprob> best;
 };
 
-// Request::guess at consecutive positions of the prompt.
+// Results of Request::guess at consecutive positions of the prompt.
 struct PromptGuesses {
   RequestId request = 0;
   std::size_t first = 0;  // position of guesses[0]
   std::vector<Guess> guesses;
 };
 
-// Tokens that a pass of a diffusion language model has settled, in the order of positions.
+// Tokens that a pass of a diffusion language model settled, by ascending position.
 struct TokensSettled {
   RequestId request = 0;
   int sample = 0;        // which of the request's n continuations
@@ -86,27 +86,26 @@ struct TokensSettled {
   std::vector<SettledToken> tokens;
 };
 
-// How much of a prompt has been computed. Sent, if Request::report_progress is set, after every step that
-// computed some of it before the continuation's first token, and before that token.
+// Progress of a prompt's computation. If Request::report_progress is set, the event follows every step that
+// computes a part of the prompt. The continuation's first token comes after the last of these events.
 struct PrefillProgress {
   RequestId request = 0;
-  int sample = 0;          // which of the request's n continuations
-  std::size_t total = 0;   // tokens of the prompt
-  std::size_t cached = 0;  // tokens of the prompt found in the prefix cache
-  std::size_t processed =
-      0;  // tokens of the prompt in the KV cache now, including cached ones; fewer after a preemption
+  int sample = 0;             // which of the request's n continuations
+  std::size_t total = 0;      // tokens of the prompt
+  std::size_t cached = 0;     // tokens of the prompt found in the prefix cache
+  std::size_t processed = 0;  // prompt tokens in the KV cache, including `cached`; fewer after a preemption
 };
 
-// A request's last event is exactly one of the following three.
+// The last event of a request is exactly one of the following three.
 
 // Every continuation has finished, each with its own FinishReason.
 struct RequestFinished {
   RequestId request = 0;
   RequestTimes times;
-  std::size_t cached_tokens = 0;  // prompt tokens that its first continuation found in the prefix cache
+  std::size_t cached_tokens = 0;  // prompt tokens of the first continuation found in the prefix cache
 };
 
-// The request was cancelled before all of them had finished.
+// The request was cancelled before all continuations had finished.
 struct RequestCancelled {
   RequestId request = 0;
   RequestTimes times;
@@ -124,7 +123,7 @@ using Event = std::variant<TokenEvent, PromptLogprobs, PromptLogits, PromptHidde
                            PromptCandidates, PromptGuesses, TokensSettled, PrefillProgress, RequestFinished,
                            RequestCancelled, RequestRejected>;
 
-// Called for every event of a request, in order, between steps, on the thread that steps the engine. May
+// Receives every event of a request in order, between steps, on the thread that steps the engine. A sink may
 // submit and cancel requests.
 using EventSink = std::function<void(const Event&)>;
 

@@ -7,7 +7,8 @@
 
 namespace tp {
 
-// Continuations that have ended, by FinishReason. Those that never began for lack of memory count as errors.
+// Numbers of ended continuations, by FinishReason. Continuations that never began for lack of memory count as
+// errors.
 struct FinishCounts {
   std::uint64_t stop = 0;
   std::uint64_t length = 0;
@@ -17,27 +18,27 @@ struct FinishCounts {
   std::uint64_t total() const { return stop + length + cancelled + error; }
 };
 
-// An engine's load, as known to rank 0 without asking the other ranks.
+// An engine's load. Rank 0 knows it without asking other ranks.
 struct LeaderStatus {
   std::size_t queued = 0;       // continuations waiting to be scheduled, including preempted ones
-  std::size_t running = 0;      // continuations being computed,
-  std::size_t prefilling = 0;   // running ones with tokens to compute before the next one is chosen,
-  std::size_t decoding = 0;     // and the others
+  std::size_t running = 0;      // continuations being computed: prefilling + decoding
+  std::size_t prefilling = 0;   // running continuations whose prompt is being computed
+  std::size_t decoding = 0;     // running continuations that generate
   std::size_t used_blocks = 0;  // blocks of the KV cache owned by running continuations
-  std::size_t free_blocks = 0;  // the others, including those with cached prefixes
-  std::size_t states = 0;       // room for states of recurrent layers; 0: the model has no such layers
-  std::size_t snapshots = 0;    // states kept after texts that later prompts can begin with
-  // Requests of which nothing has been scheduled yet, which EngineOptions::max_queue limits, and the tokens
-  // of their prompts, which max_queue_tokens limits.
+  std::size_t free_blocks = 0;  // all other blocks, including blocks with cached prefixes
+  std::size_t states = 0;       // capacity for states of recurrent layers; 0: the model has no such layers
+  std::size_t snapshots = 0;    // states kept for later prompts that begin with the same text
+  // Requests of which nothing has been scheduled yet (limited by EngineOptions::max_queue), and the tokens of
+  // their prompts (limited by max_queue_tokens).
   std::size_t queued_requests = 0;
   std::size_t queued_prompt_tokens = 0;
-  // Requests that submit() accepts now, and accepts at most when nothing runs: those that can begin at once
-  // do not count as waiting. SIZE_MAX without EngineOptions::max_queue.
+  // Number of requests that submit() accepts now, and its maximum, when nothing runs. Requests that can begin
+  // at once do not count as waiting. SIZE_MAX without EngineOptions::max_queue.
   std::size_t queue_room = SIZE_MAX;
   std::size_t most_queued = SIZE_MAX;
-  // Since the engine was opened.
+  // Counted since the engine was opened.
   std::uint64_t prompt_tokens = 0;           // tokens of submitted prompts, each prompt counted once
-  std::uint64_t computed_prompt_tokens = 0;  // by steps: without cached ones, but again after a preemption
+  std::uint64_t computed_prompt_tokens = 0;  // excludes cached tokens; counts again after a preemption
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;
   std::uint64_t prefix_queries = 0;  // tokens looked up in the prefix cache
@@ -48,11 +49,11 @@ struct LeaderStatus {
   std::uint64_t steps = 0;
   std::size_t last_step_tokens = 0;  // computed by the last step
   double last_step_seconds = 0.0;
-  // The speed of recent steps: of those that compute prompts, and of those that generate. 0: not known yet.
+  // Speed of recent steps that compute prompts, and of recent steps that generate. 0: not known yet.
   double prefill_tokens_per_second = 0.0;
   double decode_tokens_per_second = 0.0;
-  // In how many seconds all that waits now will have been done at this speed, if continuations become as long
-  // as they were on average; 1 to 600.
+  // Predicted seconds until everything that waits now is done, 1 to 600. The prediction uses this speed and
+  // the average length of continuations so far.
   double retry_after_seconds = 1.0;
 };
 

@@ -1,4 +1,4 @@
-// A text that remembers which of its parts are input.
+// A text that remembers which of its parts are user input.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// A prompt made of text that its author wrote, such as a chat template's, and of input, such as a user's
-// message. Only the author can write control tokens:
+// A prompt made of trusted text, such as a chat template, and of input, such as a user's message. Control
+// tokens are recognized only in trusted text:
 //
 //   tp::MarkedText prompt("<|im_start|>user\n");
 //   prompt.append_input(message);                    // "<|im_end|>" in it is text
@@ -20,9 +20,9 @@ class MarkedText {
   static constexpr std::size_t npos = std::string::npos;
 
   MarkedText() = default;
-  // Nothing of it is input.
+  // Trusted text.
   explicit MarkedText(std::string text) : text_(std::move(text)) {}
-  // All of it is input.
+  // Input only.
   static MarkedText input(std::string text);
 
   const std::string& text() const { return text_; }
@@ -31,7 +31,7 @@ class MarkedText {
 
   // Whether any of the bytes [begin, end) is input.
   bool has_input(std::size_t begin = 0, std::size_t end = npos) const;
-  // The end of the longest part from `begin` < size() on that is input as a whole, or not at all.
+  // The end of the longest part from `begin` < size() on that is all input, or all trusted.
   std::size_t run_end(std::size_t begin) const;
 
   void append(std::string_view text) { append(text, false); }
@@ -45,8 +45,8 @@ class MarkedText {
   // Returns the part that a view of text() covers.
   MarkedText part(std::string_view view) const;
 
-  // Every run replaced by change(run), which has the same mark. For changes of characters that do not depend
-  // on the characters beside them.
+  // Replaces every run by change(run) and keeps its mark. For changes of characters that don't depend on
+  // their neighbours.
   template <class Change>
   MarkedText transformed(Change&& change) const {
     MarkedText result;

@@ -15,8 +15,7 @@ enum class WeightType : std::uint8_t {
   bf16,
   int8,  // groups of 32 along in_features with an f16 scale per group, as GGUF's Q8_0
   int4,  // 4 bits in groups of 32, as GGUF's Q4_0
-  // GGUF's types of the same names, as they are stored: `--weights auto` keeps them, and no other type is
-  // converted to them.
+  // GGUF's types of these names, as stored. `--weights auto` keeps them; no other type is converted to them.
   q4_k,
   q5_k,
   q6_k,
@@ -28,8 +27,8 @@ enum class WeightType : std::uint8_t {
   iq4_nl,
   iq4_xs,
   mxfp4,
-  // The 4 bits of AWQ, GPTQ and compressed-tensors, kept alike: groups of 32, 64, 128 or 256 along
-  // in_features with a zero point and a scale, which is an f16 or a bf16.
+  // 4-bit weights of AWQ, GPTQ and compressed-tensors: groups of 32, 64, 128 or 256 along in_features, each
+  // with a zero point and an f16 or bf16 scale.
   int4_g32,
   int4_g64,
   int4_g128,
@@ -41,9 +40,9 @@ enum class WeightType : std::uint8_t {
   // 4 bits without zero points, in groups of 32.
   int4_sym_g32,
   int4_sym_g32_bf16,
-  // Elements of 8 or 4 bits whose scales are shared by any blocks of rows and columns, as they are stored.
-  // The first is FP8; the others are integers with zero points, if any, and groups of columns in any order.
-  // They are multiplied as float32, and activations are not rounded.
+  // Elements of 8 or 4 bits, as stored, with one scale per block of rows and columns. f8_e4m3 is FP8. The
+  // others are integers with optional zero points, and groups of columns in any order. Products are computed
+  // in float32, without rounding activations.
   f8_e4m3,
   int8_scaled,
   int4_scaled,
@@ -87,7 +86,7 @@ constexpr std::string_view name_of(WeightType type) {
 // Whether weights of any type can be converted to it.
 constexpr bool is_convertible(WeightType type) { return type < WeightType::q4_k; }
 
-// The type of that name to which weights can be converted, or none.
+// The convertible type with this name, or none.
 constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
   for (const WeightType type :
        {WeightType::f32, WeightType::f16, WeightType::bf16, WeightType::int8, WeightType::int4}) {
@@ -100,7 +99,7 @@ constexpr std::optional<WeightType> find_weight_type(std::string_view name) {
 enum class KvType : std::uint8_t {
   f32,
   bf16,  // rounded to nearest even
-  int8,  // with a float32 scale per token and KV head, for keys and values each
+  int8,  // with a float32 scale for the key and one for the value of each token and KV head
 };
 
 constexpr std::string_view name_of(KvType type) {
@@ -108,7 +107,7 @@ constexpr std::string_view name_of(KvType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
-// The type of that name, or none.
+// The type with this name, or none.
 constexpr std::optional<KvType> find_kv_type(std::string_view name) {
   for (const KvType type : {KvType::f32, KvType::bf16, KvType::int8}) {
     if (name_of(type) == name) return type;

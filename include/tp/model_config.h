@@ -24,7 +24,7 @@ struct RopeScaling {
   std::size_t original_max_position_embeddings = 0;
   double beta_fast = 32.0;        // yarn
   double beta_slow = 1.0;         // yarn
-  bool truncate = true;           // yarn: what is interpolated begins and ends at whole dimensions
+  bool truncate = true;           // yarn: the interpolated range is widened to whole dimensions
   double attention_factor = 1.0;  // yarn, longrope: factor of cosines and sines
   double score_factor = 1.0;      // yarn: DeepSeek's attention scores are multiplied by its square
   // longrope: divisors of the frequencies, [rotary_dim / 2], for sequences of at most
@@ -66,7 +66,7 @@ struct ModelConfig {
   std::size_t max_window_layers = 0;  // this many layers at the start have no window
   // "full_attention", "sliding_attention", "chunked_attention" or "linear_attention" per layer, or empty
   std::vector<std::string> layer_types{};
-  std::size_t sliding_window_pattern = 0;  // without layer_types: every so many layers one has no window
+  std::size_t sliding_window_pattern = 0;  // without layer_types: every n-th layer has no window
   double query_pre_attn_scalar = 0.0;      // 0: head_dim
   double attn_logit_softcapping = 0.0;     // 0: none
   double final_logit_softcapping = 0.0;    // 0: none
@@ -76,7 +76,7 @@ struct ModelConfig {
   bool do_layer_norm_before = true;  // else the stream is normed behind either half of a block
   bool alibi = false;
   std::vector<std::size_t> no_rope_layers{};  // 1 for layers that do have RoPE, else 0; or empty
-  std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every so many layers one has no RoPE
+  std::size_t no_rope_layer_interval = 0;     // without no_rope_layers: every n-th layer has no RoPE
   double alibi_bias_max = 8.0;
   double clip_qkv = 0.0;  // 0: none
   bool use_qk_norm = false;
@@ -133,7 +133,7 @@ struct ModelConfig {
   bool rope_interleave = true;
 
   // Layers with a recurrence in place of attention ("linear_attention" in layer_types).
-  std::size_t full_attention_interval = 0;  // without layer_types: every so many layers one has attention
+  std::size_t full_attention_interval = 0;  // without layer_types: every n-th layer has attention
   std::size_t linear_num_key_heads = 0;
   std::size_t linear_num_value_heads = 0;
   std::size_t linear_key_head_dim = 0;

@@ -1,4 +1,4 @@
-// On which NUMA nodes of its host a rank computes, and on which its memory lies.
+// The NUMA nodes of its host on which a rank computes, and those that hold its memory.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace tp {
 
 inline constexpr std::size_t kMostNumaNodes = 64;
 
-// How many pages lie on each node: of a sample, those that are in memory.
+// Pages on each node, counted over a sample of the pages in memory.
 struct NodePages {
   std::uint32_t on_node[kMostNumaNodes] = {};
 
@@ -17,7 +17,7 @@ struct NodePages {
     for (const std::uint32_t pages : on_node) sum += pages;
     return sum;
   }
-  // The share on other nodes than these (bit n: node n); 0 of no pages.
+  // The share of pages outside of `nodes` (bit n: node n); 0 if there are no pages.
   double remote_share(std::uint64_t nodes) const {
     std::uint64_t remote = 0;
     for (std::size_t node = 0; node < kMostNumaNodes; ++node)
@@ -30,10 +30,10 @@ struct NodePages {
 struct RankNuma {
   std::uint64_t nodes = 0;        // nodes of the host; 0: unknown
   std::uint64_t core_nodes = 0;   // bit n: the rank may run on cores of node n
-  std::uint64_t pages_known = 0;  // 0: Linux does not tell where pages lie, and the following are empty
+  std::uint64_t pages_known = 0;  // 0: Linux does not report the nodes of pages; the following are empty
   NodePages weights;
   NodePages cache;   // pages of the cache written so far
-  NodePages window;  // pages of the all-reduces' shared memory that this rank reads most
+  NodePages window;  // pages of the all-reduces' shared memory that this rank reads most often
 };
 
 }  // namespace tp

@@ -6,8 +6,8 @@
 
 namespace tp {
 
-// The highest rates that a machine reaches, to compare measurements with: of one rank with all of its
-// threads, or of several ranks together. A multiplication and an addition count as two operations.
+// The highest rates that a machine reaches, as a limit for measurements: of one rank with all its threads, or
+// of several ranks together. A multiplication and an addition count as two operations.
 struct PeakRates {
   double streaming_bytes_per_second = 0.0;  // reading from memory, with software prefetch
   double f32_per_second = 0.0;

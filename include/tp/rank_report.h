@@ -1,4 +1,4 @@
-// Memory and time of each rank.
+// The memory and time that each rank used.
 #pragma once
 
 #include "tp/numa.h"
@@ -9,13 +9,13 @@
 
 namespace tp {
 
-// Time that a rank spent, in seconds. The parts add up to the total.
+// A rank's time in seconds. The parts add up to the total.
 struct TimeParts {
-  double compute = 0.0;      // the model
+  double compute = 0.0;      // computing the model
   double collectives = 0.0;  // exchanging data with other ranks
-  double waiting = 0.0;      // for slower ranks, before the exchange
+  double waiting = 0.0;      // waiting for slower ranks before an exchange
   double sampling = 0.0;     // choosing and detokenizing tokens, or waiting while rank 0 does
-  double control = 0.0;      // the rest between steps: planning, broadcasting commands, the caller
+  double control = 0.0;      // time between steps: planning, broadcasting commands, the caller
 
   double total() const { return compute + collectives + waiting + sampling + control; }
 };
@@ -27,8 +27,8 @@ struct RankReport {
   std::uint64_t threads = 0;
   std::uint64_t weight_bytes = 0;  // in memory
   std::uint64_t bytes_used = 0;    // bytes of the checkpoint's tensors that the rank used
-  // Fetched from storage meanwhile; less than bytes_used if a part was in memory, more if whole pages, or
-  // pages ahead, were read. Nothing where the kernel does not tell.
+  // Bytes read from storage while loading. Less than bytes_used if a part was in memory already, more because
+  // the kernel reads whole pages and reads ahead. Unset if the kernel does not report it.
   std::optional<std::uint64_t> bytes_from_storage;
   std::uint64_t cache_bytes = 0;  // when full
   std::uint64_t workspace_bytes = 0;
@@ -40,8 +40,8 @@ struct RankReport {
   // Bytes sent and time spent by all-reduces between hosts, on the rank that exchanges its host's sums.
   std::uint64_t wire_bytes = 0;
   double wire_seconds = 0.0;
-  std::uint64_t inexact_sums = 0;  // with EngineOptions::same_bits: that were perhaps too large to be exact
-  double gather_seconds = 0.0;     // in other collectives during steps, including waiting
+  std::uint64_t inexact_sums = 0;  // with EngineOptions::same_bits: sums that may be too large to be exact
+  double gather_seconds = 0.0;     // other collectives during steps, including waiting
   TimeParts time;
   RankNuma numa;
 };

@@ -22,7 +22,7 @@ constexpr std::string_view name_of(DType type) {
 
 // A view of a matrix, [rows, columns], whose rows are `stride` elements apart (>= columns).
 //
-// Arrays of more dimensions are matrices whose columns are flattened, and say so where they are declared:
+// Arrays with more dimensions are matrices with flattened columns. Their declarations say so:
 // `TensorView<float> query;  // [tokens, local_heads * head_dim]`. A view owns nothing and is passed by
 // value. A view without memory, whose data() is null, is only a shape: kernels skip it.
 template <class T>
@@ -44,7 +44,7 @@ class TensorView {
   std::size_t columns() const { return columns_; }
   std::size_t stride() const { return stride_; }
   std::size_t size() const { return rows_ * columns_; }
-  // Whether there is nothing to compute: no elements, or no memory.
+  // True if there is nothing to compute: no elements, or no memory.
   bool empty() const { return size() == 0 || data_ == nullptr; }
   bool contiguous() const { return stride_ == columns_ || rows_ <= 1; }
 

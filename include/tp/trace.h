@@ -1,4 +1,4 @@
-// A timeline of what each rank did, for a trace viewer.
+// A timeline of each rank's activities, for a trace viewer.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@ namespace tp {
 enum class Activity : std::uint8_t {
   step,          // a whole forward pass; detail: tokens
   attention,     // attention of one block, without the all-reduce; detail: tokens
-  feed_forward,  // likewise
+  feed_forward,  // the feed-forward part of one block, without the all-reduce; detail: tokens
   logits,        // final norm and LM head; detail: rows
   all_reduce,    // including the wait for other ranks; detail: bytes
   gather,        // to rank 0; detail: this rank's bytes
-  broadcast,     // from rank 0, including the wait for it; detail: bytes
+  broadcast,     // from rank 0, including the wait for rank 0; detail: bytes
   sample,        // rank 0 collects and detokenizes the chosen tokens; detail: outputs
   exchange,      // exchange of small values while ranks choose tokens; detail: bytes
   choose,        // choosing tokens, including exchanges and gather; detail: rows
-  // An all-reduce that goes on while the rank computes something else; detail: bytes. The rank's own
-  // all_reduce is then what it has to wait for it.
+  // An all-reduce in the background, while the rank computes; detail: bytes. The rank's own all_reduce is
+  // then only its wait for the result.
   overlapped_all_reduce,
 };
 
@@ -37,7 +37,7 @@ struct TraceEvent {
   Activity activity = Activity::step;
 };
 
-// One rank's events, in the order in which they were recorded, mostly that in which they ended.
+// One rank's events, in the order of recording. Most events are recorded when they end.
 struct RankTrace {
   std::vector<TraceEvent> events;
   std::uint64_t dropped = 0;  // events lost after the buffer was full

@@ -1,15 +1,15 @@
-// Communication that goes on while a rank computes.
+// Communication during computation.
 #pragma once
 
 #include <cstdint>
 
 namespace tp {
 
-// Whether a step is computed as two half-batches in turns: while the sums of one are on the wire, the other
-// computes.
+// Steps that are computed as two half-batches: while hosts exchange the sums of one half, ranks compute the
+// other.
 enum class TwoBatchOverlap : std::uint8_t {
-  automatic,  // large steps on several hosts, where the wire took more than a third of such steps
-  on,         // every step that can be divided, also on one host
+  automatic,  // large steps on several hosts, if the wire takes more than a third of their time
+  on,         // every step that can be divided, even on one host
   off,
 };
 

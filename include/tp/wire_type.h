@@ -1,4 +1,4 @@
-// The type of activations between hosts.
+// The type of the values that hosts send to each other.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// How all-reduces send values from host to host. Within a host they are float32 always.
+// The type in which all-reduces send values between hosts. Within a host, values are always float32.
 enum class WireType : std::uint8_t {
   f32,
   bf16,
@@ -21,7 +21,7 @@ constexpr std::string_view name_of(WireType type) {
   return kNames[static_cast<std::size_t>(type)];
 }
 
-// The type of this name, if there is one.
+// The type with this name, or none.
 constexpr std::optional<WireType> find_wire_type(std::string_view name) {
   for (std::size_t type = 0; type <= static_cast<std::size_t>(kLastWireType); ++type) {
     if (name == name_of(static_cast<WireType>(type))) return static_cast<WireType>(type);

@@ -146,7 +146,7 @@ class Decoder {
   std::optional<Norm> embedding_norm_;
   // [hidden_size, embedding_size], on every rank: of all that was summed; or a part of `embedding_`.
   std::shared_ptr<const ColumnParallelLinear> embedding_projection_;
-  std::optional<NextTokenInput> next_token_;  // set for a layer that also reads states
+  std::optional<NextTokenInput> next_token_;  // set for a multi-token prediction layer
   std::optional<RelativeBias> relative_bias_;
   std::vector<std::shared_ptr<const DecoderBlock>> blocks_;
   std::size_t first_layer_ = 0;  // first layer in the cache: an encoder's layers follow those of its decoder

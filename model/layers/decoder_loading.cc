@@ -19,7 +19,7 @@ std::size_t first_of_same_block(const TensorNames& names, std::size_t layer) {
   return first;
 }
 
-// Layers that share a stored block are one block, and so are equal layers without weights (shapes only).
+// Layers share one object if they share a stored block, or if they are equal and only shapes are loaded.
 Blocks load_blocks(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names, Range layers) {
   const bool alike = loader.is_uniform();
   const std::span<const BlockSpec> specs = std::span(spec.blocks).subspan(layers.begin, layers.size());
@@ -62,7 +62,7 @@ std::size_t head_size(const DecoderSpec& spec) {
   return streams_of(spec) == 1 ? embedding_size(spec) : state_size(spec);
 }
 
-// Throws CheckpointError unless this rank's rows of both tables hold the same.
+// Throws CheckpointError unless this rank's rows of both tables are equal.
 void require_tied(WeightLoader& loader, const DecoderSpec& spec, const TensorNames& names) {
   const auto table = [&](const std::string& layer) {
     return StoredLayer{layer, {spec.vocab_size, embedding_size(spec)}, "vocab_size", "hidden_size"};

@@ -41,7 +41,7 @@ PartialSum VocabParallelEmbedding::operator()(const StepContext& step) const {
     const bool owned = tokens_->copy_row(static_cast<std::size_t>(tokens[row]), vectors.row(row));
     if (!owned) std::fill_n(vectors.row(row), vectors.columns(), 0.0F);
     for (std::size_t i = 0; i < vectors.columns(); ++i) vectors(row, i) *= scale_;
-    // No table has them: the rank that has the token's vector adds them.
+    // Sinusoids have no table: the rank owning the vector adds them.
     if (sinusoidal_ && owned) add_sinusoids(step.batch.positions[row], vectors.row(row), vectors.columns());
   }
   const TensorView<float> out = projection_ ? (*projection_)(vectors, step) : vectors;

@@ -32,8 +32,8 @@ class SentencePipeline {
   bool lower_case() const { return lower_case_; }
   std::size_t embedding_size() const { return size_; }
 
-  // The prompt before texts, by its name ("query"); without a name the model's default, which may be empty.
-  // Throws RequestError for a prompt that the model does not have, or whose tokens its pooling excludes.
+  // The prompt to put before texts, by name ("query"). Without a name: the model's default, perhaps empty.
+  // Throws RequestError if the model lacks the prompt, or if its pooling excludes prompts.
   const std::string& prompt(const std::string& name) const;
 
   // The layers behind the pooling, but not the normalization. [hidden_size] -> [embedding_size]

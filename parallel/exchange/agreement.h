@@ -21,8 +21,8 @@ struct RankError {
   std::string text;
 };
 
-// Collective. Gives every rank the text of the lowest rank whose text is not empty; empty if all are. The
-// wait for rank 0 never times out. Throws CommError.
+// Collective. Returns the text of the lowest rank whose text is not empty; nothing if all are empty. Waiting
+// for rank 0 never times out. Throws CommError.
 std::optional<RankError> first_error(Exchange& exchange, const std::string& own);
 
 }  // namespace tp

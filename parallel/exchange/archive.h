@@ -43,7 +43,7 @@ void from_archive(const std::string& bytes, T& object) {
   }
 }
 
-// Replaces the object on every other rank by rank 0's.
+// Copies rank 0's object to every other rank.
 //
 // The first message has a fixed size, enough for a short archive, so that a decode step takes one broadcast.
 // The rest of a longer archive follows in a second one.

@@ -65,7 +65,7 @@ class CountedAllReduce {
   Stopwatch watch_;
 };
 
-// Single times are kept for so many all-reduces.
+// Largest number of all-reduce durations kept.
 constexpr std::size_t kCompareAfter = 4096;
 
 // All ranks have made as many, and come here together.
@@ -85,8 +85,8 @@ CommCounter sum(AllReduce& sums, std::span<const T> addend, const SumTarget& tar
   return sums.wire() != nullptr ? sums.wire()->take_count() : CommCounter();
 }
 
-// Lets the other computation go on until the sum is complete, as far as it comes. Only what this one then
-// still has to wait counts as an all-reduce of this rank.
+// Lets the other computation run during the sum, up to its own next sum. Only the wait that
+// remains counts as an all-reduce of this rank.
 template <class T>
 CommCounter sum_in_background(Communicator& comm, std::span<const T> addend, const SumTarget& target) {
   AllReduce& sums = comm.sums();

@@ -12,8 +12,8 @@
 
 namespace tp {
 
-// The sum of all ranks' addends, which must be floats, [tokens, hidden_size], equal on every rank. Overwrites
-// this rank's addend. Throws CommError.
+// The sum of all ranks' addends, [tokens, hidden_size], equal on every rank. Addends must be floats; this
+// rank's is overwritten. Throws CommError.
 TensorView<float> all_reduce(Communicator& comm, PartialSum partial);
 // All-reduces into `out`, of the same shape; addends may be doubles.
 void all_reduce(Communicator& comm, PartialSum partial, TensorView<float> out);

@@ -52,7 +52,7 @@ void Exchange::all_to_all(std::span<const ConstBytes> to, std::span<const Bytes>
 void Exchange::begin_all_to_all(std::span<const ConstBytes> to, std::span<const Bytes> from, int tag,
                                 Messages& messages) {
   messages.clear();
-  // Each begins with its neighbour, so that not all send to the same rank first.
+  // Each rank begins with its neighbour, so that not all send to rank 0 first.
   for (std::size_t step = 1; step < size(); ++step) {
     const std::size_t source = (rank_ + size() - step) % size();
     receive(source, from[source], tag, messages);

@@ -65,7 +65,7 @@ class Exchange {
   // Sends `bytes` to every rank, where all_to_all receives them. A short message is copied without waiting
   // for its arrival, so that a missing rank is noticed later, by all ranks alike. Throws CommError.
   void post_to_all(ConstBytes bytes, const Wait::Manner& manner);
-  // Lets MPI progress posted messages; called by those who wait without MPI.
+  // Lets MPI progress posted messages; for loops that wait without MPI.
   void progress();
 
   // Every rank's value, in rank order.
@@ -90,7 +90,7 @@ class Exchange {
   const Patience& patience_;
   std::vector<Wait::Ranks> members_;
   std::size_t longest_;
-  Wait::Ranks together_;  // the first of all members
+  Wait::Ranks together_;  // each member's first rank
   std::size_t rank_ = 0;
   Messages exchanged_;
   Messages posted_;

@@ -39,7 +39,7 @@ int create_object(std::size_t bytes, Name& name) {
   return object;
 }
 
-// 0 or an error number. Pages come from the memory next to the processor that asks for them.
+// Returns 0 or an errno value. Pages come from the calling processor's NUMA node.
 int allocate(int object, std::size_t begin, std::size_t bytes) {
   int error = 0;
   do {

@@ -14,7 +14,7 @@ namespace {
 // 1 MiB: bounds the memory for what other ranks send.
 constexpr std::size_t kPieceBytes = 1024 * 1024;
 
-// From here on, and with this many ranks, each rank adds up a part only: less to send, but a second exchange.
+// From this size and this many ranks on, each rank adds up only a part: less to send, but a second exchange.
 constexpr std::size_t kPartsBytes = 16 * 1024;
 constexpr std::size_t kPartsRanks = 3;
 

@@ -9,7 +9,7 @@ namespace tp {
 
 // While all hosts exchange messages at the same time.
 struct NetworkRates {
-  double latency = 0.0;  // seconds until a short message is there
+  double latency = 0.0;  // seconds until a short message arrives
   double rate = 0.0;     // bytes per second into each host, and out of it
   double message = 0.0;  // seconds that each further short message takes; of two hosts 0
 };

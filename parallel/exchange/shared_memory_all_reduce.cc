@@ -186,7 +186,7 @@ bool SharedMemoryAllReduce::has_announced(std::size_t rank, std::uint64_t phase)
   return slots_[rank]->announced.load(std::memory_order_acquire) >= phase;
 }
 
-// It waits for other host roots in turn, and speaks of them if need be.
+// The host root itself reports long waits for other host roots.
 void SharedMemoryAllReduce::wait_for_host_root(std::uint64_t pieces) const {
   const auto here = [&] { return slots_[kHostRoot]->summed.load(std::memory_order_acquire) >= pieces; };
   if (here()) return;

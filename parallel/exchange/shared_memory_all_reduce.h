@@ -29,9 +29,9 @@ namespace tp {
 //
 // With several hosts, the lowest rank of each host is its host root. It adds up its host's slots, adds the
 // sums of the other hosts over the wire, and leaves the result in its slot for the host's other ranks. Up to
-// WireAllReduce::kInFlight pieces are on their way: while one is on the wire, the next one is summed within
-// the host, and the ranks copy out the one before. A slot has as many buffers: a rank fills a buffer again
-// when it has seen the sum of what was in it, and a host root when the others have gone on to a later piece.
+// WireAllReduce::kInFlight pieces are in flight: while one is on the wire, the next is summed within the
+// host, and the ranks copy out the one before. A slot has as many buffers. A rank refills a buffer once it
+// has seen the sum of the old contents, and a host root once the others have gone on to a later piece.
 class SharedMemoryAllReduce {
  public:
   // Collective over `comm`, to which `exchange` belongs; `wire` connects its host roots, and is null on other

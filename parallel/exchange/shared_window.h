@@ -35,7 +35,7 @@ struct WindowLayout {
   std::size_t ranks = 1;
   bool several_hosts = false;
 
-  // Two, of calls in turn; with several hosts as many as there are pieces on their way at a time.
+  // Two, which calls use alternately; with several hosts, as many as there are pieces in flight.
   std::size_t buffers() const { return several_hosts ? WireAllReduce::kInFlight : 2; }
   std::size_t slot_bytes() const { return WindowSlot::kPageBytes + buffers() * WindowSlot::kPieceBytes; }
 

@@ -37,7 +37,7 @@ class Wait {
     // Whether rank 0 may be late for legitimate reasons, such as waiting for user input. A wait for rank 0
     // alone is then reported only if its process is stopped.
     bool root_has_time = false;
-    double patience = 1.0;  // multiplies the time after which the wait is reported
+    double patience = 1.0;  // factor of WaitOptions' patience and timeout
   };
   using Ranks = std::vector<std::size_t>;
 

@@ -29,7 +29,7 @@ Element* room(std::vector<Element>& memory, std::size_t size) {
 }  // namespace
 
 std::vector<WireWay> wire_ways(std::size_t hosts) {
-  // Between two hosts the others are a one-shot with a further latency, or the same.
+  // With two hosts, two_shot only adds a latency, and doubling is one_shot.
   if (hosts <= 2) return {WireWay::one_shot};
   if (!std::has_single_bit(hosts)) return {WireWay::one_shot, WireWay::two_shot};
   return {WireWay::one_shot, WireWay::two_shot, WireWay::doubling};

@@ -27,7 +27,7 @@
 namespace tp {
 namespace {
 
-// As a program's first thread usually has.
+// The usual stack size of a main thread.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 // With a page below that must not be touched: an overflow ends the process instead of changing memory.
@@ -44,7 +44,7 @@ void* make_stack() {
 
 void remove_stack(void* stack) {
 #if defined(TP_ADDRESS_SANITIZER)
-  // Marks of the stack's objects would stay for what is mapped there next.
+  // Otherwise memory mapped here next would inherit the stack's poisoning.
   __asan_unpoison_memory_region(stack, kStackBytes);
 #endif
   ::munmap(stack, kStackBytes);

@@ -26,7 +26,7 @@ constexpr const char* kHydra = "the mpiexec of MPICH or Intel MPI";
 constexpr const char* kMvapich = "MVAPICH's mpirun_rsh";
 constexpr const char* kSlurm = "srun";
 
-// Open MPI has daemons on hosts other than mpirun's, MPICH has a daemon on every host.
+// Open MPI runs daemons on hosts other than mpirun's; MPICH runs one on every host.
 const std::map<std::string, const char*> kLaunchers = {
     {"mpirun", kOpenMpi}, {"mpiexec", kOpenMpi}, {"orterun", kOpenMpi},       {"prterun", kOpenMpi},
     {"orted", kOpenMpi},  {"prted", kOpenMpi},   {"hydra_pmi_proxy", kHydra}, {"slurmstepd", kSlurm}};

@@ -25,7 +25,7 @@ struct LaunchedRank {
   int size = 1;
   bool by_mpirun = false;         // mpirun ends all ranks when one fails
   bool on_several_hosts = false;  // whether mpirun has started ranks on several hosts
-  std::string launcher{};         // as errors call it: "Open MPI's mpirun"
+  std::string launcher{};         // name in errors: "Open MPI's mpirun"
   bool is_counted = false;        // the launcher's variables are missing: both numbers count its children
   bool is_least_size = false;     // the launcher tells no rank the number of ranks
 };

@@ -11,7 +11,7 @@
 namespace tp {
 
 struct LinkLoss {
-  double timeout = 0.0;  // seconds for which ranks should wait, 0: for ever
+  double timeout = 0.0;  // seconds that ranks should wait; 0: forever
   std::string notice{};  // for the user, or nothing
 };
 

@@ -60,7 +60,7 @@ class [[nodiscard]] PartialSum {
     return has_doubles() ? doubles_.size() * sizeof(double) : floats_.size() * sizeof(float);
   }
 
-  // Without data, only the shape exists.
+  // A tensor without data: only a shape.
   TensorView<float> shape() const {
     return has_doubles() ? TensorView<float>(nullptr, doubles_.rows(), doubles_.columns())
                          : TensorView<float>(nullptr, floats_.rows(), floats_.columns());

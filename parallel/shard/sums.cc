@@ -20,7 +20,7 @@ void for_strips(std::size_t size, const Body& body) {
   for (std::size_t begin = 0; begin < size; begin += kStrip) body(begin, std::min(begin + kStrip, size));
 }
 
-// A run is summed over all addends before the next, in a local array that the compiler keeps in vectors.
+// Sums one run over all addends, in a local array that the compiler keeps in vector registers.
 template <std::size_t kRun, class T>
 [[gnu::always_inline]] inline void add_run(std::span<const T* const> addends, std::size_t begin,
                                            T (&sum)[kRun]) {

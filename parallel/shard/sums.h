@@ -11,7 +11,6 @@ namespace tp {
 void sum_of(std::span<const float* const> addends, std::size_t size, float* out);
 void sum_of(std::span<const double* const> addends, std::size_t size, double* out);
 
-// Copies one addend.
 inline void copy(const float* from, std::size_t size, float* to) { sum_of({&from, 1}, size, to); }
 inline void copy(const double* from, std::size_t size, double* to) { sum_of({&from, 1}, size, to); }
 

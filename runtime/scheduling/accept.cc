@@ -55,7 +55,7 @@ void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event)
   event.matched_stop = sequence.text->stop();
 }
 
-// A constraint may be satisfied without a token that ends the text.
+// Also ends the sequence if the constraint lets nothing follow.
 void advance_constraint(Sequence& sequence, TokenId token) {
   const constraint::RequestConstraint& constraint = *sequence.state->constraint;
   sequence.progress = constraint.after(sequence.constraint_progress(), token);

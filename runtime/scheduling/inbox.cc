@@ -41,7 +41,7 @@ RequestId Inbox::submit(const std::shared_ptr<RequestState>& state) {
 RequestId Inbox::submit_again(const std::shared_ptr<RequestState>& state) {
   {
     const std::lock_guard lock(mutex_);
-    state->has_left_queue = true;  // its request was admitted: it takes no room from others
+    state->has_left_queue = true;  // already admitted, so it needs no room in the queue
     enqueue(state);
   }
   changed_.notify_one();

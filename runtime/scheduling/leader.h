@@ -63,8 +63,8 @@ class Leader {
   // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
   // in the queue.
   RequestId submit(Request request, EventSink sink);
-  // Reserves the number of a larger request that consists of passes. Only its first pass is refused if too
-  // many others wait.
+  // Reserves the number of a request that runs as several passes. If the queue is full, only the first pass
+  // is refused.
   RequestId reserve_id() { return inbox_.reserve_id(); }
   RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
   // From any thread. The request ends with RequestCancelled, unless it ends by itself first.

@@ -66,7 +66,7 @@ PlannedStep Scheduler::plan() {
   if (speculator_) add_drafts(step);
   PlannedStep planned;
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
-  // Trailing tokens without a type are not sent.
+  // Tokens after the last type or mark get 0.
   if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);

@@ -28,7 +28,7 @@ struct SchedulerLimits {
   std::size_t max_sequences = 16;   // maximum running sequences
   double step_ms = 0.0;             // see EngineOptions
   std::size_t stages = 1;           // steps that should have something to compute at the same time
-  bool generates = true;            // whether any sequence may, token by token
+  bool generates = true;            // sequences may generate token by token
 
   // Maximum tokens of an indivisible sequence: a step has room for it however many others generate.
   std::size_t indivisible_tokens() const {
@@ -161,7 +161,7 @@ class Scheduler {
   // How far a step has looked through the queue.
   struct QueueTurn {
     WaitingQueue::Place next;
-    bool closed = false;  // nobody else can begin in this step
+    bool closed = false;  // no more can begin in this step
     std::size_t looked_at = 0;
     Sequences without_room;
   };

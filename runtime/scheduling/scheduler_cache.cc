@@ -1,4 +1,4 @@
-// The scheduler's use of the cache for one sequence: its prefix, and the blocks that ranks are told of.
+// The scheduler's use of the cache for one sequence: its prefix, and the blocks sent to ranks.
 #include "runtime/cache/snapshots.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tp/internal/require.h"
@@ -62,8 +62,8 @@ bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   return blocks <= blocks_.free_blocks();
 }
 
-// Whether a running sequence, not a less urgent one, is computing full blocks that this one could then find
-// in the cache. Every pair of sequences is compared only once.
+// Whether a running sequence, at least as urgent, is computing full blocks that `sequence` could then find in
+// the cache. Compares each pair of sequences only once.
 bool Scheduler::waits_for_prefix(Sequence& sequence) {
   if (!sequence.uses_prefix_cache()) return false;
   const auto still_computing = [&](const Sequence* other) {

@@ -60,7 +60,7 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
 
 }  // namespace
 
-// Drafts of the sequences that the step decodes, as many as pay.
+// Adds as many drafts to the step's sequences as pay off.
 void Scheduler::add_drafts(Step& step) {
   Sequences able;
   std::vector<DraftQuery> queries;
@@ -107,7 +107,7 @@ std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) co
   const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
   std::size_t most =
       std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});
-  // Row i follows i drafts, each of which may be one more token of thinking.
+  // Each draft may be a thinking token: stop before the end is forced.
   if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
   if (!blocks_.keeps_states() || most == 0) return most;
   // A state that others begin with is kept by a chunk without drafts, which is computed only once.

@@ -118,8 +118,8 @@ struct Sequence {
   // While it waits.
   std::size_t overtaken = 0;            // times that others were admitted instead, for which there was room
   std::uint64_t compared_to = 0;        // admission of the last sequence whose prefix it was compared with
-  std::weak_ptr<const Sequence> ahead;  // a running sequence that computes a prefix of this one,
-  std::size_t shared_tokens = 0;        // for this many tokens
+  std::weak_ptr<const Sequence> ahead;  // a running sequence that computes a prefix of this one
+  std::size_t shared_tokens = 0;        // length of the prefix
 
   // While it runs: 1, 2, ... in the order of admission; else 0.
   std::uint64_t admission = 0;

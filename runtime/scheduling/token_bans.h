@@ -12,14 +12,14 @@ namespace tp {
 
 // Tokens that a request and the model's files rule out.
 struct TokenBans {
-  std::vector<TokenId> ends{};                // tokens that end a text,
-  std::size_t min_tokens = 0;                 // which has to have so many before any of them
-  std::vector<TokenId> model_ends{};          // the model's own end tokens,
-  std::size_t min_before_model_ends = 0;      // which its files keep back longer
+  std::vector<TokenId> ends{};                // tokens that end a text
+  std::size_t min_tokens = 0;                 // generated tokens before `ends` are allowed
+  std::vector<TokenId> model_ends{};          // the model's own end tokens
+  std::size_t min_before_model_ends = 0;      // likewise, from the model's files
   std::vector<std::vector<TokenId>> words{};  // sequences that are never completed
   std::vector<TokenId> first{};  // tokens that are no beginning: the generated token of this number
   std::size_t beginning = 0;
-  std::size_t no_repeat_ngram = 0;  // sequences of so many tokens come once, prompt included; 0: any times
+  std::size_t no_repeat_ngram = 0;  // length of sequences that occur only once, prompt included; 0: none
 
   // The tokens banned after a text, whose first `prompt` tokens were not generated: ascending, each once.
   std::vector<TokenId> after(std::span<const TokenId> text, std::size_t prompt) const;

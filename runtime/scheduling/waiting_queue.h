@@ -32,8 +32,7 @@ class WaitingQueue {
   void put_back(const std::shared_ptr<Sequence>& sequence);
   // Removes a sequence; the next sample of its request takes its place. Returns the next entry.
   Place dequeue(Place place);
-  // Counts a request as one that does not wait any more, because something of it was scheduled or it has
-  // ended.
+  // Counts a request as no longer waiting, because part of it was scheduled or it has ended.
   void leave(RequestState& state);
   // Removes the sequences that have ended, and appends them to `removed`.
   void remove_finished(std::vector<std::shared_ptr<Sequence>>& removed);

@@ -22,7 +22,7 @@ class RankSequences {
 
   // For sequences of the current pass:
   const SequenceStart& start(SequenceId id) const { return sequences_.at(id).start; }
-  // Index of a row of its chunk in the batch, or in its inputs.
+  // Index of the pass's row in the batch, or in Batch::inputs.
   std::size_t batch_row(SequenceId id, std::size_t row) const;
   // The position after a row of its chunk, which is that of the token chosen from the row.
   std::size_t position_after(SequenceId id, std::size_t row) const;
@@ -36,8 +36,8 @@ class RankSequences {
     std::vector<std::vector<BlockId>> tables;  // [groups]
     SequenceStart start;                       // without its prefix
     TokenHistory history;                      // empty unless penalties need it
-    std::size_t first_row = 0;                 // first row of its chunk in the pass
-    std::size_t first_batch_row = 0;           // and in its part of it
+    std::size_t first_row = 0;                 // first row in the pass,
+    std::size_t first_batch_row = 0;           // and in the batch or its inputs
     std::size_t start_position = 0;  // position of its chunk; for encoder-decoders among the decoder's
   };
 

@@ -88,7 +88,7 @@ class StepExecutor {
   RankSequences sequences_;
   HiddenStates* kept_states_ = nullptr;
   const HiddenStates* read_states_ = nullptr;  // the model's states, if this decoder reads them
-  std::optional<HiddenStates> own_states_;     // and its own behind rows with outputs
+  std::optional<HiddenStates> own_states_;     // own states after rows with outputs
   ShardedChoice choice_;
   std::vector<Result> results_;             // results of the current pass
   std::map<std::size_t, TokenMask> masks_;  // masks of its outputs

@@ -120,7 +120,7 @@ bool use_packed_cache(Communicator& comm, const WorkerOptions& options) {
   return own;
 }
 
-// The tokens of each of these ranks.
+// Each rank's range of token ids.
 std::vector<Range> vocab_shards(const EnginePlan& plan, std::size_t ranks) {
   std::vector<Range> shards;
   for (std::size_t rank = 0; rank < ranks; ++rank)

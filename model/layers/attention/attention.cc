@@ -73,7 +73,7 @@ TensorView<float> gathered(TensorView<const float> x, std::span<const std::size_
   return out;
 }
 
-// One for every token.
+// [tokens]
 std::vector<float> query_factors(const QueryScalingSpec& spec, std::span<const std::size_t> positions) {
   std::vector<float> factors;
   factors.reserve(positions.size());
@@ -212,7 +212,7 @@ TensorView<float> Attention::attend(TensorView<const float> query, const StepCon
   return attended;
 }
 
-// Their keys and values take the place of the others in the cache, which this layer does not need any more.
+// Overwrites the cached keys and values, which this layer no longer needs, with the global projections.
 void Attention::attend_globally(TensorView<const float> x, const StepContext& step,
                                 const kernels::PagedCache& cache, TensorView<float> attended) const {
   std::vector<std::size_t> rows;

@@ -40,7 +40,7 @@ class Attention {
   TensorView<float> attend_to_cache(TensorView<const float> query, TensorView<const float> key,
                                     TensorView<const float> value, const StepContext& step,
                                     const kernels::PagedCache& cache) const;
-  // Attends in sequences that are stored by residues.
+  // Attends with tokens sorted by residue (Residues).
   TensorView<float> attend_by_residues(TensorView<const float> query, TensorView<const float> key,
                                        TensorView<const float> value, const StepContext& step,
                                        const kernels::PagedCache& cache) const;
@@ -48,7 +48,7 @@ class Attention {
   TensorView<float> attend(TensorView<const float> query, const StepContext& step,
                            std::span<const kernels::AttentionSpan> spans, const kernels::PagedCache& cache,
                            const AttentionPattern& pattern) const;
-  // Replaces the rows of global tokens in `attended` by what they see with projections of their own.
+  // Recomputes the rows of global tokens in `attended` with the global projections.
   void attend_globally(TensorView<const float> x, const StepContext& step, const kernels::PagedCache& cache,
                        TensorView<float> attended) const;
   void normalize(TensorView<float> query, TensorView<float> key, const StepContext& step) const;

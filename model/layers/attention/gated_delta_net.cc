@@ -78,7 +78,7 @@ std::vector<OwnedRows> delta_rows(const WeightLoader& loader, const GatedDeltaNe
   return rows;
 }
 
-// The taps of this rank's channels: [conv_kernel, channels]. Every rank reads all of them, few as they are.
+// The taps of this rank's channels: [conv_kernel, channels]. Every rank reads all taps, which are few.
 std::vector<float> load_conv(WeightLoader& loader, const std::string& name, const GatedDeltaNetSpec& spec,
                              const DeltaNetSizes& sizes) {
   const std::size_t all_keys = spec.num_key_heads * spec.key_head_dim;

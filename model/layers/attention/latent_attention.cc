@@ -154,7 +154,7 @@ PartialSum LatentAttention::operator()(TensorView<const float> x, const StepCont
   }
   kernels::store_keys_values(rope_key, latent, step.spans(), cache);
 
-  // A head's absorbed query and, behind it, its rotated part, as in the cache: [tokens, heads * latent].
+  // Each head's absorbed query, then its rotated part, as in the cache: [tokens, heads * latent].
   const TensorView<float> absorbed = step.workspace.take(x.rows(), sizes_.heads.size() * sizes_.latent);
   absorb_proj_(query_nope, absorbed, step);
   place_rotated(query_rope, spec_.qk_rope_head_dim, absorbed);

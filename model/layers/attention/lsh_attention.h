@@ -13,8 +13,7 @@
 
 namespace tp {
 
-// Sequences are whole in a step, and nothing of them is cached: which tokens are sorted next to each other
-// depends on all.
+// Steps compute whole sequences and cache nothing, because sorting depends on all tokens of a sequence.
 class LshAttention {
  public:
   // Throws ConfigError if there are more ranks than heads, CheckpointError for wrong tensors.

@@ -15,7 +15,7 @@ namespace tp {
 // torch.randn(count). As there, at least 16.
 std::vector<float> torch_randn(std::uint64_t seed, std::size_t count);
 
-// The even factors of the number of buckets for a sequence of that many tokens, filled up.
+// The even factors of the number of buckets for a sequence of `padded` tokens.
 std::vector<std::size_t> bucket_factors(const LshAttentionSpec& spec, std::size_t padded);
 
 // Rotations of these heads, [heads, num_hashes, sum of factors / 2, head_dim]: the original code draws [all

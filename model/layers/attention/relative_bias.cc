@@ -8,7 +8,7 @@
 
 namespace tp {
 
-// Half of a direction's rows are for distances of their own, the others for ranges that grow with the
+// In each direction, half the rows stand for one distance each, the others for ranges that grow with
 // distance.
 std::size_t relative_bucket(const RelativeBiasSpec& spec, std::ptrdiff_t distance) {
   const std::size_t rows = spec.bidirectional ? spec.num_buckets / 2 : spec.num_buckets;

@@ -1,4 +1,4 @@
-// The layer of Reformer, with two streams and the two all-reduces of tensor parallelism.
+// A Reformer layer, with two residual streams and two all-reduces.
 #pragma once
 
 #include "model/layers/blocks/block_parts.h"

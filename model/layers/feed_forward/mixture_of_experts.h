@@ -27,7 +27,7 @@ class Expert {
  public:
   Expert(WeightLoader& loader, const ExpertSpec& spec, const StoredExpert& stored);
 
-  // An empty sum that experts add to.
+  // Zeros for experts to add to.
   PartialSum nothing(std::size_t tokens, const StepContext& step) const {
     return down_proj_.nothing(tokens, step);
   }

@@ -12,7 +12,7 @@
 
 namespace tp {
 
-// Rows of a batch that one expert takes, ascending, and what each row's result is multiplied by.
+// Ascending rows of a batch that one expert computes, and the factor of each row's result.
 struct ExpertTokens {
   std::span<const std::size_t> rows;
   std::span<const float> weights;
@@ -21,7 +21,7 @@ struct ExpertTokens {
 // The choice for a batch, grouped by expert so that each expert's weights are read once.
 class Routing {
  public:
-  // chosen: [tokens, num_experts_per_tok] experts and their weights, token by token.
+  // experts, weights: [tokens, num_experts_per_tok].
   Routing(std::size_t num_experts, std::size_t num_experts_per_tok, std::span<const std::size_t> experts,
           std::span<const float> weights);
 
@@ -50,7 +50,7 @@ class Router {
   // Throws CheckpointError.
   Router(WeightLoader& loader, const RouterSpec& spec, std::size_t hidden_size, const ExpertNames& names);
 
-  // x: [tokens, hidden_size]. Of a shape the worst choice: one expert takes all tokens.
+  // x: [tokens, hidden_size]. For a shape, the worst case: one expert gets all tokens.
   Routing operator()(TensorView<const float> x, const StepContext& step) const;
 
  private:

@@ -13,7 +13,7 @@ namespace tp {
 
 // Which slots of the state cache a span's tokens use.
 struct StateSpan {
-  // A copy of the state behind the first `tokens` of the span, kept in another slot.
+  // A copy of the state after the first `tokens` of the span, kept in another slot.
   struct Save {
     std::size_t tokens = 0;
     std::size_t slot = 0;
@@ -27,7 +27,7 @@ struct StateSpan {
 struct Batch {
   std::vector<TokenId> tokens{};         // [tokens]
   std::vector<std::size_t> positions{};  // [tokens] place of each token in its sequence
-  std::vector<std::uint8_t> types{};     // [tokens] of models that distinguish them; empty: all are 0
+  std::vector<std::uint8_t> types{};     // [tokens] if the model distinguishes types; empty: all 0
   // [tokens] 1 for those that all see and that see all, in models with windows that have such; empty: none.
   std::vector<std::uint8_t> is_global{};
   // Spans of every group of layers that share a table: one per sequence, in order, covering all tokens.

@@ -10,7 +10,7 @@
 
 namespace tp {
 
-// Norms every head of a projection by itself, with a gain that all heads share or one for each.
+// Normalizes each head of a projection separately, with one gain for all heads or one per head.
 class HeadNorm {
  public:
   // Shared. Throws CheckpointError.

@@ -40,7 +40,7 @@ class ColumnParallelLinear {
  private:
   std::size_t out_features() const;
 
-  std::vector<LocalWeight> weights_;  // one below the other
+  std::vector<LocalWeight> weights_;  // stacked vertically
   std::vector<float> bias_;           // [local out_features] or empty
 };
 
