@@ -43,7 +43,7 @@ FinishReason finish_reason_of(const Sequence& sequence, TokenId token) {
   return FinishReason::none;
 }
 
-// Adds the text that the token completes; a stop text in it ends the sequence.
+// Adds the text that the token completes. A stop text in it ends the sequence.
 void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event) {
   const Request& request = sequence.state->request;
   if (!sequence.text) sequence.text.emplace(tokenizer, request);
@@ -55,7 +55,7 @@ void add_text(Sequence& sequence, const Tokenizer& tokenizer, TokenEvent& event)
   event.matched_stop = sequence.text->stop();
 }
 
-// Also ends the sequence if the constraint lets nothing follow.
+// Advances the constraint. Ends the sequence if the constraint allows no further token.
 void advance_constraint(Sequence& sequence, TokenId token) {
   const constraint::RequestConstraint& constraint = *sequence.state->constraint;
   sequence.progress = constraint.after(sequence.constraint_progress(), token);

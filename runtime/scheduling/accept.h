@@ -18,7 +18,7 @@ namespace tp {
 inline constexpr const char* kOutOfMemory =
     "cannot continue the prompt: out of memory; send fewer or shorter requests at once, or use more hosts";
 
-// The tokens that a constraint leaves no choice about, and that need no logits.
+// The next tokens if the constraint leaves no choice. They need no logits.
 std::vector<TokenId> forced_next(const Sequence& sequence);
 
 // Ends the sequence with an error.
@@ -27,8 +27,7 @@ TokenEvent fail(Sequence& sequence, std::string error);
 // Appends a chosen token, which may end the sequence, or ends it with an error. `tokenizer` may be null.
 TokenEvent accept(Sequence& sequence, const Chosen& chosen, const Tokenizer* tokenizer);
 
-// Ends the sequence with an error if one of the log-probabilities of the prompt's tokens from `first` on is
-// not a number.
+// Ends the sequence with an error if any log-probability of the prompt's tokens from `first` on is NaN.
 std::optional<TokenEvent> check_logprobs(Sequence& sequence, std::size_t first,
                                          std::span<const double> logprobs);
 

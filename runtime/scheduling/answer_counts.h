@@ -16,7 +16,7 @@ inline void count_end(FinishCounts& counts, FinishReason reason, std::size_t con
   if (reason == FinishReason::error) counts.error += continuations;
 }
 
-// Counts requests that consist of several passes, which the leader does not count.
+// Counts for requests that consist of several passes. The leader does not count passes.
 struct AnswerCounts {
   std::uint64_t generated_tokens = 0;
   FinishCounts finished;

@@ -13,8 +13,8 @@
 namespace tp {
 namespace {
 
-// In how many seconds the engine will have done what waits now. Steps that compute prompts and generate as
-// well count twice, so this is rather too long.
+// Predicted seconds until everything that waits now is done. Steps that both compute prompts and generate
+// count twice, so the prediction is an upper estimate.
 double seconds_of_queue(const LeaderStatus& status) {
   const auto seconds = [](double tokens, double rate) { return rate > 0.0 ? tokens / rate : 0.0; };
   const auto continuations = static_cast<double>(status.finished.total() + status.running);
@@ -89,11 +89,11 @@ void Inbox::require_room(std::size_t prompt_tokens) const {
     refuse(tokens, "prompt tokens", "max_queue_tokens", limits_.prompt_tokens);
 }
 
-// As last published, like `left_`.
+// The number of free sequences when the status was last published, like `left_`.
 std::size_t Inbox::free_sequences() const { return sequences_ - std::min(sequences_, status_.running); }
 
-// Without the prompts of requests that begin with the next step. Requests that the leader has left waiting
-// come before the unpublished ones.
+// Excludes prompts of requests that begin with the next step. Requests that the leader left waiting precede
+// the unpublished ones.
 std::size_t Inbox::waiting_prompt_tokens() const {
   const std::size_t tokens = submitted_.prompt_tokens - left_.prompt_tokens;
   const std::size_t left_waiting = submitted_.requests - left_.requests - unpublished_prompts_.size();

@@ -1,4 +1,4 @@
-// Other threads leave requests here for the leader's thread, and see how busy it is.
+// Passes requests from other threads to the leader's thread, and shows them its load.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"
@@ -15,7 +15,7 @@
 
 namespace tp {
 
-// How many requests, and tokens of their prompts, may wait; 0: any number. See EngineOptions.
+// Limits of waiting requests, and of the tokens of their prompts; 0: no limit. See EngineOptions.
 struct QueueLimits {
   std::size_t requests = 0;
   std::size_t prompt_tokens = 0;
@@ -29,29 +29,30 @@ class Inbox {
     std::vector<RequestId> cancelled;
   };
 
-  // Requests that find one of the `sequences`, which may run at the same time, free do not wait.
+  // `sequences`: the largest number that runs at the same time. Requests that can begin at once don't count
+  // as waiting.
   Inbox(QueueLimits limits, std::size_t sequences) : limits_(limits), sequences_(sequences) {}
 
-  // Gives the request its number, and returns it. Throws OverloadedError if as many wait as may.
+  // Numbers the request and returns the number. Throws OverloadedError if the queue is full.
   RequestId submit(const std::shared_ptr<RequestState>& state);
-  // Submits a further pass of a request that was admitted before: it may always wait.
+  // Submits a further pass of an admitted request. Queue limits do not apply to it.
   RequestId submit_again(const std::shared_ptr<RequestState>& state);
-  // A number that no request will have.
+  // Returns a number that no other request will have.
   RequestId reserve_id();
   void cancel(RequestId request);
-  // Ends the wait that is under way, or else the next one.
+  // Ends the current wait(), or the next one if nobody waits.
   void wake();
-  // As last published, plus what was submitted since.
+  // The status last published, plus requests submitted since.
   LeaderStatus status() const;
 
-  // The following are for the leader's thread.
+  // The following members are for the leader's thread.
 
   bool empty() const;
-  // Waits until it is not empty, wake() is called, or the time is over.
+  // Waits until the inbox is not empty, wake() is called, or the timeout expires.
   void wait(std::chrono::nanoseconds timeout);
-  // Takes everything out of it.
+  // Removes and returns all contents.
   Contents take();
-  // Publishes a status that covers all that was taken. `left_queue`: the requests that do not wait any more.
+  // Publishes a status that covers everything taken so far. `left_queue`: requests that no longer wait.
   void publish(const LeaderStatus& status, const RequestCounts& left_queue);
 
  private:
@@ -73,7 +74,7 @@ class Inbox {
   RequestId next_request_ = 1;
   bool woken_ = false;
   LeaderStatus status_;
-  RequestCounts submitted_;                       // since it was created, but for submit_again
+  RequestCounts submitted_;                       // all requests so far, except those of submit_again
   RequestCounts left_;                            // requests that no longer wait
   std::size_t unpublished_ = 0;                   // continuations that status_ does not cover
   std::vector<std::size_t> unpublished_prompts_;  // tokens of submitted requests that left_ does not cover

@@ -54,7 +54,8 @@ RequestId Leader::submit_pass(Request request, EventSink sink, bool is_first, Pa
   }
 }
 
-// Sets the tokens that the model attends to. Cached prefixes have whole blocks, of the same length.
+// Sets the tokens that the model attends to. With attention by blocks, only requests with equal blocks share
+// prefixes, and only if a cache block consists of whole attention blocks.
 void Leader::complete_attention(Request& request) const {
   if (options_.bidirectional) request.attention = AttentionMask::bidirectional;
   if (!options_.diffusion || options_.diffusion->block_length == 0) return;
@@ -90,14 +91,14 @@ std::shared_ptr<RequestState> Leader::make_state(Request request, EventSink sink
   return state;
 }
 
-// Applies what the model's files say about the ends of texts. A constraint excludes forced tokens and defines
-// the end of its text itself.
+// Applies the endings that the model's files define. A constraint excludes forced tokens and defines the end
+// of its text itself.
 void Leader::add_endings(const GenerationDefaults& defaults, Request& request, RequestState& state) const {
   if (request.constraint) return request.forced_first.reset();
   for (const std::string& text : defaults.stop) {
     if (tokenizer_ == nullptr || request.ignore_eos) break;
     const std::optional<TokenId> token = tokenizer_->token_to_id(text);
-    // The text of a control token is no part of the output.
+    // The text of a control token is not part of the output.
     if (token && tokenizer_->is_special(*token))
       state.end_ids.push_back(*token);
     else
@@ -211,15 +212,15 @@ void Leader::settle(const PlannedStep& step, const Outputs& outputs, double seco
 
 namespace {
 
-// The token that the sequence has at this position by now.
+// The sequence's current token at this position, if it has one.
 std::optional<TokenId> token_at(const Sequence& sequence, std::size_t position) {
   return position < sequence.tokens.size() ? std::optional(sequence.tokens[position]) : std::nullopt;
 }
 
 }  // namespace
 
-// The row of a draft token holds what the model says of the sequence if that token and all before it were
-// chosen: as if they had been computed one by one. Rows behind another choice are worth nothing.
+// The row of a draft token is valid only if the model chose this token and all drafts before it. It then
+// equals the row of a step that computes one token at a time. Rows after a rejected draft are ignored.
 void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chunk, const Outputs& outputs,
                           Delivery& delivery) {
   Sequence& sequence = *chunk.sequence;
@@ -238,7 +239,7 @@ void Leader::settle_chunk(const PlannedStep& step, const PlannedStep::Chunk& chu
   }
 }
 
-// How much of its prompt has been computed once the chunk is.
+// Reports the progress of the chunk's prompt.
 void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) {
   const Sequence& sequence = *chunk.sequence;
   const auto& state = sequence.state;
@@ -252,7 +253,7 @@ void Leader::tell_progress(const PlannedStep::Chunk& chunk, Delivery& delivery) 
                              .processed = input.tokens_until(sequence.computed_tokens + chunk.tokens)});
 }
 
-// A mask that could not be computed ends its sequence with an error.
+// Ends the sequence with an error if its mask could not be computed.
 void Leader::check_mask(Sequence& sequence, const std::shared_future<TokenMask>& mask, Delivery& delivery) {
   if (sequence.finished()) return;
   try {
@@ -348,7 +349,7 @@ void Leader::end_sequences(Delivery& delivery) {
   }
 }
 
-// One of the request's continuations has ended.
+// Called when one of the request's continuations has ended.
 void Leader::end(const std::shared_ptr<RequestState>& state, Delivery& delivery) {
   if (--state->open_samples > 0) return;
   state->times.finished = Clock::now();

@@ -1,5 +1,5 @@
 // Rank 0's half of an engine: admits requests, plans steps and processes their results. It uses neither MPI
-// nor tensors; its caller runs the steps, on the workers or, in tests, on a fake:
+// nor tensors. The caller runs each step on the workers or, in tests, on a fake:
 //
 //   while (leader.has_work()) {
 //     PlannedStep step = leader.plan();
@@ -33,16 +33,16 @@ namespace tp {
 
 // The leader's view of the model and the cache.
 struct LeaderOptions {
-  std::string model;  // for error texts
+  std::string model;  // for error messages
   std::size_t vocab_size = 0;
   std::size_t max_length = 0;  // maximum tokens per sequence
   std::vector<TokenId> eos_token_ids;
   GenerationDefaults generation{};
   ModelKind kind = ModelKind::decoder;
-  bool bidirectional = false;                // all prompts are
-  bool recomputes = false;                   // all of a sequence for every token that it generates
-  std::size_t token_types = 0;               // kinds of tokens that the model distinguishes; 0: none
-  bool has_global_tokens = false;            // prompts may have some
+  bool bidirectional = false;                // all prompts are bidirectional
+  bool recomputes = false;                   // recomputes the whole sequence for every generated token
+  std::size_t token_types = 0;               // number of token types; 0: the model has none
+  bool has_global_tokens = false;            // prompts may have global tokens
   std::optional<DiffusionSpec> diffusion{};  // set for diffusion language models
   UnmaskCache unmask_cache = UnmaskCache::exact;
   std::size_t cache_blocks = 0;
@@ -53,51 +53,52 @@ struct LeaderOptions {
 
 class Leader {
  public:
-  // `tokenizer` may be null; else it must outlive this. Without a speculator no step has draft tokens.
+  // `tokenizer` may be null; otherwise it must outlive the leader. Without a speculator, steps have no draft
+  // tokens.
   Leader(LeaderOptions options, const Tokenizer* tokenizer, std::unique_ptr<Speculator> speculator = nullptr);
 
-  // From any thread. Compiles the constraint of a request, if it has one, so that submit() finds it. Throws
+  // From any thread. Compiles the request's constraint, if it has one, and keeps it for submit(). Throws
   // RequestError.
   void compile_constraint(const Request& request);
-  // From any thread. Queues a request, whose events are passed to `sink`. Throws RequestError if it can never
-  // be served, TooLongError if it is too long, OverloadedError if there is no memory for it now, or no room
-  // in the queue.
+  // From any thread. Queues a request; `sink` receives its events. Throws RequestError if it can never be
+  // served, TooLongError if it is too long, OverloadedError if there is no memory for it now or the queue is
+  // full.
   RequestId submit(Request request, EventSink sink);
   // Reserves the number of a request that runs as several passes. If the queue is full, only the first pass
   // is refused.
   RequestId reserve_id() { return inbox_.reserve_id(); }
   RequestId submit_pass(Request request, EventSink sink, bool is_first, PassCache cache = {});
-  // From any thread. The request ends with RequestCancelled, unless it ends by itself first.
+  // From any thread. Ends the request with RequestCancelled, unless it ends by itself first.
   void cancel(RequestId request);
-  // From any thread. As of the last call of plan() or settle(), plus requests submitted since.
+  // From any thread. The load at the last call of plan() or settle(), plus requests submitted since.
   LeaderStatus status() const;
   // From any thread: ends wait_for_work().
   void wake();
 
   // All other members must be called from a single thread.
 
-  // Releases what passes with this PassCache::key have left. May be called by sinks.
+  // Releases the cache blocks kept for passes with this PassCache::key. Sinks may call it.
   void release_passes(RequestId key);
 
   // Whether there are requests that have not ended, or cancellations to process.
   bool has_work() const;
-  // Waits until there is work, wake() is called, or the time is over. Returns has_work(). A wake() that
-  // nobody waited for ends the next wait at once.
+  // Waits until there is work, wake() is called, or the timeout expires. Returns has_work(). If nobody waits
+  // during a wake(), the next wait returns at once.
   bool wait_for_work(std::chrono::nanoseconds timeout);
 
-  // Plans the next step. It has no tokens if there is nothing to compute or everything awaits a step in
-  // flight.
+  // Plans the next step. The step is empty if there is nothing to compute, or if all sequences await a step
+  // in flight.
   PlannedStep plan();
 
-  // Processes the results of a step, which took `seconds` (0: unknown). Several steps may be in flight; they
-  // are settled in the order in which they were planned.
+  // Processes the results of a step that took `seconds` (0: unknown). Several steps may be in flight; they
+  // are settled in the order of planning.
   void settle(const PlannedStep& step, const Outputs& outputs, double seconds = 0.0);
 
   // Throws std::logic_error naming the first invariant that does not hold.
   void check_invariants() const;
 
  private:
-  // Events to deliver: sinks are called last, when the leader's state is consistent.
+  // Events to deliver. Sinks are called last, when the leader's state is consistent.
   using Delivery = std::vector<std::pair<std::shared_ptr<RequestState>, Event>>;
 
   void complete_attention(Request& request) const;
@@ -125,7 +126,7 @@ class Leader {
   std::optional<constraint::ConstraintCompiler> constraints_;  // if there is a tokenizer
   BlockManager blocks_;
   Scheduler scheduler_;
-  LeaderStatus counters_;  // counters that the scheduler does not have
+  LeaderStatus counters_;  // counters that the scheduler does not keep
   Inbox inbox_;
 };
 

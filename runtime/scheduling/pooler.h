@@ -1,4 +1,4 @@
-// The hidden states of a sequence, as one vector.
+// Pools the hidden states of a sequence into one vector.
 #pragma once
 
 #include "tp/model_kind.h"
@@ -9,22 +9,22 @@
 
 namespace tp {
 
-// Is given the hidden states of a sequence's tokens in order, in parts of any size. Sums are in float64, in
-// that order, so that parts do not matter.
+// Receives the hidden states of a sequence's tokens in order, in parts of any size. It sums in float64 and in
+// that order, so the division into parts does not change the result.
 class Pooler {
  public:
   explicit Pooler(Pooling pooling) : pooling_(pooling) {}
 
-  // The next tokens' states: [tokens, columns].
+  // Adds the states of the next tokens, [tokens, columns].
   void add(std::span<const float> states, std::size_t columns);
 
-  // [columns], of at least one token.
+  // Returns the pooled state, [columns]. At least one token must have been added.
   std::vector<float> pooled() const;
 
  private:
   Pooling pooling_;
   std::size_t tokens_ = 0;
-  std::vector<double> state_;  // the sum of all, or the one that counts
+  std::vector<double> state_;  // sum of all states, or the first or last state
 };
 
 }  // namespace tp

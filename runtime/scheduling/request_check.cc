@@ -17,7 +17,7 @@ void check_ids(std::span<const TokenId> ids, std::size_t vocab_size, std::string
   }
 }
 
-// Checks that the model can do it.
+// Checks that the model's kind can do what the request asks for.
 void check_task(const Request& request, const LeaderOptions& options) {
   const auto check = [&](bool asked, Task task, std::string_view what) {
     require<RequestError>(!asked || does(options.kind, task), "cannot {}: {} is {}; use a model that can",
@@ -103,7 +103,7 @@ void check_length(const Request& request, const LeaderOptions& options) {
       longest, options.cache.tokens_in(options.cache_blocks, 1, longest));
 }
 
-// Checks lengths for an encoder-decoder, whose input and text each have a maximum.
+// Checks lengths for an encoder-decoder. Its input and its text each have a maximum.
 void check_seq2seq_length(const Request& request, const LeaderOptions& options) {
   const std::size_t prompt = request.prompt.size();
   const std::size_t begun = request.decoder_prompt.size();

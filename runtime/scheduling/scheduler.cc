@@ -12,23 +12,24 @@
 namespace tp {
 namespace {
 
-// The most urgent one, and of these the one whose last turn is longest ago, comes first.
+// Sort key of turns: the most urgent sequence first, then the one whose last turn is longest ago.
 std::pair<int, std::uint64_t> place_in_turn(const std::shared_ptr<Sequence>& sequence) {
   return {sequence->priority(), sequence->last_turn};
 }
 
-// The last one is preempted first.
+// Sort key of preemption: the last sequence is preempted first.
 std::pair<int, std::uint64_t> place_in_cache(const std::shared_ptr<Sequence>& sequence) {
   return {sequence->priority(), sequence->admission};
 }
 
-// Whether only its next token is missing, besides what it computes again: such sequences come before prompts.
+// Whether the sequence lacks only its next token, apart from tokens to compute again. Such sequences precede
+// prompts.
 bool lacks_one_token(const Sequence& sequence) {
   return sequence.planned_tokens + sequence.redo + 1 == sequence.tokens.size();
 }
 
-// The number of the sequence's next `tokens` tokens that a step computes: at least a block if attention is by
-// blocks; 0 if there is no `room` for one.
+// Rounds `tokens`, the number of the sequence's next tokens in a step, to whole blocks if attention is by
+// blocks: at least one block, or 0 if there is no `room` for it.
 std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::size_t room) {
   const std::size_t block = sequence.attention_block();
   const std::size_t left = sequence.work() - sequence.planned_tokens;
@@ -39,8 +40,8 @@ std::size_t in_whole_blocks(const Sequence& sequence, std::size_t tokens, std::s
   return tokens <= room ? tokens : 0;
 }
 
-// Appends what the tokens [begin, end) of a prompt are marked with, for the batch's tokens from `first` on;
-// unless others are marked, 0 stands for no mark.
+// Appends the marks of a prompt's tokens [begin, end), for the batch's tokens from `first` on. 0 means no
+// mark. Without any marks the batch's list stays empty.
 void append_marks(const std::vector<std::uint8_t>& marks, std::size_t begin, std::size_t end,
                   std::size_t first, std::vector<std::uint8_t>& all) {
   if (marks.empty() || begin >= marks.size()) return;
@@ -66,7 +67,7 @@ PlannedStep Scheduler::plan() {
   if (speculator_) add_drafts(step);
   PlannedStep planned;
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) add_chunk(sequence, planned);
-  // Tokens after the last type or mark get 0.
+  // Tokens after the last type get 0.
   if (!planned.forward.token_types.empty()) planned.forward.token_types.resize(planned.forward.tokens.size());
   if (!planned.forward.is_global.empty()) planned.forward.is_global.resize(planned.forward.tokens.size());
   planned.failed = std::move(step.failed);
@@ -93,7 +94,7 @@ void Scheduler::add_decoding(Step& step) {
   }
 }
 
-// Each step in flight of a pipeline has a part of the sequences that generate.
+// Largest number of generating sequences in a step. A pipeline divides them among its steps in flight.
 std::size_t Scheduler::decoding_limit() const {
   const auto generates = [](const auto& sequence) { return sequence->decodes() && !sequence->finished(); };
   const auto all = static_cast<std::size_t>(std::ranges::count_if(running_, generates));
@@ -126,7 +127,7 @@ void Scheduler::add_prompts(Step& step) {
   }
 }
 
-// How many tokens of prompts the step may compute.
+// Number of prompt tokens that the step may compute.
 std::size_t Scheduler::prompt_budget(const Step& step) const {
   const std::size_t room = limits_.step_tokens - step.tokens;
   const bool generates = std::ranges::any_of(
@@ -135,7 +136,7 @@ std::size_t Scheduler::prompt_budget(const Step& step) const {
   return std::min({room, limits_.prefill_chunk, times_.prompt_tokens_in(limits_.step_ms / 1000.0)});
 }
 
-// How many more of the sequence's tokens the step could have.
+// Number of further tokens of the sequence that the step could compute.
 std::size_t Scheduler::grantable(const Sequence& sequence) const {
   if (sequence.admission == 0 || sequence.idle()) return 0;  // preempted, or nothing to do
   if (sequence.encodes()) return sequence.granted == 0 ? sequence.least_chunk() : 0;
@@ -145,8 +146,8 @@ std::size_t Scheduler::grantable(const Sequence& sequence) const {
   return std::min(most - std::min(most, sequence.granted), sequence.work() - sequence.planned_tokens);
 }
 
-// Adds up to `tokens` of the sequence's next tokens to the step; false if the cache, or the step, has no
-// room.
+// Adds up to `tokens` of the sequence's next tokens to the step. Returns false if the cache or the step has
+// no room.
 bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t tokens, Step& step) {
   Sequence& sequence = *shared;
   tokens =
@@ -159,8 +160,8 @@ bool Scheduler::try_grant(const std::shared_ptr<Sequence>& shared, std::size_t t
   return true;
 }
 
-// Reserves blocks, for a sequence's first tokens in a step at the expense of others if need be. One that is
-// in flight keeps its blocks until it is settled, and one in this step unless it is less urgent.
+// Reserves blocks. For a sequence's first tokens in a step, it preempts other sequences if necessary.
+// Sequences in flight are never preempted, and sequences in this step only if they are less urgent.
 bool Scheduler::try_reserve(const Sequence& sequence, std::size_t total_tokens, Step& step) {
   std::vector<BlockId> new_blocks;
   while (!blocks_.try_reserve(sequence.id, total_tokens, new_blocks)) {
@@ -182,7 +183,7 @@ void Scheduler::preempt(const std::shared_ptr<Sequence>& sequence, Step& step) {
   ++preemptions_;
 }
 
-// Lets a running sequence wait, to be computed from its first token on.
+// Returns a running sequence to the queue, to be recomputed from its first token.
 void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
   blocks_.end_sequence(sequence->id);
   if (sequence->announced) ended_.push_back(sequence->id);
@@ -194,15 +195,15 @@ void Scheduler::take_back(const std::shared_ptr<Sequence>& sequence) {
   waiting_.put_back(sequence);
 }
 
-// Whether another sequence may begin. When the cache is so full that one had to be preempted, none may.
+// Whether another sequence may begin. None may after a preemption, because the cache is full.
 bool Scheduler::is_open(const QueueTurn& queue, const Step& step) {
   return !queue.closed && !step.preempts && queue.next != waiting_.end() &&
          running_.size() < limits_.max_sequences &&
          (blocks_.free_blocks() > 0 || (*queue.next)->has_blocks_waiting());
 }
 
-// Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it; null if
-// there is none, or one has failed.
+// Admits the next sequence that can begin, with up to `tokens` tokens in the step, and returns it. Returns
+// null if no sequence can begin or one has failed.
 std::shared_ptr<Sequence> Scheduler::admit_next(QueueTurn& queue, std::size_t tokens, Step& step) {
   while (queue.next != waiting_.end()) {
     const std::shared_ptr<Sequence> sequence = *queue.next;
@@ -259,7 +260,7 @@ Scheduler::Admission Scheduler::try_admit(const std::shared_ptr<Sequence>& seque
   return Admission::admitted;
 }
 
-// Adds the tokens that the sequence was granted to the step, and its drafts.
+// Adds the sequence's granted tokens and its drafts to the step.
 void Scheduler::add_chunk(const std::shared_ptr<Sequence>& shared, PlannedStep& planned) {
   Sequence& sequence = *shared;
   Forward& forward = planned.forward;
@@ -312,7 +313,7 @@ void Scheduler::settle(const PlannedStep& step, double seconds) {
     advance(chunk);
     computed_prompt_tokens_ += std::min(sequence.computed_tokens, sequence.prompt_tokens()) - before;
     const FinishReason reason = sequence.finish_reason;
-    const bool is_kept = sequence.state->pass_cache.key != 0;  // with all that leaves a window
+    const bool is_kept = sequence.state->pass_cache.key != 0;  // also keeps blocks outside of windows
     if (reason != FinishReason::error && reason != FinishReason::cancelled && !is_kept)
       blocks_.commit(sequence.id, sequence.tokens, sequence.computed_tokens);
     if (sequence.state->recomputes && sequence.generated_tokens() > 0 && !sequence.finished())

@@ -30,7 +30,7 @@ struct SchedulerLimits {
   std::size_t stages = 1;           // steps that should have something to compute at the same time
   bool generates = true;            // sequences may generate token by token
 
-  // Maximum tokens of an indivisible sequence: a step has room for it however many others generate.
+  // Maximum tokens of an indivisible sequence. A step with one has room for all sequences that generate, too.
   std::size_t indivisible_tokens() const {
     if (!generates) return prefill_chunk;
     const std::size_t others = std::min(max_sequences, step_tokens) - 1;
@@ -38,111 +38,112 @@ struct SchedulerLimits {
   }
 };
 
-// A step, and the sequences that its chunks and outputs belong to. Several steps may be in flight.
+// A step, and the sequences of its chunks and outputs. Several steps may be in flight.
 struct PlannedStep {
   struct Chunk {
     std::shared_ptr<Sequence> sequence;
-    std::size_t tokens = 0;         // its own; in the forward pass `drafts` follow
-    std::size_t end = 0;            // the position behind these tokens
-    std::vector<TokenId> drafts{};  // if there are any, each of the chunk's outputs chooses a token
-    std::size_t first_output = 0;   // index of this chunk's first one in forward.outputs
+    std::size_t tokens = 0;         // tokens of the sequence; `drafts` follow them in the forward pass
+    std::size_t end = 0;            // position after these tokens
+    std::vector<TokenId> drafts{};  // draft tokens; with drafts, each output of the chunk chooses a token
+    std::size_t first_output = 0;   // index of this chunk's first output in forward.outputs
     std::size_t outputs = 0;
   };
 
-  // Waits for an output's mask. Does not throw: if it could not be computed, returns an empty one, which
-  // allows no token.
+  // Waits for an output's mask. If the mask could not be computed, returns an empty mask, which allows no
+  // token.
   TokenMask mask(std::size_t output) const noexcept;
 
   Forward forward;
   std::vector<Chunk> chunks;                                   // parallel to forward.chunks
   std::map<std::size_t, std::shared_future<TokenMask>> masks;  // by output
-  std::shared_future<void> mask_work;                          // the thread that computes most of them
-  std::size_t prompt_tokens = 0;                               // prompt tokens of all chunks, except
-  std::size_t decoding = 0;                                    // this many that only generate
-  // Sequences that could not begin for lack of memory; they have left the queue.
+  std::shared_future<void> mask_work;                          // thread that computes most of the masks
+  std::size_t prompt_tokens = 0;                               // tokens of chunks that compute prompts
+  std::size_t decoding = 0;                                    // number of chunks that only generate
+  // Sequences that could not begin for lack of memory. They have left the queue.
   std::vector<std::shared_ptr<Sequence>> failed;
 };
 
-// Continuous batching: every step computes the next token of each decoding sequence, and divides the rest of
-// its token budget among prompts. These take turns of a few tokens, whoever has waited longest first, so that
-// a short prompt is not held up by a long one; the queue takes turns, too, in which a prompt begins. Of
-// prompts with different priorities, the more urgent ones have as many turns as they can use. With
-// SchedulerLimits::step_ms the budget is also limited by what past steps took, while anybody generates.
+// Continuous batching. Every step computes the next token of each decoding sequence, and divides the rest of
+// its token budget among prompts.
 //
-// When the cache is full, the sequence admitted last of those with the lowest priority is preempted: its
-// blocks are released, and it is recomputed later, generated tokens included; its text does not change. A
-// prompt begins only if the cache has room for all of it and for the rest of those that have begun, so that
-// prompts do not displace each other.
+// Turns: prompts take turns of a few tokens, longest wait first, so a long prompt does not delay a short one.
+// The queue takes turns, too; in its turn a new prompt begins. More urgent prompts get as many turns as they
+// can use. While any sequence generates, SchedulerLimits::step_ms also limits the budget, by the measured
+// time of past steps.
 //
-// A waiting sequence for which the cache has no room is overtaken by others behind it at most kMaxOvertaken
-// times. One that shares a prefix with a running sequence, which is no less urgent, waits until
-// that has computed the common blocks.
+// Preemption: when the cache is full, the scheduler preempts a sequence with the lowest priority, the one
+// admitted last. It releases the sequence's blocks and recomputes the sequence later, including generated
+// tokens; the text does not change. A prompt begins only if the cache has room for all of it and for the rest
+// of all prompts that have begun, so prompts never displace each other.
 //
-// An indivisible sequence is admitted to a step with room for all of its tokens, whatever step_ms is; until
-// there is one, it waits as others do for room in the cache. So does one with an input to encode, unless the
-// cache has that; its decoder's tokens follow in later steps.
+// Waiting: a sequence without room in the cache is overtaken at most kMaxOvertaken times. A sequence that
+// shares a prefix with a running sequence of at least its priority waits until the common blocks are
+// computed.
 //
-// With a Speculator, a sequence that generates may have draft tokens behind its own: as far as the step and
-// the cache have room for them when everything else is planned. Nothing is preempted for drafts. What is
-// computed of them counts when they have been accepted; the cache's positions of others are written again. A
-// recurrent layer's state cannot be cut: drafts are computed on a copy of it, and if not all of them are
-// accepted, the sequence computes those that were again, from its old state, in its next step, which has no
-// drafts.
+// Indivisible sequences: they begin in a step with room for all of their tokens, regardless of step_ms. Until
+// then they wait as if the cache had no room. An input to encode is indivisible, too, unless the cache has
+// it; the decoder's tokens follow in later steps.
 //
-// A pass that shares a PassCache with others leaves its blocks for the next one, which comes before all
-// others and takes them over. Meanwhile nothing displaces them: keys and values that were computed before
-// other tokens of the text have changed could not be computed again. Blocks wait only where every prompt is
-// indivisible, so that whoever has begun needs no more.
+// Drafts: with a Speculator, draft tokens may follow the tokens of a sequence that generates, if the step and
+// the cache have room after everything else is planned. Nothing is preempted for drafts. Results of accepted
+// drafts are kept; later tokens overwrite the cache positions of rejected ones. The state of a recurrent
+// layer cannot be cut, so drafts are computed on a copy of it. If some drafts are rejected, the next step of
+// the sequence has no drafts and recomputes the accepted ones from the old state.
 //
-// A sequence that is recomputed for every token waits, before all others, each time that it has got one.
+// Passes: a pass with a PassCache leaves its blocks for the next pass of its text, which precedes all other
+// sequences and takes the blocks over. Nothing displaces these blocks meanwhile: their keys and values were
+// computed before other tokens of the text changed, and could not be recomputed. Blocks wait only if every
+// prompt is indivisible, so sequences that have begun need no further blocks.
 //
-// Steps may be planned while others are in flight: what those compute counts as planned, sequences that await
-// a token are skipped, and sequences in flight are not preempted. Steps are settled in the order in which
-// they were planned.
+// Recomputation: a sequence that is recomputed for every token returns to the front of the queue after each
+// token.
+//
+// Steps in flight: a step may be planned while others are in flight. Their tokens count as planned, sequences
+// that await a token are skipped, and sequences in flight are not preempted. Steps are settled in the order
+// of planning.
 class Scheduler {
  public:
   static constexpr std::size_t kMaxOvertaken = 64;
-  // Waiting sequences that a step considers without being able to admit them.
+  // Largest number of waiting sequences that a step considers but cannot admit.
   static constexpr std::size_t kMaxLookedAt = 64;
 
-  // `blocks` must outlive it. Without a speculator there are no drafts.
+  // `blocks` must outlive the scheduler. Without a speculator there are no drafts.
   Scheduler(BlockManager& blocks, SchedulerLimits limits, std::unique_ptr<Speculator> speculator = nullptr)
       : blocks_(blocks), limits_(limits), speculator_(std::move(speculator)) {}
 
-  // Queues a request's samples. Each one's prompt and continuation must fit in the cache.
+  // Queues a request's samples. The prompt and the continuation of each sample must fit into the cache.
   void add(const std::shared_ptr<RequestState>& state) { waiting_.add(state); }
-  // Counts a request as one that does not wait: it could not be added.
+  // Counts a request that could not be added as not waiting.
   void drop(RequestState& state) {
     waiting_.leave(state);
     release(state.pass_cache.key);
   }
 
   bool has_work() const { return !waiting_.empty() || !running_.empty(); }
-  // The requests that do not wait any more.
+  // Requests that no longer wait.
   const RequestCounts& left_queue() const { return waiting_.left(); }
   const StepTimes& times() const { return times_; }
-  // Writes what it knows to `status`.
+  // Fills in the scheduler's fields of `status`.
   void describe(LeaderStatus& status) const;
 
-  // Plans the next step. If there is work and nothing is in flight, it computes at least one token, or a
-  // sequence has failed.
+  // Plans the next step. If there is work and nothing is in flight, the step computes at least one token, or
+  // a sequence has failed.
   PlannedStep plan();
 
-  // To be called when a step has been run, in `seconds` (0: unknown), its tokens have been appended to their
-  // sequences, and Sequence::accepted says how many drafts are among them. Publishes the computed blocks of
-  // its sequences, except those that failed or were cancelled.
+  // Called after a step that took `seconds` (0: unknown), when its tokens have been appended to their
+  // sequences and Sequence::accepted has been set. Publishes the computed blocks of sequences that neither
+  // failed nor were cancelled.
   void settle(const PlannedStep& step, double seconds = 0.0);
 
-  // Removes and returns the sequences that have ended, and releases their blocks, but for those that wait for
-  // another pass (RequestState::pass_cache). Those in flight are removed later.
+  // Removes and returns ended sequences, and releases their blocks. Sequences in flight stay until their step
+  // is settled. Blocks that wait for another pass stay, too (RequestState::pass_cache).
   std::vector<std::shared_ptr<Sequence>> remove_finished();
 
-  // Releases the blocks that wait for a pass with this key, if there are any. To be called when no more will
-  // come.
+  // Releases blocks that wait for a pass with this key. Called after the last pass.
   void release(RequestId key);
 
-  // Ends the request's sequences that have not ended with FinishReason::cancelled; its other samples never
-  // begin; returns the number of these.
+  // Ends the request's running and waiting sequences with FinishReason::cancelled. Samples that have not
+  // begun never begin. Returns the number of the latter.
   std::size_t cancel(RequestId request);
 
   // Throws std::logic_error naming the first invariant that does not hold.
@@ -153,15 +154,15 @@ class Scheduler {
 
   // The step that is being planned.
   struct Step {
-    Sequences sequences;  // with tokens in it
+    Sequences sequences;  // sequences with tokens in this step
     std::size_t tokens = 0;
     bool preempts = false;
     Sequences failed;
   };
-  // How far a step has looked through the queue.
+  // A step's progress through the queue.
   struct QueueTurn {
     WaitingQueue::Place next;
-    bool closed = false;  // no more can begin in this step
+    bool closed = false;  // no further sequence can begin in this step
     std::size_t looked_at = 0;
     Sequences without_room;
   };
@@ -209,10 +210,10 @@ class Scheduler {
   WaitingQueue waiting_;
   std::list<std::shared_ptr<Sequence>> running_;  // in the order of admission
   std::vector<SequenceId> ended_;                 // not yet sent to the ranks
-  std::map<RequestId, SequenceId> kept_;          // whose blocks wait for a pass, by PassCache::key
+  std::map<RequestId, SequenceId> kept_;          // ended sequences whose blocks wait, by PassCache::key
   std::uint64_t admissions_ = 0;
   std::uint64_t turns_ = 0;
-  std::uint64_t queue_turn_ = 0;  // the queue's last one
+  std::uint64_t queue_turn_ = 0;  // the queue's last turn
   std::size_t steps_in_flight_ = 0;
   std::uint64_t computed_prompt_tokens_ = 0;
   std::uint64_t prefix_queries_ = 0;

@@ -1,4 +1,4 @@
-// The scheduler's use of the cache for one sequence: its prefix, and the blocks sent to ranks.
+// How the scheduler uses the cache for one sequence: prefix, and blocks sent to ranks.
 #include "runtime/cache/snapshots.h"
 #include "runtime/scheduling/scheduler.h"
 #include "tp/internal/require.h"
@@ -8,8 +8,8 @@
 
 namespace tp {
 
-// Looks up the sequence's prefix in the cache, if it may use it; a pass takes over the blocks that wait for
-// it.
+// Looks up the sequence's prefix in the cache, if the request allows it. A pass takes over the blocks that
+// wait for it.
 void Scheduler::begin(Sequence& sequence) {
   const PassCache& passes = sequence.state->pass_cache;
   const std::span<const TokenId> tokens(sequence.tokens);
@@ -35,7 +35,7 @@ void Scheduler::begin(Sequence& sequence) {
   sequence.announced = false;
 }
 
-// Keeps the blocks of a sequence that has ended if its text's next pass may want them.
+// Keeps the blocks of an ended sequence for the next pass over its text, if there may be one.
 void Scheduler::leave_blocks(const Sequence& sequence) {
   const RequestId key = sequence.state->pass_cache.key;
   if (key != 0 && sequence.finish_reason == FinishReason::length)
@@ -49,8 +49,8 @@ void Scheduler::release(RequestId key) {
   if (const auto kept = kept_.extract(key); !kept.empty()) blocks_.end_sequence(kept.mapped());
 }
 
-// Whether the cache has room for all of a sequence that has just begun, besides the rest of the prompts that
-// are being computed.
+// Whether the cache has room for the whole prompt of a sequence that has just begun, in addition to the rest
+// of all prompts being computed.
 bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   const auto missing = [&](const Sequence& prompt) {
     return blocks_.missing_blocks(prompt.id, prompt.work(), limits_.prefill_chunk);
@@ -62,8 +62,8 @@ bool Scheduler::has_room_for_prompt(const Sequence& sequence) const {
   return blocks <= blocks_.free_blocks();
 }
 
-// Whether a running sequence, at least as urgent, is computing full blocks that `sequence` could then find in
-// the cache. Compares each pair of sequences only once.
+// Whether a running sequence of at least the same priority is computing full blocks that `sequence` will find
+// in the cache. Compares each pair of sequences only once.
 bool Scheduler::waits_for_prefix(Sequence& sequence) {
   if (!sequence.uses_prefix_cache()) return false;
   const auto still_computing = [&](const Sequence* other) {
@@ -92,8 +92,8 @@ bool Scheduler::waits_for_prefix(Sequence& sequence) {
   return !sequence.ahead.expired();
 }
 
-// Whether a running sequence keeps its state at a position that it has not computed yet; it does from now on,
-// unless that position is in flight already.
+// Asks a running sequence to keep its state at a position that it has not computed yet. Returns false if that
+// position is already in flight.
 bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   if (blocks_.awaits_save(running.id, position)) return true;
   if (position <= running.planned_tokens - running.granted) return false;
@@ -101,8 +101,8 @@ bool Scheduler::will_keep_state(Sequence& running, std::size_t position) const {
   return true;
 }
 
-// The entries of its tables that the ranks do not have yet: new blocks and, with its first chunk, cached
-// ones.
+// The entries of the sequence's tables that the ranks don't have yet: new blocks and, with the first chunk,
+// cached blocks.
 std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   std::vector<BlockId> unsent;
   for (std::size_t group = 0; group < blocks_.groups(); ++group) {
@@ -113,7 +113,7 @@ std::vector<BlockId> Scheduler::take_unsent_blocks(Sequence& sequence) const {
   return unsent;
 }
 
-// The sequence's state, and where copies of it are kept while it computes these tokens.
+// The sequence's state, and the positions among these tokens at which copies of it are kept.
 ChunkState Scheduler::take_states(Sequence& sequence, Range computed) {
   const SnapshotPositions positions =
       snapshot_positions(computed, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());

@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-// Whether a sequence's next token may be followed by drafts: it only generates, and the step has its last
-// token. A callback is asked about texts that the model has written only.
+// Whether drafts may follow the sequence's last token in this step: it generates, and the step computes that
+// token. Sequences with a mask callback have no drafts, because the callback sees only the model's own text.
 bool can_speculate(const Sequence& sequence) {
   const Request& request = sequence.state->request;
   const bool has_last = sequence.planned_tokens == sequence.tokens.size();
@@ -19,8 +19,7 @@ bool can_speculate(const Sequence& sequence) {
          sequence.granted == 1 && sequence.redo == 0;
 }
 
-// Whether a source that reads the model's states can follow a sequence whose prompt is computed, so that it
-// has something to guess from: what is computed of it.
+// Whether a source that reads the model's hidden states can follow the sequence while its prompt is computed.
 bool can_follow(const Sequence& sequence) {
   const Request& request = sequence.state->request;
   const bool computes_prompt = sequence.generated_tokens() == 0 || sequence.granted > 1;
@@ -28,7 +27,7 @@ bool can_follow(const Sequence& sequence) {
          sequence.computed_tokens > 0;
 }
 
-// About the first tokens of a sequence.
+// The query about the first `tokens` tokens of a sequence.
 DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t most) {
   return {.sequence = sequence.id,
           .tokens = std::span(sequence.tokens).first(tokens),
@@ -39,8 +38,8 @@ DraftQuery query_about(const Sequence& sequence, std::size_t tokens, std::size_t
           .sample = static_cast<std::uint64_t>(sequence.sample)};
 }
 
-// How many of the tokens may follow as far as is known without the model: none that ends the text, and none
-// that a constraint rules out.
+// Number of draft tokens that may follow, as far as rank 0 can tell: up to the first token that ends the text
+// or violates the constraint.
 std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> tokens) {
   const RequestState& state = *sequence.state;
   const auto end = std::ranges::find_first_of(tokens, state.end_ids);
@@ -64,7 +63,7 @@ std::size_t possible_tokens(const Sequence& sequence, std::span<const TokenId> t
 void Scheduler::add_drafts(Step& step) {
   Sequences able;
   std::vector<DraftQuery> queries;
-  std::size_t choices = 0;  // choices of a token
+  std::size_t choices = 0;  // tokens that the step chooses without drafts
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (sequence->planned_tokens == sequence->tokens.size() && sequence->state->max_tokens > 0) ++choices;
     const std::size_t most = can_speculate(*sequence) ? draft_room(*sequence, step) : 0;
@@ -74,7 +73,7 @@ void Scheduler::add_drafts(Step& step) {
   }
   for (const std::shared_ptr<Sequence>& sequence : step.sequences) {
     if (!speculator_->follows_prompts() || !can_follow(*sequence)) continue;
-    // The token behind those that are computed is known, too.
+    // The token after the computed tokens is known, too.
     const std::size_t known = std::min(sequence->computed_tokens + 1, sequence->tokens.size());
     queries.push_back(query_about(*sequence, known, 0));
   }
@@ -84,7 +83,7 @@ void Scheduler::add_drafts(Step& step) {
       .sequences = choices,
       .room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens)};
   std::vector<Draft> drafts = speculator_->draft(queries, size);
-  drafts.resize(able.size());  // the others follow only
+  drafts.resize(able.size());  // other sequences are only followed
   for (std::size_t i = 0; i < able.size(); ++i)
     drafts[i].shorten_to(possible_tokens(*able[i], drafts[i].tokens));
   speculator_->select(drafts, size);
@@ -97,20 +96,20 @@ void Scheduler::add_drafts(Step& step) {
   }
 }
 
-// How many drafts the sequence could have.
+// Largest number of drafts for the sequence.
 std::size_t Scheduler::draft_room(const Sequence& sequence, const Step& step) const {
   const std::size_t end = sequence.planned_tokens;
-  // The model chooses one token more than there are accepted drafts.
+  // The model chooses one more token than it accepts drafts.
   std::size_t to_generate = sequence.state->max_tokens - sequence.generated_tokens() - 1;
-  if (sequence.state->forced_last && to_generate > 0)
-    --to_generate;  // the last one comes in a step of its own
+  if (sequence.state->forced_last && to_generate > 0) --to_generate;  // the last token has its own step
   const std::size_t room = limits_.step_tokens - std::min(limits_.step_tokens, step.tokens);
   std::size_t most =
       std::min({speculator_->most(), to_generate, room, limits_.prefill_chunk - sequence.granted});
-  // Each draft may be a thinking token: stop before the end is forced.
+  // Each draft may be a thinking token, so drafts stop before the end of thinking is forced.
   if (sequence.text) most = std::min(most, sequence.text->tokens_until_forced());
   if (!blocks_.keeps_states() || most == 0) return most;
-  // A state that others begin with is kept by a chunk without drafts, which is computed only once.
+  // A chunk without drafts must keep the state that other sequences begin with, because a chunk with drafts
+  // may be recomputed.
   if (!sequence.announced) return 0;
   const SnapshotPositions saves = snapshot_positions(
       {end - sequence.granted, end + most}, sequence.prompt_tokens(), sequence.left_at, blocks_.block_size());
@@ -126,7 +125,7 @@ ChunkState Scheduler::take_trial_state(const Sequence& sequence) {
   return {.slot = blocks_.take_trial_state(sequence.id), .from = from, .saves = {}};
 }
 
-// Advances a sequence by what its chunk has computed.
+// Advances a sequence by the results of its chunk.
 void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   Sequence& sequence = *chunk.sequence;
   const std::size_t accepted = std::exchange(sequence.accepted, 0);
@@ -141,7 +140,7 @@ void Scheduler::advance(const PlannedStep::Chunk& chunk) {
   }
 }
 
-// Before the sequences advance.
+// Called before the sequences advance.
 void Scheduler::count_drafts(const PlannedStep& step, double seconds) {
   Speculator::StepOutcome outcome{.rows = step.forward.tokens.size(),
                                   .seconds = step.prompt_tokens == 0 ? seconds : 0.0};

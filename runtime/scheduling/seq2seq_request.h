@@ -10,13 +10,13 @@
 
 namespace tp {
 
-// Gives the decoder the model's first token, unless the request has others, or asks about the input only.
-// Throws RequestError, naming the model, if nobody says with which.
+// Sets the decoder's prompt to the model's first token, unless the request has a decoder prompt or asks only
+// about the input. Throws RequestError, with the model's name, if the model's files name no first token.
 void begin_decoder(const GenerationDefaults& defaults, const std::string& model, Request& request);
 
-// Makes the input and the decoder's prompt one prompt, as EncodedInput has it, and positions that are asked
-// about positions of that. Its salt becomes one that no other input has, as what the cache holds of a token
-// depends on the whole input.
+// Joins the input and the decoder's prompt to one prompt (see EncodedInput), and moves requested positions
+// accordingly. The salt becomes unique to this input, because cached keys and values depend on the whole
+// input.
 EncodedInput lay_out_input(std::size_t block_size, Request& request);
 
 }  // namespace tp

@@ -22,49 +22,49 @@ namespace constraint {
 class RequestConstraint;
 }
 
-// Keys and values that passes over the same text share: when one ends, its cache blocks stay for the next
-// one, until they are released.
+// Keys and values shared by passes over the same text. When a pass ends, its cache blocks stay for the next
+// pass, until they are released.
 struct PassCache {
-  RequestId key = 0;       // which all of them name; 0: nothing is shared
-  bool is_filled = false;  // by a pass before this one
-  std::size_t begin = 0;   // the first position that this one computes, of a cache that is filled
+  RequestId key = 0;       // equal for all passes of a text; 0: nothing is shared
+  bool is_filled = false;  // an earlier pass has filled the cache
+  std::size_t begin = 0;   // first position that this pass computes if the cache is filled
   std::size_t tokens =
-      0;  // tokens of the whole text, including those after the pass's prompt; all of them are seen
+      0;  // length of the whole text, including tokens after the pass's prompt; the pass sees all of them
 };
 
 // The state shared by the samples of one request.
 struct RequestState {
   RequestId id = 0;
   Request request;
-  std::uint64_t seed = 0;        // the request's, or one drawn for it
-  std::size_t max_tokens = 0;    // to generate, limited by the maximum length of a sequence
-  std::vector<TokenId> end_ids;  // tokens that end it, including the model's own
+  std::uint64_t seed = 0;        // the request's seed, or one drawn for it
+  std::size_t max_tokens = 0;    // tokens to generate, limited by the maximum length of a sequence
+  std::vector<TokenId> end_ids;  // tokens that end a continuation, including the model's own
   TokenBans bans;
-  // Set for encoder-decoders: `request.prompt` then contains the input, filled up to whole blocks, followed
-  // by the decoder's prompt, and requested positions are those of the sequence.
+  // Set for encoder-decoders. `request.prompt` then contains the input, padded to whole blocks, followed by
+  // the decoder's prompt, and requested positions are positions in the sequence.
   EncodedInput input;
   std::optional<TokenId> forced_last;
   std::shared_ptr<const constraint::RequestConstraint> constraint;  // null: none
   constraint::Progress constraint_start;
   EventSink sink;
   RequestTimes times;
-  int not_begun = 0;     // samples, of request.n
+  int not_begun = 0;     // samples that have not begun, out of request.n
   int open_samples = 0;  // samples that have not ended, including those that have not begun
   bool cancelled = false;
-  std::size_t cached_tokens = 0;  // cached tokens of its first sample, after that has ended
-  bool is_pass = false;           // whether it is a pass of a larger request, which counts in its place
-  PassCache pass_cache{};         // cache of a pass
-  bool recomputes = false;        // all of a sequence for every token that it generates
-  bool has_left_queue = false;    // something of it was scheduled, or it has ended
+  std::size_t cached_tokens = 0;  // cached tokens of the first sample, set when that sample ends
+  bool is_pass = false;           // a pass of a larger request, which is counted instead
+  PassCache pass_cache{};         // cache shared with other passes
+  bool recomputes = false;        // recomputes the whole sequence for every generated token
+  bool has_left_queue = false;    // part of the request was scheduled, or it has ended
 
-  // How many of the prompt's tokens are computed. The last one is left out if nothing is predicted from it,
-  // that is if only scores are wanted.
+  // Number of prompt tokens to compute. The last token is left out if the request asks only for scores,
+  // because nothing is predicted from it.
   std::size_t prompt_work() const {
     const bool only_scores = max_tokens == 0 && request.score_from && !request.prompt_logits;
     return only_scores ? request.prompt.size() - 1 : request.prompt.size();
   }
 
-  // The positions of the prompt that have an output of their own: [first_asked, asked_end).
+  // The positions of the prompt with their own outputs: [first_asked, asked_end).
   std::size_t first_asked() const {
     if (request.prompt_logits) return input.positions;
     if (request.score_from) return *request.score_from - 1;
@@ -78,7 +78,8 @@ struct RequestState {
     if (request.score_from) return all - 1;
     return request.candidates_at.empty() ? 0 : request.candidates_at.back() + 1;
   }
-  // The end of the positions whose hidden states are asked for: of an encoder-decoder those of its input.
+  // The end of the positions whose hidden states are requested. For an encoder-decoder, positions of its
+  // input.
   std::size_t end_of_states() const {
     if (request.pooling == Pooling::first) return 1;
     return input.tokens != 0 ? input.tokens : request.prompt.size();
@@ -88,53 +89,53 @@ struct RequestState {
 struct Sequence {
   SequenceId id = 0;
   std::shared_ptr<RequestState> state;
-  int sample = 0;  // 0 is the primary, which has the prompt's outputs
+  int sample = 0;  // index of the continuation; sample 0 delivers the prompt's outputs
 
-  std::vector<TokenId> tokens;      // the prompt and generated tokens; empty until it is first considered
-  std::size_t cached_tokens = 0;    // prompt tokens found in the prefix cache when it first began
-  std::size_t planned_tokens = 0;   // in the cache, or will be after the steps in flight
-  std::size_t computed_tokens = 0;  // in the cache
-  std::size_t granted = 0;          // tokens granted in the step that is being planned,
-  std::vector<TokenId> drafts{};    // and draft tokens behind its last one
-  std::size_t in_flight = 0;        // steps that compute some of its tokens and have not been settled
-  bool awaits_token = false;        // one of these steps chooses its next token
-  std::size_t accepted = 0;         // drafts of the step that is being settled
-  // Number of tokens to compute again before the last one, with recurrent layers: their drafts were accepted
-  // together with others that were not.
+  std::vector<TokenId> tokens;      // prompt and generated tokens; empty until first considered
+  std::size_t cached_tokens = 0;    // prompt tokens found in the prefix cache at the first start
+  std::size_t planned_tokens = 0;   // tokens in the cache after the steps in flight
+  std::size_t computed_tokens = 0;  // tokens in the cache now
+  std::size_t granted = 0;          // tokens granted in the step that is being planned
+  std::vector<TokenId> drafts{};    // draft tokens after these in that step
+  std::size_t in_flight = 0;        // unsettled steps that compute some of its tokens
+  bool awaits_token = false;        // a step in flight chooses its next token
+  std::size_t accepted = 0;         // accepted drafts of the step that is being settled
+  // Tokens to compute again before the last one, for models with recurrent layers: their drafts were
+  // accepted, but later drafts of the same step were not.
   std::size_t redo = 0;
-  std::size_t drafted_tokens = 0;   // in all steps,
-  std::size_t accepted_tokens = 0;  // and how many of them were accepted
-  std::size_t asked_from = 0;  // the first position of the prompt with an output that has not been delivered
-  std::optional<Pooler> pooler{};                       // pools delivered states
-  std::vector<std::vector<TokenLogprob>> prompt_top{};  // for positions whose scores have not arrived
+  std::size_t drafted_tokens = 0;   // draft tokens in all steps
+  std::size_t accepted_tokens = 0;  // accepted draft tokens in all steps
+  std::size_t asked_from = 0;       // first position of the prompt with an undelivered output
+  std::optional<Pooler> pooler{};   // pools delivered states
+  std::vector<std::vector<TokenLogprob>> prompt_top{};  // top tokens of positions without scores yet
   std::vector<std::size_t>
-      left_at{};                // positions where waiting sequences leave its text, if layers are recurrent
-  std::size_t sent_blocks = 0;  // blocks of each of its tables that ranks have
-  bool announced = false;       // the ranks have a table for it
-  std::optional<TextStream> text;                // from its first token on, if there is a tokenizer
+      left_at{};                   // positions where waiting sequences diverge from it, for recurrent layers
+  std::size_t sent_blocks = 0;     // blocks of each of its tables that the ranks know
+  bool announced = false;          // the ranks have a table for it
+  std::optional<TextStream> text;  // from its first token on, if there is a tokenizer
   std::optional<constraint::Progress> progress;  // from its first token on, if there is a constraint
   FinishReason finish_reason = FinishReason::none;
 
-  // While it waits.
-  std::size_t overtaken = 0;            // times that others were admitted instead, for which there was room
+  // Used while the sequence waits.
+  std::size_t overtaken = 0;            // number of later sequences admitted first, because they had room
   std::uint64_t compared_to = 0;        // admission of the last sequence whose prefix it was compared with
   std::weak_ptr<const Sequence> ahead;  // a running sequence that computes a prefix of this one
   std::size_t shared_tokens = 0;        // length of the prefix
 
-  // While it runs: 1, 2, ... in the order of admission; else 0.
+  // 1, 2, ... in the order of admission while the sequence runs, else 0.
   std::uint64_t admission = 0;
   std::uint64_t last_turn = 0;  // the scheduler's count when its prompt last had a turn in a step
 
-  // How far the constraint has been satisfied.
+  // The constraint's progress after all tokens.
   constraint::Progress constraint_progress() const { return progress.value_or(state->constraint_start); }
-  // Whether a mask says which tokens may come next.
+  // Whether a mask limits the next token.
   bool is_masked() const { return state->constraint || state->request.allowed_tokens; }
   int priority() const { return state->request.priority; }
-  // Whether cache blocks wait for it, with everything that it does not compute.
+  // Whether cache blocks of an earlier pass wait for this sequence.
   bool has_blocks_waiting() const { return state->pass_cache.is_filled; }
   std::size_t prompt_tokens() const { return state->request.prompt.size(); }
   std::size_t generated_tokens() const { return tokens.size() - prompt_tokens(); }
-  // The token that has to come next: at the beginning, at the end, or if thinking has become too long.
+  // The token that must come next: a forced first or last token, or the end of thinking that is too long.
   std::optional<TokenId> forced_next() const {
     if (generated_tokens() == 0 && state->request.forced_first) return state->request.forced_first;
     if (generated_tokens() + 1 == state->max_tokens && state->forced_last) return state->forced_last;
@@ -143,34 +144,34 @@ struct Sequence {
     return limit ? ThinkingWatch(*limit).forced_next() : std::nullopt;
   }
   bool finished() const { return finish_reason != FinishReason::none; }
-  // Tokens whose keys and values are needed for the next output.
+  // Number of tokens whose keys and values the next output needs.
   std::size_t work() const { return generated_tokens() == 0 ? state->prompt_work() : tokens.size(); }
-  // Whether nothing of it can be planned until a step in flight is settled.
+  // Whether nothing can be planned until a step in flight is settled.
   bool idle() const { return finished() || awaits_token || planned_tokens == work(); }
-  // Whether the next token is all that has to be computed, besides what is computed again, or is in flight.
+  // Whether only the next token is left to compute, apart from `redo` and tokens in flight.
   bool decodes() const { return generated_tokens() > 0 && planned_tokens + redo + 1 >= tokens.size(); }
-  // Whether the request's next sample can begin when this one has.
+  // Whether the request's next sample may begin after this one.
   bool is_last_begun() const {
     return state->not_begun > 0 && sample + 1 == state->request.n - state->not_begun;
   }
-  // Whether all of it has to be computed in the same step.
+  // Whether one step must compute the whole sequence.
   bool indivisible() const {
     return state->recomputes || state->request.attention == AttentionMask::bidirectional;
   }
-  // How many tokens have to be computed in the same step as the first one of them.
+  // Number of consecutive tokens that one step must compute together.
   std::size_t attention_block() const {
     const Request& request = state->request;
     return request.attention == AttentionMask::by_blocks ? request.attention_block : 1;
   }
-  // How many of its next tokens have to be: all, an input that is to be encoded, or any number (1).
+  // Smallest number of next tokens that a step may compute: the whole sequence, an input to encode, or 1.
   std::size_t least_chunk() const {
     if (indivisible()) return work() - state->pass_cache.begin;
     return planned_tokens < state->input.positions ? state->input.positions : 1;
   }
-  // Whether the step that is being planned encodes its input, and so none of the decoder's tokens.
+  // Whether the step that is being planned encodes the input; it then computes none of the decoder's tokens.
   bool encodes() const { return planned_tokens - granted < state->input.positions; }
   bool uses_prefix_cache() const { return state->request.cache_prompt && !indivisible(); }
-  // Whether the prompt has outputs from `asked_from` on that have not been delivered.
+  // Whether the prompt has undelivered outputs from `asked_from` on.
   bool is_asked() const { return sample == 0 && asked_from < state->asked_end(); }
 };
 

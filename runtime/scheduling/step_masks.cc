@@ -17,8 +17,8 @@ namespace {
 using MaskTask = std::packaged_task<TokenMask()>;
 using MaskTasks = std::vector<MaskTask>;
 
-// The constraint's mask of the token after the sequence's own tokens and these drafts. Slow work goes to
-// `slow`; masks of earlier states are known.
+// The constraint's mask for the token after the sequence's tokens and these drafts. Slow work is appended to
+// `slow`; masks of known states are ready at once.
 std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::span<const TokenId> drafts,
                                               MaskTasks& slow) {
   constraint::Progress progress = sequence.constraint_progress();
@@ -28,7 +28,7 @@ std::shared_future<TokenMask> constraint_mask(const Sequence& sequence, std::spa
   return slow.emplace_back(compute).get_future().share();
 }
 
-// The mask of the request's function, which may take any time.
+// The mask of the request's callback, which may take any time.
 std::shared_future<TokenMask> function_mask(const Sequence& sequence) {
   const auto first = sequence.tokens.begin() + static_cast<std::ptrdiff_t>(sequence.prompt_tokens());
   std::vector<TokenId> generated(first, sequence.tokens.end());
@@ -49,14 +49,15 @@ std::shared_future<TokenMask> start_mask(const Sequence& sequence, std::span<con
   }
 }
 
-// A constraint may have no room for the end of thinking yet: in the middle of a character, for example.
+// Whether the constraint allows the token. It may not allow the end of thinking yet, for example in the
+// middle of a character.
 bool allows(const Sequence& sequence, TokenId token) {
   if (!sequence.state->constraint) return true;
   try {
     const constraint::Progress next =
         sequence.state->constraint->after(sequence.constraint_progress(), token);
     return next.state != constraint::kDead;
-  } catch (const RequestError&) {  // the constraint has become too large, which its mask reports, too
+  } catch (const RequestError&) {  // the constraint has become too large; its mask reports the error
     return false;
   }
 }

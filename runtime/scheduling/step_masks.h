@@ -1,4 +1,4 @@
-// Which tokens the outputs of a step may choose.
+// Masks of the tokens that the outputs of a step may choose.
 #pragma once
 
 #include "runtime/scheduling/scheduler.h"
@@ -7,8 +7,8 @@
 
 namespace tp {
 
-// Starts computing the masks of a step's outputs, beside its forward pass. Those of constraints share a
-// thread, since most take less time than it takes to create one.
+// Starts computing the masks of a step's outputs, concurrently with its forward pass. All constraints share
+// one thread, because most masks take less time than creating a thread.
 void start_masks(PlannedStep& planned, std::size_t vocab_size);
 
 }  // namespace tp

@@ -13,7 +13,7 @@ void append(const std::vector<TokenId>& more, std::vector<TokenId>& all) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// Tokens that followed the last `size` - 1 tokens of a text where it had them before.
+// Adds the tokens that followed earlier occurrences of the text's last `size` - 1 tokens.
 void ban_repeated(Tokens text, std::size_t size, std::vector<TokenId>& banned) {
   const std::size_t begun = size - 1;
   if (text.size() < begun) return;
@@ -49,7 +49,7 @@ void add_defaults(const GenerationDefaults& defaults, std::size_t prompt, std::s
   if (has_constraint) return;
   bans.min_before_model_ends = std::min(defaults.min_tokens(prompt), max_tokens);
   bans.first = defaults.suppressed_first;
-  // As transformers has it: behind a first token that is forced.
+  // As in transformers, the ban applies to the token after a forced first token.
   bans.beginning = prompt == 1 && defaults.forced_first ? 1 : 0;
   bans.no_repeat_ngram = defaults.no_repeat_ngram;
 }

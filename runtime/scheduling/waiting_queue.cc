@@ -10,7 +10,8 @@
 namespace tp {
 namespace {
 
-// Nobody else can have the blocks that wait for a sequence, so all others would wait for it, too.
+// Sort key of the queue. Sequences with waiting blocks come first, because other sequences cannot use these
+// blocks and might wait for them.
 std::pair<bool, int> rank_of(const std::shared_ptr<Sequence>& sequence) {
   return {!sequence->has_blocks_waiting(), sequence->priority()};
 }

@@ -1,5 +1,5 @@
-// The sequences that wait to be scheduled: those whose cache blocks wait for them, then the most urgent, and
-// of these the oldest.
+// The sequences that wait to be scheduled. Sequences with waiting cache blocks come first, then the most
+// urgent and, within a priority, the oldest.
 #pragma once
 
 #include "runtime/scheduling/sequence.h"
@@ -13,14 +13,13 @@
 
 namespace tp {
 
-// Requests, and tokens of their prompts.
+// Numbers of requests, and of tokens of their prompts.
 struct RequestCounts {
   std::size_t requests = 0;
   std::size_t prompt_tokens = 0;
 };
 
-// Only the first of a request's samples that have not begun is in the queue; the others are made when it is
-// their turn.
+// Contains only the first sample of a request that has not begun. Later samples are created in their turn.
 class WaitingQueue {
  public:
   using Sequences = std::list<std::shared_ptr<Sequence>>;
@@ -28,7 +27,7 @@ class WaitingQueue {
 
   // Queues a request's samples.
   void add(const std::shared_ptr<RequestState>& state);
-  // Queues a preempted sequence, before all others of its priority that have no blocks.
+  // Queues a preempted sequence before all sequences of its priority without blocks.
   void put_back(const std::shared_ptr<Sequence>& sequence);
   // Removes a sequence; the next sample of its request takes its place. Returns the next entry.
   Place dequeue(Place place);
@@ -43,9 +42,9 @@ class WaitingQueue {
   Place begin() { return sequences_.begin(); }
   Place end() { return sequences_.end(); }
   bool empty() const { return sequences_.empty(); }
-  // Including samples that are not made yet.
+  // Number of waiting samples, including samples that are not created yet.
   std::size_t size() const { return size_; }
-  // The requests that have left, since the queue was created.
+  // Requests that have left since the queue was created.
   const RequestCounts& left() const { return left_; }
 
   // Throws std::logic_error naming the first invariant that does not hold.

@@ -26,11 +26,11 @@ SequenceStart start_of(const Sequence& sequence, std::size_t position) {
 
 namespace {
 
-// Asks for consecutive positions as one output.
+// Requests proposals; consecutive positions are one output.
 void ask_for_guesses(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
                      std::vector<Output>& outputs) {
   const Request& request = sequence.state->request;
-  std::size_t next = SIZE_MAX;  // position that the last output would be extended by
+  std::size_t next = SIZE_MAX;  // position after the last output
   for (const std::size_t position : request.candidates_at) {
     if (position < begin || position >= end) continue;
     if (position == next)
@@ -54,8 +54,8 @@ void ask_for_candidates(const Sequence& sequence, std::size_t begin, std::size_t
   }
 }
 
-// Adds the outputs for the prompt's positions [begin, end), which are in the chunk. Candidates come before
-// the scores, as Leader::settle_result expects.
+// Adds the outputs for the prompt's positions [begin, end) of this chunk. Candidates precede scores, as
+// Leader::settle_result expects.
 void ask_about_prompt(const Sequence& sequence, std::size_t begin, std::size_t end, std::size_t first_row,
                       std::vector<Output>& outputs) {
   Output output{sequence.id,
@@ -90,7 +90,7 @@ std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std:
     ask_about_prompt(sequence, first, last, first_row + (first - begin), outputs);
   if (sequence.state->max_tokens == 0 || end != sequence.tokens.size()) return outputs;
   const bool is_masked = sequence.is_masked() || sequence.forced_next().has_value();
-  // An encoder-decoder's text is the decoder's.
+  // Only the decoder's part of an encoder-decoder's sequence is text.
   const std::size_t input = sequence.state->input.positions;
   const std::span<const TokenId> text = std::span(sequence.tokens).subspan(input);
   const auto choose = [&](std::size_t row, std::span<const TokenId> text_so_far) {

@@ -10,16 +10,17 @@
 
 namespace tp {
 
-// Maximum whole rows of logits per sequence and step, as rank 0 has to store them. Indivisible sequences have
-// as many as they have tokens.
+// Maximum of whole rows of logits per sequence and step, because rank 0 must store them. Indivisible
+// sequences have one for each token.
 inline constexpr std::size_t kMaxWholeRows = 64;
 
-// How it is computed and its tokens are chosen; sent with its first chunk, which begins at `position`.
+// How ranks compute the sequence and choose its tokens. Sent with its first chunk, which begins at
+// `position`.
 SequenceStart start_of(const Sequence& sequence, std::size_t position);
 
-// The outputs of the chunk with the sequence's tokens [begin, end) and `drafts` behind them, which begins at
-// `first_row` of the pass. With drafts, which are only behind the last token of a sequence that generates,
-// there is a token to choose behind each of them, too.
+// The outputs of a chunk with the sequence's tokens [begin, end), followed by `drafts`. The chunk begins at
+// `first_row` of the pass. Only the last token of a sequence that generates has drafts; each draft has an
+// output, too, which chooses the token after it.
 std::vector<Output> outputs_of(const Sequence& sequence, std::size_t begin, std::size_t end,
                                std::size_t first_row, std::span<const TokenId> drafts = {});
 
