@@ -1,4 +1,4 @@
-// A type of its own for values that still have to be summed over ranks.
+// The type of values that must still be summed over ranks.
 #pragma once
 
 #include "parallel/shard/sums.h"
@@ -16,12 +16,12 @@ class Communicator;
 
 // This rank's addend of a row-parallel layer's result, [tokens, hidden_size].
 //
-// Only all_reduce and add_all_reduced turn it into a tensor. A forgotten all-reduce goes unnoticed on one
-// rank and gives garbage on two; with this type it does not compile. It views memory of the workspace and is
-// move-only, so that it is summed exactly once.
+// Only all_reduce and add_all_reduced turn a PartialSum into a tensor. A forgotten all-reduce goes unnoticed
+// on one rank and gives garbage on two; with this type it does not compile. A PartialSum views memory of the
+// workspace. It is move-only, so that it is summed exactly once.
 //
-// Addends are floats or, where sums must not depend on the number of ranks, doubles whose sums are exact:
-// those of leaves below 2^22 (see kernels::matmul), others' below what is given.
+// Addends are floats, or doubles if sums must not depend on the number of ranks. Sums of doubles are exact
+// below `exact_below`; the default holds for leaves (see kernels::matmul).
 class [[nodiscard]] PartialSum {
  public:
   explicit PartialSum(TensorView<float> addend) : floats_(addend) {}
@@ -36,7 +36,7 @@ class [[nodiscard]] PartialSum {
   PartialSum(const PartialSum&) = delete;
   PartialSum& operator=(const PartialSum&) = delete;
 
-  // Adds the results of two layers, of the same shape and kind, so that they need only one all-reduce.
+  // Adds another layer's result, of equal shape and type, so that both need only one all-reduce.
   PartialSum& operator+=(PartialSum other) {
     assert(has_doubles() == other.has_doubles());
     if (has_doubles())
@@ -46,7 +46,7 @@ class [[nodiscard]] PartialSum {
     return *this;
   }
 
-  // Adds the rows of another result of the same kind, [rows.size(), hidden_size], to some of this one's.
+  // Adds another result of the same type, [rows.size(), hidden_size], to the given rows.
   void add_to_rows(PartialSum other, std::span<const std::size_t> rows) {
     assert(has_doubles() == other.has_doubles());
     if (has_doubles())
@@ -55,12 +55,11 @@ class [[nodiscard]] PartialSum {
       add_rows(floats_, other.floats_, rows);
   }
 
-  // Bytes of the addend.
   std::size_t bytes() const {
     return has_doubles() ? doubles_.size() * sizeof(double) : floats_.size() * sizeof(float);
   }
 
-  // A tensor without data: only a shape.
+  // A view without data, which is only a shape.
   TensorView<float> shape() const {
     return has_doubles() ? TensorView<float>(nullptr, doubles_.rows(), doubles_.columns())
                          : TensorView<float>(nullptr, floats_.rows(), floats_.columns());
@@ -93,7 +92,7 @@ class [[nodiscard]] PartialSum {
   }
 
   TensorView<float> floats_;
-  TensorView<double> doubles_;  // instead of floats
+  TensorView<double> doubles_;  // alternative to floats_
   double exact_below_ = kExactBelow;
 };
 

@@ -10,7 +10,7 @@ namespace tp {
 namespace {
 
 constexpr std::size_t kTileWidth = 32;
-// With at least this many tiles a rank, the largest share is at most an eighth above the mean.
+// With at least this many tiles per rank, the largest share is at most an eighth above the mean.
 constexpr std::size_t kTilesPerRank = 8;
 
 }  // namespace
@@ -35,7 +35,7 @@ Range split_by_weights(std::size_t total, TpRank tp, std::size_t granule) {
   for (std::size_t rank = 0; rank <= tp.rank; ++rank) {
     before += tp.split[rank];
     const auto ideal = static_cast<std::size_t>(std::lround(static_cast<double>(granules) * before / sum));
-    const std::size_t left = least * (tp.size - rank - 1);  // for the ranks behind
+    const std::size_t left = least * (tp.size - rank - 1);  // granules reserved for later ranks
     part = {part.end, std::clamp(ideal, part.end + least, granules - left)};
   }
   return {std::min(total, part.begin * granule), std::min(total, part.end * granule)};

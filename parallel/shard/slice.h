@@ -1,4 +1,4 @@
-// A shard of a stored tensor: its rows and columns, and hence its bytes in the file.
+// A slice of a stored tensor: its rows, its columns, and its bytes in the file.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -17,8 +17,8 @@ struct MatrixShape {
   bool operator==(const MatrixShape&) const = default;
 };
 
-// A block of rows and columns of a stored matrix: some of the rows (output features) of a column-parallel
-// weight, some of the columns (input features) of a row-parallel one.
+// A block of a stored matrix: rows (output features) of a column-parallel weight, or columns (input features)
+// of a row-parallel weight.
 struct TensorSlice {
   Range rows;
   Range columns;
@@ -34,7 +34,7 @@ struct TensorSlice {
   }
 };
 
-// The bytes of a slice in row `row` of the whole matrix, relative to the start of the tensor's data.
+// The bytes of a slice within row `row` of the whole matrix, relative to the start of the tensor's data.
 inline Range bytes_of_row(MatrixShape shape, const TensorSlice& slice, std::size_t row, DType type) {
   const std::size_t first = row * shape.columns;
   return {(first + slice.columns.begin) * size_of(type), (first + slice.columns.end) * size_of(type)};

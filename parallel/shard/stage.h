@@ -1,4 +1,4 @@
-// Pipelines: which layers of a model a group of ranks has.
+// A stage of a pipeline, and its layers.
 #pragma once
 
 #include "parallel/shard/shard.h"
@@ -7,9 +7,9 @@
 
 namespace tp {
 
-// A contiguous part of a model's layers. Each step passes through all stages, one after the other; the ranks
-// of a stage divide its layers' heads and columns among them (TpRank). The first stage has the embedding, the
-// last one the LM head. By default: the whole model.
+// A contiguous part of a model's layers. Each step passes through all stages in order. The ranks of a stage
+// divide the heads and columns of its layers among them (TpRank). The first stage has the embedding, the last
+// stage the LM head. Default: the whole model.
 struct Stage {
   std::size_t index = 0;
   std::size_t count = 1;

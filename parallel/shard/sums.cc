@@ -10,17 +10,18 @@
 namespace tp {
 namespace {
 
-// Elements in a strip of the work that threads share.
+// Elements per strip of work.
 constexpr std::size_t kStrip = 1 << 12;
 
-// Calls body(begin, end) for strips, which threads share.
+// Calls body(begin, end) for each strip. Threads share the strips of large sums.
 template <class Body>
 void for_strips(std::size_t size, const Body& body) {
 #pragma omp parallel for schedule(static) if (size > kSerialSum)
   for (std::size_t begin = 0; begin < size; begin += kStrip) body(begin, std::min(begin + kStrip, size));
 }
 
-// Sums one run over all addends, in a local array that the compiler keeps in vector registers.
+// Sums elements [begin, begin + kRun) of all addends in a local array, which the compiler keeps in vector
+// registers.
 template <std::size_t kRun, class T>
 [[gnu::always_inline]] inline void add_run(std::span<const T* const> addends, std::size_t begin,
                                            T (&sum)[kRun]) {

@@ -6,8 +6,8 @@
 
 namespace tp {
 
-// At least one addend, [size] each:
-// out[i] = addends[0][i] + addends[1][i] + ... for i in [0, size). `out` may be one of the addends.
+// out[i] = addends[0][i] + addends[1][i] + ... for i in [0, size). There is at least one addend, [size] each.
+// `out` may be an addend.
 void sum_of(std::span<const float* const> addends, std::size_t size, float* out);
 void sum_of(std::span<const double* const> addends, std::size_t size, double* out);
 
@@ -18,7 +18,7 @@ inline void copy(const double* from, std::size_t size, double* to) { sum_of({&fr
 void add_row(const float* x, std::size_t size, float* y);
 void add_row(const double* x, std::size_t size, double* y);
 
-// The destination of a sum, which overwrites the floats there or is added to them.
+// The destination of a sum. The sum replaces the floats there, or is added to them.
 struct SumTarget {
   float* floats;
   bool adds;
@@ -26,13 +26,14 @@ struct SumTarget {
   SumTarget from(std::size_t begin) const { return {floats + begin, adds}; }
 };
 
-// Adds the sum to a target, to which it is added last; a sum of doubles is rounded first. A sum of at most
-// kSerialSum doubles, which one thread computes, may overwrite the beginning of an addend.
+// Writes the sum of the addends to a target, after rounding a sum of doubles to float. If the target adds,
+// its floats are the last addend. One thread computes a sum of at most kSerialSum doubles, so the sum may
+// overwrite the beginning of an addend.
 void sum_to(std::span<const float* const> addends, std::size_t size, const SumTarget& target);
 void sum_to(std::span<const double* const> addends, std::size_t size, const SumTarget& target);
 inline constexpr std::size_t kSerialSum = std::size_t{1} << 14;
 
-// The largest |value|; 0 if there is none.
+// The largest |value|, or 0 if `values` is empty.
 double largest_magnitude(std::span<const double> values);
 
 }  // namespace tp

@@ -1,7 +1,8 @@
-// Functions compiled for wider vectors besides, among which the loader chooses.
+// Compiles a function for several vector widths. The dynamic loader picks one of them.
 #pragma once
 
-// The loader chooses before a sanitizer is ready to be called; clang has no macro that says so.
+// The loader picks before sanitizers are ready. The build defines TP_SANITIZE_THREADS, because clang has no
+// macro for the thread sanitizer.
 #if defined(__x86_64__) && defined(__gnu_linux__) && !defined(TP_SANITIZE_THREADS) && \
     !defined(__SANITIZE_ADDRESS__)
 #define TP_FOR_WIDE_VECTORS __attribute__((target_clones("default", "avx2", "avx512f")))
