@@ -22,8 +22,8 @@ bool user_chose_processors() {
   return false;
 }
 
-// The cores that mpirun, or its daemon on this host, may use: those of the nearest ancestor that is not bound
-// like this process. A script between them is bound like it.
+// The cores that mpirun, or its daemon on this host, may use: the cores of the nearest ancestor whose binding
+// differs from this process's. A script in between has the binding of this process.
 ProcessorSet launcher_set(const ProcessorSet& bound) {
   ProcessorSet set(hwloc_bitmap_dup(bound.get()));
   for (pid_t process = getppid(); process > 1 && hwloc_bitmap_isequal(set.get(), bound.get()) != 0;
@@ -63,12 +63,12 @@ bool chooses_processors(std::string_view variable) {
   std::string text(variable);
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   const auto has = [&](std::string_view word) { return text.find(word) != std::string::npos; };
-  // --bind-to, --cpu-set, --cpu-list, --rankfile; and what binds an OpenMP program by itself.
+  // --bind-to, --cpu-set, --cpu-list, --rankfile, and variables that bind OpenMP threads.
   for (const char* name : {"ompi_mca_hwloc_base_", "ompi_mca_orte_rankfile",
                            "omp_proc_bind=", "omp_places=", "gomp_cpu_affinity="}) {
     if (text.starts_with(name)) return true;
   }
-  // --map-by: to a part of a host, or with so many of its cores ("slot:pe=4").
+  // --map-by, to a part of a host or with a number of cores per rank ("slot:pe=4").
   if (!text.starts_with("ompi_mca_rmaps_")) return false;
   constexpr std::array kParts = {"hwthread", "core",  "cache", "numa", "socket",
                                  "package",  "board", "dist",  "pe=",  "cpus"};

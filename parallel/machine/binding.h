@@ -1,4 +1,4 @@
-// Widens a core binding that a launcher made without being asked.
+// Widens a core binding that the user did not ask for.
 #pragma once
 
 #include "parallel/machine/host_cores.h"
@@ -14,18 +14,18 @@ struct WidenedBinding {
   std::size_t to = 0;
 };
 
-// By default Open MPI binds each rank to a single core when it starts one or two. This gives the process its
-// share of the host's cores instead; all ranks of the host must call it. Returns nothing if the user asked
-// for the binding or it is no smaller than the share. Call it first before any thread exists; later calls
-// return what the first one did.
+// By default, Open MPI binds each rank to a single core if it starts one or two ranks. This function gives
+// the process its share of the host's cores instead; all ranks of the host must call it. Returns nothing if
+// the user asked for the binding, or if the binding is no smaller than the share. The first call must come
+// before any thread exists; later calls return its result.
 const std::optional<WidenedBinding>& widen_default_binding();
 
 // Whether an environment variable, "NAME=value", shows that the user of mpirun chose processors, not only
 // hosts.
 bool chooses_processors(std::string_view variable);
 
-// The cores for rank `tp.rank` of a host's `tp.size` ranks, out of those `available` to the launcher;
-// none if `bound` has at least as many.
+// The cores for rank `tp.rank` of a host's `tp.size` ranks, chosen from the launcher's `available` cores.
+// Empty if `bound` has at least as many.
 std::vector<Core> wider_binding(hwloc_topology_t topology, hwloc_const_cpuset_t bound,
                                 hwloc_const_cpuset_t available, TpRank tp);
 

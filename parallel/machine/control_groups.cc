@@ -12,10 +12,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The mount point of a hierarchy of groups. Version 2 has one for all controllers.
+// A mounted hierarchy of groups. Version 2 has one hierarchy for all controllers.
 struct Mount {
   bool is_version_2 = true;
-  fs::path top;  // the group that the mount shows as its uppermost: a container may see a part only
+  fs::path top;  // topmost group of the mount: a container may see only part of the hierarchy
   fs::path folder;
 };
 
@@ -41,7 +41,8 @@ std::vector<Mount> mounts_with(std::string_view controller, const fs::path& root
   return found;
 }
 
-// The process's group in such a hierarchy: "0::/user.slice" of version 2, "4:cpu,cpuacct:/user.slice" of 1.
+// The process's group in a hierarchy. The file contains "0::/user.slice" in version 2 and
+// "4:cpu,cpuacct:/user.slice" in version 1.
 std::optional<fs::path> group_in(const Mount& mount, std::string_view controller, const fs::path& root) {
   std::ifstream file(root / "proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -55,8 +56,8 @@ std::optional<fs::path> group_in(const Mount& mount, std::string_view controller
   return std::nullopt;
 }
 
-// Processors' worth of time in a period: "200000 100000" of version 2, "max 100000" for no limit; version 1
-// has two files, and -1 for no limit.
+// CPU time per period, in processors. Version 2: "200000 100000", or "max 100000" for no limit. Version 1:
+// two files, with -1 for no limit.
 std::optional<double> quota_of(const ControlGroup& group) {
   double quota = 0;
   double period = 0;
@@ -78,7 +79,7 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const fs::
     const std::optional<fs::path> group = group_in(mount, controller, root);
     if (!group) continue;
     groups.push_back({mount.top, mount.folder, mount.is_version_2});
-    // A group that the mount does not show is one of the container's host.
+    // A group outside of the mount belongs to the container's host.
     const fs::path below = group->lexically_relative(mount.top);
     if (below.empty() || below == "." || *below.begin() == "..") continue;
     for (const fs::path& name : below) {

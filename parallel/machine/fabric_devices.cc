@@ -8,9 +8,10 @@
 namespace tp {
 namespace {
 
-// InfiniBand, RoCE, iWARP, EFA and usNIC are in the first class, Slingshot in the second one.
+// The first class contains InfiniBand, RoCE, iWARP, EFA and usNIC devices, the second Slingshot devices.
 constexpr std::array<std::string_view, 2> kClasses = {"sys/class/infiniband", "sys/class/cxi"};
-// Omni-Path, its predecessor, Slingshot and Aries, whose drivers may be without a class.
+// Device names of Omni-Path, its predecessor, Slingshot, Aries and InfiniBand, whose drivers may lack a
+// class.
 constexpr std::array<std::string_view, 5> kPrefixes = {"hfi1", "ipath", "cxi", "kgni", "infiniband"};
 
 bool is_fabric(std::string_view device) {
@@ -22,7 +23,7 @@ bool is_fabric(std::string_view device) {
 
 bool has_fabric_device(const std::filesystem::path& root) {
   using Entries = std::filesystem::directory_iterator;
-  std::error_code missing;  // a folder that cannot be read is empty
+  std::error_code missing;  // an unreadable folder counts as empty
   for (const std::string_view folder : kClasses)
     if (Entries(root / folder, missing) != Entries()) return true;
   for (Entries entry(root / "dev", missing); !missing && entry != Entries(); entry.increment(missing))

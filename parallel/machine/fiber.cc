@@ -30,7 +30,8 @@ namespace {
 // The usual stack size of a main thread.
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
-// With a page below that must not be touched: an overflow ends the process instead of changing memory.
+// Reserves a stack whose lowest page is a guard page: an overflow ends the process instead of corrupting
+// memory.
 void* make_stack() {
   void* const stack = ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -77,7 +78,7 @@ void Fiber::resume() {
     ::getcontext(&inside_.context);
     inside_.context.uc_stack.ss_sp = stack_.get();
     inside_.context.uc_stack.ss_size = kStackBytes;
-    // makecontext passes ints.
+    // makecontext passes ints, so the pointer is split.
     const auto self = reinterpret_cast<std::uintptr_t>(this);
     ::makecontext(&inside_.context, reinterpret_cast<void (*)()>(&Fiber::enter), 2,
                   static_cast<unsigned>(self), static_cast<unsigned>(std::uint64_t{self} >> 32));

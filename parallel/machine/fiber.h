@@ -1,4 +1,4 @@
-// A computation with a stack of its own, which takes turns with another one on the same thread.
+// A computation with its own stack, which alternates with its caller on one thread.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,24 @@
 
 namespace tp {
 
-// Not to be resumed, or destroyed, from another thread than the one that first resumed it.
+// Only the thread that first resumed a fiber may resume or destroy it.
 class Fiber {
  public:
-  // `work` begins with the first resume(). Throws ConfigError if there is no memory for a stack.
+  // The first resume() starts `work`. Throws ConfigError if there is no memory for a stack.
   explicit Fiber(std::function<void()> work);
-  // If work is paused, pause() throws in it, so that its objects are destroyed.
+  // If the work is paused, pause() throws inside it, so that its objects are destroyed.
   ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
   bool ended() const { return ended_; }
-  // Whether the caller is the work.
+  // Whether the caller runs inside the work.
   bool is_running() const { return running_; }
 
-  // Goes on with the work, which has not ended, until it pauses or ends. Throws what the work throws.
+  // Runs the work, which must not have ended, until it pauses or ends. Throws the exception of the work, if
+  // any.
   void resume();
-  // Called by the work: returns when it is resumed.
+  // Called inside the work. Returns after the next resume().
   void pause();
 
  private:
@@ -35,7 +36,7 @@ class Fiber {
     ucontext_t context{};
     const void* stack = nullptr;
     std::size_t stack_bytes = 0;
-    void* sanitizer = nullptr;  // the thread sanitizer's name of it
+    void* sanitizer = nullptr;  // the thread sanitizer's handle
   };
 
   static void enter(unsigned low, unsigned high);

@@ -6,7 +6,7 @@
 
 namespace tp {
 
-// FNV-1a. Pass an earlier result to continue it.
+// FNV-1a. To hash more bytes, pass the earlier result as `hash`.
 constexpr std::uint64_t hash_of(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325u) {
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return hash;

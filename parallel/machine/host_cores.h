@@ -16,7 +16,7 @@ struct FreeBitmap {
 // Hardware threads, as numbered by the operating system.
 using ProcessorSet = std::unique_ptr<hwloc_bitmap_s, FreeBitmap>;
 
-// The cores that the control groups of this process allow, by NUMA domain. Throws Error.
+// The host's topology, restricted to the cores that this process's control groups allow. Throws Error.
 hwloc_topology_t host_topology();
 
 // The processors that the calling thread may run on.
@@ -27,14 +27,14 @@ using Core = std::vector<unsigned>;
 // The cores of one NUMA domain.
 using NumaDomain = std::vector<Core>;
 
-// The cores with at least one hardware thread in `processors`, restricted to those threads, in topological
-// order. Domains without such a core are omitted.
+// The cores with hardware threads in `processors`, by NUMA domain and in topological order. Each core lists
+// only its threads in `processors`. Domains without cores are omitted.
 std::vector<NumaDomain> numa_domains(hwloc_topology_t topology, hwloc_const_cpuset_t processors);
 
 std::size_t count_cores(const std::vector<NumaDomain>& domains);
 
-// The cores of rank `tp.rank` out of a host's `tp.size` ranks: equally many and disjoint for all ranks,
-// in as few NUMA domains as possible, preferring whole ones. Empty if there are more ranks than cores.
+// The cores of rank `tp.rank` of a host's `tp.size` ranks. All ranks get equally many, disjoint cores, in as
+// few NUMA domains as possible and preferably whole domains. Empty if there are more ranks than cores.
 std::vector<Core> share_of_cores(std::vector<NumaDomain> domains, TpRank tp);
 
 }  // namespace tp

@@ -31,7 +31,8 @@ const std::map<std::string, const char*> kLaunchers = {
     {"mpirun", kOpenMpi}, {"mpiexec", kOpenMpi}, {"orterun", kOpenMpi},       {"prterun", kOpenMpi},
     {"orted", kOpenMpi},  {"prted", kOpenMpi},   {"hydra_pmi_proxy", kHydra}, {"slurmstepd", kSlurm}};
 
-// The variables that a launcher gives its ranks. srun's SLURM_NTASKS is also that of a batch script.
+// Environment variables that launchers set for their ranks. SLURM_NTASKS is not listed, because batch scripts
+// have it, too.
 struct Variables {
   const char* launcher;
   const char* rank;
@@ -59,7 +60,7 @@ std::string name_of(pid_t process) {
   return name;
 }
 
-// "mpirun" of Debian's "mpirun.openmpi".
+// "mpirun" for Debian's "mpirun.openmpi".
 std::string launcher_name(pid_t process) {
   const std::string name = name_of(process);
   return name.substr(0, name.find('.'));
@@ -77,16 +78,16 @@ std::vector<pid_t> children_of(pid_t process) {
 
 bool is_daemon(const Launcher& launcher) { return launcher.name == "orted" || launcher.name == "prted"; }
 
-// Numbers the processes of this host by their age. mpirun's other children connect it to other hosts, whose
-// daemons therefore have further ranks.
+// The rank is the number of older siblings with the same name. mpirun's other children connect to other
+// hosts, so each of them stands for further ranks.
 LaunchedRank count_children(const Launcher& launcher) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all are started and have their names
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // until all ranks have started and have names
   const std::vector<pid_t> children = children_of(launcher.process);
   const std::string name = name_of(launcher.started);
   const int before = is_daemon(launcher) ? 1 : 0;
   const auto older = std::ranges::count_if(
       children, [&](pid_t child) { return child < launcher.started && name_of(child) == name; });
-  // The first rank is about to report the error and to end: a later one must still find it.
+  // The first rank will report the error and exit, but later ranks must still find it.
   if (older == 0 && children.size() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(800));
   const std::string called = kLaunchers.at(launcher.name);
   return {.rank = before + static_cast<int>(older),
@@ -111,7 +112,7 @@ std::optional<LaunchedRank> rank_in_variables() {
                         .size = std::max(2, *rank + 1),
                         .launcher = "a launcher with PMIx",
                         .is_least_size = true};
-  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // the variable is a batch script's
+  if (number_in("SLURM_PROCID")) return LaunchedRank{};  // a batch script has this variable, too
   return std::nullopt;
 }
 
@@ -140,7 +141,7 @@ std::optional<Launcher> find_launcher() {
 }
 
 LaunchedRank launched_rank() {
-  static const LaunchedRank found = find_launched_rank();  // other children of the launcher may end meanwhile
+  static const LaunchedRank found = find_launched_rank();  // once: sibling processes may end later
   return found;
 }
 

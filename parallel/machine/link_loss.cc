@@ -10,8 +10,8 @@
 namespace tp {
 namespace {
 
-constexpr double kLongest = 30.0;  // seconds that a job may go on without the lost host
-constexpr double kMargin = 4.0;    // seconds between mpirun's notice and that of the ranks
+constexpr double kLongest = 30.0;  // seconds; longest acceptable delay of mpirun's notice
+constexpr double kMargin = 4.0;    // seconds from mpirun's notice to the ranks' timeout
 
 }  // namespace
 
@@ -21,7 +21,7 @@ LinkLoss plan_link_loss(double timeout, const std::function<std::string(const st
     const std::string text = parameter(fmt::format("oob_tcp_keepalive_{}", name));
     return text.empty() ? usual : std::atof(text.c_str());
   };
-  const double idle = value("time", 300.0);  // Open MPI's own values; 0 is for no probes at all
+  const double idle = value("time", 300.0);  // Open MPI's defaults; 0: no probes
   const double notices = idle + value("intvl", 20.0) * value("probes", 9.0);
   if (idle <= 0.0 || notices > kLongest) {
     return {timeout,

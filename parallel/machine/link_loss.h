@@ -1,8 +1,8 @@
-// The end of a job over several hosts after the link to a host is cut.
+// The end of a job on several hosts after the link to a host is cut.
 //
-// Ranks that wait longer than their timeout end and tell mpirun, which tells its daemons. mpirun notices a
-// lost daemon only by keepalive probes, and by those only while it has nothing to send: what it has sent
-// before that, TCP repeats for a quarter of an hour.
+// Ranks that wait longer than their timeout exit and notify mpirun, which notifies its daemons. mpirun
+// notices a lost daemon only through keepalive probes. TCP sends probes only if all data is acknowledged;
+// otherwise, it retransmits the data for a quarter of an hour.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,15 @@ namespace tp {
 
 struct LinkLoss {
   double timeout = 0.0;  // seconds that ranks should wait; 0: forever
-  std::string notice{};  // for the user, or nothing
+  std::string notice{};  // message for the user, or empty
 };
 
-// For ranks that wait `timeout` seconds at most. `parameter`: gives the value of one of Open MPI's
-// parameters, empty if it is not set.
+// Plans for ranks that wait at most `timeout` seconds. `parameter` returns the value of an Open MPI
+// parameter, or an empty string if it is not set.
 LinkLoss plan_link_loss(double timeout, const std::function<std::string(const std::string& name)>& parameter);
 
-// The plan of this process, from the parameters of mpirun and of Open MPI's files. It changes nothing unless
-// mpirun has started ranks on several hosts.
+// Plans for this process, with the parameters of mpirun and of Open MPI's files. Returns `timeout` unchanged
+// unless mpirun started ranks on several hosts.
 LinkLoss plan_link_loss(double timeout);
 
 }  // namespace tp

@@ -1,4 +1,4 @@
-// Parameters that Open MPI reads from files as it starts. Environment variables outrank them.
+// Parameters that Open MPI reads from files when it starts. Environment variables take precedence.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace tp {
 
-// The files that Open MPI reads, the one that counts first.
+// The files that Open MPI reads, in order of precedence.
 std::vector<std::filesystem::path> mca_parameter_files();
 
-// The value that a parameter has in the first of the files that sets it; empty if none does.
+// The value of a parameter in the first file that sets it; empty if no file does.
 std::string mca_parameter(const std::vector<std::filesystem::path>& files, std::string_view name);
 
-// The value of OMPI_MCA_mtl with which Open MPI loads no network library, and nothing that the files exclude;
-// empty if the files choose how messages are sent.
+// A value of OMPI_MCA_mtl that makes Open MPI load no network library and excludes everything that the files
+// exclude. Empty if the files choose how messages are sent.
 std::string mtl_without_fabrics(const std::vector<std::filesystem::path>& files);
 
 }  // namespace tp

@@ -19,7 +19,7 @@ std::optional<std::string> text_of(const std::filesystem::path& path) {
   return std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
 }
 
-// Empty if there is no such file.
+// Empty if the file does not exist.
 std::vector<std::size_t> list_in(const std::filesystem::path& path) {
   return parse_number_list(text_of(path).value_or(""));
 }
@@ -33,7 +33,7 @@ std::uintptr_t page_bytes() { return static_cast<std::uintptr_t>(::sysconf(_SC_P
 // The first address of every `stride`-th page, counted through all ranges.
 std::vector<void*> sample(const MemoryRanges& ranges, std::size_t stride) {
   std::vector<void*> addresses;
-  std::size_t skipped = stride / 2;  // pages to skip of the next range
+  std::size_t skipped = stride / 2;  // pages to skip in the next range
   for (const std::span<const std::byte> range : ranges) {
     if (range.empty()) continue;
     const auto first = reinterpret_cast<std::uintptr_t>(range.data()) / page_bytes();
@@ -118,7 +118,7 @@ std::uint64_t nodes_of(std::span<const std::size_t> processors, std::span<const 
 }
 
 bool query_pages(std::span<void*> addresses, std::span<int> nodes) {
-  // Without target nodes the call moves nothing and only tells where pages are.
+  // Without target nodes, the call moves nothing and only reports the nodes of pages.
   return ::syscall(SYS_move_pages, 0, addresses.size(), addresses.data(), nullptr, nodes.data(), 0) == 0;
 }
 

@@ -8,7 +8,7 @@ namespace tp {
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-  // Returns the seconds so far and starts again from zero.
+  // Returns the seconds so far and restarts from zero.
   double restart() {
     const auto now = Clock::now();
     const double passed = std::chrono::duration<double>(now - start_).count();

@@ -6,8 +6,8 @@
 
 namespace tp {
 
-// Bytes that the kernel has fetched from storage for this process so far, with what it read ahead; those that
-// it found in memory are not among them. Nothing where the kernel does not tell.
+// Bytes that the kernel has fetched from storage for this process, including read-ahead but not pages that
+// were in memory already. Nothing if the kernel does not report them.
 std::optional<std::uint64_t> bytes_from_storage();
 
 }  // namespace tp

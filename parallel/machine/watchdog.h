@@ -11,13 +11,13 @@
 
 namespace tp {
 
-// Watches calls of MPI that wait for the other ranks, silently and for ever: MPI_Init and what creates
-// communicators, where a rank may be stopped or run another program, and MPI_Finalize.
+// Watches MPI calls that wait for other ranks silently and forever: MPI_Init, calls that create
+// communicators, and MPI_Finalize. A rank may be stopped or run another program.
 class Watchdog {
  public:
-  // Until destruction, a thread reports the wait as `waits` says, as one "for the other ranks to ...". After
-  // the timeout it calls on_timeout, which must end the process, as the calls cannot be interrupted. If no
-  // thread can be created, nothing is reported.
+  // Until destruction, a thread reports long waits according to `waits`: "waited 10 s for the other ranks
+  // to", then `to_what`. After the timeout it calls on_timeout, which must end the process, because the calls
+  // cannot be interrupted. If no thread can be created, nothing is reported.
   Watchdog(std::string to_what, WaitOptions waits, std::function<void(const std::string& text)> on_timeout);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -25,7 +25,7 @@ class Watchdog {
 
  private:
   void watch();
-  // False if the calls have returned before.
+  // Waits. Returns false if the calls return first.
   bool passed(double seconds);
 
   std::string to_what_;
@@ -34,8 +34,8 @@ class Watchdog {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_over_ = false;
-  // Not a std::thread, which frees memory in the thread: malloc would reserve 64 MB of address space for
-  // that.
+  // Not a std::thread: it frees memory inside the thread, for which malloc would reserve 64 MB of address
+  // space.
   pthread_t thread_{};
   bool is_watching_ = false;
 };
